@@ -1,0 +1,74 @@
+# Everything a contributor runs. Bare `make` prints the list.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# Looked up only when an environment has to be made. Give PYTHON=... to choose another one.
+PYTHON ?= $(shell scripts/find-python)
+# Passed on to pytest: make test ARGS="tests/unit -x"
+ARGS ?=
+
+# One environment, three stamps: each says which extra was installed since pyproject.toml last changed.
+CLI := $(VENV)/.installed-cli
+DEV := $(VENV)/.installed-dev
+BENCH := $(VENV)/.installed-bench
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check format bench test-all coverage docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(CLI) ## 20 seconds: an outage, naive retries against Holdfast
+	@$(BIN)/holdfast demo
+
+test: $(DEV) ## the whole suite; installs redis-server and chromium first where it can
+	@scripts/setup-services
+	$(BIN)/python -m pytest -rs $(ARGS)
+
+check: $(DEV) ## lint, format, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pytest -q tests/unit/test_import_rules.py
+
+format: $(DEV) ## rewrite the code as `make check` wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(BENCH) ## the cost of a call, next to a hand-written loop and other libraries
+	$(BIN)/python -m bench $(ARGS)
+
+test-all: ## the unit tests under every Python of 3.11, 3.12, 3.13 found here
+	@scripts/test-all $(ARGS)
+
+coverage: $(DEV) ## the suite again, with a report of lines and branches never run
+	@scripts/setup-services
+	$(BIN)/coverage run -m pytest -rs $(ARGS)
+	$(BIN)/coverage report
+
+docs: $(DEV) ## run every code block of the README and the docs
+	$(BIN)/python -m pytest -rs tests/docs $(ARGS)
+
+clean: ## remove environments, caches and build output
+	rm -rf .venv .venv-* build dist .coverage htmlcov .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n '$(PYTHON)' || { echo 'No Python >= 3.11 with venv and pip found on PATH (PYTHON=... names one).' >&2; exit 1; }
+	'$(PYTHON)' -m venv $(VENV)
+
+$(CLI): pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) '.[cli]'
+	@touch $@
+
+# dev brings cli with it, so its stamp counts for both.
+$(DEV): pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) '.[dev]'
+	@touch $@ $(CLI)
+
+$(BENCH): pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) '.[bench]'
+	@touch $@

@@ -1,0 +1,57 @@
+"""pyproject.toml keeps its promises: the extras, no dependencies, the version's one place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast._version import __version__
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = {
+    *("httpx", "requests", "aiohttp", "grpc", "asgi", "redis", "prometheus", "otel", "yaml", "cli", "lab"),
+    *("celery", "dramatiq"),
+}
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return table
+
+
+def test_the_core_has_no_dependencies(project: dict[str, Any]) -> None:
+    assert project["dependencies"] == []
+
+
+def test_the_extras(project: dict[str, Any]) -> None:
+    extras = project["optional-dependencies"]
+    assert set(extras) == EXTRAS | {"all", "dev", "bench"}
+    (everything,) = extras["all"]
+    inside = re.fullmatch(r"holdfast\[(.*)\]", everything)
+    assert inside is not None
+    assert set(inside[1].split(",")) == EXTRAS
+    assert "holdfast[all]" in extras["dev"]
+
+
+def test_the_version_is_the_packages_own() -> None:
+    assert holdfast.__version__ == __version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", __version__)
+
+
+def test_the_package_says_it_is_typed() -> None:
+    assert (Path(holdfast.__file__).parent / "py.typed").is_file()
+
+
+def test_entry_points(project: dict[str, Any]) -> None:
+    assert project["scripts"] == {"holdfast": "holdfast.cli:main"}
+    assert project["entry-points"]["pytest11"] == {"holdfast": "holdfast.pytest_plugin"}
+
+
+def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
