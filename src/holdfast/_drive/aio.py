@@ -1,0 +1,94 @@
+"""Drives a flow in a task, under asyncio or trio."""
+
+from __future__ import annotations
+
+from ..attempts import running
+from ..sight import keep_in_sight
+from . import clock as _clock
+from . import interrupt
+from .sync import LONGEST_S
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..attempts import Attempt
+    from ..loop import Flow
+    from ..retries import Before
+    from .clock import Clock
+
+
+async def drive(
+    flow: Flow,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    clock: Clock | None,
+    before: Before | None = None,
+) -> Any:
+    """Run ``flow`` to its end: await the attempts it asks for, and the waits."""
+    reply: Any = None
+    step: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            try:
+                step = flow.send(reply)
+            except StopIteration as stop:
+                value, error = stop.value
+                break
+            if type(step) is float:
+                await sleep(step, clock)
+                reply = None
+            else:
+                reply = await _attempt(step, call, args, kwargs, before)
+        if error is None:
+            return value
+        raise error
+    finally:
+        # Tracebacks refer to this frame, so an error kept here would keep itself alive.
+        step = reply = error = None
+
+
+async def _attempt(
+    attempt: Attempt,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    before: Before | None,
+) -> tuple[Any, Exception | None]:
+    attempt.outer = running.get()
+    token = running.set(attempt)
+    try:
+        if before is not None:
+            try:
+                if hasattr(pending := before(attempt), "__await__"):
+                    await pending  # type: ignore[misc]
+            except Exception as fault:
+                keep_in_sight(fault, attempt.last_error)
+                raise
+        try:
+            return await call(*args, **kwargs), None
+        except Exception as error:
+            return None, error
+    finally:
+        running.reset(token)
+        # It knows the last error, which may be the very one whose traceback holds this frame.
+        del attempt
+
+
+async def sleep(seconds: float, clock: Clock | None = None) -> None:
+    """Sleep on ``clock``; even a wait of 0 lets a cancellation land."""
+    clock = _clock.current() if clock is None else clock
+    library = interrupt.library()
+    if library is None:
+        raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
+    if clock is not _clock.SYSTEM:
+        if getattr(clock, "drives_timers", False):
+            clock.asked(seconds)  # type: ignore[attr-defined]
+            await library.sleep(seconds)
+            return
+        clock.sleep(seconds)
+        seconds = 0.0
+    await library.sleep(min(seconds, LONGEST_S))

@@ -1,0 +1,70 @@
+"""Where uniform draws come from. Each process has a generator of its own, seeded by the operating system.
+
+It is never the ``random`` module's global one: an application that calls ``random.seed(42)`` for its
+own reasons would otherwise make every instance of a fleet wait in step.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class HasRandom(Protocol):
+        """Such as `random.Random`."""
+
+        def random(self) -> float: ...
+
+    #: What may be given as ``rng=``: a seed, a generator, or a function that draws.
+    Rng = int | HasRandom | Callable[[], float]
+
+_own: Callable[[], float] | None = None
+
+
+def draw() -> float:
+    """A uniform draw in [0, 1) from this process's own generator, made at the first call."""
+    global _own
+    own = _own
+    if own is None:
+        from random import Random
+
+        own = _own = Random().random
+    return own()
+
+
+def _forget() -> None:
+    """Drop the generator, so that a forked child seeds its own instead of repeating its parent's draws."""
+    global _own
+    _own = None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_forget)
+
+
+def source(rng: Rng | None, owner: str = "delays") -> Callable[[], float]:
+    """What ``rng=`` and ``seed=`` mean, as a function of no arguments that draws from [0, 1).
+
+    ``None`` is this process's own generator; a whole number (0 too) seeds a new, repeatable one; an object
+    with a ``random()`` method or a callable is used as it is, and a forked child goes on with a copy of it.
+    """
+    if rng is None:
+        return draw
+    if not isinstance(rng, (bool, type)):
+        if hasattr(rng, "__index__") and not getattr(rng, "shape", ()):
+            from operator import index
+            from random import Random
+
+            return Random(index(rng)).random  # type: ignore[arg-type]
+        method = getattr(rng, "random", None)
+        if callable(method):
+            return method  # type: ignore[no-any-return]
+        if callable(rng):
+            return rng
+    raise TypeError(
+        f"{owner}: rng must be None, a whole number, an object with a random() method or a callable, "
+        f"got {rng!r}"
+    )

@@ -1,0 +1,77 @@
+"""Opening and closing connections of any kind."""
+
+from __future__ import annotations
+
+from ..deadlines import Scope
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: Closing what is broken may hang; the next connection does not wait longer than this for it.
+CLOSING_S = 10.0
+
+
+class Opened:
+    """A connection and how to close it. Closing what is broken may fail, and nobody needs to know."""
+
+    __slots__ = ("_close", "connection")
+
+    def __init__(self, connection: Any, close: Callable[[], Any] | None) -> None:
+        self.connection = connection
+        self._close = close
+
+    def close(self) -> None:
+        try:
+            if self._close is not None:
+                self._close()
+        except Exception:
+            pass
+
+    async def aclose(self) -> None:
+        try:
+            with Scope(CLOSING_S, "closing a connection"):
+                if self._close is not None and hasattr(pending := self._close(), "__await__"):
+                    await pending
+        except Exception:
+            pass
+
+
+def _closer(connection: Any, close: Callable[[Any], Any] | None) -> Callable[[], Any] | None:
+    if close is not None:
+        return lambda: close(connection)
+    for name in ("aclose", "close"):
+        if callable(found := getattr(connection, name, None)):
+            closing: Callable[[], Any] = found
+            return closing
+    return None
+
+
+def opened(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:
+    """Connect: ``connect()`` gives a connection, or a context manager that does."""
+    made = connect()
+    if hasattr(made, "__await__"):
+        if hasattr(made, "close"):
+            made.close()
+        raise TypeError(f"reconnecting: {connect!r} is async; use `async for`")
+    if not hasattr(made, "__enter__"):
+        return Opened(made, _closer(made, close))
+    connection = made.__enter__()
+    # Many connections are their own context managers, whose exit may mean something else (a commit).
+    closer = _closer(connection, close) if connection is made or close is not None else None
+    return Opened(connection, closer or (lambda: made.__exit__(None, None, None)))
+
+
+async def opened_async(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:
+    """Connect: ``connect()`` gives an async context manager, an awaitable, or the connection itself."""
+    made = connect()
+    if hasattr(made, "__await__") and not hasattr(made, "__aenter__"):
+        made = await made
+        if (closer := _closer(made, close)) is not None:
+            return Opened(made, closer)
+    if not hasattr(made, "__aenter__"):
+        return Opened(made, _closer(made, close))
+    connection = await made.__aenter__()
+    closer = _closer(connection, close) if connection is made or close is not None else None
+    return Opened(connection, closer or (lambda: made.__aexit__(None, None, None)))

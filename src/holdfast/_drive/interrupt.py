@@ -1,0 +1,165 @@
+"""Waking what waits inside a scope: a thread's sleep, an asyncio task, a trio task."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any, Protocol
+
+    from ..deadlines import Scope
+
+    class Arm(Protocol):
+        """What interrupts the async code inside one scope."""
+
+        def cancel(self) -> None: ...
+
+        def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+            """Leave the scope: True if this arm's own interruption is what ended it."""
+            ...
+
+
+#: The threads that sleep inside a scope. Adding and discarding are atomic; no lock, because a signal
+#: handler may cancel a scope while its own thread is in here.
+_sleepers: set[Sleeper] = set()
+
+
+class Sleeper:
+    """One thread's wait, which another thread can end."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def wake(self) -> None:
+        """End the wait, or the next one if none is under way."""
+        try:
+            self._gate.release()
+        except RuntimeError:
+            # Woken already.
+            pass
+
+    def wait(self, seconds: float | None, over: Callable[[], object]) -> None:
+        """Sleep until ``over()`` is true after a `wake`, but no longer than ``seconds`` (None: no limit)."""
+        end = None if seconds is None else time.monotonic() + seconds
+        _sleepers.add(self)
+        try:
+            while not over():
+                left = -1.0 if end is None else min(end - time.monotonic(), threading.TIMEOUT_MAX)
+                if end is not None and left <= 0:
+                    return
+                self._gate.acquire(timeout=left)
+        finally:
+            _sleepers.discard(self)
+
+
+def wake() -> None:
+    """Let every sleeping thread look at its scope again."""
+    for sleeper in tuple(_sleepers):
+        sleeper.wake()
+
+
+def _renew() -> None:
+    # Threads do not survive a fork.
+    _sleepers.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+def wait(seconds: float, over: Callable[[], object]) -> None:
+    """Sleep, but no longer than until ``over()`` is true after a `wake`."""
+    Sleeper().wait(seconds, over)
+
+
+def library() -> ModuleType | None:
+    """The async library that runs this code (the asyncio or trio module), or ``None``."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        return trio
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        return asyncio
+    return None
+
+
+def arm(scope: Scope) -> Arm | None:
+    """Arrange for ``scope`` to interrupt the async task that enters it; ``None`` in plain threads."""
+    running = library()
+    if running is None:
+        return None
+    if running.__name__ == "trio":
+        return _TrioArm(running, scope)
+    task = running.current_task()
+    return None if task is None else _AsyncioArm(running, task, scope)
+
+
+def _seconds_left(scope: Scope) -> float | None:
+    # A timer of the event loop cannot follow a clock that a test moves by hand.
+    return scope.own_remaining() if getattr(scope.clock, "drives_timers", True) else None
+
+
+class _AsyncioArm:
+    __slots__ = ("_before", "_error", "_fired", "_handle", "_loop", "_task")
+
+    def __init__(self, asyncio: Any, task: Any, scope: Scope) -> None:
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._error = asyncio.CancelledError
+        self._before = task.cancelling()
+        self._fired = False
+        left = _seconds_left(scope)
+        self._handle = None if left is None else self._loop.call_later(left, self._fire)
+
+    def _fire(self) -> None:
+        if not self._fired and self._task is not None:
+            self._fired = True
+            self._task.cancel()
+
+    def cancel(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._fire)
+        except RuntimeError:
+            # The loop is closed: nothing runs there any more.
+            pass
+
+    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+        if self._handle is not None:
+            self._handle.cancel()
+        task, self._task = self._task, None
+        if not self._fired or task is None:
+            return False
+        # Somebody else's cancellation, if there is one too, must go on.
+        return task.uncancel() <= self._before and kind is not None and issubclass(kind, self._error)
+
+
+class _TrioArm:
+    __slots__ = ("_scope", "_token", "_trio")
+
+    def __init__(self, trio: Any, scope: Scope) -> None:
+        left = _seconds_left(scope)
+        self._trio = trio
+        self._token = trio.lowlevel.current_trio_token()
+        self._scope = trio.CancelScope(
+            deadline=trio.current_time() + left if left is not None else float("inf")
+        )
+        self._scope.__enter__()
+
+    def cancel(self) -> None:
+        try:
+            self._token.run_sync_soon(self._scope.cancel)
+        except self._trio.RunFinishedError:
+            pass
+
+    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+        self._scope.__exit__(kind, error, traceback)
+        return bool(self._scope.cancelled_caught)

@@ -1,0 +1,275 @@
+"""The worker's hands: lanes that take jobs and handle them, as threads or as tasks."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import Context, copy_context
+
+from ..bulkhead import Bulkhead
+from ..deadlines import check
+from ..errors import Cancelled
+from ..shift import SHORT_GRACE_S
+from . import interrupt
+from .queue import Waiter
+from .sources import END, Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..shift import Settling, Shift, Ticket
+
+# Threads.
+
+
+def run_threads(shift: Shift, source: Source, call: Callable[[Any], Any]) -> None:
+    """Handle the jobs of ``source`` in threads, until it ends or the shift is told to stop."""
+    # One lane at a time asks for a job; the others wait in line without asking over and over.
+    take = Bulkhead(1, queue=shift.lanes).sync(source.take, shift.env, source.take)
+
+    def lane() -> None:
+        error: BaseException | None = None
+        try:
+            while (job := _next(shift, take)) is not END:
+                _handle(shift, shift.open(job), call)
+        except BaseException as failure:
+            error = failure
+        shift.lane_ended(error)
+
+    try:
+        for number in range(shift.lanes):
+            # Daemons: a job that hangs must not keep the program from ending.
+            name = f"{shift.operation} lane {number + 1}"
+            threading.Thread(target=copy_context().run, args=(lane,), name=name, daemon=True).start()
+        _look_after(shift, shift.watch())
+    except BaseException:
+        # Interrupted, or the enclosing scope has ended: nothing is waited for, but nothing is lost.
+        # Looked after outside that scope, which would end this wait too.
+        shift.stop(now=True)
+        Context().run(_look_after, shift, shift.wind_up())
+        raise
+    finally:
+        for ticket in shift.left_behind():
+            _finish(shift.settle(ticket, shift.stopped()))
+
+
+def _look_after(shift: Shift, flow: Any) -> None:
+    reply = None
+    while True:
+        bell = shift.bell()
+        try:
+            seconds = flow.send(reply)
+        except StopIteration:
+            return
+        reply = bell.wait(seconds)
+
+
+def _next(shift: Shift, take: Callable[[Shift], Any]) -> Any:
+    scope = shift.taking()
+    if scope is None:
+        return END
+    try:
+        with scope:
+            return take(shift)
+    except Cancelled:
+        if scope.cancelled:
+            return END
+        raise
+    finally:
+        shift.took(scope)
+
+
+def _handle(shift: Shift, ticket: Ticket, call: Callable[[Any], Any]) -> None:
+    error: BaseException | None = None
+    try:
+        with ticket.scope:
+            check()
+            call(ticket.job)
+    except BaseException as failure:
+        error = failure
+    _finish(shift.settle(ticket, error))
+
+
+def _finish(settling: Settling) -> None:
+    try:
+        step = next(settling)
+        while True:
+            if not hasattr(step, "__await__"):
+                step = next(settling)
+                continue
+            if hasattr(step, "close"):
+                step.close()
+            step = settling.throw(TypeError("the callback is async, and the worker runs in threads"))
+    except StopIteration:
+        return
+
+
+# Tasks.
+
+
+async def run_tasks(shift: Shift, source: Source, call: Callable[[Any], Any], in_threads: bool) -> None:
+    """Handle the jobs of ``source`` in tasks of the library that runs this one."""
+    library: Any = interrupt.library()
+    if library is None:
+        raise RuntimeError("Worker: run_async() runs under asyncio or trio, and neither is running here")
+    source.check_async()
+    take = Bulkhead(1, queue=shift.lanes).aio(source.take_async, shift.env, source.take_async)
+
+    async def lane() -> None:
+        error: BaseException | None = None
+        try:
+            while (job := await _next_async(shift, take)) is not END:
+                await _handle_async(shift, shift.open(job), call, in_threads)
+        except Exception as failure:
+            error = failure
+        finally:
+            shift.lane_ended(error)
+
+    await (_with_nursery if library.__name__ == "trio" else _with_tasks)(library, shift, lane)
+
+
+async def _with_tasks(asyncio: Any, shift: Shift, lane: Callable[[], Any]) -> None:
+    lanes = [asyncio.ensure_future(lane()) for _ in range(shift.lanes)]
+    try:
+        await _look_after_async(shift, shift.watch())
+    except BaseException:
+        shift.stop(now=True)
+        await _look_after_async(shift, shift.wind_up())
+        raise
+    finally:
+        for task in lanes:
+            task.cancel()
+        await _leave_behind(shift)
+        # A job that does not care for being cancelled is left to the loop.
+        await asyncio.wait(lanes, timeout=SHORT_GRACE_S)
+
+
+async def _with_nursery(trio: Any, shift: Shift, lane: Callable[[], Any]) -> None:
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(shift.lanes):
+                nursery.start_soon(lane)
+            await _look_after_async(shift, shift.watch())
+            nursery.cancel_scope.cancel()
+    finally:
+        shift.stop(now=True)
+        with trio.CancelScope(shield=True):
+            await _leave_behind(shift)
+
+
+async def _leave_behind(shift: Shift) -> None:
+    for ticket in shift.left_behind():
+        await _finish_async(shift.settle(ticket, shift.stopped()))
+
+
+async def _look_after_async(shift: Shift, flow: Any) -> None:
+    reply = None
+    while True:
+        bell = shift.bell()
+        try:
+            seconds = flow.send(reply)
+        except StopIteration:
+            return
+        reply = await bell.wait_async(seconds)
+
+
+async def _next_async(shift: Shift, take: Callable[[Shift], Any]) -> Any:
+    scope = shift.taking()
+    if scope is None:
+        return END
+    try:
+        with scope:
+            return await take(shift)
+    except Cancelled:
+        if scope.cancelled:
+            return END
+        raise
+    finally:
+        shift.took(scope)
+
+
+async def _handle_async(shift: Shift, ticket: Ticket, call: Callable[[Any], Any], in_thread: bool) -> None:
+    error: BaseException | None = None
+    try:
+        if in_thread:
+            await _in_thread(ticket, call)
+        else:
+            with ticket.scope:
+                check()
+                await call(ticket.job)
+    except BaseException as failure:
+        error = failure
+    if error is None or not _is_torn(error):
+        await _finish_async(shift.settle(ticket, error))
+        return
+    await _finish_async(shift.settle(ticket, shift.stopped(error)))
+    raise error
+
+
+async def _in_thread(ticket: Ticket, call: Callable[[Any], Any]) -> None:
+    """Handle the job in a thread; its deadline does not interrupt it, as in any sync code."""
+    came_to: list[BaseException | None] = []
+    waiter = Waiter()
+
+    def body() -> None:
+        try:
+            with ticket.scope:
+                check()
+                call(ticket.job)
+            came_to.append(None)
+        except BaseException as failure:
+            came_to.append(failure)
+        waiter.grant()
+
+    threading.Thread(target=copy_context().run, args=(body,), name="holdfast job", daemon=True).start()
+    while not await waiter.wait_async(None):
+        pass
+    if (error := came_to.pop()) is not None:
+        raise error
+
+
+def _is_torn(error: BaseException) -> bool:
+    """Whether the lane itself is to end, and not only the job that it handles."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_torn, error.exceptions))
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        return True
+    library: Any = interrupt.library()
+    if library.__name__ == "trio":
+        return isinstance(error, library.Cancelled)
+    # Without a request to cancel this task, it comes from something that the job waited for.
+    return isinstance(error, library.CancelledError) and bool(library.current_task().cancelling())
+
+
+async def _finish_async(settling: Settling) -> None:
+    try:
+        step = next(settling)
+        while True:
+            if not hasattr(step, "__await__"):
+                step = next(settling)
+                continue
+            try:
+                with _shield():
+                    await step
+            except Exception as error:
+                step = settling.throw(error)
+            else:
+                step = next(settling)
+    except StopIteration:
+        return
+
+
+def _shield() -> Any:
+    """Keeps trio's cancellation out: what becomes of a job must be said even then. asyncio's comes once."""
+    from contextlib import nullcontext
+
+    library: Any = interrupt.library()
+    return library.CancelScope(shield=True) if library.__name__ == "trio" else nullcontext()
+
+
+def run_in_asyncio(run: Callable[[], Any]) -> Any:
+    """Run a coroutine function in an event loop of its own."""
+    import asyncio
+
+    return asyncio.run(run())

@@ -1,0 +1,92 @@
+"""Standing in a queue until somebody hands over a place: as a thread, an asyncio task or a trio task."""
+
+from __future__ import annotations
+
+from ..deadlines import ambient, check
+from . import interrupt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Waiter:
+    """One place in a queue. ``grant()`` may come from any thread."""
+
+    __slots__ = ("_sleeper", "_wake", "granted")
+
+    def __init__(self) -> None:
+        self.granted = False
+        self._sleeper: interrupt.Sleeper | None = None
+        self._wake: Any = None
+
+    def grant(self) -> None:
+        """Hand over the place."""
+        self.granted = True
+        if self._sleeper is not None:
+            self._sleeper.wake()
+        elif self._wake is not None:
+            self._wake()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait in a thread: whether the place was handed over in time. Raises if the scope ends first."""
+        self._sleeper = interrupt.Sleeper()
+        scope = ambient()
+        left = None if scope is None else scope.remaining()
+        limit = left if seconds is None else seconds if left is None else min(seconds, left)
+        self._sleeper.wait(limit, lambda: self.granted or (scope is not None and scope.ended() is not None))
+        if not self.granted:
+            check()
+        return self.granted
+
+    async def wait_async(self, seconds: float | None) -> bool:
+        """Wait in a task: whether the place was handed over in time. A scope cancels it like any await."""
+        library: Any = interrupt.library()
+        if library is None:
+            raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
+        if library.__name__ == "trio":
+            await self._wait_trio(library, seconds)
+        else:
+            await self._wait_asyncio(library, seconds)
+        return self.granted
+
+    async def _wait_asyncio(self, asyncio: Any, seconds: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def set_result() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(set_result)
+            except RuntimeError:
+                # The loop is closed, and whoever waited there has gone.
+                pass
+
+        self._wake = wake
+        if self.granted:
+            return
+        handle = None if seconds is None else loop.call_later(seconds, set_result)
+        try:
+            await future
+        finally:
+            if handle is not None:
+                handle.cancel()
+
+    async def _wait_trio(self, trio: Any, seconds: float | None) -> None:
+        event = trio.Event()
+        token = trio.lowlevel.current_trio_token()
+
+        def wake() -> None:
+            try:
+                token.run_sync_soon(event.set)
+            except trio.RunFinishedError:
+                pass
+
+        self._wake = wake
+        if self.granted:
+            return
+        with trio.move_on_after(float("inf") if seconds is None else seconds):
+            await event.wait()

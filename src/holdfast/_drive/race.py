@@ -1,0 +1,183 @@
+"""Runs a `Race` with threads, asyncio tasks or trio tasks: the first success wins."""
+
+from __future__ import annotations
+
+from ..deadlines import Scope, check
+from . import interrupt, threads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..hedge import Race
+
+
+def discard(value: Any) -> Any:
+    """Close the answer that came second, if it can be closed; gives the awaitable of an async close."""
+    for name in ("aclose", "close"):
+        close = getattr(value, name, None)
+        if callable(close) and not isinstance(value, type):
+            return close()
+    return None
+
+
+# Threads: nobody waits for the losers. Their scope is cancelled, and what they bring is closed.
+
+
+def in_threads(race: Race) -> Any:
+    """Run ``race`` with worker threads; the caller's own thread only waits."""
+    bell = interrupt.Sleeper()
+    out: list[tuple[threads.Job, Scope, float]] = []
+    try:
+        _launch_thread(race, bell, out)
+        while True:
+            threads.wait(bell, race.delay(), lambda: any(job.done for job, _, _ in out))
+            check()
+            ended = [entry for entry in out if entry[0].done]
+            if not ended:
+                _launch_thread(race, bell, out)
+            for entry in ended:
+                out.remove(entry)
+                job, _, began = entry
+                if job.error is None:
+                    race.succeeded(race.now() - began)
+                    return job.value
+                step = race.failed(job.error)
+                if step == "stop" or (
+                    (step == "wait" or not _launch_thread(race, bell, out)) and not race.out
+                ):
+                    raise race.end()
+    finally:
+        for job, scope, _ in out:
+            scope.cancel()
+            job.abandon(discard)
+
+
+def _launch_thread(race: Race, bell: interrupt.Sleeper, out: list[Any]) -> bool:
+    launch = race.launch()
+    if launch is None:
+        return False
+    call, args, kwargs = launch
+    scope = Scope(None, "hedged attempt")
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with scope:
+            return call(*args, **kwargs)
+
+    out.append((threads.start(bell, run, args, kwargs), scope, race.now()))
+    return True
+
+
+# Tasks: the losers are cancelled and awaited.
+
+
+async def in_tasks(race: Race) -> Any:
+    """Run ``race`` with tasks of the async library that runs this one."""
+    library: Any = interrupt.library()
+    if library is None:
+        raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
+    if library.__name__ == "trio":
+        return await _in_trio(library, race)
+    return await _in_asyncio(library, race)
+
+
+async def _in_asyncio(asyncio: Any, race: Race) -> Any:
+    out: dict[Any, float] = {}
+    won: Any = None
+
+    def launch() -> bool:
+        started = race.launch()
+        if started is None:
+            return False
+        call, args, kwargs = started
+        out[asyncio.ensure_future(_run(call, args, kwargs))] = race.now()
+        return True
+
+    try:
+        launch()
+        while True:
+            done, _ = await asyncio.wait(out, timeout=race.delay(), return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                launch()
+            for task in sorted(done, key=out.__getitem__):
+                began = out[task]
+                error, value = task.result()
+                if error is None:
+                    won = task
+                    race.succeeded(race.now() - began)
+                    return value
+                del out[task]
+                step = race.failed(error)
+                if step == "stop" or ((step == "wait" or not launch()) and not race.out):
+                    raise race.end()
+    finally:
+        losers = [task for task in out if task is not won]
+        for task in losers:
+            task.cancel()
+        for ended in await asyncio.gather(*losers, return_exceptions=True):
+            if isinstance(ended, tuple) and ended[0] is None:
+                await _discard_async(ended[1])
+
+
+async def _run(call: Any, args: Any, kwargs: Any) -> tuple[BaseException | None, Any]:
+    try:
+        return None, await call(*args, **kwargs)
+    except Exception as error:
+        return error, None
+
+
+async def _discard_async(value: Any) -> None:
+    pending = discard(value)
+    if pending is not None and hasattr(pending, "__await__"):
+        await pending
+
+
+async def _in_trio(trio: Any, race: Race) -> Any:
+    send, receive = trio.open_memory_channel(float("inf"))
+    answer: Any = None
+    error: BaseException | None = None
+
+    async def run(call: Any, args: Any, kwargs: Any) -> None:
+        began = race.now()
+        outcome = await _run(call, args, kwargs)
+        send.send_nowait((*outcome, began))
+
+    def launch(nursery: Any) -> bool:
+        started = race.launch()
+        if started is None:
+            return False
+        nursery.start_soon(run, *started)
+        return True
+
+    async with trio.open_nursery() as nursery:
+        launch(nursery)
+        while True:
+            ended = None
+            limit = race.delay()
+            with trio.move_on_after(float("inf") if limit is None else limit):
+                ended = await receive.receive()
+            if ended is None:
+                launch(nursery)
+                continue
+            error, answer, began = ended
+            if error is None:
+                race.succeeded(race.now() - began)
+                break
+            step = race.failed(error)
+            if step == "stop" or ((step == "wait" or not launch(nursery)) and not race.out):
+                error = race.end()
+                break
+        nursery.cancel_scope.cancel()
+    try:
+        while True:
+            late, value, _ = receive.receive_nowait()
+            if late is None:
+                await _discard_async(value)
+    except trio.WouldBlock:
+        pass
+    if error is None:
+        return answer
+    try:
+        raise error
+    finally:
+        del error

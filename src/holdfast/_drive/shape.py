@@ -1,0 +1,156 @@
+"""Writes a wrapper in the wrapped function's own signature.
+
+Passing ``*args, **kwargs`` through costs more than all the rest of a successful call, so the
+success path is kept as a short template and compiled once per signature (see `Template`). The
+text that is compiled consists of our own constants and the function's parameter names.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import FunctionType, MethodType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+_POSITIONAL_STAR, _KEYWORD_STAR = 0x04, 0x08
+_COROUTINE, _GENERATOR, _ASYNC_GENERATOR, _ITERABLE_COROUTINE = 0x80, 0x20, 0x200, 0x100
+
+
+class Source:
+    """The lines of a wrapper, for tracebacks: those ask the loader in a frame's globals."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_source(self, name: str) -> str:
+        return self.text
+
+
+class Template:
+    """The text of a wrapper, with these places to fill:
+
+    ``{params}`` the parameter list, ``{args}`` the same passed on, ``{packed}`` the same as
+    ``args, kwargs`` for a slower path, ``{async_}`` and ``{await_}`` for the two colours.
+    Names in the text start with ``_hf_`` so that no parameter hides them.
+    """
+
+    __slots__ = ("_made", "name", "text")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._made: dict[tuple[bool, str, str, str], tuple[CodeType, Source]] = {}
+
+    def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
+        """A function with ``like``'s signature; ``names`` fill the template's ``_hf_`` names."""
+        params, args, packed = _signature(like)
+        key = (is_async, params, args, packed)
+        compiled = self._made.get(key)
+        if compiled is None:
+            compiled = self._compile(key)
+            # A program has a bounded number of signatures; one that makes them up must not leak here.
+            if len(self._made) < 1024:
+                self._made[key] = compiled
+        # A copy each: functions that share a code object spoil each other's inline caches.
+        code, source = compiled[0].replace(), compiled[1]
+        scope = {f"_hf_{name}": value for name, value in names.items()}
+        made = FunctionType(code, {**scope, "__name__": "holdfast", "__loader__": source}, code.co_name)
+        if params != _STARRED[0]:
+            made.__defaults__ = like.__defaults__
+            made.__kwdefaults__ = like.__kwdefaults__
+        return made
+
+    def _compile(self, key: tuple[bool, str, str, str]) -> tuple[CodeType, Source]:
+        is_async, params, args, packed = key
+        text = self.text.format(
+            params=params,
+            args=args,
+            packed=packed,
+            async_="async " if is_async else "",
+            await_="await " if is_async else "",
+        )
+        filename = f"holdfast {'async ' if is_async else ''}{self.name}({params})"
+        scope: dict[str, Any] = {}
+        exec(compile(text, filename, "exec"), scope)
+        return scope[self.name].__code__, Source(text)
+
+
+_STARRED = ("*args, **kwargs", "*args, **kwargs", "args, kwargs")
+
+
+def _signature(like: Callable[..., Any]) -> tuple[str, str, str]:
+    """(parameters, the same passed on, the same packed) of a plain function, else the starred form."""
+    code = getattr(like, "__code__", None)
+    if type(like) is not FunctionType or code is None:
+        return _STARRED
+    plain = code.co_argcount
+    keyword = plain + code.co_kwonlyargcount
+    names = code.co_varnames
+    if any(name.startswith("_hf_") or not name.isidentifier() for name in names[: keyword + 2]):
+        return _STARRED
+    positional, keywords = list(names[:plain]), list(names[plain:keyword])
+    rest = keyword
+    star = double = ""
+    if code.co_flags & _POSITIONAL_STAR:
+        star, rest = names[rest], rest + 1
+    if code.co_flags & _KEYWORD_STAR:
+        double = names[rest]
+    return (
+        ", ".join(_parameters(positional, keywords, star, double, code.co_posonlyargcount)),
+        ", ".join(
+            [*positional, *([f"*{star}"] if star else []), *(f"{k}={k}" for k in keywords)]
+            + ([f"**{double}"] if double else [])
+        ),
+        "({}), {{{}}}".format(
+            "".join(f"{item}, " for item in [*positional, *([f"*{star}"] if star else [])]),
+            ", ".join([f"{k!r}: {k}" for k in keywords] + ([f"**{double}"] if double else [])),
+        ),
+    )
+
+
+def _parameters(positional: list[str], keywords: list[str], star: str, double: str, only: int) -> list[str]:
+    listed = [*positional[:only], *(["/"] if only else []), *positional[only:]]
+    if star:
+        listed.append(f"*{star}")
+    elif keywords:
+        listed.append("*")
+    listed += keywords
+    if double:
+        listed.append(f"**{double}")
+    return listed
+
+
+def colour(fn: Any) -> str:
+    """What calling ``fn`` gives: "sync", "async", "generator" or "async generator".
+
+    Looks through partials, bound methods and callable objects, as `inspect` would, without its
+    import.
+    """
+    if type(fn) is FunctionType and not fn.__dict__:
+        return _by_flags(fn.__code__.co_flags)
+    while isinstance(fn, (partial, MethodType)):
+        fn = fn.func if isinstance(fn, partial) else fn.__func__
+    # What `inspect.markcoroutinefunction` leaves. A mock has every attribute one asks for, hence __dict__.
+    if "_is_coroutine_marker" in getattr(fn, "__dict__", ()):
+        return "async"
+    flags = getattr(getattr(fn, "__code__", None), "co_flags", None)
+    if flags is None and not isinstance(fn, type):
+        called = getattr(type(fn), "__call__", None)  # noqa: B004 - its code is wanted, not whether it exists
+        flags = getattr(getattr(called, "__code__", None), "co_flags", None)
+    return _by_flags(flags) if isinstance(flags, int) else "sync"
+
+
+def _by_flags(flags: int) -> str:
+    if not flags & (_ASYNC_GENERATOR | _COROUTINE | _ITERABLE_COROUTINE | _GENERATOR):
+        return "sync"
+    if flags & _ASYNC_GENERATOR:
+        return "async generator"
+    if flags & (_COROUTINE | _ITERABLE_COROUTINE):
+        return "async"
+    return "generator" if flags & _GENERATOR else "sync"

@@ -1,0 +1,267 @@
+"""One set-up at a time, and everybody else waits for it: threads, asyncio tasks and trio tasks alike."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from contextvars import ContextVar
+
+from ..deadlines import ambient
+from ..errors import DeadlineExceeded
+from .queue import Waiter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+    from types import TracebackType
+    from typing import Any
+
+#: The set-ups that the running code is part of, outermost first.
+_inside: ContextVar[tuple[Turn, ...]] = ContextVar("holdfast_inside", default=())
+
+#: One lock for all of them, because a circle of set-ups that wait for each other spans several. It is
+#: held for a few lines, never while anything is set up, and not at all once the result is there.
+_lock = threading.Lock()
+_cells: weakref.WeakSet[Cell] = weakref.WeakSet()
+
+#: Whatever the result is.
+ANY: Any = object()
+
+
+def _renew() -> None:
+    # The thread that ran a set-up does not survive a fork: the child starts that one anew.
+    global _lock
+    _lock = threading.Lock()
+    for cell in list(_cells):
+        if cell.turn is not None and not cell.turn.done:
+            cell.turn = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+class Cell:
+    """Where one result is kept. ``turn`` is the set-up under way, or the one that succeeded."""
+
+    __slots__ = ("__weakref__", "_owner", "name", "turn")
+
+    def __init__(self, name: str, owner: Any = None) -> None:
+        self.name = name
+        self.turn: Turn | None = None
+        self._owner: Callable[[], Any]
+        try:
+            self._owner = weakref.ref(owner)
+        except TypeError:
+            self._owner = lambda: owner
+        _cells.add(self)
+
+    def belongs_to(self, owner: object) -> bool:
+        """False in a copy of the owner, which carries its original's cell and sets up its own."""
+        return self._owner() is owner
+
+    @property
+    def ready(self) -> bool:
+        turn = self.turn
+        return turn is not None and turn.done
+
+    def clear(self, stale: Any) -> bool:
+        """Forget the result, if ``stale`` is it or is `ANY`; with `ANY` a set-up under way too.
+
+        The latter still serves those who wait for it already.
+        """
+        with _lock:
+            turn = self.turn
+            if turn is None or (stale is not ANY and not (turn.done and turn.value is stale)):
+                return False
+            self.turn = None
+            return turn.done
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cell, (self.name,)  # empty, and nobody's
+
+
+def adopt(kept: dict[str, Any], key: str, cell: Cell, owner: object) -> Cell:
+    """``owner``'s cell in ``kept``: ``cell``, unless another thread was first."""
+    with _lock:
+        found: Cell | None = kept.get(key)
+        if found is None or not found.belongs_to(owner):
+            found = kept[key] = cell
+        return found
+
+
+class Turn:
+    """One set-up and those who wait for it.
+
+    It has one runner at a time. A runner that is cancelled hands over to the first who waits.
+    """
+
+    __slots__ = ("_error", "_needs", "_token", "_traceback", "_waiting", "cell", "done", "value")
+
+    _token: Token[tuple[Turn, ...]]
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.done = False
+        self.value: Any = None
+        self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
+        self._waiting: deque[Waiter] = deque()
+        #: The set-ups that this one waits for at the moment.
+        self._needs: list[Turn] = []
+
+    # For those who wait.
+
+    def leave(self, waiter: Waiter) -> None:
+        """``waiter`` waits no longer; if the set-up was just handed to it, the next one gets it."""
+        with _lock:
+            self._unneed()
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                return
+        self._hand_over()
+
+    def arrive(self) -> None:
+        """The wait is over: the set-up is done, or this caller's to run."""
+        with _lock:
+            self._unneed()
+
+    def _unneed(self) -> None:
+        for outer in _inside.get():
+            if self in outer._needs:
+                outer._needs.remove(self)
+
+    def result(self) -> Any:
+        """What the set-up came to."""
+        if self._error is not None:
+            # Many raise the same object: each starts from the set-up's own traceback, so that it
+            # does not grow by the frames of all the others.
+            raise self._error.with_traceback(self._traceback)
+        return self.value
+
+    # For the one who runs it.
+
+    def __enter__(self) -> None:
+        self._token = _inside.set((*_inside.get(), self))
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        """Those who wait share the outcome, unless the runner was cancelled or came to its own deadline."""
+        try:
+            _inside.reset(self._token)
+        except ValueError:
+            # A coroutine that nobody finished is closed in another context than it ran in.
+            pass
+        del self._token
+        if error is None or (isinstance(error, Exception) and not _is_runners_own(error)):
+            self._settle(error)
+        else:
+            self._hand_over()
+
+    def _settle(self, error: Exception | None) -> None:
+        with _lock:
+            waiting, self._waiting = self._waiting, deque()
+            if error is not None and waiting:
+                self._error, self._traceback = error, error.__traceback__
+            self.done = True
+            if error is not None and self.cell.turn is self:
+                self.cell.turn = None
+        for waiter in waiting:
+            waiter.grant()
+
+    def _hand_over(self) -> None:
+        with _lock:
+            if self.done:
+                return
+            heir = self._waiting.popleft() if self._waiting else None
+            if heir is None:
+                self.done = True
+                if self.cell.turn is self:
+                    self.cell.turn = None
+        if heir is not None:
+            heir.grant()
+
+
+def _is_runners_own(error: Exception) -> bool:
+    """Whether the runner's own deadline, which those who wait do not share, is what ended its attempt."""
+    scope = ambient()
+    if scope is None:
+        return False
+    if scope.ended() is not None:
+        return True
+    return isinstance(error, DeadlineExceeded) and error.scope == scope.tightest().name
+
+
+def _join(cell: Cell) -> tuple[Turn, Waiter | None]:
+    """A part in the set-up: with a waiter, to wait for it; without one it is done, or ours to run."""
+    inside = _inside.get()
+    with _lock:
+        turn = cell.turn
+        if turn is not None and turn.done:
+            return turn, None
+        if any(outer.cell is cell and not outer.done for outer in inside):
+            raise RuntimeError(
+                f"once: the set-up of {cell.name} needs its own result: it was called from inside "
+                "itself, or from a task that it started; pass the value on instead"
+            )
+        if turn is None:
+            turn = cell.turn = Turn(cell)
+            return turn, None
+        _refuse_circle(turn, inside)
+        for outer in inside:
+            outer._needs.append(turn)
+        waiter = Waiter()
+        turn._waiting.append(waiter)
+        return turn, waiter
+
+
+def _refuse_circle(turn: Turn, inside: tuple[Turn, ...]) -> None:
+    """Raise if ``turn`` waits, through any number of others, for one that we are part of."""
+    pending, seen = [turn], {turn}
+    while pending:
+        found = pending.pop()
+        if not found.done and found in inside:
+            raise RuntimeError(
+                f"once: the set-ups of {found.cell.name} and {turn.cell.name} wait for each other"
+            )
+        fresh = [needed for needed in found._needs if needed not in seen]
+        seen.update(fresh)
+        pending += fresh
+
+
+def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """The result of ``cell``: ``call(*args)``, unless somebody has it or is at it."""
+    turn, waiter = _join(cell)
+    if waiter is not None:
+        try:
+            while not waiter.wait(None):
+                pass
+        except BaseException:
+            turn.leave(waiter)
+            raise
+        turn.arrive()
+    if turn.done:
+        return turn.result()
+    with turn:
+        turn.value = call(*args)
+    return turn.value
+
+
+async def get_async(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """The result of ``cell``: ``await call(*args)``, unless somebody has it or is at it."""
+    turn, waiter = _join(cell)
+    if waiter is not None:
+        try:
+            while not await waiter.wait_async(None):
+                pass
+        except BaseException:
+            turn.leave(waiter)
+            raise
+        turn.arrive()
+    if turn.done:
+        return turn.result()
+    with turn:
+        turn.value = await call(*args)
+    return turn.value

@@ -1,0 +1,103 @@
+"""Drives a flow in a thread: the loop that really calls and really sleeps."""
+
+from __future__ import annotations
+
+from ..attempts import running
+from ..deadlines import ambient
+from ..sight import keep_in_sight
+from . import clock as _clock
+from . import interrupt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..attempts import Attempt
+    from ..loop import Flow
+    from ..retries import Before
+    from .clock import Clock
+
+#: `time.sleep` refuses more than this platform's largest timestamp; three years are enough for a wait.
+LONGEST_S = 1e8
+
+
+def drive(
+    flow: Flow,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    clock: Clock | None,
+    before: Before | None = None,
+) -> Any:
+    """Run ``flow`` to its end: make the attempts it asks for, sleep the waits it asks for."""
+    reply: Any = None
+    step: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            try:
+                step = flow.send(reply)
+            except StopIteration as stop:
+                value, error = stop.value
+                break
+            if type(step) is float:
+                sleep(step, clock)
+                reply = None
+            else:
+                reply = _attempt(step, call, args, kwargs, before)
+        if error is None:
+            return value
+        raise error
+    finally:
+        # Tracebacks refer to this frame, so an error kept here would keep itself alive.
+        step = reply = error = None
+
+
+def _attempt(
+    attempt: Attempt,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    before: Before | None,
+) -> tuple[Any, Exception | None]:
+    attempt.outer = running.get()
+    token = running.set(attempt)
+    try:
+        if before is not None:
+            try:
+                refuse_awaitable("before_attempt", before(attempt))
+            except Exception as fault:
+                keep_in_sight(fault, attempt.last_error)
+                raise
+        try:
+            return call(*args, **kwargs), None
+        except Exception as error:
+            return None, error
+    finally:
+        running.reset(token)
+        # It knows the last error, which may be the very one whose traceback holds this frame.
+        del attempt
+
+
+def refuse_awaitable(hook: str, answer: object) -> None:
+    """A hook that gives something to await cannot serve a sync call."""
+    if hasattr(answer, "__await__"):
+        close = getattr(answer, "close", None)
+        if close is not None:
+            close()
+        raise TypeError(f"{hook} must not be async in a sync call, got {answer!r}")
+
+
+def sleep(seconds: float, clock: Clock | None = None) -> None:
+    """Sleep on ``clock`` (None: the ambient one). Cancelling the enclosing scope ends the sleep."""
+    if clock is None:
+        clock = _clock.AMBIENT.clock
+    if clock is not _clock.SYSTEM:
+        clock.sleep(seconds)
+    elif seconds > 0:
+        scope = ambient()
+        if scope is None:
+            clock.sleep(min(seconds, LONGEST_S))
+        else:
+            interrupt.wait(min(seconds, LONGEST_S), scope.ended)

@@ -1,0 +1,145 @@
+"""Worker threads for sync calls that somebody may stop waiting for: bounded, reused, never joined."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from contextvars import copy_context
+
+from ..deadlines import ambient
+from ..errors import BulkheadFull
+from .interrupt import Sleeper
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: More threads than this means that calls which nobody waits for any more are piling up.
+LIMIT = 256
+_IDLE_S = 10.0
+
+
+class Job:
+    """A call under way in another thread. ``bell`` is woken when it ends."""
+
+    __slots__ = ("_discard", "bell", "done", "error", "value")
+
+    def __init__(self, bell: Sleeper) -> None:
+        self.bell = bell
+        self.done = False
+        self._discard: Callable[[Any], object] | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            self.value = fn(*args, **kwargs)
+        except BaseException as error:
+            self.error = error
+        self.done = True
+        self.bell.wake()
+        self._throw_away()
+
+    def abandon(self, discard: Callable[[Any], object]) -> None:
+        """Nobody waits for this call any more: what it brings is handed to ``discard``."""
+        self._discard = discard
+        if self.done:
+            self._throw_away()
+
+    def _throw_away(self) -> None:
+        # Both sides may come here at once; only the one that takes the function calls it.
+        discard, self._discard = self._discard, None
+        if discard is not None and self.error is None:
+            discard(self.value)
+
+    def result(self) -> Any:
+        """What the call came to."""
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None
+        return self.value
+
+
+class _Worker:
+    __slots__ = ("inbox",)
+
+    def __init__(self) -> None:
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        # Daemons: a call that hangs must not keep the program from ending.
+        threading.Thread(target=self._serve, name="holdfast-worker", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                task = self.inbox.get(timeout=_IDLE_S)
+            except queue.Empty:
+                if _pool.retire(self):
+                    return
+                continue
+            task()
+            del task
+            _pool.idle.append(self)
+
+
+class _Pool:
+    __slots__ = ("_lock", "_size", "idle")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._size = 0
+        self.idle: list[_Worker] = []
+
+    def take(self) -> _Worker:
+        """A worker that is free, or a new one."""
+        try:
+            return self.idle.pop()
+        except IndexError:
+            pass
+        with self._lock:
+            if self._size >= LIMIT:
+                raise BulkheadFull(f"all {LIMIT} worker threads are busy with sync calls that did not stop")
+            self._size += 1
+        return _Worker()
+
+    def retire(self, worker: _Worker) -> bool:
+        """Whether ``worker`` may end: not if it has just been taken."""
+        try:
+            self.idle.remove(worker)
+        except ValueError:
+            return False
+        with self._lock:
+            self._size -= 1
+        return True
+
+
+_pool = _Pool()
+
+
+def _renew() -> None:
+    # Threads do not survive a fork.
+    global _pool
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+def start(bell: Sleeper, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Job:
+    """Run ``fn`` in a worker thread, in a copy of this context; ``bell`` is woken when it ends."""
+    job = Job(bell)
+    context = copy_context()
+    _pool.take().inbox.put(lambda: context.run(job.run, fn, args, kwargs))
+    return job
+
+
+def wait(bell: Sleeper, seconds: float | None, over: Callable[[], object]) -> None:
+    """Wait until ``over()``, the enclosing scope's end, or ``seconds`` (None: no limit) have passed."""
+    scope = ambient()
+    left = None if scope is None else scope.remaining()
+    limit = left if seconds is None else seconds if left is None else min(left, seconds)
+    bell.wait(limit, lambda: over() or (scope is not None and scope.ended() is not None))

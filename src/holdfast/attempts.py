@@ -1,0 +1,88 @@
+"""The running attempt, as the called code and the hooks see it."""
+
+from __future__ import annotations
+
+import sys
+from contextvars import ContextVar
+
+from . import deadlines as _deadlines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Attempt:
+    """One attempt: ``number`` counts from 1, ``last_error`` is why the one before failed."""
+
+    __slots__ = ("last_error", "number", "operation", "outer", "owner")
+
+    def __init__(
+        self, operation: str, number: int, last_error: Exception | None, owner: object = None
+    ) -> None:
+        self.operation = operation
+        self.number = number
+        self.last_error = last_error
+        #: Which layer makes it, and the attempt of another layer that it is part of.
+        self.owner = owner
+        self.outer: Attempt | None = None
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left in the enclosing deadline; ``None`` without one."""
+        return _deadlines.remaining()
+
+    def __repr__(self) -> str:
+        return f"<attempt {self.number} of {self.operation}>"
+
+
+#: Set from the second attempt on. A first attempt sets nothing, because setting costs more than
+#: the whole success path; `attempt` finds it on the stack instead.
+running: ContextVar[Attempt | None] = ContextVar("holdfast_attempt", default=None)
+
+
+def attempt() -> Attempt | None:
+    """The attempt this code runs in (the innermost one), or ``None`` outside any policy.
+
+    A first attempt is found by walking the stack up to the policy's own frame. Code that the
+    attempt handed to another task or thread has no such frame, and sees ``None`` until the
+    second attempt.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        layer = frame.f_globals.get("_hf_layer")
+        if layer is not None and "_hf_tick" in frame.f_globals:
+            return Attempt(layer.name or layer.operation(_called(frame)), 1, None)
+        if frame.f_globals.get("__name__", "").startswith("holdfast._drive."):
+            break
+        frame = frame.f_back
+    return running.get()
+
+
+def _called(frame: Any) -> tuple[Any, ...]:
+    """What ``Policy.call`` was given to call, if this is its frame."""
+    seen = frame.f_locals
+    found = seen.get("fn")
+    if type(seen) is dict:
+        # Before 3.13 this is a copy that stays with the frame, and would keep what the frame lets go.
+        seen.clear()
+    return (found,)
+
+
+def encloses(owner: object, own_frames: int) -> bool:
+    """Whether a layer of this owner is already at work around the one that asks.
+
+    Whatever it calls is told by its code, which is on the stack itself ``own_frames`` times.
+    """
+    outer = running.get()
+    while outer is not None:
+        if outer.owner == owner:
+            return True
+        outer = outer.outer
+    code = owner[0] if isinstance(owner, tuple) else getattr(owner, "__code__", owner)
+    frame: Any = sys._getframe(1)
+    found = 0
+    while frame is not None:
+        found += frame.f_code is code
+        frame = frame.f_back
+    return found > own_frames

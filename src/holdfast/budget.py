@@ -1,0 +1,483 @@
+"""Retry budgets: how many retries and hedges a set of callers may add to its own traffic.
+
+The default is earned by success, so an outage earns nothing and retrying ends by itself.
+A first attempt never waits for a budget. Successes are only counted (``Tally``); the sums are
+made when something fails, by spreading the count evenly over the time since the last reading.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ._drive import clock as _clock
+from ._drive.memory import Tally, guard
+from .limiter import MOST_TOKENS, Bucket
+from .options import Options, count, flag, number, seconds, timepiece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+    from ._drive.clock import Clock
+    from .options import Seconds
+
+#: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
+_ROUNDING = 1e-9
+
+_SLICES = 20
+
+
+class Slices:
+    """A sum over the last ``window`` seconds in O(1) memory: whole slices fall out at the far end."""
+
+    __slots__ = ("_at", "_sums", "_width", "end", "total")
+
+    def __init__(self, window_s: float, now: float) -> None:
+        self._width = window_s / _SLICES
+        self._sums = [0.0] * _SLICES
+        self._at = int(now // self._width)
+        #: When the next slice begins.
+        self.end = (self._at + 1) * self._width
+        self.total = 0.0
+
+    def roll(self, now: float) -> None:
+        """Drop the slices that ``now`` has left behind. Time that runs backwards drops nothing."""
+        if now < self.end:
+            return
+        at = int(now // self._width)
+        self.end = (at + 1) * self._width
+        steps = at - self._at
+        if steps <= 0:
+            return
+        if steps >= _SLICES:
+            self._sums = [0.0] * _SLICES
+        else:
+            for slot in range(self._at + 1, at + 1):
+                self._sums[slot % _SLICES] = 0.0
+        self._at = at
+        self.total = sum(self._sums)
+
+    def add(self, amount: float, elapsed: float = 0.0) -> None:
+        """Add ``amount``, spread evenly over the ``elapsed`` seconds (<= window) that end now."""
+        slots = min(_SLICES, max(1, round(elapsed / self._width)))
+        for back in range(slots):
+            self._sums[(self._at - back) % _SLICES] += amount / slots
+        self.total += amount
+
+
+class Live:
+    """What changes in a budget: the tokens, and the time of the last reading."""
+
+    __slots__ = ("clock", "last", "skew", "tokens")
+
+    def __init__(self, clock: Clock | None, tokens: float) -> None:
+        self.clock = clock
+        self.tokens = tokens
+        self.skew = 0.0
+        self.last = self.read()
+
+    def read(self) -> float:
+        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+
+    def tick(self) -> tuple[float, float]:
+        """(now, seconds since the last reading). A clock set back goes on from where it was."""
+        now = (_clock.AMBIENT if self.clock is None else self.clock).now() + self.skew
+        elapsed = now - self.last
+        if elapsed < 0:
+            self.skew -= elapsed
+            return self.last, 0.0
+        self.last = now
+        return now, elapsed
+
+
+class Allowance(Options):
+    """What every budget kind shares: a lock, a clock, a count of successes or starts."""
+
+    __slots__ = ("__weakref__", "_live", "_lock", "_tally")
+    _extras = ("clock",)
+
+    _live: Live
+    _lock: Any
+    _tally: Tally
+
+    def _open(self, clock: Clock | None, tokens: float = 0.0) -> None:
+        self._set(_tally=Tally(), _live=Live(timepiece(type(self).__name__, clock), tokens))
+        guard(self)
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock it goes by; ``None`` is the ambient one."""
+        return self._live.clock
+
+    def keep_time(self, clock: Clock) -> None:
+        """Go by ``clock`` from now on, unless this budget was given one of its own."""
+        live = self._live
+        if live.clock is None:
+            with self._lock:
+                # The two clocks differ by a constant that is none of this budget's business.
+                live.skew, live.clock = live.last - clock.now(), clock
+
+    def _settle(self) -> None:
+        raise NotImplementedError
+
+    # What the compiled success path calls instead of `started` and `success`: one C call, or nothing.
+
+    @property
+    def on_start(self) -> Callable[[], object] | None:
+        """Called when a first attempt begins; ``None`` where this kind does not count starts."""
+        return None
+
+    @property
+    def on_success(self) -> Callable[[], object] | None:
+        """Called when a first attempt succeeds; ``None`` where this kind does not count successes."""
+        return self._tally.tick
+
+    # The public contract.
+
+    def started(self) -> None:
+        """A first attempt begins."""
+        if (tick := self.on_start) is not None:
+            tick()
+
+    def success(self, spent: float | None = None) -> None:
+        """A call succeeded. ``spent`` is what its last retry paid, ``None`` on a first try."""
+        if (tick := self.on_success) is not None:
+            tick()
+
+    def failure(self, timeout: bool = False) -> None:
+        """A retryable failure happened, whether or not a retry follows."""
+
+    def withdraw(self, timeout: bool = False) -> float:
+        """Pay for one retry or hedge: what was paid, or 0.0 when refused."""
+        with self._lock:
+            self._settle()
+            return self._pay(timeout)
+
+    def _pay(self, timeout: bool) -> float:
+        raise NotImplementedError
+
+    @property
+    def balance(self) -> float:
+        """What is held now, settled."""
+        with self._lock:
+            self._settle()
+            return self._held()
+
+    def _held(self) -> float:
+        return self._live.tokens
+
+    @property
+    def sustained(self) -> float:
+        """Retries per call that it pays for in the long run."""
+        return math.inf
+
+    def fresh(self) -> Self:
+        """A new budget with these options and a state of its own."""
+        return self.replace()
+
+    def __eq__(self, other: object) -> bool:
+        # Two budgets with the same options are not the same budget: each holds its own tokens.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the balance of this moment."""
+        return {**super().describe(), "balance": self.balance}
+
+
+class Budget(Allowance):
+    """Earned by success: ``+ratio`` per successful call; a retry or hedge costs 1.
+
+    Starts with ``burst`` and holds at most ``burst`` + what the last ``window`` seconds earned.
+    Time alone refills nothing. ``ratio=0`` leaves ``burst`` retries for good, ``burst=0`` none
+    before the first success.
+    """
+
+    __slots__ = ("_earned", "burst", "ratio", "window")
+    _fields = ("ratio", "burst", "window")
+
+    ratio: float
+    burst: float
+    window: float
+    _earned: Slices
+
+    def __init__(
+        self,
+        ratio: float = 0.1,
+        burst: float = 10,
+        window: Seconds = 10.0,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            ratio=number("Budget", "ratio", ratio, least=0),
+            burst=number("Budget", "burst", burst, least=0),
+            window=seconds("Budget", "window", window, above=0),
+        )
+        self._open(clock, self.burst)
+        self._set(_earned=Slices(self.window, self._live.last))
+
+    @property
+    def sustained(self) -> float:
+        return self.ratio
+
+    def _settle(self) -> None:
+        fresh = self._tally.take()
+        live, earned = self._live, self._earned
+        now, elapsed = live.tick()
+        if now >= earned.end:
+            earned.roll(now)
+        if fresh:
+            amount = fresh * self.ratio
+            if elapsed > self.window:
+                amount *= self.window / elapsed
+                elapsed = self.window
+            earned.add(amount, elapsed)
+            live.tokens += amount
+        held = self.burst + earned.total
+        if live.tokens > held:
+            live.tokens = held
+
+    def withdraw(self, timeout: bool = False) -> float:
+        live = self._live
+        with self._lock:
+            self._settle()
+            left = live.tokens - 1.0
+            if left < -_ROUNDING:
+                return 0.0
+            live.tokens = left if left > 0.0 else 0.0
+            return 1.0
+
+
+class WindowBudget(Allowance):
+    """Finagle's and Linkerd's: retries in the window <= ``ratio`` * calls + ``floor`` * ``window``.
+
+    Earned when a call starts, and by time (``floor`` per second), so it keeps paying through an
+    outage. Offered for parity; see ``Budget`` for why it is not the default.
+    """
+
+    __slots__ = ("_calls", "_retries", "floor", "ratio", "window")
+    _fields = ("ratio", "floor", "window")
+
+    ratio: float
+    floor: float
+    window: float
+    _calls: Slices
+    _retries: Slices
+
+    def __init__(
+        self,
+        ratio: float = 0.2,
+        floor: float = 10.0,
+        window: Seconds = 10.0,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            ratio=number("WindowBudget", "ratio", ratio, least=0),
+            floor=number("WindowBudget", "floor", floor, least=0),
+            window=seconds("WindowBudget", "window", window, above=0),
+        )
+        self._open(clock)
+        now = self._live.last
+        self._set(_calls=Slices(self.window, now), _retries=Slices(self.window, now))
+
+    @property
+    def on_start(self) -> Callable[[], object] | None:
+        return self._tally.tick
+
+    @property
+    def on_success(self) -> Callable[[], object] | None:
+        return None
+
+    @property
+    def sustained(self) -> float:
+        return self.ratio
+
+    def _settle(self) -> None:
+        fresh = self._tally.take()
+        now, elapsed = self._live.tick()
+        self._calls.roll(now)
+        self._retries.roll(now)
+        if fresh:
+            share = self.window / elapsed if elapsed > self.window else 1.0
+            self._calls.add(fresh * share, min(elapsed, self.window))
+
+    def _pay(self, timeout: bool) -> float:
+        if self._held() < 1.0 - _ROUNDING:
+            return 0.0
+        self._retries.add(1.0)
+        return 1.0
+
+    def _held(self) -> float:
+        # Calls can leave the window before the retries they paid for.
+        earned = self.ratio * self._calls.total + self.floor * self.window
+        return max(0.0, earned - self._retries.total)
+
+
+class QuotaBudget(Allowance):
+    """AWS's standard quota: ``capacity`` tokens; a retry costs ``retry_cost``, after a timeout
+    ``timeout_cost``, after throttling ``throttle_cost`` (``None``: as any retry).
+
+    A success after a retry gives back what its last retry cost; a first-try success adds
+    ``success_credit``.
+    """
+
+    __slots__ = ("capacity", "retry_cost", "success_credit", "throttle_cost", "timeout_cost")
+    _fields = ("capacity", "retry_cost", "timeout_cost", "success_credit", "throttle_cost")
+
+    capacity: float
+    retry_cost: float
+    timeout_cost: float
+    success_credit: float
+    throttle_cost: float | None
+
+    def __init__(
+        self,
+        capacity: float = 500,
+        retry_cost: float = 5,
+        timeout_cost: float = 10,
+        success_credit: float = 1,
+        throttle_cost: float | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            capacity=number("QuotaBudget", "capacity", capacity, above=0),
+            retry_cost=number("QuotaBudget", "retry_cost", retry_cost, above=0),
+            timeout_cost=number("QuotaBudget", "timeout_cost", timeout_cost, above=0),
+            success_credit=number("QuotaBudget", "success_credit", success_credit, least=0),
+            throttle_cost=None
+            if throttle_cost is None
+            else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
+        )
+        self._open(clock, self.capacity)
+
+    def success(self, spent: float | None = None) -> None:
+        if spent is None:
+            self._tally.tick()
+            return
+        with self._lock:
+            self._settle()
+            self._live.tokens = min(self.capacity, self._live.tokens + spent)
+
+    def withdraw(self, timeout: bool = False, throttle: bool = False) -> float:
+        """Pay for one retry: what was paid, or 0.0 when refused. ``throttle``: after a throttling answer."""
+        with self._lock:
+            self._settle()
+            if throttle and self.throttle_cost is not None:
+                return self._take(self.throttle_cost)
+            return self._take(self.timeout_cost if timeout else self.retry_cost)
+
+    @property
+    def sustained(self) -> float:
+        return self.success_credit / self.retry_cost
+
+    def _take(self, cost: float) -> float:
+        if self._live.tokens < cost:
+            return 0.0
+        self._live.tokens -= cost
+        return cost
+
+    def _settle(self) -> None:
+        # Credits only ever add up to the capacity, so their order among themselves does not matter.
+        credit = self._tally.take() * self.success_credit
+        self._live.tokens = min(self.capacity, self._live.tokens + credit)
+
+
+class ThrottleBudget(Allowance):
+    """gRPC's: tokens in [0, ``max_tokens``]; -1 per retryable failure, +``token_ratio`` per success.
+
+    Retries are refused while tokens <= ``max_tokens`` / 2. The failure pays, not the retry.
+    ``token_ratio`` counts to three decimals.
+    """
+
+    __slots__ = ("max_tokens", "token_ratio")
+    _fields = ("max_tokens", "token_ratio")
+
+    max_tokens: float
+    token_ratio: float
+
+    def __init__(
+        self, max_tokens: float = 10, token_ratio: float = 0.1, *, clock: Clock | None = None
+    ) -> None:
+        self._set(
+            max_tokens=number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000),
+            token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
+        )
+        # Held as thousandths, which are whole numbers.
+        self._open(clock, self._top)
+
+    @property
+    def sustained(self) -> float:
+        return self.token_ratio
+
+    @property
+    def _top(self) -> int:
+        return round(self.max_tokens * 1000)
+
+    def failure(self, timeout: bool = False) -> None:
+        with self._lock:
+            self._settle()
+            self._live.tokens = max(0, self._live.tokens - 1000)
+
+    def _settle(self) -> None:
+        # The small addend keeps 1.001 * 1000 from truncating to 1000.
+        credit = int(self.token_ratio * 1000 + _ROUNDING)
+        self._live.tokens = min(self._top, self._live.tokens + self._tally.take() * credit)
+
+    def _pay(self, timeout: bool) -> float:
+        return 1.0 if self._live.tokens * 2 > self._top else 0.0
+
+    def _held(self) -> float:
+        return self._live.tokens / 1000
+
+
+class RateBudget(Allowance):
+    """So many retries a second: a token bucket of ``burst`` that refills at ``rate`` per second.
+
+    ``wait=False`` refuses when it is empty; ``wait=True`` lets the retry wait for its token,
+    within the deadline. It refills with time, so it keeps paying through an outage.
+    """
+
+    __slots__ = ("_bucket", "burst", "rate", "wait")
+    _fields = ("rate", "burst", "wait")
+
+    rate: float
+    burst: int
+    wait: bool
+    _bucket: Bucket
+
+    def __init__(
+        self, rate: float = 100, burst: int = 200, wait: bool = False, *, clock: Clock | None = None
+    ) -> None:
+        self._set(
+            rate=number("RateBudget", "rate", rate, least=0, infinite=True),
+            burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
+            wait=flag("RateBudget", "wait", wait),
+        )
+        self._open(clock)
+        self._set(_bucket=Bucket(self.rate, self.burst, self._live.last))
+
+    @property
+    def on_success(self) -> Callable[[], object] | None:
+        return None
+
+    def _settle(self) -> None:
+        self._live.tick()
+
+    def _pay(self, timeout: bool) -> float:
+        return 1.0 if self._bucket.reserve(1, self._live.last, 0.0).ok else 0.0
+
+    def reserve(self, max_wait_s: float | None) -> tuple[float, float]:
+        """Pay for one retry that may wait: (paid, seconds to wait). (0.0, 0.0) when refused."""
+        with self._lock:
+            now, _ = self._live.tick()
+            grant = self._bucket.reserve(1, now, max_wait_s)
+            return (1.0, grant.delay(now)) if grant.ok else (0.0, 0.0)
+
+    def _held(self) -> float:
+        return max(0.0, self._bucket.tokens(self._live.last))

@@ -1,0 +1,117 @@
+"""Who listens to events. Kept apart from the events themselves, which load only when somebody does."""
+
+from __future__ import annotations
+
+import sys
+from contextvars import ContextVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .events import Event
+
+#: The subscribers. The success path asks only whether there are any.
+watchers: list[Callable[[Event], object]] = []
+
+#: Whether retried-and-succeeded and gave-up go to the standard library's logging on their own.
+_logs = True
+
+#: Whether this context is inside a subscriber.
+_telling: ContextVar[bool] = ContextVar("holdfast_telling", default=False)
+
+_LOGGED = frozenset({"Succeeded", "GaveUp", "Interrupted"})
+
+
+def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
+    """Call ``callback(event)`` for every event from now on; returns the function that ends it.
+
+    It runs in the thread or task where the event happens, with no lock held. What it raises is
+    reported through `sys.unraisablehook` and otherwise ignored. Calls that it makes itself under a
+    policy are not told, so that telling ends.
+    """
+    if not callable(callback):
+        raise TypeError(f"subscribe: callback must be callable, got {callback!r}")
+    watchers.append(callback)
+
+    done = False
+
+    def unsubscribe() -> None:
+        # Once: a second call must not take away another subscription of the same callback.
+        nonlocal done
+        if not done:
+            done = True
+            watchers.remove(callback)
+
+    return unsubscribe
+
+
+def publish(kind: str, /, **fields: Any) -> None:
+    """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
+    logged = _logs and kind in _LOGGED and _log_wants(kind)
+    if (not watchers and not logged) or _telling.get():
+        return
+    from . import events
+
+    event = getattr(events, kind)(**fields)
+    token = _telling.set(True)
+    try:
+        if logged:
+            from . import logging
+
+            _call(logging.log, event)
+        for watcher in tuple(watchers):
+            _call(watcher, event)
+    finally:
+        _telling.reset(token)
+
+
+def _log_wants(kind: str) -> bool:
+    """Whether the application has set up logging so that this kind's line would be written."""
+    if "logging" not in sys.modules:
+        return False
+    from . import logging
+
+    return logging.wanted(kind)
+
+
+def _call(watcher: Callable[[Any], object], event: Event) -> None:
+    try:
+        watcher(event)
+    except Exception as error:
+        _Unraisable(error)
+
+
+class _Unraisable:
+    """Hands an error to `sys.unraisablehook`, which takes only what the interpreter itself made."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __del__(self) -> None:
+        raise self.error
+
+
+def log_by_default(on: bool) -> None:
+    """Switch the standard-library log lines on or off."""
+    global _logs
+    _logs = on
+
+
+def error_name(error: BaseException | None) -> str | None:
+    """The exception's type, never its text: that may hold arguments or secrets."""
+    if error is None:
+        return None
+    kind = type(error)
+    home = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return clean(home + kind.__qualname__)
+
+
+def clean(text: str) -> str:
+    """``text`` with control characters escaped, at most 200 characters."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:200])
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,299 @@
+"""Is it worth trying again? From an exception or a response to a `Verdict`.
+
+`transient` is the shipped classifier. It imports no library to recognise its errors: `tables` has
+what is known, `recognise` finds it, and here the request's method and the marks of inner layers are
+weighed.
+"""
+
+from __future__ import annotations
+
+from .errors import RetryAfter
+from .hints import header
+from .marks import Mark, exhausted_by, mark, response_mark
+from .options import Options, choice, flag, seconds
+from .recognise import fault_of, leaves, request_of
+from .settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, ClassVar, Self, TypeAlias
+
+    from .options import Seconds
+    from .tables import Fault
+
+    Rule: TypeAlias = "Verdict | Callable[[Any], bool | Verdict | None]"
+
+__all__ = ["Classifier", "Mark", "Settings", "Verdict", "exhausted_by", "mark", "transient"]
+
+_KINDS = ("transient", "timeout", "throttle", "fatal", "pushback")
+_MAX_RULES = 1024
+_MAX_WRAPS = 4
+_MAX_PLANS = 1024
+_set = object.__setattr__
+
+
+class Verdict(Options):
+    """Whether to try again, and what is known about when and why. True if ``retry`` is.
+
+    ``after``: the server's hint in seconds, ``None`` without one, ``math.inf`` for an absurd one.
+    ``kind``: ``"timeout"`` pays a budget's timeout price, ``"throttle"`` its throttling price;
+    ``"pushback"`` is a gRPC server's do-not-retry, which a throttle budget counts. ``None`` is
+    ``"transient"`` or ``"fatal"``, by ``retry``.
+    """
+
+    __slots__ = ("after", "kind", "reason", "retry")
+    _fields = ("retry", "after", "kind", "reason")
+
+    retry: bool
+    after: float | None
+    kind: str
+    reason: str
+
+    RETRY: ClassVar[Verdict]
+    FATAL: ClassVar[Verdict]
+
+    def __init__(
+        self, retry: bool, after: Seconds | None = None, kind: str | None = None, reason: str = ""
+    ) -> None:
+        flag("Verdict", "retry", retry)
+        if after is not None and not (type(after) is float and after >= 0.0):
+            after = seconds("Verdict", "after", after, infinite=True)
+        if kind is None:
+            kind = "transient" if retry else "fatal"
+        else:
+            choice("Verdict", "kind", kind, _KINDS)
+        if not isinstance(reason, str):
+            raise TypeError(f"Verdict: reason must be a string, got {reason!r}")
+        if retry and kind in ("fatal", "pushback"):
+            raise ValueError(f"Verdict: kind must not be {kind!r} when retry is True")
+        _set(self, "retry", retry)
+        _set(self, "after", after)
+        _set(self, "kind", kind)
+        _set(self, "reason", reason)
+
+    def __bool__(self) -> bool:
+        return self.retry
+
+
+Verdict.RETRY = Verdict(True)
+Verdict.FATAL = Verdict(False)
+
+
+class Classifier:
+    """Calls an exception or a response worth retrying, or not: ``classifier(outcome) -> Verdict``.
+
+    Works as ``on=`` and as ``on_result=``. What it does not know is not retried. ``statuses`` are
+    the HTTP statuses worth retrying, ``never`` those that not even ``x-should-retry: true`` makes
+    so, ``methods`` the HTTP methods that are safe to repeat; another method is repeated only with
+    one of ``key_headers``, or when the failure proves that nothing was processed. ``grpc_codes``
+    are names, or ``"wide"``.
+    """
+
+    __slots__ = ("__weakref__", "_plans", "_rules", "settings")
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        if settings is not None and not isinstance(settings, Settings):
+            raise TypeError(f"Classifier: settings must be Settings or None, got {settings!r}")
+        self.settings = Settings() if settings is None else settings
+        self._rules: dict[type | str, Rule] = {}
+        self._plans: dict[type, tuple[Rule, ...]] = {}
+
+    def __call__(self, outcome: object) -> Verdict:
+        return self._judge(outcome, 0)
+
+    def _judge(self, outcome: object, depth: int) -> Verdict:
+        """``depth`` counts the groups and `RetryAfter` marks around ``outcome``; they may form a cycle."""
+        kind = type(outcome)
+        if issubclass(kind, BaseException) and not issubclass(kind, Exception):
+            # Cancellation, exit and interrupt: nobody's rule makes these retryable.
+            return Verdict.FATAL
+        if self._rules:
+            told = self._told(kind, outcome)
+            if told is not None:
+                return told
+        if depth > _MAX_WRAPS:
+            return Verdict.FATAL
+        if issubclass(kind, BaseExceptionGroup):
+            return self._group(outcome, depth)
+        if issubclass(kind, RetryAfter):
+            return self._asked(outcome, depth)
+        fault = fault_of(outcome, self.settings)
+        return Verdict.FATAL if fault is None else self._settle(outcome, fault)
+
+    def register(self, kind: type | str, rule: bool | Rule) -> Self:
+        """Let ``rule`` decide for ``kind`` and its subclasses, before the built-in tables.
+
+        ``kind`` is a class, or ``"module.QualName"`` of one that need not be imported (its full
+        module or the top-level one). ``rule`` is a bool, a `Verdict`, or a callable given the
+        outcome that answers with one, or with ``None`` to leave it to the next rule. The most
+        specific class comes first; a virtual subclass (``ABC.register``) does not count.
+        """
+        key = _rule_key(kind)
+        if not isinstance(rule, (bool, Verdict)) and not callable(rule):
+            raise TypeError(f"Classifier: rule must be a bool, a Verdict or a callable, got {rule!r}")
+        if key not in self._rules and len(self._rules) >= _MAX_RULES:
+            raise ValueError(f"Classifier: at most {_MAX_RULES} rules can be registered")
+        self._rules[key] = _as_verdict(rule) if isinstance(rule, bool) else rule
+        # Replaced, not cleared: a call that is reading the old plans now stores what it finds there.
+        self._plans = {}
+        return self
+
+    def unregister(self, kind: type | str) -> Self:
+        """Take back the rule registered for ``kind``, if any."""
+        self._rules.pop(_rule_key(kind), None)
+        self._plans = {}
+        return self
+
+    def with_(
+        self,
+        *,
+        statuses: Iterable[int] | None = None,
+        never: Iterable[int] | None = None,
+        methods: Iterable[str] | None = None,
+        key_headers: Iterable[str] | None = None,
+        grpc_codes: Iterable[Any] | str | None = None,
+        errnos: Iterable[int] | None = None,
+        sqlstates: Iterable[str] | None = None,
+        mysql_errors: Iterable[int] | None = None,
+    ) -> Classifier:
+        """A copy with other tables and the same rules; ``None`` keeps a table, ``()`` empties it.
+
+        ``hf.transient.with_(statuses={409, *hf.transient.settings.statuses})`` adds one status.
+        """
+        given = {
+            "statuses": statuses,
+            "never": never,
+            "methods": methods,
+            "key_headers": key_headers,
+            "grpc_codes": grpc_codes,
+            "errnos": errnos,
+            "sqlstates": sqlstates,
+            "mysql_errors": mysql_errors,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        return _rebuild(self.settings.replace(**changes), dict(self._rules))
+
+    def _told(self, kind: type, outcome: object) -> Verdict | None:
+        plans = self._plans
+        plan = plans.get(kind)
+        if plan is None:
+            found = [self._rules.get(key) for base in kind.__mro__ for key in _names(base)]
+            plan = tuple(rule for rule in found if rule is not None)
+            if len(plans) >= _MAX_PLANS:
+                plans.clear()
+            plans[kind] = plan
+        for rule in plan:
+            answer = rule if isinstance(rule, Verdict) else rule(outcome)
+            if answer is not None:
+                return _as_verdict(answer)
+        return None
+
+    def _group(self, group: object, depth: int) -> Verdict:
+        """Worth retrying if every leaf is; waits for the longest hint; a timeout only if every leaf is."""
+        verdicts = [self._judge(leaf, depth + 1) for leaf in leaves(group)]
+        refusals = [verdict for verdict in verdicts if not verdict.retry]
+        if refusals or not verdicts:
+            # A pushback among them must reach the throttle budget that counts it.
+            told = [verdict for verdict in refusals if verdict.kind == "pushback"]
+            return (told or refusals or [Verdict.FATAL])[0]
+        after = max((verdict.after for verdict in verdicts if verdict.after is not None), default=None)
+        timeout = all(verdict.kind == "timeout" for verdict in verdicts)
+        return Verdict(True, after, "timeout" if timeout else "transient", verdicts[0].reason)
+
+    def _asked(self, error: Any, depth: int) -> Verdict:
+        """`RetryAfter`: its cause decides; without one it is retryable by itself."""
+        cause = error.__cause__ if error.cause is None else error.cause
+        verdict = Verdict.RETRY if cause is None else self._judge(cause, depth + 1)
+        return Verdict(verdict.retry, max(error.seconds, verdict.after or 0.0), verdict.kind, verdict.reason)
+
+    def _settle(self, outcome: Any, fault: Fault) -> Verdict:
+        """Weigh what only the outcome at hand can tell: an inner layer's mark, and the method."""
+        if fault.retry:
+            layer = response_mark(outcome)
+            if layer is not None:
+                return Verdict(False, fault.after, "fatal", f"exhausted by {layer.layer}")
+            if not fault.safe:
+                unsafe = self._unsafe_method(outcome)
+                if unsafe is not None:
+                    why = f"{fault.reason}; {unsafe} without an idempotency key may have been processed"
+                    return Verdict(False, fault.after, "fatal", why)
+        if fault.verdict is None:
+            fault.verdict = Verdict(fault.retry, fault.after, fault.kind, fault.reason)
+        return fault.verdict
+
+    def _unsafe_method(self, outcome: Any) -> str | None:
+        """The method of the request, if it is told and repeating it might do its work twice."""
+        method, headers = request_of(outcome)
+        if method is None or method in self.settings.methods or header(headers, self.settings.key_headers):
+            return None
+        return method[:20]
+
+    def describe(self) -> dict[str, Any]:
+        """The tables as plain data, ready for JSON."""
+        tables = {name: sorted(value) for name, value in self.settings.fields().items()}
+        return {"kind": "transient", **tables, "rules": sorted(map(_spelt, self._rules))}
+
+    def __repr__(self) -> str:
+        if self is transient:
+            return "transient"
+        default = Settings().fields()
+        changed = {name: value for name, value in self.settings.fields().items() if value != default[name]}
+        inner = ", ".join(f"{name}={tuple(sorted(value))}" for name, value in changed.items())
+        text = f"transient.with_({inner})"
+        return text if not self._rules else f"<{text} and {len(self._rules)} registered>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Classifier):
+            return NotImplemented
+        return self is other or (self.settings == other.settings and self._rules == other._rules)
+
+    def __hash__(self) -> int:
+        return hash(self.settings)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return "transient" if self is transient else (_rebuild, (self.settings, self._rules))
+
+
+def _rebuild(settings: Settings, rules: dict[type | str, Any]) -> Classifier:
+    copy = Classifier(settings)
+    copy._rules.update(rules)
+    return copy
+
+
+def _rule_key(kind: Any) -> type | str:
+    if isinstance(kind, str):
+        if "." not in kind or not all(part.isidentifier() for part in kind.split(".")):
+            raise ValueError(f"Classifier: kind must be a class or 'module.QualName', got {kind!r}")
+        return kind
+    if not isinstance(kind, type):
+        raise TypeError(f"Classifier: kind must be a class or 'module.QualName', got {kind!r}")
+    if issubclass(kind, BaseException) and not issubclass(kind, Exception):
+        raise ValueError(
+            f"Classifier: kind must not be {kind.__qualname__}: what is not an Exception "
+            "(cancellation, exit, interrupt) is never retried"
+        )
+    return kind
+
+
+def _names(kind: type) -> tuple[type | str, ...]:
+    """The keys under which a rule for exactly this class may stand."""
+    module, name = str(kind.__module__), kind.__qualname__
+    top = module.partition(".")[0]
+    return (kind, f"{module}.{name}") if top == module else (kind, f"{module}.{name}", f"{top}.{name}")
+
+
+def _spelt(key: type | str) -> str:
+    return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
+
+
+def _as_verdict(answer: Any) -> Verdict:
+    if isinstance(answer, Verdict):
+        return answer
+    if not isinstance(answer, bool):
+        raise TypeError(f"Classifier: a rule must answer with a bool, a Verdict or None, got {answer!r}")
+    return Verdict.RETRY if answer else Verdict.FATAL
+
+
+#: The shipped classifier: what experience says is worth retrying, and nothing else.
+transient = Classifier()

@@ -1,0 +1,136 @@
+"""What a row of strategies comes to: whether it makes sense, and the worst it can do."""
+
+from __future__ import annotations
+
+import math
+
+from .bulkhead import Bulkhead
+from .deadlines import Deadline
+from .errors import DeadlineExceeded
+from .hedge import Hedge
+from .options import Options
+from .retries import Retry
+from .timeouts import Timeout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class PolicyWarning(UserWarning):
+    """A policy that works, but hardly as it was meant."""
+
+
+def check(strategies: tuple[Any, ...]) -> list[str]:
+    """Refuse a row that cannot make sense (`ValueError`); gives a warning for each doubtful pair."""
+    retries = [s for s in strategies if isinstance(s, Retry)]
+    if len(retries) > 1:
+        raise ValueError(
+            f"Policy: strategies must hold one Retry, got {len(retries)}: they would multiply "
+            f"({' * '.join(str(r.attempts) for r in retries)} attempts)"
+        )
+    if retries and not retries[0].bounded and not _around(strategies, Deadline, retries[0]):
+        raise ValueError(
+            "Retry: attempts must be a number when neither within nor an enclosing Deadline "
+            "bounds the loop, got attempts=None, within=None"
+        )
+    _check_hedges(strategies)
+    return [*_doubtful_times(strategies), *_doubtful_order(strategies)]
+
+
+def _check_hedges(strategies: tuple[Any, ...]) -> None:
+    for retry in (s for s in strategies if isinstance(s, Retry)):
+        for hedge in _around(strategies, Hedge, retry):
+            if hedge.budget is None or hedge.budget is not retry.budget:
+                raise ValueError(
+                    "Policy: a Retry inside a Hedge must share its budget (give both the same object), "
+                    f"or each of {hedge.max} attempts retries on its own account"
+                )
+
+
+def _around(strategies: tuple[Any, ...], kind: type, inner: object) -> list[Any]:
+    """The strategies of type ``kind`` that enclose ``inner``."""
+    before = strategies[: next(i for i, s in enumerate(strategies) if s is inner)]
+    return [s for s in before if isinstance(s, kind)]
+
+
+def _doubtful_times(strategies: tuple[Any, ...]) -> list[str]:
+    return [
+        f"Timeout({timeout.seconds:g}) is longer than the Deadline({deadline.seconds:g}) around it, "
+        "so it never acts"
+        for timeout in strategies
+        if isinstance(timeout, Timeout)
+        for deadline in _around(strategies, Deadline, timeout)
+        if timeout.seconds > deadline.seconds
+    ]
+
+
+def _doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
+    found = []
+    for retry in (s for s in strategies if isinstance(s, Retry)):
+        if _around(strategies, Timeout, retry):
+            found.append("Timeout outside Retry cuts off all attempts together; Deadline is made for that")
+        if _around(strategies, Bulkhead, retry):
+            found.append("Bulkhead outside Retry keeps its place during the waits between attempts")
+        inside = strategies[next(i for i, s in enumerate(strategies) if s is retry) :]
+        if any(isinstance(s, Deadline) for s in inside) and not retry.judge(DeadlineExceeded("")).retry:
+            found.append("Deadline inside Retry ends the call for good; Timeout ends an attempt")
+    return found
+
+
+class WorstCase(Options):
+    """The most that one call can come to.
+
+    ``attempts`` counts real calls of the function; ``seconds`` is the time until the caller has its
+    answer when every attempt takes as long as it may, inf when nothing bounds an attempt;
+    ``amplification`` is the load in the long run as a multiple of the calls offered, when as many of
+    them fail as the budget can pay for.
+    """
+
+    __slots__ = _fields = ("attempts", "seconds", "amplification")
+
+    attempts: float
+    seconds: float
+    amplification: float
+
+    def __init__(self, attempts: float, seconds: float, amplification: float) -> None:
+        self._set(attempts=attempts, seconds=seconds, amplification=amplification)
+
+    def __str__(self) -> str:
+        return (
+            f"at most {self.attempts:g} attempts, {self.seconds:.3g} s, "
+            f"{self.amplification:.3g} times the load in the long run"
+        )
+
+
+def worst_case(strategies: tuple[Any, ...]) -> WorstCase:
+    """The worst that this row of strategies can do."""
+    retry = next((s for s in strategies if isinstance(s, Retry)), None)
+    tries = 1.0 if retry is None else math.inf if retry.attempts is None else float(retry.attempts)
+    attempts = tries
+    paid = [] if retry is None else [retry.budget]
+    for hedge in (s for s in strategies if isinstance(s, Hedge)):
+        # Inside a Retry only the first attempt is hedged; outside it, each hedge retries by itself.
+        outside = retry is not None and hedge in _around(strategies, Hedge, retry)
+        attempts = attempts * hedge.max if outside else attempts + hedge.max - 1
+        paid.append(hedge.budget)
+    limits = [s.seconds for s in strategies if isinstance(s, Deadline)]
+    seconds = min([_time(strategies, retry, tries), *limits])
+    extra = sum({id(budget): sustained(budget) for budget in paid}.values())
+    return WorstCase(attempts, seconds, min(attempts, 1.0 + extra))
+
+
+def _time(strategies: tuple[Any, ...], retry: Retry | None, tries: float) -> float:
+    one = min((s.seconds for s in strategies if isinstance(s, Timeout)), default=math.inf)
+    if retry is None:
+        return one
+    waits = math.inf
+    if math.isfinite(tries):
+        waits = sum(max(retry.backoff.bounds(n)[1], 1.1 * retry.max_hint) for n in range(int(tries) - 1))
+    # Retrying ends `within` seconds after the first failure; an attempt begun before that may still run.
+    return min(tries * one + waits, one + (math.inf if retry.within is None else retry.within) + one)
+
+
+def sustained(budget: Any) -> float:
+    """Retries per call that ``budget`` pays for in the long run; inf without a budget."""
+    return math.inf if budget is None else float(getattr(budget, "sustained", math.inf))

@@ -1,0 +1,287 @@
+"""The ambient deadline: how long the code inside may take, and whether somebody cancelled it.
+
+A scope lives in a context variable. Nested scopes bound each other: what counts is what remains
+in the tightest one. Each scope keeps its own clock, and only remaining times are compared.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, copy_context
+
+from ._drive import clock as _clock
+from ._drive import interrupt as _interrupt
+from .errors import Cancelled, DeadlineExceeded
+from .options import Options, seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor, Future
+    from contextvars import Context, Token
+    from types import TracebackType
+    from typing import Any, Self
+
+    from ._drive.clock import Clock
+    from ._drive.interrupt import Arm
+    from .errors import HoldfastError
+    from .options import Seconds
+    from .policy import Env
+
+_scope: ContextVar[Scope | None] = ContextVar("holdfast_scope", default=None)
+
+#: The innermost scope, or None. The success path asks only this.
+ambient = _scope.get
+
+
+class Scope:
+    """A stretch of code with a time limit, a cancel button, or policies switched off.
+
+    Use it with ``with`` or ``async with``. In async code the end of the time (and ``cancel()``)
+    cancels the running task's await and surfaces as `DeadlineExceeded` (or `Cancelled`) at the
+    end of the block. Sync code is not interrupted: loops and waits inside stop in time.
+    """
+
+    __slots__ = (
+        "_arm",
+        "_expires",
+        "_parent",
+        "_token",
+        "cancelled",
+        "clock",
+        "disabled",
+        "last_error",
+        "limit",
+        "name",
+    )
+
+    def __init__(
+        self,
+        limit_s: float | None,
+        name: str = "deadline",
+        clock: Clock | None = None,
+        disabled: bool = False,
+    ) -> None:
+        self.limit = limit_s
+        self.name = name
+        self.clock = _clock.current() if clock is None else clock
+        self.disabled = disabled
+        self.cancelled = False
+        self.last_error: BaseException | None = None
+        self._expires: float | None = None
+        self._parent: Scope | None = None
+        self._token: Token[Scope | None] | None = None
+        self._arm: Arm | None = None
+
+    def __enter__(self) -> Self:
+        if self._token is not None:
+            raise RuntimeError(f"scope {self.name!r} is already entered; make a new one for each block")
+        self._parent = _scope.get()
+        if self.limit is not None:
+            self._expires = self.clock.now() + self.limit
+        if not self.disabled:
+            self._arm = _interrupt.arm(self)
+        self._token = _scope.set(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        token, self._token = self._token, None
+        assert token is not None
+        try:
+            _scope.reset(token)
+        except ValueError:
+            # An async generator may be closed in another context than the one it was opened in.
+            pass
+        arm, self._arm = self._arm, None
+        if arm is not None and arm.disarm(kind, error, traceback):
+            last, self.last_error = self.last_error, None
+            raise self.refusal() from (error if last is None else last)
+        self.last_error = None
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def cancel(self) -> None:
+        """Cancel what runs inside, from any thread. Sleeping retries wake up at once."""
+        self.cancelled = True
+        if (arm := self._arm) is not None:
+            arm.cancel()
+        _interrupt.wake()
+
+    def own_remaining(self) -> float | None:
+        """Seconds left in this scope alone, never negative; ``None`` without a limit."""
+        if self._expires is None:
+            return None
+        assert self.limit is not None
+        # A clock set back gives nobody more time than there was.
+        return min(self.limit, max(0.0, self._expires - self.clock.now()))
+
+    def remaining(self) -> float | None:
+        """Seconds left in this scope and those around it, never negative; ``None`` without a limit."""
+        tightest: float | None = None
+        scope: Scope | None = self
+        while scope is not None:
+            left = scope.own_remaining()
+            if left is not None and (tightest is None or left < tightest):
+                tightest = left
+            scope = scope._parent
+        return tightest
+
+    def ended(self) -> Scope | None:
+        """The scope of this chain that was cancelled or whose time is over, or ``None``."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.cancelled or scope.own_remaining() == 0.0:
+                return scope
+            scope = scope._parent
+        return None
+
+    def is_off(self) -> bool:
+        """Whether policies are switched off here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.disabled:
+                return True
+            scope = scope._parent
+        return False
+
+    def tightest(self) -> Scope:
+        """The scope of this chain with the least time left (itself when none has a limit)."""
+        found, least = self, float("inf")
+        scope: Scope | None = self
+        while scope is not None:
+            left = scope.own_remaining()
+            if left is not None and left < least:
+                found, least = scope, left
+            scope = scope._parent
+        return found
+
+    def refusal(self) -> HoldfastError:
+        """What is raised in here once the scope has ended."""
+        if self.cancelled:
+            return Cancelled(f"scope {self.name!r} was cancelled")
+        return DeadlineExceeded(f"{self.name!r} allowed {self.limit:g} s, which are over", self.name)
+
+    def __repr__(self) -> str:
+        left = self.remaining()
+        state = "cancelled" if self.cancelled else "no limit" if left is None else f"{left:.3f} s left"
+        return f"<scope {self.name!r}: {state}>"
+
+
+def deadline(limit: Seconds | None, name: str = "deadline", *, clock: Clock | None = None) -> Scope:
+    """``with deadline(5):`` bounds every loop, wait and client call inside to 5 seconds.
+
+    0 lets no attempt start. ``None`` sets no limit, only something to ``cancel()``.
+    """
+    return Scope(None if limit is None else seconds("deadline", "limit", limit), name, clock)
+
+
+def disabled() -> Scope:
+    """``with disabled():`` switches every policy off inside: one plain call, no retry, no refusal."""
+    return Scope(None, "disabled", disabled=True)
+
+
+def remaining() -> float | None:
+    """Seconds left in the tightest enclosing deadline, never negative; ``None`` without one."""
+    scope = _scope.get()
+    return None if scope is None else scope.remaining()
+
+
+def check() -> None:
+    """Raise `DeadlineExceeded` or `Cancelled` if the enclosing scope has ended."""
+    scope = _scope.get()
+    if scope is not None and (ended := scope.ended()) is not None:
+        raise ended.refusal()
+
+
+def bypass() -> bool:
+    """For a call that begins inside a scope: True if policies are off; raises if the scope has ended."""
+    scope = _scope.get()
+    if scope is None:
+        return False
+    if scope.is_off():
+        return True
+    check()
+    return False
+
+
+class Deadline(Options):
+    """The strategy: total time for everything inside, retries and waits included.
+
+    The clock starts with the call. 0 lets no attempt start.
+    """
+
+    __slots__ = ("seconds",)
+    _fields = ("seconds",)
+
+    seconds: float
+
+    def __init__(self, seconds: Seconds) -> None:
+        from .options import seconds as check
+
+        self._set(seconds=check("Deadline", "seconds", seconds))
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def bounded(*args: Any, **kwargs: Any) -> Any:
+            with Scope(self.seconds, env.operation(args), env.clock):
+                check()
+                return call(*args, **kwargs)
+
+        return bounded
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def bounded(*args: Any, **kwargs: Any) -> Any:
+            with Scope(self.seconds, env.operation(args), env.clock):
+                check()
+                return await call(*args, **kwargs)
+
+        return bounded
+
+
+class Carrier:
+    """An executor whose tasks see the submitter's deadline, attempt and switched-off policies."""
+
+    __slots__ = ("executor",)
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return self.executor.submit(copy_context().run, fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], *iterables: Any, **kwargs: Any) -> Any:
+        calls = list(zip(*iterables, strict=False))
+        # A context runs one thing at a time, so each call has a copy of its own.
+        contexts = [copy_context() for _ in calls]
+
+        def run(context: Context, args: tuple[Any, ...]) -> Any:
+            return context.run(fn, *args)
+
+        return self.executor.map(run, contexts, calls, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.executor.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+    def __enter__(self) -> Self:
+        self.executor.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> Any:
+        return self.executor.__exit__(*exc)
+
+
+def carry(executor: Executor) -> Carrier:
+    """``carry(pool).submit(fn)`` runs ``fn`` in the pool under the ambient deadline of this moment."""
+    return Carrier(executor)

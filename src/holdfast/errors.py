@@ -1,0 +1,91 @@
+"""What Holdfast raises, and the two marks that a caller may raise to steer it."""
+
+from __future__ import annotations
+
+from .options import seconds as _seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .options import Seconds
+
+
+class HoldfastError(Exception):
+    """The root of Holdfast's own refusals. The error that led here, if any, is ``__cause__``."""
+
+    #: Seconds after which trying again may help; ``None`` when nobody knows.
+    retry_after: float | None = None
+
+
+class BudgetExhausted(HoldfastError):
+    """The retry budget is empty: no further attempt was made and nobody slept."""
+
+
+class DeadlineExceeded(HoldfastError, TimeoutError):
+    """The time allowed is over, or the next wait would end past it. ``scope`` names whose time."""
+
+    def __init__(self, message: str = "", scope: str = "deadline") -> None:
+        super().__init__(message)
+        self.scope = scope
+
+
+class AttemptTimeout(HoldfastError, TimeoutError):
+    """One attempt was cut off by ``Timeout``. Transient: another attempt may follow."""
+
+
+class CircuitOpen(HoldfastError):
+    """The breaker refuses calls. ``last_failure`` is what opened it."""
+
+    def __init__(
+        self,
+        message: str = "",
+        retry_after: float | None = None,
+        last_failure: BaseException | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.last_failure = last_failure
+
+
+class RateLimited(HoldfastError):
+    """The limiter refuses this call for now."""
+
+    def __init__(self, message: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class BulkheadFull(HoldfastError):
+    """Every place is taken, and so is the queue (or the wait in it was too long)."""
+
+
+class Throttled(HoldfastError):
+    """The adaptive throttle or limit sheds this call to protect the backend."""
+
+
+class Cancelled(HoldfastError):
+    """The enclosing scope was cancelled with ``scope.cancel()``."""
+
+
+class Permanent(Exception):
+    """Raise ``Permanent(err)`` to stop retrying: the caller gets ``err`` itself."""
+
+    def __init__(self, error: BaseException) -> None:
+        if not isinstance(error, BaseException):
+            raise TypeError(f"Permanent: error must be an exception, got {error!r}")
+        super().__init__(error)
+        self.error = error
+
+
+class RetryAfter(Exception):
+    """Raise ``RetryAfter(seconds, cause)`` to ask for a wait of at least ``seconds``.
+
+    ``cause`` decides whether a retry happens at all, and is what the caller gets in the end.
+    Without one (neither given nor as ``raise ... from cause``) the mark itself is retryable.
+    """
+
+    def __init__(self, seconds: Seconds, cause: BaseException | None = None) -> None:
+        self.seconds = _seconds("RetryAfter", "seconds", seconds)
+        if cause is not None and not isinstance(cause, BaseException):
+            raise TypeError(f"RetryAfter: cause must be an exception, got {cause!r}")
+        super().__init__(self.seconds, cause)
+        self.cause = cause

@@ -1,0 +1,133 @@
+"""What happened, one frozen dataclass each. Nothing here carries arguments, URLs or server text.
+
+Every attempt of a call that ends by itself is told by exactly one of `Retrying`, `Succeeded` and
+`GaveUp`, so the three together count the calls made. (`Interrupted` tells the end of a wait, not of an
+attempt.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """``operation`` is the policy's name, or the function's when it has none."""
+
+    operation: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as plain data, with its kind."""
+        return {
+            "event": type(self).__name__,
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying(Event):
+    """Attempt ``attempt`` failed with ``error``; the next one follows after ``wait`` seconds.
+
+    ``error`` is the exception's type, or ``None`` when a result was refused. ``hint`` is what the
+    server asked for, in seconds.
+    """
+
+    attempt: int
+    wait: float
+    error: str | None
+    hint: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded(Event):
+    """The call succeeded at its ``attempts``-th attempt, ``elapsed`` seconds after its first failure."""
+
+    attempts: int
+    elapsed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp(Event):
+    """The call ended in failure after ``attempts`` attempts, ``elapsed`` seconds after the first one failed.
+
+    ``reason`` is one of "fatal", "permanent", "attempts", "exhausted" (by an inner layer), "hint",
+    "deadline", "within", "cancelled", "budget".
+    """
+
+    attempts: int
+    elapsed: float
+    error: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted(GaveUp):
+    """The call's scope ended ("deadline" or "cancelled") during the wait that `Retrying` announced."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChanged(Event):
+    """A breaker went from state ``before`` to state ``after``; ``operation`` is its name.
+
+    ``observed`` means that it only would have: it is set to observe. ``error`` is the type of the
+    failure it counted last.
+    """
+
+    before: str
+    after: str
+    observed: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hedged(Event):
+    """Attempt ``attempt`` was launched while others were still out."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack(Event):
+    """The call failed with ``error`` (the exception's type), and its fallback answered instead."""
+
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosInjected(Event):
+    """Chaos was injected into a call: ``what`` is "fault", "outcome", "latency" or "behaviour"."""
+
+    what: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Connected(Event):
+    """A reconnecting loop has a connection, at the ``attempts``-th try since the last stable one."""
+
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected(Event):
+    """A connection ended after ``alive`` seconds, with ``error`` (the exception's type).
+
+    ``wait`` is the wait before the next connect; ``None`` when the connection was not stable, and
+    `Retrying` or `GaveUp` tells what follows.
+    """
+
+    alive: float
+    error: str | None
+    wait: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded(Event):
+    """A worker is done with a job: ``outcome`` is "succeeded", "failed", "unfinished" or "requeued".
+
+    ``error`` is the type of what the job raised, or of what ended it.
+    """
+
+    outcome: str
+    error: str | None = None

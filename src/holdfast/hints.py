@@ -1,0 +1,265 @@
+"""What a server says about when to come back, read without trusting it.
+
+A hint is a number of seconds >= 0, ``math.inf`` for an absurdly long one, or ``None`` when there is
+none worth reading. No input raises, and none is slow to read.
+"""
+
+from __future__ import annotations
+
+import math
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+#: Longer than this many seconds (31 years) is "never": it would only overflow somebody's sleep.
+FAR_S = 1e9
+
+#: What `read` collects; everything else in the headers is skipped.
+_WANTED = frozenset({"retry-after", "retry-after-ms", "x-amz-retry-after", "x-should-retry", "date"})
+
+_LENGTHS = {len(name) for name in _WANTED}
+
+_PUSHBACK = "grpc-retry-pushback-ms"
+_MAX_PUSHBACK_MS = 2**31 - 1
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_LONG_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+class Stop:
+    """The type of `STOP`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "STOP"
+
+    def __reduce__(self) -> str:
+        return "STOP"
+
+
+#: A gRPC server's "do not retry this call".
+STOP = Stop()
+
+
+def retry_after(headers: Any, wall_now: float | None = None) -> float | None:
+    """Seconds to wait: ``retry-after-ms``, else ``x-amz-retry-after`` (ms), else ``Retry-After``.
+
+    ``headers`` is any mapping or any iterable of pairs; names in any case, values str or bytes. Of
+    a repeated header the longest valid value counts. A date counts from the response's own ``Date``
+    if that is valid, else from ``wall_now`` (seconds since the epoch; ``None`` reads the wall
+    clock, and only if it is needed). A past date is 0.0.
+    """
+    return wait_from(read(headers), wall_now)
+
+
+def read(headers: Any) -> dict[str, list[str]]:
+    """The headers that steer retrying, by lower-case name, every value of each in order."""
+    return _collect(headers, _WANTED)
+
+
+def wait_from(found: dict[str, list[str]], wall_now: float | None = None) -> float | None:
+    """`retry_after`, of headers that `read` has collected."""
+    for name in ("retry-after-ms", "x-amz-retry-after"):
+        waits = [amount / 1000.0 for value in found.get(name, ()) for amount in _amounts(value)]
+        if waits:
+            return _near(max(waits))
+    waits = []
+    for value in found.get("retry-after", ()):
+        waits.extend(_delays(value, found, wall_now))
+    return _near(max(waits)) if waits else None
+
+
+def should_retry(found: dict[str, list[str]]) -> bool | None:
+    """``x-should-retry`` as the server's own word, ``None`` if it gave none. A "false" beats a "true"."""
+    joined = ",".join(found.get("x-should-retry", ()))
+    words = [word.strip(" \t").lower() for word in joined.split(",")]
+    if "false" in words:
+        return False
+    return True if "true" in words else None
+
+
+def pushback(metadata: Any) -> float | Stop | None:
+    """Seconds from ``grpc-retry-pushback-ms``; ``None`` if absent.
+
+    `STOP` if it is negative, unparsable (also: beyond 32 bits) or repeated: do not retry.
+    """
+    pairs = metadata.items() if isinstance(metadata, dict) else metadata
+    values = _collect(pairs, frozenset({_PUSHBACK}), mapping=False).get(_PUSHBACK, [])
+    if not values:
+        return None
+    digits = values[0]
+    if len(values) > 1 or not is_digits(digits) or len(digits) > 10 or int(digits) > _MAX_PUSHBACK_MS:
+        return STOP
+    return int(digits) / 1000.0
+
+
+def header(headers: Any, names: frozenset[str]) -> bool:
+    """Whether one of ``names`` (lower case) is present and not blank."""
+    return any(value.strip() for values in _collect(headers, names).values() for value in values)
+
+
+def _collect(headers: Any, names: frozenset[str], mapping: bool = True) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    lengths = _LENGTHS if names is _WANTED else {len(name) for name in names}
+    try:
+        for name, value in _pairs(headers) if mapping else headers:
+            # Most headers are told from the wanted ones by their length alone.
+            if len(name) in lengths and (key := _text(name).lower()) in names:
+                for item in value if isinstance(value, (list, tuple)) else (value,):
+                    found.setdefault(key, []).append(_text(item))
+    except Exception:
+        # Headers of a broken or foreign kind tell nothing more than what was read so far.
+        pass
+    return found
+
+
+def _pairs(headers: Any) -> Iterable[Any]:
+    """Name and value pairs, repeated headers apart where the class can tell them apart."""
+    if headers is None or isinstance(headers, (list, tuple)):
+        return headers or ()
+    raw = getattr(headers, "raw", None)
+    if isinstance(raw, list):
+        return raw
+    listed = getattr(headers, "multi_items", None) or getattr(headers, "items", None)
+    return listed() if callable(listed) else headers  # type: ignore[no-any-return]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return value.decode("latin-1") if isinstance(value, bytes) else ""
+
+
+def _near(wait_s: float) -> float:
+    return wait_s if wait_s <= FAR_S else math.inf
+
+
+def is_digits(text: str) -> bool:
+    """One or more ASCII digits and nothing else: neither other scripts' digits nor what float() accepts."""
+    return text.isascii() and text.isdigit()
+
+
+def _amount(text: str) -> float | None:
+    """ASCII digits with an optional fraction, else ``None``; too many digits are infinite."""
+    whole, dot, fraction = text.strip(" \t").partition(".")
+    if not is_digits(whole) or (dot and not is_digits(fraction)):
+        return None
+    whole = whole.lstrip("0")
+    if len(whole) > 15:
+        return math.inf
+    return float(f"{whole or '0'}.{fraction[:15] or '0'}")
+
+
+def _amounts(value: str) -> Iterable[float]:
+    for part in value.split(","):
+        amount = _amount(part)
+        if amount is not None:
+            yield amount
+
+
+def _delays(value: str, found: dict[str, list[str]], wall_now: float | None) -> Iterable[float]:
+    """Every wait in one ``Retry-After`` value, in which repeated headers may have been joined by commas."""
+    parts = value.split(",")
+    at = 0
+    while at < len(parts):
+        amount = _amount(parts[at])
+        if amount is None:
+            # Two of the three date forms contain a comma of their own.
+            for width in (2, 1):
+                amount = _until(",".join(parts[at : at + width]), found, wall_now)
+                if amount is not None:
+                    at += width - 1
+                    break
+        if amount is not None:
+            yield amount
+        at += 1
+
+
+def _until(text: str, found: dict[str, list[str]], wall_now: float | None) -> float | None:
+    """Seconds from the response's ``Date``, else from now, to the date in ``text``; a past one is 0."""
+    if _fields(text) is None:
+        return None
+    now = _wall() if wall_now is None else wall_now
+    when = http_date(text, now)
+    if when is None:
+        return None
+    for sent in found.get("date", ()):
+        reference = http_date(sent, now)
+        if reference is not None:
+            return max(0.0, when - reference)
+    return max(0.0, when - now)
+
+
+def _wall() -> float:
+    from ._drive.clock import wall
+
+    return wall()
+
+
+def http_date(text: str, now: float) -> float | None:
+    """Seconds since the epoch of an HTTP-date in one of its three forms, else ``None``.
+
+    ``now`` places a two-digit year: at most 50 years ahead, else the century before.
+    """
+    fields = _fields(text)
+    if fields is None:
+        return None
+    day, month, year, clock = fields
+    if len(clock) != 8 or clock[2] != ":" or clock[5] != ":":
+        return None
+    numbers = (day, year, clock[:2], clock[3:5], clock[6:])
+    if not all(map(is_digits, numbers)) or month.lower() not in _MONTHS or len(day) > 2:
+        return None
+    second = int(clock[6:])
+    if second > 60:
+        return None
+    from datetime import UTC, datetime
+
+    try:
+        this_year = datetime.fromtimestamp(now, UTC).year
+        moment = datetime(
+            _full_year(year, this_year),
+            1 + _MONTHS.index(month.lower()),
+            int(day),
+            int(clock[:2]),
+            int(clock[3:5]),
+            min(second, 59),
+            tzinfo=UTC,
+        )
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.timestamp() + (second == 60)
+
+
+def _full_year(digits: str, this_year: int) -> int:
+    year = int(digits)
+    if len(digits) != 2:
+        return year
+    year += this_year - this_year % 100
+    if year > this_year + 50:
+        return year - 100
+    return year + 100 if year <= this_year - 50 else year
+
+
+def _fields(text: str) -> tuple[str, str, str, str] | None:
+    """(day, month, year, clock) by the shape of the three forms, their content unchecked."""
+    words = text.split() if len(text) <= 64 else ()
+    if len(words) == 6:  # Sun, 06 Nov 1994 08:49:37 GMT
+        name, day, month, year, clock, zone = words
+        named = name[-1] == "," and name[:-1].lower() in _DAYS
+        return (day, month, year, clock) if named and zone == "GMT" and len(year) == 4 else None
+    if len(words) == 4:  # Sunday, 06-Nov-94 08:49:37 GMT
+        name, date, clock, zone = words
+        pieces = date.split("-")
+        named = name[-1] == "," and name[:-1].lower() in _LONG_DAYS
+        if not named or zone != "GMT" or len(pieces) != 3 or len(pieces[2]) != 2:
+            return None
+        return pieces[0], pieces[1], pieces[2], clock
+    if len(words) == 5:  # Sun Nov  6 08:49:37 1994
+        name, month, day, clock, year = words
+        return (day, month, year, clock) if name.lower() in _DAYS and len(year) == 4 else None
+    return None

@@ -1,0 +1,154 @@
+"""From what the user wrote in ``on=`` and ``on_result=`` to a verdict."""
+
+from __future__ import annotations
+
+from .classify import Classifier, Verdict, transient
+from .errors import AttemptTimeout, HoldfastError, Permanent, RetryAfter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    On = type[Exception] | tuple[type[Exception], ...] | Callable[[Any], bool | Verdict]
+
+
+def judge(
+    on: On, owner: str = "Retry", *, names_refusals: bool = False
+) -> Callable[[BaseException], Verdict]:
+    """``on`` as a function from an exception to a verdict.
+
+    Holdfast's own refusals are final unless ``on`` names their type, or a callable answers with
+    an explicit `Verdict`; with ``names_refusals`` they are judged like any other exception.
+    """
+    if isinstance(on, (type, tuple)):
+        return _judge_types(on if isinstance(on, tuple) else (on,), owner, names_refusals)
+    if not callable(on):
+        raise TypeError(f"{owner}: on must be an exception type, a tuple of them or a callable, got {on!r}")
+    return on if isinstance(on, Classifier) else _judge_callable(on, owner, names_refusals)
+
+
+def _judge_types(
+    types: tuple[Any, ...], owner: str, names_refusals: bool
+) -> Callable[[BaseException], Verdict]:
+    if not types:
+        raise ValueError(f"{owner}: on must name at least one exception type, got ()")
+    for kind in types:
+        if not isinstance(kind, type) or not issubclass(kind, BaseException):
+            raise TypeError(f"{owner}: on must hold exception types, got {kind!r}")
+        if kind is not BaseException and not issubclass(kind, (Exception, BaseExceptionGroup)):
+            raise ValueError(
+                f"{owner}: on must not hold {kind.__qualname__}: what is not an Exception "
+                "(cancellation, exit, interrupt) is never retried"
+            )
+    named = types if names_refusals else tuple(kind for kind in types if issubclass(kind, HoldfastError))
+
+    groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
+    # Types seen before that match and have nothing more to tell; a handful at most, all built in.
+    simple: set[type] = set()
+
+    def verdict(error: BaseException) -> Verdict:
+        if type(error) in simple:
+            return Verdict.RETRY
+        if _is_refusal(error) and not isinstance(error, named):
+            return Verdict.FATAL
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, groups):
+            return _all_leaves(error, verdict)
+        if not isinstance(error, types):
+            return Verdict.FATAL
+        if _tells_nothing(error):
+            simple.add(type(error))
+            return Verdict.RETRY
+        return _retry(error)
+
+    return verdict
+
+
+def _judge_callable(
+    on: Callable[[Any], bool | Verdict], owner: str, names_refusals: bool
+) -> Callable[[BaseException], Verdict]:
+    def verdict(error: BaseException) -> Verdict:
+        answer = on(error)
+        if isinstance(answer, Verdict):
+            return answer
+        if not isinstance(answer, bool):
+            raise TypeError(f"{owner}: on must answer True, False or a Verdict, got {answer!r}")
+        if isinstance(error, BaseExceptionGroup):
+            return _all_leaves(error, verdict)
+        if answer and (names_refusals or not _is_refusal(error)):
+            return _retry(error)
+        return Verdict.FATAL
+
+    return verdict
+
+
+def judge_result(on_result: Callable[[Any], bool | Verdict]) -> Callable[[Any], Verdict]:
+    """``on_result`` as a function from a result to a verdict: true means "not good enough, try again"."""
+
+    def verdict(result: Any) -> Verdict:
+        answer = on_result(result)
+        if isinstance(answer, Verdict):
+            return answer
+        if not isinstance(answer, bool):
+            raise TypeError(f"Retry: on_result must answer True, False or a Verdict, got {answer!r}")
+        return Verdict.RETRY if answer else Verdict.FATAL
+
+    return verdict
+
+
+def _retry(error: BaseException) -> Verdict:
+    """Retry, with what the error itself tells: the server's hint, and whether it was a timeout."""
+    seen = transient(error)
+    after = seen.after
+    if after is None and isinstance(error, HoldfastError):
+        after = error.retry_after
+    kind = seen.kind if seen.kind in ("timeout", "throttle") else "transient"
+    if after is None and kind == "transient":
+        return Verdict.RETRY
+    return Verdict(True, after, kind)
+
+
+def _tells_nothing(error: BaseException) -> bool:
+    """Whether its type alone says that there is no hint in it, and no timeout."""
+    return type(error).__module__ == "builtins" and not isinstance(error, (TimeoutError, BaseExceptionGroup))
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, HoldfastError) and not isinstance(error, AttemptTimeout)
+
+
+def _all_leaves(group: BaseExceptionGroup[Any], verdict: Callable[[BaseException], Verdict]) -> Verdict:
+    """A group is worth retrying if every leaf is; it waits for the longest hint among them."""
+    longest: float | None = None
+    for leaf in leaves(group):
+        asked, after = whom(leaf)
+        seen = Verdict.RETRY if asked is None else verdict(asked)
+        if isinstance(leaf, Permanent) or not seen.retry:
+            return Verdict.FATAL
+        for hint in (after, seen.after):
+            if hint is not None:
+                longest = hint if longest is None else max(longest, hint)
+    return Verdict.RETRY if longest is None else Verdict(True, longest)
+
+
+def leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    """The exceptions of a group and of the groups in it."""
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop()
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(error.exceptions)
+        else:
+            yield error
+
+
+def whom(error: BaseException) -> tuple[BaseException | None, float | None]:
+    """(whose type decides and who surfaces, the wait asked for): looks through the two marks.
+
+    A `RetryAfter` without a cause gives ``None``: it is retryable by itself.
+    """
+    if isinstance(error, RetryAfter):
+        return error.__cause__ if error.cause is None else error.cause, error.seconds
+    if isinstance(error, Permanent):
+        return error.error, None
+    return error, None

@@ -1,0 +1,154 @@
+"""One budget, breaker or limiter per key (a host, a route, a tenant), bounded in number."""
+
+from __future__ import annotations
+
+from ._drive.memory import guard
+from .options import count, hook, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+    from typing import Any
+
+    from .policy import Env
+
+
+class Recent:
+    """A map of at most ``limit`` entries; the least recently used one is dropped for a new one."""
+
+    __slots__ = ("__weakref__", "_items", "_lock", "limit")
+
+    _lock: Any
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        # A dict keeps the order of insertion: an entry in use is put in again, so the first is the stalest.
+        self._items: dict[Hashable, Any] = {}
+        guard(self)
+
+    def get(self, key: Hashable) -> Any:
+        """The entry, or ``None``."""
+        with self._lock:
+            if key not in self._items:
+                return None
+            item = self._items[key] = self._items.pop(key)
+            return item
+
+    def put(self, key: Hashable, item: Any) -> None:
+        """Set the entry."""
+        with self._lock:
+            self._items.pop(key, None)
+            self._items[key] = item
+            self._trim()
+
+    def put_first(self, key: Hashable, item: Any) -> Any:
+        """The entry, set to ``item`` unless somebody else was first."""
+        with self._lock:
+            item = self._items.setdefault(key, item)
+            self._trim()
+            return item
+
+    def _trim(self) -> None:
+        while len(self._items) > self.limit:
+            del self._items[next(iter(self._items))]
+
+    def keys(self) -> list[Hashable]:
+        with self._lock:
+            return list(self._items)
+
+
+class Keyed:
+    """``keyed(template, key=..., limit=...)[key]``: the object of that key, made on first use.
+
+    ``template`` is copied with fresh state for each key, or called for a new one when it is a
+    plain callable. ``key(*args, **kwargs)`` finds the key of a call. Beyond ``limit`` keys the
+    least recently used one is forgotten, with its state.
+    """
+
+    __slots__ = ("_items", "key", "limit", "template")
+
+    def __init__(self, template: Any, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> None:
+        if not hasattr(template, "fresh") and not callable(template):
+            raise TypeError(f"keyed: template must be a budget or strategy, or make one, got {template!r}")
+        self.template = template
+        self.key = hook("keyed", "key", key)
+        self.limit = count("keyed", "limit", limit)
+        self._items = Recent(self.limit)
+
+    def __getitem__(self, key: Hashable) -> Any:
+        found = self._items.get(key)
+        if found is not None:
+            return found
+        # Made without a lock, since a factory is the user's code; of two racers the first one in counts.
+        make = (
+            self.template
+            if isinstance(self.template, type)
+            else getattr(self.template, "fresh", self.template)
+        )
+        return self._items.put_first(key, make())
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        if self.key is None:
+            raise TypeError("keyed: key= is needed to tell which arguments of a call are the key")
+        found: Hashable = self.key(*args, **kwargs)
+        return found
+
+    def pick(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The object of the key that this call's arguments give."""
+        return self[self._key(args, kwargs)]
+
+    # As a strategy: each key's calls go through that key's own copy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        wrappers = Recent(self.limit)
+
+        def chosen(*args: Any, **kwargs: Any) -> Any:
+            return self._wrapper(wrappers, args, kwargs, lambda s: s.sync(call, env, like))(*args, **kwargs)
+
+        return chosen
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        wrappers = Recent(self.limit)
+
+        async def chosen(*args: Any, **kwargs: Any) -> Any:
+            wrapper = self._wrapper(wrappers, args, kwargs, lambda s: s.aio(call, env, like))
+            return await wrapper(*args, **kwargs)
+
+        return chosen
+
+    def _wrapper(
+        self,
+        wrappers: Recent,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        wrap: Callable[[Any], Callable[..., Any]],
+    ) -> Callable[..., Any]:
+        key = self._key(args, kwargs)
+        strategy = self[key]
+        found = wrappers.get(key)
+        if found is None or found[0] is not strategy:
+            found = (strategy, wrap(strategy))
+            wrappers.put(key, found)
+        wrapper: Callable[..., Any] = found[1]
+        return wrapper
+
+    def __len__(self) -> int:
+        return len(self._items.keys())
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._items.keys())
+
+    def __repr__(self) -> str:
+        return f"keyed({self.template!r}, key={self.key!r}, limit={self.limit!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Keyed, (self.template, self.key, self.limit)
+
+    def describe(self) -> dict[str, Any]:
+        """The template as plain data, and how many keys are live."""
+        return {"kind": "keyed", "template": plain(self.template), "keys": len(self), "limit": self.limit}
+
+
+def keyed(template: Any, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> Keyed:
+    """One of ``template`` per key, at most ``limit`` of them; see `Keyed`."""
+    return Keyed(template, key, limit)

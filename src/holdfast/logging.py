@@ -1,0 +1,67 @@
+"""The standard-library logging sink: one line per call that retried or gave up.
+
+On from the start, under the logger ``holdfast``, which stays silent until the application
+configures logging. Retried-and-succeeded is INFO, gave-up is WARNING. A call that failed at
+its first attempt with an error not worth retrying is the caller's own business and is not logged.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from . import bus
+from .events import Event, GaveUp, Succeeded
+
+_REASONS = {
+    "fatal": "the error is not worth retrying",
+    "permanent": "the call marked its error as permanent",
+    "attempts": "attempts used up",
+    "exhausted": "an inner layer had already retried it",
+    "hint": "the server asked for a longer wait than allowed",
+    "deadline": "no time left",
+    "within": "time for retrying used up",
+    "cancelled": "cancelled",
+    "budget": "retry budget exhausted",
+}
+
+_logger = logging.getLogger("holdfast")
+_logger.addHandler(logging.NullHandler())
+
+
+def wanted(kind: str) -> bool:
+    """Whether a line for an event of this kind would be written at all."""
+    return _logger.isEnabledFor(logging.INFO if kind == "Succeeded" else logging.WARNING)
+
+
+def log(event: Event, logger: logging.Logger | None = None) -> None:
+    """Write ``event``, if it is one that deserves a line."""
+    logger = logger or _logger
+    if isinstance(event, Succeeded) and event.attempts > 1:
+        logger.info(
+            "%s succeeded at attempt %d, %.3f s after its first failure",
+            event.operation,
+            event.attempts,
+            event.elapsed,
+            extra={"holdfast": event.as_dict()},
+        )
+    elif isinstance(event, GaveUp) and (event.attempts > 1 or event.reason not in ("fatal", "permanent")):
+        logger.warning(
+            "%s gave up after %d attempt%s in %.3f s: %s (%s)",
+            event.operation,
+            event.attempts,
+            "" if event.attempts == 1 else "s",
+            event.elapsed,
+            _REASONS.get(event.reason, event.reason),
+            event.error or "result refused",
+            extra={"holdfast": event.as_dict()},
+        )
+
+
+def off() -> None:
+    """Write no log lines on our own."""
+    bus.log_by_default(False)
+
+
+def on() -> None:
+    """Write log lines on our own, as at the start."""
+    bus.log_by_default(True)

@@ -1,0 +1,359 @@
+"""The retry loop: one rule (`Run`) and one flow that every driver follows.
+
+The order of events: attempt, classify, attempts, wait, hint, time allowed, budget, sleep. `flow` is
+the loop, `Run.next` the rule; neither sleeps, calls or reads a clock.
+"""
+
+from __future__ import annotations
+
+import math
+
+from . import bus
+from .attempts import Attempt, encloses
+from .budget import RateBudget
+from .classify import Mark, Verdict, exhausted_by, mark
+from .deadlines import ambient
+from .errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
+from .judge import whom
+from .options import seconds
+from .sight import keep_in_sight
+from .stream import Opened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+    from .deadlines import Scope
+    from .errors import HoldfastError
+    from .policy import Env
+    from .retries import Retry
+
+    Outcome = tuple[Any, BaseException | None]
+    #: Yields an `Attempt` to be made (its outcome is sent back) or seconds to be slept; returns the end.
+    Flow = Generator[Attempt | float, Any, Outcome]
+
+#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
+_HINT_SPREAD = 0.1
+
+
+class Stop:
+    """The end of a call: why, and what the caller gets to see besides."""
+
+    __slots__ = ("reason", "scope", "why")
+
+    def __init__(self, reason: str, why: str, scope: str = "") -> None:
+        self.reason = reason
+        self.why = why
+        self.scope = scope
+
+
+def _over(scope: Scope) -> Stop:
+    """Why a call stops whose scope has ended during the wait."""
+    if scope.cancelled:
+        return Stop("cancelled", f"scope {scope.name!r} was cancelled", scope.name)
+    return Stop("deadline", f"no time left of {scope.name!r}", scope.name)
+
+
+class Late(Stop):
+    """The wait would end past the time allowed, of which ``left`` seconds remain."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, reason: str, why: str, scope: str, left: float) -> None:
+        super().__init__(reason, why, scope)
+        self.left = left
+
+
+class Run:
+    """One call's way through its attempts: the pure rule, told the time and the random draws."""
+
+    __slots__ = (
+        "_last",
+        "_own_frames",
+        "_skew",
+        "budget",
+        "env",
+        "first",
+        "number",
+        "operation",
+        "owner",
+        "prev",
+        "retry",
+        "shown",
+        "spent",
+    )
+
+    def __init__(
+        self, retry: Retry, budget: Any, env: Env, operation: str, owner: object, own_frames: int = 0
+    ) -> None:
+        self.retry = retry
+        self.budget = budget
+        self.env = env
+        self.operation = operation
+        self.owner = owner
+        self._own_frames = own_frames
+        self._skew = 0.0
+        self._last = -math.inf
+        self.number = 0
+        self.first: float | None = None
+        self.prev: float | None = None
+        self.spent: float | None = None
+        #: The error of the last attempt as its caller would see it, without our marks around it.
+        self.shown: BaseException | None = None
+
+    def now(self) -> float:
+        """The time. A clock set back goes on from where it was."""
+        now = self.env.timer.now() + self._skew
+        if now < self._last:
+            self._skew += self._last - now
+            now = self._last
+        self._last = now
+        return now
+
+    def begin(self, last_error: Exception | None) -> Attempt:
+        """The next attempt."""
+        if self.number == 0 and self.budget is not None:
+            self.budget.started()
+        self.number += 1
+        return Attempt(self.operation, self.number, last_error, self.owner)
+
+    def judge(self, value: Any, error: Exception | None) -> Verdict | None:
+        """What the outcome means: ``None`` for success."""
+        if error is not None:
+            return self._judge_error(error)
+        self.shown = None
+        if self.retry.judge_result is not None:
+            verdict = self.retry.judge_result(value.item if isinstance(value, Opened) else value)
+            return verdict if verdict.retry else None
+        return None
+
+    def _judge_error(self, error: Exception) -> Verdict:
+        asked: BaseException | None = error
+        after: float | None = None
+        if isinstance(error, (Permanent, RetryAfter)):
+            asked, after = whom(error)
+        self.shown = error if asked is None else asked
+        if isinstance(error, Permanent):
+            return Verdict.FATAL
+        verdict = Verdict.RETRY if asked is None else self.retry.judge(asked)
+        if after is None:
+            return verdict
+        return Verdict(verdict.retry, max(after, verdict.after or 0.0), verdict.kind, verdict.reason)
+
+    def next(self, error: Exception | None, verdict: Verdict, now: float) -> float | Stop:
+        """How long to wait before the next attempt, or why there is none."""
+        retry = self.retry
+        if self.first is None:
+            self.first = now
+        if isinstance(error, Permanent):
+            return Stop("permanent", "marked permanent")
+        layer = None if self.shown is None or retry.retry_exhausted else exhausted_by(self.shown)
+        if layer is not None and layer.owner != self.owner:
+            return Stop("exhausted", f"already retried by {layer.layer}")
+        if self.budget is not None and (verdict.retry or verdict.kind == "pushback"):
+            self.budget.failure(verdict.kind == "timeout")
+        if not verdict.retry:
+            return Stop("fatal", "not worth retrying")
+        if retry.attempts is not None and self.number >= retry.attempts:
+            return Stop("attempts", "attempts used up")
+        wait = self._wait(verdict.after)
+        if verdict.after is not None and verdict.after > retry.max_hint:
+            return Stop("hint", f"the server asked for {verdict.after:g} s, more than {retry.max_hint:g} s")
+        late = self._late(wait, now)
+        return late if late is not None else self._pay(wait, verdict, now)
+
+    def _wait(self, hint: float | None) -> float:
+        draw = self.env.draw
+        own = self.retry.backoff.delay(self.number - 1, self.prev, draw())
+        if type(own) is not float or not 0.0 <= own < math.inf:
+            # A schedule of the user's own; drivers tell waits by their type.
+            own = seconds("backoff", "delay", own)
+        self.prev = own
+        if hint is None:
+            return own
+        return max(own, hint * (1.0 + _HINT_SPREAD * draw()))
+
+    def _late(self, wait: float, now: float) -> Late | None:
+        """Why a wait of ``wait`` seconds would end too late, if it would."""
+        assert self.first is not None
+        within = self.retry.within
+        left = math.inf if within is None else self.first + within - now
+        scope = ambient()
+        if scope is not None:
+            remaining = scope.remaining()
+            if remaining is not None and remaining <= left:
+                if wait < remaining:
+                    return None
+                name = scope.tightest().name
+                return Late("deadline", f"{remaining:.3g} s left of {name!r}", name, remaining)
+        if wait > left:
+            return Late("within", f"retrying is allowed for {within:g} s", "within", left)
+        return None
+
+    def _pay(self, wait: float, verdict: Verdict, now: float) -> float | Stop:
+        budget, kind = self.budget, verdict.kind
+        if budget is None:
+            return wait
+        if isinstance(budget, RateBudget) and budget.wait:
+            paid, delay = budget.reserve(self._time_left(now))
+            wait = max(wait, delay)
+        elif kind == "throttle" and getattr(budget, "throttle_cost", None) is not None:
+            paid = budget.withdraw(throttle=True)  # pyright: ignore[reportCallIssue]
+        else:
+            paid = budget.withdraw(kind == "timeout")
+        if not paid:
+            return Stop("budget", "retry budget exhausted")
+        self.spent = paid
+        return wait
+
+    def _time_left(self, now: float) -> float | None:
+        """Seconds left for waiting, in the deadline and ``within``; ``None`` without a limit."""
+        assert self.first is not None
+        scope = ambient()
+        limits = [] if self.retry.within is None else [self.first + self.retry.within - now]
+        if scope is not None and (remaining := scope.remaining()) is not None:
+            limits.append(remaining)
+        return min(limits, default=None)
+
+    def _elapsed(self) -> float:
+        """Seconds since the first failure; without one the clock is not read."""
+        return 0.0 if self.first is None else self.now() - self.first
+
+    def succeed(self) -> None:
+        """Settle a success."""
+        _forget()
+        if self.budget is not None:
+            self.budget.success(self.spent)
+        bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
+
+    def give_up(
+        self,
+        stop: Stop,
+        value: Any,
+        error: Exception | None,
+        verdict: Verdict,
+        event: str = "GaveUp",
+    ) -> Outcome:
+        """The end of a failed call: the outcome its caller gets, noted, marked and told."""
+        _forget()
+        elapsed = self._elapsed()
+        shown = self.shown
+        bus.publish(
+            event,
+            operation=self.operation,
+            attempts=self.number,
+            elapsed=elapsed,
+            error=bus.error_name(shown),
+            reason=stop.reason,
+        )
+        if shown is None:
+            return value, None
+        if stop.reason != "exhausted" and (self.number > 1 or stop.reason not in ("fatal", "permanent")):
+            note(shown, f"{self._tried(elapsed)}; stopped: {stop.why}")
+        if stop.reason in ("fatal", "permanent", "exhausted"):
+            return None, _as_raised(shown, error)
+        if stop.reason in ("attempts", "hint"):
+            # A layer ignores its own mark, left on an error object that is raised again and again. Not so
+            # when the very same layer is at work further out: then the mark must stop it.
+            owner = object() if encloses(self.owner, self._own_frames) else self.owner
+            mark(shown, Mark(self.operation, owner, self.number))
+            if stop.reason == "hint":
+                _set_retry_after(shown, verdict.after)
+            return None, _as_raised(shown, error)
+        return None, self._refuse(stop, shown, verdict, elapsed)
+
+    def _refuse(self, stop: Stop, shown: BaseException, verdict: Verdict, elapsed: float) -> HoldfastError:
+        message = f"{self.operation}: {stop.why} after {self._tried(elapsed)}"
+        refusal: HoldfastError
+        if stop.reason == "budget":
+            refusal = BudgetExhausted(message)
+        elif stop.reason == "cancelled":
+            refusal = Cancelled(message)
+        else:
+            refusal = DeadlineExceeded(message, stop.scope)
+        refusal.retry_after = verdict.after
+        refusal.__cause__ = shown
+        return refusal
+
+    def _tried(self, elapsed: float) -> str:
+        return f"{self.number} attempt{'' if self.number == 1 else 's'} in {elapsed:.3f} s"
+
+
+def flow(run: Run, error: Exception | None = None) -> Flow:
+    """The loop: yields attempts to make and seconds to sleep, returns the (value, error) of the call.
+
+    With ``error`` the first attempt has been made, and failed, already.
+    """
+    value: Any = None
+    if error is None:
+        value, error = yield run.begin(None)
+    else:
+        run.number = 1
+    while True:
+        try:
+            verdict = run.judge(value, error)
+            if verdict is None:
+                run.succeed()
+                return value, None
+            step = run.next(error, verdict, run.now())
+        except Exception as fault:
+            # A rule of the user's failed; what it was asked about must not be lost over it.
+            keep_in_sight(fault, error)
+            raise
+        if isinstance(step, Late) and run.retry.late == "clip":
+            yield max(0.0, step.left)
+        if isinstance(step, Stop):
+            return run.give_up(step, value, error, verdict)
+        if bus.watchers:
+            bus.publish(
+                "Retrying",
+                operation=run.operation,
+                attempt=run.number,
+                wait=step,
+                error=bus.error_name(run.shown),
+                hint=verdict.after,
+            )
+        scope = ambient()
+        if scope is not None:
+            scope.last_error = run.shown
+        yield step
+        if scope is not None and (ended := scope.ended()) is not None:
+            return run.give_up(_over(ended), value, error, verdict, "Interrupted")
+        value, error = yield run.begin(error)
+
+
+def _forget() -> None:
+    """The call is over: what failed in it has no part in what the scope may still raise."""
+    scope = ambient()
+    if scope is not None:
+        scope.last_error = None
+
+
+_NOTE = "holdfast: "
+
+
+def note(error: BaseException, text: str) -> None:
+    """Say on the exception what was tried; a note of ours from an earlier call is replaced."""
+    try:
+        notes = getattr(error, "__notes__", None)
+        if notes:
+            notes[:] = [line for line in notes if not line.startswith(_NOTE)]
+        error.add_note(_NOTE + text)
+    except Exception:
+        # Some exceptions refuse attributes; they are left as they are.
+        pass
+
+
+def _as_raised(shown: BaseException, raised: BaseException | None) -> BaseException:
+    """``shown``, with the traceback of the mark that carried it when it was never raised itself."""
+    if shown.__traceback__ is None and raised is not None:
+        return shown.with_traceback(raised.__traceback__)
+    return shown
+
+
+def _set_retry_after(error: BaseException, after: float | None) -> None:
+    try:
+        error.retry_after = after  # type: ignore[attr-defined]
+    except Exception:
+        pass

@@ -1,0 +1,83 @@
+"""Marks: what tells an outer layer that an inner one has already retried to exhaustion."""
+
+from __future__ import annotations
+
+from .recognise import MAX_DEPTH, get, is_a, leaves
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MARK = "__holdfast_mark__"
+
+
+class Mark:
+    """Says that ``layer`` has retried this error to exhaustion, in ``attempts`` calls.
+
+    ``owner`` is the identity by which a layer knows its own mark; it does not travel in a pickle.
+    """
+
+    __slots__ = ("attempts", "layer", "owner")
+
+    def __init__(self, layer: str, owner: object, attempts: int) -> None:
+        self.layer = layer
+        self.owner = owner
+        self.attempts = attempts
+
+    def __repr__(self) -> str:
+        return f"Mark({self.layer!r}, attempts={self.attempts})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mark, (self.layer, None, self.attempts)
+
+
+def mark(outcome: Any, mark: Mark) -> None:
+    """Put ``mark`` on an exception or a response; one that refuses is left as it is."""
+    try:
+        if is_a(outcome, BaseException):
+            setattr(outcome, _MARK, mark)
+        elif is_a(get(outcome, "extensions"), dict):
+            outcome.extensions["holdfast"] = mark
+        else:
+            outcome.holdfast_mark = mark
+    except Exception:
+        pass
+
+
+def exhausted_by(outcome: Any) -> Mark | None:
+    """The mark of a layer that has given up on this already, or ``None``.
+
+    Read from the outcome, from its explicit causes, from the response that each carries, and from
+    every leaf of an exception group.
+    """
+    if type(outcome).__module__ == "builtins" and not vars(outcome) and outcome.__cause__ is None:
+        # The common case, on the way of every retry: nothing is attached to it.
+        if not isinstance(outcome, BaseExceptionGroup):
+            return None
+    if is_a(outcome, BaseExceptionGroup):
+        return _mark_in_chain(outcome) or next(filter(None, map(_mark_in_chain, leaves(outcome))), None)
+    return _mark_in_chain(outcome)
+
+
+def _mark_in_chain(error: Any) -> Mark | None:
+    for _ in range(MAX_DEPTH + 1):
+        own = get(error, _MARK)
+        found = own if is_a(own, Mark) else response_mark(error)
+        if found is not None:
+            return found
+        error = get(error, "__cause__")
+        if error is None:
+            return None
+    return None
+
+
+def response_mark(outcome: Any) -> Mark | None:
+    """The mark on a response, or on the response that an exception carries."""
+    response = get(outcome, "response") if is_a(outcome, BaseException) else outcome
+    if response is None:
+        return None
+    extensions = get(response, "extensions")
+    found = extensions.get("holdfast") if is_a(extensions, dict) else None
+    if not is_a(found, Mark):
+        found = get(response, "holdfast_mark")
+    return found if is_a(found, Mark) else None

@@ -1,0 +1,244 @@
+"""Readers: what one kind of error or response says, as a `Fault`.
+
+Each takes the object, the settings, and how deep in a chain of causes it was found; it answers with
+a fault, or ``None`` when the object does not say. `tables.NAMES` names them.
+"""
+
+from __future__ import annotations
+
+from . import tables
+from .hints import Stop, is_digits, pushback, read, should_retry, wait_from
+from .recognise import MAX_DEPTH, called, fault_of, get, is_a, leaves, resolve, row_for, text_of, under, whole
+from .tables import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .settings import Settings
+    from .tables import Kind
+
+_LEAF_DEPTH = MAX_DEPTH - 4
+_MAX_ADDRESSES = 100
+
+# --- HTTP -----------------------------------------------------------------------------------------
+
+
+def http_response(source: Any, settings: Settings, depth: int) -> Fault:
+    """``source`` tells a status and headers: a response, or an error that copied them."""
+    status = None
+    for name in ("status_code", "status", "code"):
+        status = whole(get(source, name))
+        if status is not None:
+            break
+    if status is None or (status < 400 and status not in settings.statuses):
+        return FINAL
+    found = read(get(source, "headers"))
+    told = should_retry(found)
+    retry = (status in settings.statuses if told is None else told) and status not in settings.never
+    # A refusal keeps the hint: whoever names the error in `on` retries it all the same.
+    return _http(status, retry, status in tables.UNPROCESSED, wait_from(found))
+
+
+def _http(status: int, retry: bool, safe: bool, after: float | None) -> Fault:
+    kind: Kind = "fatal" if not retry else "throttle" if status == 429 else "transient"
+    return Fault(retry, kind, f"HTTP {int(status)}", safe=safe, after=after)
+
+
+def http_error(error: Any, settings: Settings, depth: int) -> Fault:
+    response = get(error, "response")
+    return http_response(error if response is None else response, settings, depth)
+
+
+def aiohttp_error(error: Any, settings: Settings, depth: int) -> Fault:
+    """What is no HTTP at all comes as a made-up status 400, raised from the parser's own error."""
+    cause = get(error, "__cause__")
+    return LOST if cause is not None and row_for(type(cause)) is LOST else http_error(error, settings, depth)
+
+
+def proxy(error: Any, settings: Settings, depth: int) -> Fault | None:
+    """httpx and httpcore: the proxy's own status begins the message."""
+    text = text_of(error)
+    if is_digits(text[:3]):
+        return NO_CONNECTION if int(text[:3]) in settings.statuses else FINAL
+    return NO_CONNECTION if "could not connect" in text.lower() else under(error, (), settings, depth)
+
+
+def sdk_status(error: Any, settings: Settings, depth: int) -> Fault:
+    """openai and anthropic: a status, or an error inside a stream that began with a good one."""
+    fault = http_error(error, settings, depth)
+    if fault is FINAL:
+        return sdk_stream(error, settings, depth)
+    return Fault(fault.retry, fault.kind, fault.reason, safe=True, after=fault.after)
+
+
+def sdk_stream(error: Any, settings: Settings, depth: int) -> Fault:
+    body = get(error, "body")
+    if is_a(body, dict):
+        inner = body.get("error")
+        body = inner if is_a(inner, dict) else body
+        for name in (body.get("type"), body.get("code")):
+            if is_a(name, str) and name in tables.STREAM_ERRORS:
+                return Fault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
+    return FINAL
+
+
+def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
+    response = get(error, "response")
+    if not is_a(response, dict):
+        return None
+    told, meta = response.get("Error"), response.get("ResponseMetadata")
+    code = told.get("Code") if is_a(told, dict) else None
+    meta = meta if is_a(meta, dict) else {}
+    status = whole(meta.get("HTTPStatusCode"))
+    after = wait_from(read(meta.get("HTTPHeaders")))
+    # The SDK makes its calls safe to repeat (client tokens), and repeats them itself.
+    if is_a(code, str) and code in tables.AWS_CODES:
+        return Fault(True, tables.AWS_CODES[code], code, safe=True, after=after)
+    if status is None or status < 400:
+        return None
+    return _http(status, status in settings.statuses and status not in settings.never, True, after)
+
+
+# --- network --------------------------------------------------------------------------------------
+
+
+def os_error(error: Any, settings: Settings, depth: int) -> Fault | None:
+    number = whole(get(error, "errno"))
+    if number is not None:
+        return tables.ERRNOS.get(number, LISTED) if number in settings.errnos else None
+    text = text_of(error)
+    if text.startswith("Multiple exceptions: "):
+        return _several_errnos(text, settings)
+    tunnel = text.partition("Tunnel connection failed: ")[2][:3]
+    if is_digits(tunnel):
+        return NO_CONNECTION if int(tunnel) in settings.statuses else FINAL
+    return under(error, (), settings, depth)
+
+
+def _several_errnos(text: str, settings: Settings) -> Fault | None:
+    """asyncio joins the failures of a host's several addresses into one text."""
+    faults = []
+    for part in text.split("[Errno ")[1:]:
+        digits = part.partition("]")[0][:8]
+        if not is_digits(digits) or int(digits) not in settings.errnos:
+            return None
+        faults.append(tables.ERRNOS.get(int(digits), LISTED))
+    return _all(faults) if faults else None
+
+
+def dns(error: Any, settings: Settings, depth: int) -> Fault:
+    import socket
+
+    return tables.DNS_TEMPORARY if get(error, "errno") == socket.EAI_AGAIN else tables.DNS_FINAL
+
+
+def group(error: Any, settings: Settings, depth: int) -> Fault | None:
+    """Known if every leaf is: the failures of a host's several addresses, under a connect error."""
+    # One group on the way down, not groups within the causes of its leaves: those could multiply.
+    if depth >= _LEAF_DEPTH:
+        return None
+    faults = []
+    for leaf in leaves(error, _MAX_ADDRESSES):
+        fault = fault_of(leaf, settings, _LEAF_DEPTH)
+        if fault is None:
+            return None
+        faults.append(fault)
+    return _all(faults) if faults else None
+
+
+def _all(faults: list[Fault]) -> Fault:
+    """Retryable if every one is; then a timeout, or safe, only if every one is."""
+    for fault in faults:
+        if not fault.retry:
+            return fault
+    timeout = all(fault.kind == "timeout" for fault in faults)
+    safe = all(fault.safe for fault in faults)
+    return Fault(True, "timeout" if timeout else "transient", faults[0].reason, safe=safe)
+
+
+def websocket_closed(error: Any, settings: Settings, depth: int) -> Fault:
+    for name in ("rcvd", "sent"):
+        code = whole(get(get(error, name), "code"))
+        if code is not None:
+            return tables.CLOSE_CODES.get(code, FINAL)
+    return LOST
+
+
+def websocket_message(error: Any, settings: Settings, depth: int) -> Fault | None:
+    """The answer to the handshake was cut short (transient), or was no HTTP at all (not)."""
+    cause = get(error, "__cause__")
+    return LOST if is_a(cause, EOFError) else under(error, (), settings, depth)
+
+
+def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
+    name = get(called(error, "code"), "name")
+    if not is_a(name, str):
+        return None
+    hint = pushback(called(error, "trailing_metadata"))
+    if isinstance(hint, Stop):
+        return Fault(False, "pushback", f"gRPC {name}, and the server says not to retry")
+    if "CERTIFICATE_VERIFY_FAILED" in text_of(called(error, "details")):
+        return tables.TLS
+    if name not in settings.grpc_codes and (name not in tables.GRPC_PUSHBACK_CODES or hint is None):
+        return Fault(False, "fatal", f"gRPC {name}", after=hint)
+    return Fault(True, tables.GRPC_KINDS.get(name, "transient"), f"gRPC {name}", safe=True, after=hint)
+
+
+# --- databases ------------------------------------------------------------------------------------
+
+
+def postgres(error: Any, settings: Settings, depth: int) -> Fault | None:
+    for state in (get(error, "sqlstate"), get(error, "pgcode"), _state_of_class(error)):
+        if is_a(state, str) and state:
+            return tables.SQLSTATES.get(state, LISTED) if state in settings.sqlstates else None
+    # A failed or lost connection has no SQLSTATE: libpq only explains it in words.
+    text = text_of(error).lower()
+    if any(phrase in text for phrase in tables.POSTGRES_NOT_READY):
+        return NO_CONNECTION
+    if any(phrase in text for phrase in tables.POSTGRES_REFUSALS):
+        return None
+    for phrases, fault in tables.POSTGRES_PHRASES:
+        if any(phrase in text for phrase in phrases):
+            return fault
+    return None
+
+
+def _state_of_class(error: Any) -> str | None:
+    return tables.SQLSTATE_OF_CLASS.get(type(error).__name__)
+
+
+def sqlite(error: Any, settings: Settings, depth: int) -> Fault | None:
+    code = whole(get(error, "sqlite_errorcode"))
+    if code is not None:
+        return CONFLICT if code & 0xFF in tables.SQLITE_CODES else None
+    text = text_of(error).lower()
+    return CONFLICT if any(phrase in text for phrase in tables.SQLITE_PHRASES) else None
+
+
+def mysql(error: Any, settings: Settings, depth: int) -> Fault | None:
+    number = whole(get(error, "errno"))
+    if number is None:
+        args = get(error, "args")
+        number = whole(args[0]) if is_a(args, tuple) and args else None
+    if number == 0 and type(error).__name__ == "InterfaceError":
+        # What PyMySQL and MySQLdb say on a connection that is closed already.
+        return LOST
+    if number not in settings.mysql_errors:
+        return None
+    return resolve(tables.MYSQL_ERRORS.get(number, LISTED), error, settings, depth)
+
+
+def mysql_pool(error: Any, settings: Settings, depth: int) -> Fault | None:
+    return tables.BUSY if "pool exhausted" in text_of(error).lower() else None
+
+
+def dbapi(error: Any, settings: Settings, depth: int) -> Fault | None:
+    """SQLAlchemy: the driver's error, which an async dialect wraps once more."""
+    driver = get(error, "orig")
+    fault = fault_of(driver, settings, depth + 1) if is_a(driver, BaseException) else None
+    if fault is None and driver is not None:
+        fault = postgres(driver, settings, depth)
+    if (fault is None or not fault.retry) and get(error, "connection_invalidated") is True:
+        return LOST
+    return fault

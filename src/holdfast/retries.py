@@ -1,0 +1,274 @@
+"""The retry strategy: its options and its success path. What happens after a failure is in `loop`."""
+
+from __future__ import annotations
+
+from . import bus
+from ._drive import aio as _aio
+from ._drive import sync as _sync
+from ._drive.shape import Template
+from .backoff import Exponential
+from .budget import Budget
+from .classify import transient
+from .deadlines import ambient, bypass
+from .judge import judge, judge_result
+from .keys import Keyed
+from .loop import Run, flow
+from .options import Options, choice, count, flag, hook, seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any, Literal, Protocol
+
+    from ._drive.clock import Clock
+    from .attempts import Attempt
+    from .backoff import Backoff
+    from .classify import Verdict
+    from .judge import On
+    from .loop import Flow
+    from .options import Seconds
+    from .policy import Env
+
+    Before = Callable[[Attempt], Awaitable[object] | None]
+
+    class AnyBudget(Protocol):
+        """What Retry needs of a budget; see `Budget` for the meaning of each."""
+
+        def started(self) -> None: ...
+        def success(self, spent: float | None = None) -> None: ...
+        def failure(self, timeout: bool = False) -> None: ...
+        def withdraw(self, timeout: bool = False) -> float: ...
+
+
+class _Default:
+    def __repr__(self) -> str:
+        return "<a fresh Budget()>"
+
+
+_DEFAULT: Any = _Default()
+
+
+class Retry(Options):
+    """Try again when a call fails in a way that may pass.
+
+    ``on`` says which failures (a type, a tuple of types, or a callable); ``attempts`` counts the
+    first call, ``None`` leaves the end to ``within`` or a deadline; ``within`` is the time for
+    retrying in seconds from the first failure, ``None`` is no such limit; ``budget`` is a fresh
+    `Budget` unless given, ``None`` is none; ``on_result`` refuses results; a server's hint longer
+    than ``max_hint`` seconds ends the call; ``late="stop"`` gives up when the wait would end past
+    the time allowed, ``"clip"`` sleeps what is left first; ``retry_exhausted`` retries what an
+    inner layer has already given up on; ``before_attempt(attempt)`` runs before every attempt.
+    """
+
+    __slots__ = (
+        "judge",
+        "judge_result",
+        "_own_budget",
+        "attempts",
+        "backoff",
+        "before_attempt",
+        "budget",
+        "late",
+        "max_hint",
+        "on",
+        "on_result",
+        "retry_exhausted",
+        "within",
+    )
+    _fields = (
+        "on",
+        "attempts",
+        "backoff",
+        "within",
+        "budget",
+        "on_result",
+        "max_hint",
+        "late",
+        "retry_exhausted",
+        "before_attempt",
+    )
+
+    on: On
+    attempts: int | None
+    backoff: Backoff
+    within: float | None
+    budget: Any
+    on_result: Callable[[Any], bool | Verdict] | None
+    max_hint: float
+    late: Literal["stop", "clip"]
+    retry_exhausted: bool
+    before_attempt: Before | None
+    _own_budget: bool
+    judge: Callable[[BaseException], Verdict]
+    judge_result: Callable[[Any], Verdict] | None
+
+    def __init__(
+        self,
+        on: On = transient,
+        attempts: int | None = 4,
+        backoff: Backoff | None = None,
+        within: Seconds | None = 30.0,
+        budget: AnyBudget | Keyed | None = _DEFAULT,
+        on_result: Callable[[Any], bool | Verdict] | None = None,
+        max_hint: Seconds = 60.0,
+        late: Literal["stop", "clip"] = "stop",
+        retry_exhausted: bool = False,
+        before_attempt: Before | None = None,
+    ) -> None:
+        backoff = Exponential() if backoff is None else backoff
+        if isinstance(backoff, type) or not hasattr(backoff, "delay"):
+            raise TypeError(f"Retry: backoff must be a schedule such as Exponential(), got {backoff!r}")
+        if budget is not None and budget is not _DEFAULT and not isinstance(budget, Keyed):
+            for method in ("started", "success", "failure", "withdraw"):
+                if isinstance(budget, type) or not callable(getattr(budget, method, None)):
+                    raise TypeError(f"Retry: budget must be a budget (with {method}()), got {budget!r}")
+        self._set(
+            on=on,
+            attempts=None if attempts is None else count("Retry", "attempts", attempts),
+            backoff=backoff,
+            within=None if within is None else seconds("Retry", "within", within),
+            budget=Budget() if budget is _DEFAULT else budget,
+            on_result=hook("Retry", "on_result", on_result),
+            max_hint=seconds("Retry", "max_hint", max_hint, infinite=True),
+            late=choice("Retry", "late", late, ("stop", "clip")),
+            retry_exhausted=flag("Retry", "retry_exhausted", retry_exhausted),
+            before_attempt=hook("Retry", "before_attempt", before_attempt),
+            _own_budget=budget is _DEFAULT,
+            judge=judge(on),
+            judge_result=None if on_result is None else judge_result(on_result),
+        )
+
+    def fields(self) -> dict[str, Any]:
+        fields = super().fields()
+        if self._own_budget:
+            del fields["budget"]
+        return fields
+
+    def replace(self, **changes: Any) -> Retry:
+        copy = super().replace(**changes)
+        return copy if "budget" in changes or not self._own_budget else copy.adopt(self.budget)
+
+    def adopt(self, budget: Budget) -> Retry:
+        """A copy whose default budget is ``budget``; itself if it was given one of its own."""
+        if not self._own_budget:
+            return self
+        copy = super().replace()
+        copy._set(budget=budget)
+        return copy
+
+    def keep_time(self, clock: Clock) -> None:
+        """Let the budget go by ``clock``, unless it was given one of its own."""
+        if hasattr(self.budget, "keep_time"):
+            self.budget.keep_time(clock)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the loop ends without anybody's deadline."""
+        return self.attempts is not None or self.within is not None
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "budget": None if self.budget is None else self.budget.describe()}
+
+    # Compiling: the success path is the template; everything else goes through `flow`.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        clock, before = env.clock, self.before_attempt
+
+        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            steps = self._flow(env, error, args, kwargs)
+            # This frame becomes part of the error's traceback; holding the error too would make a cycle.
+            del error
+            return _sync.drive(steps, call, args, kwargs, clock, before)
+
+        return self._compile(call, env, like, failed, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        clock, before = env.clock, self.before_attempt
+
+        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            steps = self._flow(env, error, args, kwargs)
+            del error
+            return _aio.drive(steps, call, args, kwargs, clock, before)
+
+        return self._compile(call, env, like, failed, True)
+
+    def _flow(self, env: Env, error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flow:
+        budget = self.budget.pick(args, kwargs) if isinstance(self.budget, Keyed) else self.budget
+        return flow(Run(self, budget, env, env.operation(args), env.owner(args)), error)
+
+    def _compile(
+        self,
+        call: Callable[..., Any],
+        env: Env,
+        like: Callable[..., Any],
+        failed: Callable[..., Any],
+        is_async: bool,
+    ) -> Callable[..., Any]:
+        plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
+        names = {
+            "ambient": ambient,
+            "bare": like,
+            "bypass": bypass,
+            "call": call,
+            "failed": failed,
+            "watchers": bus.watchers,
+            "layer": env,
+            "succeeded": lambda args, kwargs: bus.publish(
+                "Succeeded", operation=env.operation(args), attempts=1
+            ),
+        }
+        if not plain:
+            return _FOLLOWED.build(like, is_async, names)
+        on_start, on_success = _ticks(self.budget)
+        names["tick"] = on_success or _nothing
+        names["started"] = on_start
+        return (_RETRIED if on_start is None else _RETRIED_FROM_START).build(like, is_async, names)
+
+
+def _nothing() -> None:
+    """What a success earns without a budget."""
+
+
+def _ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], object] | None]:
+    """What the success path calls at the start and at the end of a first attempt that succeeds."""
+    if budget is None:
+        return None, None
+    if hasattr(budget, "on_start"):
+        return budget.on_start, budget.on_success
+    return budget.started, budget.success
+
+
+_SUCCESS_PATH = """\
+{{async_}}def {name}({{params}}):
+    if _hf_ambient() is not None and _hf_bypass():
+        return {{await_}}_hf_bare({{args}})
+{start}    try:
+        _hf_result = {{await_}}_hf_call({{args}})
+    except Exception as _hf_error:
+        _hf_failure = _hf_error
+    else:
+        _hf_tick()
+        if _hf_watchers:
+            _hf_succeeded({{packed}})
+        return _hf_result
+    try:
+        return {{await_}}_hf_failed(_hf_failure, {{packed}})
+    finally:
+        del _hf_failure
+"""
+
+_RETRIED = Template("retried", _SUCCESS_PATH.format(name="retried", start=""))
+_RETRIED_FROM_START = Template(
+    "retried_from_start", _SUCCESS_PATH.format(name="retried_from_start", start="    _hf_started()\n")
+)
+
+#: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
+_FOLLOWED = Template(
+    "followed",
+    """\
+{async_}def followed({params}):
+    if _hf_ambient() is not None and _hf_bypass():
+        return {await_}_hf_bare({args})
+    return {await_}_hf_failed(None, {packed})
+""",
+)

@@ -1,0 +1,107 @@
+"""For users' own tests: time that a test moves by hand, and waits that cost nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from ._drive import clock as _clock
+from .options import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any, TypeVar
+
+    from ._drive.virtual_loop import VirtualLoop
+
+    T = TypeVar("T")
+
+
+class FakeClock:
+    """A clock that stands still until ``advance``; a sleep takes no time and moves it.
+
+    ``sleeps`` lists the waits that were asked for, in order.
+    """
+
+    #: An event loop's timers do not follow this clock.
+    drives_timers = False
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = number("FakeClock", "start", start)
+        self.sleeps: list[float] = []
+
+    def now(self) -> float:
+        """Seconds, as moved so far."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock. Negative: a clock that was set back."""
+        self._now += number("FakeClock", "seconds", seconds)
+
+    def asked(self, seconds: float) -> None:
+        """Record a wait."""
+        self.sleeps.append(seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Record the wait and move the clock by it, at once."""
+        self.asked(seconds)
+        self._now += seconds
+
+    def __repr__(self) -> str:
+        return f"<FakeClock at {self._now:g}, {len(self.sleeps)} sleeps>"
+
+
+class VirtualClock(FakeClock):
+    """The clock of `run`: the event loop's own time, which jumps to the next timer."""
+
+    drives_timers = True
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def advance(self, seconds: float) -> None:
+        self._loop.jump(number("VirtualClock", "seconds", seconds))
+
+    def sleep(self, seconds: float) -> None:
+        self.asked(seconds)
+        self._loop.jump(seconds)
+
+
+def run(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
+    """Run ``main(clock)`` in an asyncio loop in which waiting takes no time.
+
+    Whenever every task waits, time jumps to the next timer, so hedges, timeouts, queues and
+    deadlines behave as they would and a minute passes in a millisecond. Policies without a clock
+    of their own follow it. Not for real sockets, or threads that take their time.
+    """
+    import asyncio
+
+    from ._drive.virtual_loop import VirtualLoop
+
+    loop = VirtualLoop()
+    clock = VirtualClock(loop)
+    _clock.AMBIENT.override(clock)
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(main(clock))
+    finally:
+        _clock.AMBIENT.restore(clock)
+
+
+@contextlib.contextmanager
+def instant() -> Iterator[FakeClock]:
+    """Every wait of every policy without a clock of its own is free in here, in all threads.
+
+    Gives the clock that counts them: ``with instant() as clock: ...; assert clock.sleeps == [...]``.
+    """
+    clock = FakeClock(start=_clock.SYSTEM.now())
+    _clock.AMBIENT.override(clock)
+    try:
+        yield clock
+    finally:
+        _clock.AMBIENT.restore(clock)
