@@ -1,0 +1,506 @@
+"""The circuit breaker: stop calling what fails, and ask carefully whether it is back.
+
+The rules are in `circuit`; here are the options, the lock, and the success path of a closed
+circuit, which takes neither the lock nor a ticket.
+"""
+
+from __future__ import annotations
+
+import math
+
+from . import bus
+from ._drive import chance
+from ._drive import clock as _clock
+from ._drive.memory import guard
+from ._drive.shape import Template
+from .circuit import Circuit, default_trip
+from .errors import CircuitOpen
+from .judge import judge, whom
+from .options import Options, count, hook, number, seconds, timepiece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._drive.clock import Clock
+    from .circuit import Bucket, Counts, Probe
+    from .judge import On
+    from .options import Seconds
+    from .policy import Env
+
+    Trip = Callable[[Counts], bool]
+
+
+class Live:
+    """What changes while a breaker lives; its options stay."""
+
+    __slots__ = ("bucket", "circuit", "last_failure", "manual", "running")
+
+    def __init__(self, circuit: Circuit) -> None:
+        self.circuit = circuit
+        #: Where the success path counts; None sends every call through `Breaker.admit`.
+        self.bucket: Bucket | None = None
+        self.last_failure: BaseException | None = None
+        #: "open", "closed" or "observe" when set by hand.
+        self.manual: str | None = None
+        #: Calls in flight in the order they began, kept only to find the slow ones among them.
+        self.running: dict[Ticket, None] = {}
+
+
+class Breaker(Options):
+    """Closed -> open when, in ``window`` seconds, at least ``min_calls`` calls ended and
+    ``failure_ratio`` of them failed; or ``consecutive`` failed in a row; or ``slow_ratio`` took longer
+    than ``slow_call`` seconds (calls still running count); or ``trip(counts)`` says so, which replaces
+    these rules. Open for ``open_for`` seconds, times ``open_growth`` for each reopening, at most
+    ``open_max``. Then half-open: ``probes`` calls are let through, each with its place leased for
+    ``probe_timeout`` seconds (``None``: for ever); that many successes close it, a failure opens it.
+    For ``ramp`` seconds after closing, a growing share of the calls is admitted.
+
+    Every ``Exception`` counts as a failure unless ``on`` says otherwise; what ``exclude`` matches,
+    and what is cancelled, does not count at all. ``window=None`` never forgets. ``bucket`` is the
+    window's granularity; ``bucket=window`` makes it one fixed window. Outside `Retry` it counts
+    calls, inside it counts attempts.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_draw",
+        "_exclude",
+        "_judge",
+        "_live",
+        "_lock",
+        "_trip",
+        "bucket",
+        "clock",
+        "consecutive",
+        "exclude",
+        "failure_ratio",
+        "min_calls",
+        "name",
+        "on",
+        "open_for",
+        "open_growth",
+        "open_max",
+        "probe_timeout",
+        "probes",
+        "ramp",
+        "slow_call",
+        "slow_ratio",
+        "trip",
+        "window",
+    )
+    _extras = ("clock",)
+    _fields = (
+        "failure_ratio",
+        "min_calls",
+        "window",
+        "open_for",
+        "probes",
+        "probe_timeout",
+        "consecutive",
+        "slow_call",
+        "slow_ratio",
+        "trip",
+        "on",
+        "exclude",
+        "bucket",
+        "name",
+        "open_growth",
+        "open_max",
+        "ramp",
+    )
+
+    failure_ratio: float
+    min_calls: int
+    window: float | None
+    open_for: float
+    probes: int
+    probe_timeout: float | None
+    consecutive: int | None
+    slow_call: float | None
+    slow_ratio: float
+    trip: Trip | None
+    on: On
+    exclude: Any
+    bucket: float | None
+    name: str | None
+    open_growth: float
+    open_max: float
+    ramp: float
+    clock: Clock | None
+    _live: Live
+    _lock: Any
+    _trip: Trip
+    _judge: Callable[[BaseException], Any]
+    _exclude: Callable[[BaseException], Any] | None
+    _draw: Callable[[], float]
+
+    def __init__(
+        self,
+        failure_ratio: float = 0.5,
+        min_calls: int = 20,
+        window: Seconds | None = 60,
+        open_for: Seconds = 30,
+        probes: int = 1,
+        probe_timeout: Seconds | None = 30,
+        consecutive: int | None = None,
+        slow_call: Seconds | None = None,
+        slow_ratio: float = 1.0,
+        trip: Trip | None = None,
+        on: On = Exception,
+        exclude: On | tuple[()] = (),
+        bucket: Seconds | None = None,
+        name: str | None = None,
+        open_growth: float = 1.0,
+        open_max: Seconds = 300,
+        ramp: Seconds = 0,
+        *,
+        clock: Clock | None = None,
+        rng: Any = None,
+    ) -> None:
+        def positive(field: str, value: Seconds | None) -> float | None:
+            return None if value is None else seconds("Breaker", field, value, above=0)
+
+        self._set(
+            failure_ratio=number("Breaker", "failure_ratio", failure_ratio, above=0, most=1),
+            min_calls=count("Breaker", "min_calls", min_calls),
+            window=positive("window", window),
+            open_for=positive("open_for", open_for),
+            probes=count("Breaker", "probes", probes),
+            probe_timeout=positive("probe_timeout", probe_timeout),
+            consecutive=None if consecutive is None else count("Breaker", "consecutive", consecutive),
+            slow_call=positive("slow_call", slow_call),
+            slow_ratio=number("Breaker", "slow_ratio", slow_ratio, above=0, most=1),
+            trip=hook("Breaker", "trip", trip),
+            on=on,
+            exclude=exclude,
+            bucket=positive("bucket", bucket),
+            name=name,
+            open_growth=number("Breaker", "open_growth", open_growth, least=1),
+            open_max=seconds("Breaker", "open_max", open_max, above=0),
+            ramp=seconds("Breaker", "ramp", ramp),
+            clock=timepiece("Breaker", clock),
+        )
+        if self.bucket is not None and (self.window is None or self.bucket > self.window):
+            raise ValueError(f"Breaker: bucket must be <= window ({self.window}), got {bucket!r}")
+        self._set(
+            _judge=judge(on, "Breaker", names_refusals=True),
+            _exclude=None if exclude == () else judge(exclude, "Breaker", names_refusals=True),
+            _trip=trip
+            or default_trip(
+                self.failure_ratio,
+                self.min_calls,
+                self.consecutive,
+                None if slow_call is None else self.slow_ratio,
+            ),
+            _draw=chance.source(rng, "Breaker"),
+            _live=Live(self._circuit()),
+        )
+        guard(self)
+        self._publish_bucket()
+
+    def _circuit(self) -> Circuit:
+        def open_for(reopenings: int) -> float:
+            # 2.0 ** 1100 overflows; the exponent is cut where open_max has long been reached.
+            grown = self.open_for * self.open_growth ** min(reopenings, 64)
+            return max(self.open_for, min(grown, self.open_max))
+
+        return Circuit(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
+
+    def _now(self) -> float:
+        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+
+    def keep_time(self, clock: Clock) -> None:
+        """Go by ``clock`` from now on, unless this breaker was given one of its own."""
+        if self.clock is None:
+            self._set(clock=clock)
+            self._live.circuit = self._circuit()
+            self._publish_bucket()
+
+    # Admission and settling: the lock is held for these few lines only, never across user code.
+
+    def admit(self) -> Ticket:
+        """A ticket for one call, to be settled with success(), failure() or cancel(); or `CircuitOpen`."""
+        now = self._now()
+        with self._lock:
+            live = self._live
+            before = live.circuit.state
+            counts = self._count_slow(live, now)
+            ticket = self._place(live, now)
+            wait = live.circuit.wait_for(now)
+            after, generation = live.circuit.state, live.circuit.generation
+            self._publish_bucket()
+        self._tell(before, after)
+        self._judge_counts(counts, generation, now)
+        if ticket is None:
+            raise self._refusal(None if live.manual == "open" else wait)
+        return ticket
+
+    def _place(self, live: Live, now: float) -> Ticket | None:
+        if live.manual == "open":
+            return None
+        bucket = live.circuit.roll(now)
+        probe: Probe | None = None
+        if bucket is not None:
+            share = (now - live.circuit.closed_at) / self.ramp if self.ramp else 1.0
+            if share < 1 and live.manual is None and self._draw() >= share:
+                return None
+            bucket.started()
+        elif live.manual is None:
+            probe = live.circuit.admit_probe(now) if live.circuit.state == "half_open" else None
+            if probe is None:
+                return None
+        ticket = Ticket(self, bucket, probe, now)
+        if self.slow_call is not None and bucket is not None:
+            live.running[ticket] = None
+        return ticket
+
+    def _count_slow(self, live: Live, now: float) -> Counts | None:
+        """Count the calls in flight that have become slow: the counts to judge by, if there are any."""
+        counts: Counts | None = None
+        while live.running:
+            ticket = next(iter(live.running))
+            if now - ticket.began < (self.slow_call or math.inf):
+                break
+            del live.running[ticket]
+            assert ticket.bucket is not None
+            counts = live.circuit.slow(ticket.bucket, now) or counts
+        return counts
+
+    def _settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
+        now = self._now()
+        with self._lock:
+            live = self._live
+            circuit = live.circuit
+            before = circuit.state
+            counts = self._count_slow(live, now)
+            live.running.pop(ticket, None)
+            if outcome == "failure":
+                live.last_failure = error
+            if ticket.probe is not None:
+                circuit.settle_probe(ticket.probe, outcome, now)
+            elif ticket.bucket is not None:
+                counts = circuit.settle(ticket.bucket, outcome, now) or counts
+            after, generation = circuit.state, circuit.generation
+            self._publish_bucket()
+        self._tell(before, after)
+        self._judge_counts(counts, generation, now)
+
+    def _judge_counts(self, counts: Counts | None, generation: int, now: float) -> None:
+        """Open if the rule says so, and nothing has changed since the counts were made."""
+        if counts is None or self._live.manual == "closed" or not self._trip(counts):
+            return
+        if self._live.manual == "observe":
+            self._tell("closed", "open", observed=True)
+            return
+        with self._lock:
+            opened = self._live.circuit.trip(generation, now)
+            self._publish_bucket()
+        if opened:
+            self._tell("closed", "open")
+
+    def _publish_bucket(self) -> None:
+        """Let the success path count by itself, where nothing else is to be done for a call."""
+        live = self._live
+        plain = self.slow_call is None and live.manual in (None, "observe")
+        ramping = self.ramp and self._now() - live.circuit.closed_at < self.ramp
+        live.bucket = live.circuit.current if plain and not ramping else None
+
+    def _tell(self, before: str, after: str, observed: bool = False) -> None:
+        if before != after:
+            bus.publish(
+                "BreakerChanged",
+                operation=self.name or "breaker",
+                before=before,
+                after=after,
+                observed=observed,
+                error=bus.error_name(self._live.last_failure),
+            )
+
+    def _refusal(self, retry_after: float | None) -> CircuitOpen:
+        last = self._live.last_failure
+        when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
+        refusal = CircuitOpen(f"{self.name or 'breaker'} is open: {when}", retry_after, last)
+        refusal.__cause__ = last
+        return refusal
+
+    def outcome_of(self, error: BaseException) -> str:
+        """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
+        asked = whom(error)[0]
+        asked = error if asked is None else asked
+        if not isinstance(asked, Exception) or (self._exclude is not None and self._exclude(asked).retry):
+            return "excluded"
+        return "failure" if self._judge(asked).retry else "success"
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def ticketed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with self.admit():
+                return call(*args, **kwargs)
+
+        return self._compile(call, like, ticketed, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def ticketed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with self.admit():
+                return await call(*args, **kwargs)
+
+        return self._compile(call, like, ticketed, True)
+
+    def _compile(
+        self, call: Callable[..., Any], like: Any, ticketed: Callable[..., Any], is_async: bool
+    ) -> Callable[..., Any]:
+        def ended(bucket: Bucket, error: BaseException) -> None:
+            Ticket(self, bucket, None, 0.0).end(error)
+
+        names = {
+            "call": call,
+            "clock": _clock.AMBIENT if self.clock is None else self.clock,
+            "ended": ended,
+            "live": self._live,
+            "ticketed": ticketed,
+        }
+        return _GUARDED.build(like, is_async, names)
+
+    # Looking at it, and deciding by hand.
+
+    @property
+    def state(self) -> str:
+        """ "closed", "open" or "half_open", as of now."""
+        if self._live.manual in ("open", "closed"):
+            return str(self._live.manual)
+        with self._lock:
+            before = self._live.circuit.state
+            self._live.circuit.roll(self._now())
+            after = self._live.circuit.state
+            self._publish_bucket()
+        self._tell(before, after)
+        return after
+
+    @property
+    def counts(self) -> Counts:
+        """What was counted in this state and window."""
+        with self._lock:
+            self._live.circuit.roll(self._now())
+            self._publish_bucket()
+            return self._live.circuit.counts()
+
+    @property
+    def last_failure(self) -> BaseException | None:
+        """The failure counted last."""
+        return self._live.last_failure
+
+    def force_open(self) -> None:
+        """Refuse every call until `reset`."""
+        self._by_hand("open")
+
+    def force_closed(self) -> None:
+        """Admit every call until `reset`, whatever fails."""
+        self._by_hand("closed")
+
+    def observe(self) -> None:
+        """Count and tell when it would have opened, but never refuse, until `reset`."""
+        self._by_hand("observe")
+
+    def reset(self) -> None:
+        """Back to its own judgement: closed, with everything forgotten."""
+        self._by_hand(None)
+
+    def _by_hand(self, manual: str | None) -> None:
+        before = self.state
+        with self._lock:
+            live = self._live
+            live.manual = manual
+            live.circuit.close(self._now())
+            live.running.clear()
+            live.last_failure = None
+            self._publish_bucket()
+        self._tell(before, self.state)
+
+    def fresh(self) -> Breaker:
+        """A new breaker with these options, closed."""
+        return self.replace()
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with state and counts of this moment."""
+        return {**super().describe(), "state": self.state, "counts": self.counts.as_dict()}
+
+    def __eq__(self, other: object) -> bool:
+        # Two breakers with the same options are two breakers: each has its own state.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Ticket:
+    """One admitted call. The first of success(), failure() and cancel() counts; the rest do nothing.
+
+    As a context manager it settles itself by how the block ends.
+    """
+
+    __slots__ = ("_breaker", "began", "bucket", "probe")
+
+    def __init__(self, breaker: Breaker, bucket: Bucket | None, probe: Probe | None, began: float) -> None:
+        self._breaker: Breaker | None = breaker
+        self.bucket = bucket
+        self.probe = probe
+        self.began = began
+
+    def _end(self, outcome: str, error: BaseException | None = None) -> None:
+        breaker, self._breaker = self._breaker, None
+        if breaker is not None:
+            breaker._settle(self, outcome, error)
+
+    def success(self) -> None:
+        """The call succeeded."""
+        self._end("success")
+
+    def failure(self, error: BaseException | None = None) -> None:
+        """The call failed; ``error`` is what `CircuitOpen.last_failure` will show."""
+        self._end("failure", error)
+
+    def cancel(self) -> None:
+        """The call does not count: its place is free again."""
+        self._end("excluded")
+
+    def end(self, error: BaseException) -> None:
+        """The call raised ``error``, which counts as the breaker's ``on`` and ``exclude`` say."""
+        if self._breaker is not None:
+            try:
+                outcome = self._breaker.outcome_of(error)
+            except BaseException:
+                self.cancel()
+                raise
+            self._end(outcome, error)
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is None:
+            self.success()
+        else:
+            self.end(error)
+
+
+#: While closed, and strictly within the current bucket: two ticks, one look at the clock, no lock.
+_GUARDED = Template(
+    "guarded",
+    """\
+{async_}def guarded({params}):
+    _hf_bucket = _hf_live.bucket
+    if _hf_bucket is None or _hf_clock.now() > _hf_bucket.end:
+        return {await_}_hf_ticketed({packed})
+    _hf_bucket.started()
+    try:
+        _hf_result = {await_}_hf_call({args})
+    except BaseException as _hf_error:
+        _hf_ended(_hf_bucket, _hf_error)
+        raise
+    _hf_bucket.succeeded()
+    return _hf_result
+""",
+)

@@ -1,0 +1,224 @@
+"""The bulkhead: so many calls at once, so many more in a queue, the rest are refused."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ._drive.memory import guard
+from ._drive.queue import Waiter
+from ._drive.shape import Template
+from .errors import BulkheadFull
+from .options import Options, count, seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .options import Seconds
+    from .policy import Env
+
+
+class Bulkhead(Options):
+    """At most ``limit`` calls at once; ``queue`` more wait their turn, first come first served.
+
+    ``max_wait`` bounds the time in the queue in seconds; ``None``, and 0 together with a queue,
+    leave that to the deadline. Without a queue nobody waits. Shared by passing the object, between
+    threads, tasks and event loops alike.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_permits", "_waiting", "limit", "max_wait", "name", "queue")
+    _fields = ("limit", "queue", "max_wait", "name")
+
+    limit: int
+    queue: int
+    max_wait: float | None
+    name: str | None
+    _lock: Any
+    #: What is free. Taking and giving back are single atomic list operations.
+    _permits: list[None]
+    _waiting: deque[Waiter]
+
+    def __init__(
+        self, limit: int, queue: int = 0, max_wait: Seconds | None = 0, *, name: str | None = None
+    ) -> None:
+        self._set(
+            limit=count("Bulkhead", "limit", limit, most=1_000_000),
+            queue=count("Bulkhead", "queue", queue, least=0),
+            max_wait=None if max_wait is None else seconds("Bulkhead", "max_wait", max_wait),
+            name=name,
+        )
+        if self.max_wait and not self.queue:
+            raise ValueError(f"Bulkhead: max_wait needs a queue to wait in, got {max_wait!r} with queue=0")
+        self._set(_permits=[None] * self.limit, _waiting=deque())
+        guard(self)
+
+    # A newcomer queues behind those who wait. One who queues looks for a free place again once it
+    # stands in line, and one who leaves looks for the line after giving its place back: whichever
+    # comes second sees the other, so no place is ever free while somebody waits.
+
+    def _enqueue(self) -> Waiter | None:
+        """A place in the queue; ``None`` if the call may go ahead at once."""
+        with self._lock:
+            if not self._waiting and self._permits:
+                try:
+                    self._permits.pop()
+                    return None
+                except IndexError:
+                    # Taken by the success path, which does not ask for the lock.
+                    pass
+            if len(self._waiting) >= self.queue:
+                raise self._refusal("and so is its queue" if self.queue else "and it has no queue")
+            waiter = Waiter()
+            self._waiting.append(waiter)
+        self._dispatch()
+        return waiter
+
+    def _dispatch(self) -> None:
+        """Hand free places to those who wait."""
+        while self._waiting and self._permits:
+            with self._lock:
+                if not self._waiting:
+                    return
+                try:
+                    self._permits.pop()
+                except IndexError:
+                    return
+                waiter = self._waiting.popleft()
+            waiter.grant()
+
+    def _leave(self) -> None:
+        self._permits.append(None)
+        if self._waiting:
+            self._dispatch()
+
+    def _withdraw(self, waiter: Waiter) -> None:
+        """Leave the queue without having been served, or give the place back that came just then."""
+        with self._lock:
+            try:
+                self._waiting.remove(waiter)
+                return
+            except ValueError:
+                pass
+        self._leave()
+
+    def _refusal(self, why: str) -> BulkheadFull:
+        return BulkheadFull(f"{self.name or 'bulkhead'} is full with {self.limit} calls, {why}")
+
+    def _limit_s(self) -> float | None:
+        return self.max_wait or None
+
+    def _enter(self) -> None:
+        waiter = self._enqueue()
+        if waiter is None:
+            return
+        try:
+            served = waiter.wait(self._limit_s())
+        except BaseException:
+            self._withdraw(waiter)
+            raise
+        if not served:
+            self._give_up(waiter)
+
+    async def _enter_async(self) -> None:
+        waiter = self._enqueue()
+        if waiter is None:
+            return
+        try:
+            served = await waiter.wait_async(self._limit_s())
+        except BaseException:
+            self._withdraw(waiter)
+            raise
+        if not served:
+            self._give_up(waiter)
+
+    def _give_up(self, waiter: Waiter) -> None:
+        with self._lock:
+            if waiter.granted or waiter not in self._waiting:
+                # Served at the last moment.
+                return
+            self._waiting.remove(waiter)
+        raise self._refusal(f"and the wait in its queue took longer than {self.max_wait:g} s")
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            self._enter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._leave()
+
+        return self._compile(call, like, queued, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            await self._enter_async()
+            try:
+                return await call(*args, **kwargs)
+            finally:
+                self._leave()
+
+        return self._compile(call, like, queued, True)
+
+    def _compile(
+        self, call: Callable[..., Any], like: Any, queued: Callable[..., Any], is_async: bool
+    ) -> Callable[..., Any]:
+        names = {
+            "call": call,
+            "dispatch": self._dispatch,
+            "give": self._permits.append,
+            "permits": self._permits,
+            "queued": queued,
+            "take": self._permits.pop,
+            "waiting": self._waiting,
+        }
+        return _BOXED.build(like, is_async, names)
+
+    # Looking at it.
+
+    @property
+    def in_use(self) -> int:
+        """How many calls are inside now."""
+        return self.limit - len(self._permits)
+
+    @property
+    def queued(self) -> int:
+        """How many calls wait now."""
+        return len(self._waiting)
+
+    def fresh(self) -> Bulkhead:
+        """A new bulkhead with these options, empty."""
+        return self.replace()
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the use of this moment."""
+        return {**super().describe(), "in_use": self.in_use, "queued": self.queued}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+_BOXED = Template(
+    "boxed",
+    """\
+{async_}def boxed({params}):
+    if not _hf_waiting and _hf_permits:
+        try:
+            _hf_take()
+        except IndexError:
+            pass
+        else:
+            try:
+                return {await_}_hf_call({args})
+            finally:
+                _hf_give(None)
+                if _hf_waiting:
+                    _hf_dispatch()
+    return {await_}_hf_queued({packed})
+""",
+)

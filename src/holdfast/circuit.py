@@ -1,0 +1,377 @@
+"""The circuit breaker's state machine: pure, told the time, without a lock.
+
+A closed circuit counts in buckets. A call that begins takes the current `Bucket` with it and
+settles there, so a result that comes after the window has moved on, or after the circuit has
+changed state, lands in a bucket that nobody reads any more: that is how a late result changes
+nothing. A half-open circuit admits numbered probes, each with a lease.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ._drive.memory import Tally
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Counts:
+    """What the circuit has counted since it last changed state, or in its window."""
+
+    __slots__ = (
+        "consecutive_failures",
+        "consecutive_successes",
+        "excluded",
+        "failures",
+        "requests",
+        "slow",
+        "successes",
+    )
+
+    def __init__(self) -> None:
+        self.requests = self.successes = self.failures = self.excluded = self.slow = 0
+        self.consecutive_successes = self.consecutive_failures = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts as plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __repr__(self) -> str:
+        return f"Counts({', '.join(f'{k}={v}' for k, v in self.as_dict().items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counts) and self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Bucket:
+    """A stretch of the window. ``started`` and ``succeeded`` are ticked without a lock."""
+
+    __slots__ = (
+        "_requests",
+        "_started",
+        "_succeeded",
+        "_successes",
+        "end",
+        "excluded",
+        "failures",
+        "slow",
+        "started",
+        "succeeded",
+    )
+
+    def __init__(self, end: float) -> None:
+        #: The last moment that belongs to this bucket.
+        self.end = end
+        self._started, self._succeeded = Tally(), Tally()
+        self.started, self.succeeded = self._started.tick, self._succeeded.tick
+        self._requests = self._successes = self.failures = self.excluded = self.slow = 0
+
+    def settle(self) -> int:
+        """Take in what was ticked; the successes among it."""
+        self._requests += self._started.take()
+        fresh = self._succeeded.take()
+        self._successes += fresh
+        return fresh
+
+    @property
+    def requests(self) -> int:
+        return self._requests
+
+    @property
+    def successes(self) -> int:
+        return self._successes
+
+
+class Window:
+    """The buckets of a closed circuit: one that never ends, one fixed window, or a rolling row."""
+
+    __slots__ = ("_consecutive_failures", "_consecutive_successes", "_rows", "_size", "_width", "current")
+
+    def __init__(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
+        if window_s is None:
+            self._size, self._width = 1, math.inf
+        elif bucket_s is None:
+            self._size, self._width = 10, window_s / 10
+        else:
+            self._size, self._width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
+        self._consecutive_failures = self._consecutive_successes = 0
+        self.current = Bucket(now + self._width)
+        self._rows = [self.current]
+
+    def roll(self, now: float) -> Bucket:
+        """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
+        if now <= self.current.end:
+            return self.current
+        # Counted before it goes, so that a streak outlives its bucket in a rolling window.
+        self._streak()
+        if self._size == 1:
+            self._consecutive_failures = self._consecutive_successes = 0
+            self.current = Bucket(now + self._width)
+            self._rows = [self.current]
+            return self.current
+        steps = max(1, math.ceil((now - self.current.end) / self._width))
+        self.current = Bucket(self.current.end + steps * self._width)
+        self._rows = [*self._rows, self.current]
+        oldest = self.current.end - self._size * self._width
+        self._rows = [row for row in self._rows if row.end > oldest + self._width * 1e-9]
+        return self.current
+
+    def holds(self, bucket: Bucket) -> bool:
+        """Whether ``bucket`` still counts."""
+        return bucket in self._rows
+
+    def _streak(self) -> None:
+        fresh = sum(row.settle() for row in self._rows)
+        if fresh:
+            self._consecutive_failures = 0
+            self._consecutive_successes += fresh
+
+    def fail(self, bucket: Bucket) -> None:
+        """Count a failure of a call that began in ``bucket``."""
+        self._streak()
+        bucket.failures += 1
+        self._consecutive_failures += 1
+        self._consecutive_successes = 0
+
+    def counts(self) -> Counts:
+        """The sums over the window."""
+        self._streak()
+        counts = Counts()
+        for row in self._rows:
+            counts.requests += row.requests
+            counts.successes += row.successes
+            counts.failures += row.failures
+            counts.excluded += row.excluded
+            counts.slow += row.slow
+        counts.consecutive_failures = self._consecutive_failures
+        counts.consecutive_successes = self._consecutive_successes
+        return counts
+
+
+class Probe:
+    """A call admitted while half-open. ``lease`` is when its place is taken for lost."""
+
+    __slots__ = ("lease",)
+
+    def __init__(self, lease: float) -> None:
+        self.lease = lease
+
+
+class Circuit:
+    """closed -> open -> half_open -> closed or open. Every change starts a new generation.
+
+    Callers hold their own lock, judge the counts that `fail` gives without it (the rule may be the
+    user's code), and `trip` with the generation they were given then.
+    """
+
+    __slots__ = (
+        "_bucket_s",
+        "_half",
+        "_open_for",
+        "_probe_timeout",
+        "_probes",
+        "_waiting",
+        "_window_s",
+        "closed_at",
+        "generation",
+        "reopenings",
+        "state",
+        "until",
+        "window",
+    )
+
+    def __init__(
+        self,
+        now: float,
+        window_s: float | None,
+        bucket_s: float | None,
+        open_for: Callable[[int], float],
+        probes: int,
+        probe_timeout_s: float | None,
+    ) -> None:
+        self._window_s = window_s
+        self._bucket_s = bucket_s
+        self._open_for = open_for
+        self._probes = probes
+        self._probe_timeout = math.inf if probe_timeout_s is None else probe_timeout_s
+        self.generation = -1
+        self.reopenings = 0
+        self.closed_at = -math.inf
+        self._enter("closed", now)
+
+    def _enter(self, state: str, now: float) -> None:
+        self.state = state
+        self.generation += 1
+        self.window: Window | None = (
+            Window(self._window_s, self._bucket_s, now) if state == "closed" else None
+        )
+        self._half = Counts()
+        self._waiting: list[Probe] = []
+        self.until = now + self._open_for(self.reopenings) if state == "open" else math.inf
+
+    # Admission.
+
+    def roll(self, now: float) -> Bucket | None:
+        """Let time pass: the bucket to count in while closed, else None."""
+        if self.state == "closed":
+            assert self.window is not None
+            before = self.window.current
+            bucket = self.window.roll(now)
+            if bucket is not before and self.window._size == 1:
+                self.generation += 1
+            return bucket
+        if self.state == "open" and self.until < now:
+            self._enter("half_open", now)
+        return None
+
+    def admit_probe(self, now: float) -> Probe | None:
+        """A place in a half-open circuit, or ``None`` when all are taken."""
+        for lost in [probe for probe in self._waiting if probe.lease < now]:
+            self._release(lost)
+        if self._half.requests - self._half.excluded >= self._probes:
+            return None
+        self._half.requests += 1
+        probe = Probe(now + self._probe_timeout)
+        self._waiting.append(probe)
+        return probe
+
+    def wait_for(self, now: float) -> float:
+        """Seconds until another call may be admitted: the rest of the open time, or of the oldest lease."""
+        if self.state == "open":
+            return max(0.0, self.until - now)
+        leases = [probe.lease for probe in self._waiting]
+        return max(0.0, min(leases) - now) if leases else 0.0
+
+    @property
+    def current(self) -> Bucket | None:
+        """The bucket that counts while closed, else None."""
+        return None if self.window is None else self.window.current
+
+    # Settling.
+
+    def settle(self, bucket: Bucket, outcome: str, now: float) -> Counts | None:
+        """A call that began in ``bucket`` ended: the counts to judge by if it failed."""
+        if outcome == "failure":
+            return self.fail(bucket, now)
+        if outcome == "success":
+            bucket.succeeded()
+        else:
+            self.exclude(bucket, now)
+        return None
+
+    def settle_probe(self, probe: Probe, outcome: str, now: float) -> None:
+        """A probe ended; whatever comes after its generation or its lease changes nothing."""
+        if outcome == "success":
+            self.probe_succeeded(probe, now)
+        elif outcome == "failure":
+            self.probe_failed(probe, now)
+        else:
+            self.probe_excluded(probe)
+
+    def fail(self, bucket: Bucket, now: float) -> Counts | None:
+        """A call that began in ``bucket`` failed: the counts to judge by, or ``None`` if it came too late."""
+        self.roll(now)
+        if self.window is None or not self.window.holds(bucket):
+            return None
+        self.window.fail(bucket)
+        return self.window.counts()
+
+    def slow(self, bucket: Bucket, now: float) -> Counts | None:
+        """A call that began in ``bucket`` is slow (it may still be running): the counts to judge by."""
+        self.roll(now)
+        if self.window is None or not self.window.holds(bucket):
+            return None
+        bucket.slow += 1
+        return self.window.counts()
+
+    def trip(self, generation: int, now: float) -> bool:
+        """Open, if nothing has changed since ``generation``: True if it did."""
+        if self.state != "closed" or self.generation != generation:
+            return False
+        self._enter("open", now)
+        return True
+
+    def exclude(self, bucket: Bucket, now: float) -> None:
+        """A call that began in ``bucket`` does not count."""
+        self.roll(now)
+        if self.window is not None and self.window.holds(bucket):
+            bucket.excluded += 1
+
+    def probe_succeeded(self, probe: Probe, now: float) -> bool:
+        """True if the circuit closed."""
+        if not self._take(probe):
+            return False
+        self._half.successes += 1
+        self._half.consecutive_successes += 1
+        self._half.consecutive_failures = 0
+        if self._half.consecutive_successes < self._probes:
+            return False
+        self.reopenings = 0
+        self.closed_at = now
+        self._enter("closed", now)
+        return True
+
+    def probe_failed(self, probe: Probe, now: float) -> bool:
+        """True if the circuit opened again."""
+        if not self._take(probe):
+            return False
+        self.reopenings += 1
+        self._enter("open", now)
+        return True
+
+    def probe_excluded(self, probe: Probe) -> None:
+        """The probe does not count: its place is free again."""
+        if probe in self._waiting:
+            self._release(probe)
+
+    def _release(self, probe: Probe) -> None:
+        self._waiting.remove(probe)
+        self._half.excluded += 1
+
+    def _take(self, probe: Probe) -> bool:
+        # A probe of an older generation, or one whose lease ran out, is no longer in the list.
+        if self.state != "half_open" or probe not in self._waiting:
+            return False
+        self._waiting.remove(probe)
+        return True
+
+    # Looking, and deciding by hand.
+
+    def counts(self) -> Counts:
+        """What has been counted in this state."""
+        return self._half if self.window is None else self.window.counts()
+
+    def open(self, now: float) -> None:
+        """Open now, whatever was counted."""
+        self._enter("open", now)
+
+    def close(self, now: float) -> None:
+        """Close now, with everything forgotten."""
+        self.reopenings = 0
+        self._enter("closed", now)
+
+
+def default_trip(
+    failure_ratio: float | None,
+    min_calls: int,
+    consecutive: int | None,
+    slow_ratio: float | None,
+) -> Callable[[Counts], bool]:
+    """The built-in rules: enough calls and too many of them failed (or slow), or too many in a row."""
+
+    def trip(counts: Any) -> bool:
+        if consecutive is not None and counts.consecutive_failures >= consecutive:
+            return True
+        calls = counts.successes + counts.failures
+        if failure_ratio is not None and calls >= min_calls and counts.failures >= failure_ratio * calls:
+            return True
+        # A slow call may still be running, so it need not be among the finished ones.
+        seen = max(calls, counts.slow)
+        return slow_ratio is not None and seen >= min_calls and counts.slow >= slow_ratio * seen > 0
+
+    return trip

@@ -1,0 +1,241 @@
+"""Hedging: a second attempt while the first is still out, for calls that may be made twice.
+
+`Race` is the rule: when to launch another, and what an outcome means. `_drive.race` runs it with
+asyncio tasks, trio tasks or threads.
+"""
+
+from __future__ import annotations
+
+from . import bus
+from ._drive import race as _race
+from ._drive.memory import guard
+from .attempts import running
+from .classify import transient
+from .judge import judge
+from .options import Options, count, flag, hook, seconds
+from .sketch import Sketch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._drive.clock import Clock
+    from .judge import On
+    from .options import Seconds
+    from .policy import Env
+
+    Vary = Callable[[int, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+#: A percentile of fewer latencies than this says nothing; until then nothing is hedged.
+_ENOUGH = 20
+
+
+class Hedge(Options):
+    """Launch another attempt when the first has not answered after ``after`` seconds, up to ``max``
+    in all; the first success wins, the others are cancelled.
+
+    ``after`` may be a measured percentile such as ``"p95"``; 0 launches all at once. An attempt
+    that fails in a way ``on`` matches launches the next one at once; any other failure ends the
+    call. Every extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a
+    fresh one. ``idempotent=True`` declares that the call may be made twice; without it plain
+    functions are refused, and a client hedges only where the request itself says so. From the
+    second attempt of a retried call on nothing is hedged, so retries and hedges add up but never
+    multiply. ``vary(number, args, kwargs)`` may change the arguments of the extra attempts.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_judge",
+        "_lock",
+        "_quantile",
+        "_sketch",
+        "after",
+        "budget",
+        "idempotent",
+        "max",
+        "on",
+        "vary",
+    )
+    _fields = ("after", "max", "idempotent", "budget", "on", "vary")
+
+    after: float | str
+    max: int
+    idempotent: bool
+    budget: Any
+    on: On
+    vary: Vary | None
+    _quantile: float | None
+    _sketch: Sketch
+    _lock: Any
+    _judge: Any
+
+    def __init__(
+        self,
+        after: Seconds | str = 0.05,
+        max: int = 2,
+        idempotent: bool = False,
+        budget: Any = None,
+        on: On = transient,
+        vary: Vary | None = None,
+    ) -> None:
+        quantile = _percentile(after) if isinstance(after, str) else None
+        self._set(
+            after=after if isinstance(after, str) else seconds("Hedge", "after", after),
+            max=count("Hedge", "max", max, least=2),
+            idempotent=flag("Hedge", "idempotent", idempotent),
+            budget=budget,
+            on=on,
+            vary=hook("Hedge", "vary", vary),
+            _quantile=quantile,
+            _sketch=Sketch(),
+            _judge=judge(on, "Hedge"),
+        )
+        if budget is not None and not callable(getattr(budget, "withdraw", None)):
+            raise TypeError(f"Hedge: budget must be a budget or None, got {budget!r}")
+        guard(self)
+
+    def with_budget(self, budget: Any) -> Hedge:
+        """This hedge paying ``budget``, if it has none of its own. Its measured latencies are shared."""
+        if self.budget is not None:
+            return self
+        copy = self.replace(budget=budget)
+        copy._set(_sketch=self._sketch)
+        return copy
+
+    def keep_time(self, clock: Clock) -> None:
+        """Let the budget go by ``clock``, unless it was given one of its own."""
+        if hasattr(self.budget, "keep_time"):
+            self.budget.keep_time(clock)
+
+    def delay(self) -> float | None:
+        """Seconds after which to launch another attempt; ``None`` while too little is known."""
+        if self._quantile is None:
+            return float(self.after)
+        with self._lock:
+            return self._sketch.quantile(self._quantile) if self._sketch.total >= _ENOUGH else None
+
+    def measure(self, latency_s: float) -> None:
+        """Take in how long a successful attempt took."""
+        if self._quantile is not None:
+            with self._lock:
+                self._sketch.record(latency_s)
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        self._refuse_undeclared(env)
+
+        def hedged(*args: Any, **kwargs: Any) -> Any:
+            if not self._may(env, args, kwargs):
+                return call(*args, **kwargs)
+            return _race.in_threads(self._race(call, env, args, kwargs))
+
+        return hedged
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        self._refuse_undeclared(env)
+
+        async def hedged(*args: Any, **kwargs: Any) -> Any:
+            if not self._may(env, args, kwargs):
+                return await call(*args, **kwargs)
+            return await _race.in_tasks(self._race(call, env, args, kwargs))
+
+        return hedged
+
+    def _refuse_undeclared(self, env: Env) -> None:
+        if not self.idempotent and env.idempotent is None:
+            raise ValueError(
+                f"Hedge: idempotent must be True to hedge a plain function ({env.operation()}): "
+                "declare that it may be made twice, or leave Hedge out"
+            )
+
+    def _may(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        attempt = running.get()
+        if attempt is not None and attempt.number > 1:
+            return False
+        return self.idempotent or (env.idempotent is not None and env.idempotent(args, kwargs))
+
+    def _race(
+        self, call: Callable[..., Any], env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Race:
+        return Race(self, call, env, args, kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def fresh(self) -> Hedge:
+        """A new hedge with these options, which has measured nothing yet."""
+        return self.replace()
+
+
+def _percentile(text: str) -> float:
+    digits = text[1:]
+    if not text.startswith("p") or not digits.replace(".", "", 1).isdigit() or not 0 < float(digits) < 100:
+        raise ValueError(f'Hedge: after must be seconds or a percentile such as "p95", got {text!r}')
+    return float(digits) / 100
+
+
+class Race:
+    """One hedged call: the rule that every driver follows."""
+
+    __slots__ = ("_args", "_budget", "_call", "_env", "_first_error", "_hedge", "_kwargs", "launched", "out")
+
+    def __init__(
+        self,
+        hedge: Hedge,
+        call: Callable[..., Any],
+        env: Env,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._hedge = hedge
+        self._call = call
+        self._env = env
+        self._args = args
+        self._kwargs = kwargs
+        self._first_error: BaseException | None = None
+        self.launched = 0
+        self.out = 0
+
+    def now(self) -> float:
+        return self._env.now()
+
+    def delay(self) -> float | None:
+        """How long to wait for an outcome before launching another; ``None``: no more are to come."""
+        return self._hedge.delay() if self.launched < self._hedge.max else None
+
+    def launch(self) -> Any:
+        """(call, args, kwargs) of the next attempt, or ``None`` if there is none, or it cannot be paid."""
+        hedge = self._hedge
+        args, kwargs = self._args, self._kwargs
+        if self.launched:
+            if self.launched >= hedge.max or (hedge.budget is not None and not hedge.budget.withdraw()):
+                self.launched = hedge.max
+                return None
+            bus.publish("Hedged", operation=self._env.operation(self._args), attempt=self.launched + 1)
+            if hedge.vary is not None:
+                args, kwargs = hedge.vary(self.launched + 1, args, kwargs)
+        self.launched += 1
+        self.out += 1
+        return self._call, args, kwargs
+
+    def succeeded(self, latency_s: float) -> None:
+        """An attempt won."""
+        self._hedge.measure(latency_s)
+
+    def failed(self, error: BaseException) -> str:
+        """What an attempt's error means: "stop" the call, "launch" another, or "wait" for those out."""
+        self.out -= 1
+        if self._first_error is None:
+            self._first_error = error
+        if not isinstance(error, Exception) or not self._hedge._judge(error).retry:
+            self._first_error = error
+            return "stop"
+        return "launch" if self.launched < self._hedge.max else "wait"
+
+    def end(self) -> BaseException:
+        """The error of a call whose attempts have all failed: the first one's, or the fatal one."""
+        assert self._first_error is not None
+        return self._first_error

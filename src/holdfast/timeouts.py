@@ -1,0 +1,79 @@
+"""The timeout of one attempt."""
+
+from __future__ import annotations
+
+from ._drive import threads
+from ._drive.interrupt import Sleeper
+from .deadlines import Scope
+from .errors import AttemptTimeout
+from .options import Options, flag
+from .options import seconds as _seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .errors import HoldfastError
+    from .options import Seconds
+    from .policy import Env
+
+
+class AttemptScope(Scope):
+    """The time of one attempt: its end is transient, where a deadline's is final."""
+
+    __slots__ = ()
+
+    def refusal(self) -> HoldfastError:
+        if self.cancelled:
+            return super().refusal()
+        return AttemptTimeout(f"an attempt of {self.name!r} took longer than {self.limit:g} s")
+
+
+class Timeout(Options):
+    """One attempt may take ``seconds``; after that `AttemptTimeout`, and perhaps another attempt.
+
+    An async attempt is cancelled. A sync one cannot be interrupted: the ambient deadline inside
+    shrinks, so that waits and clients stop in time, and a success that comes late is still
+    returned. ``thread=True`` runs the attempt in a worker thread instead and leaves it behind when
+    the time is up: the caller is free, the work goes on until it notices its cancelled scope.
+    """
+
+    __slots__ = ("seconds", "thread")
+    _fields = ("seconds", "thread")
+
+    seconds: float
+    thread: bool
+
+    def __init__(self, seconds: Seconds, *, thread: bool = False) -> None:
+        self._set(
+            seconds=_seconds("Timeout", "seconds", seconds, above=0),
+            thread=flag("Timeout", "thread", thread),
+        )
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with AttemptScope(self.seconds, env.operation(args), env.clock):
+                return call(*args, **kwargs)
+
+        def left_behind(*args: Any, **kwargs: Any) -> Any:
+            with AttemptScope(self.seconds, env.operation(args), env.clock) as scope:
+                bell = Sleeper()
+                job = threads.start(bell, call, args, kwargs)
+                try:
+                    threads.wait(bell, None, lambda: job.done)
+                    if not job.done and (ended := scope.ended()) is not None:
+                        raise ended.refusal()
+                except BaseException:
+                    scope.cancel()
+                    raise
+                return job.result()
+
+        return left_behind if self.thread else timed
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def timed(*args: Any, **kwargs: Any) -> Any:
+            with AttemptScope(self.seconds, env.operation(args), env.clock):
+                return await call(*args, **kwargs)
+
+        return timed
