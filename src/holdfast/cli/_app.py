@@ -1,0 +1,95 @@
+"""The Typer application: which commands there are, and how errors become one line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from holdfast._version import __version__
+from holdfast.cli import INTERRUPTED, NEGATIVE, OK, USAGE
+
+COMMANDS = ("demo", "schema")
+"""Each is a module of this package with a function ``command``; its docstring is the help."""
+
+# Where click lives depends on typer's release; typer's own subclass leads to it in all of them.
+_UsageProblem: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException" and issubclass(c, Exception)
+)
+
+
+class CommandError(Exception):
+    """A command could not do its work: shown as one line, exit code 1."""
+
+
+class _Lazy(typer.core.TyperGroup):
+    """A group that imports a command's module when that command is looked up."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            module = importlib.import_module(f"holdfast.cli.{cmd_name}")
+            single = typer.Typer(add_completion=False)
+            single.command(cmd_name)(module.command)
+            self.commands[cmd_name] = typer.main.get_command(single)
+        return self.commands[cmd_name]
+
+
+app = typer.Typer(cls=_Lazy, name="holdfast", pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"holdfast {__version__}")
+        raise typer.Exit(OK)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Retries, budgets and deadlines. Exit codes: 0 good, 1 negative verdict or finding, 2 usage."""
+    if ctx.invoked_subcommand is None:
+        text = ctx.get_help()
+        if text:
+            print(text)
+        raise typer.Exit(USAGE)
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line. Every expected error is one line on stderr."""
+    try:
+        result = typer.main.get_command(app).main(args=argv, prog_name="holdfast", standalone_mode=False)
+    except _UsageProblem as problem:
+        click_error: Any = problem
+        return _complain(click_error.format_message(), click_error.exit_code)
+    except CommandError as problem:
+        return _complain(str(problem), NEGATIVE)
+    except (typer.Abort, KeyboardInterrupt):
+        result = INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; what is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NEGATIVE
+    # Ctrl-C arrives here as this code or as an exception, depending on typer's release.
+    if result == INTERRUPTED:
+        return _complain("stopped", INTERRUPTED)
+    return result if isinstance(result, int) else OK
+
+
+def _complain(message: str, code: int) -> int:
+    print("holdfast: " + " ".join(message.split()), file=sys.stderr)
+    return code

@@ -1,0 +1,146 @@
+"""The two decorators."""
+
+from __future__ import annotations
+
+import asyncio.coroutines
+import inspect
+import logging
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from holdfast.compat.backoff import _async, _log, _sync
+from holdfast.compat.backoff._call import Handler, Plan
+from holdfast.compat.backoff._jitter import full_jitter
+from holdfast.compat.backoff._typing import (
+    _CallableT,
+    _Handler,
+    _Jitterer,
+    _MaybeCallable,
+    _MaybeLogger,
+    _MaybeSequence,
+    _WaitGenerator,
+)
+
+_log.configure()
+
+
+def _never(_error: BaseException) -> bool:
+    return False
+
+
+def on_exception(
+    wait_gen: _WaitGenerator,
+    exception: _MaybeSequence[type[BaseException]],
+    *,
+    max_tries: _MaybeCallable[int] | None = None,
+    max_time: _MaybeCallable[float] | None = None,
+    jitter: _Jitterer | None = full_jitter,
+    giveup: Callable[[Any], Any] = _never,
+    on_success: _Handler | Iterable[_Handler] | None = None,
+    on_backoff: _Handler | Iterable[_Handler] | None = None,
+    on_giveup: _Handler | Iterable[_Handler] | None = None,
+    raise_on_giveup: bool = True,
+    logger: _MaybeLogger = "backoff",
+    backoff_log_level: int = logging.INFO,
+    giveup_log_level: int = logging.ERROR,
+    **wait_gen_kwargs: Any,
+) -> Callable[[_CallableT], _CallableT]:
+    """Retry the decorated function while it raises ``exception`` (a type or several).
+
+    The wait after try n is ``jitter`` of the n-th value of ``wait_gen(**wait_gen_kwargs)``; ``jitter=None``
+    leaves that value as it is.
+
+    It gives up when ``giveup(error)`` is true, at try number ``max_tries``, when ``max_time`` seconds had
+    passed at the start of the failed try, or when the wait generator ends. Both limits and the generator's
+    keywords may be callables, called anew for each call; None means no limit, and so does ``max_tries=0``.
+    Giving up raises the error, or with ``raise_on_giveup=False`` returns None.
+
+    Each ``on_`` handler, or each of an iterable of them, is given a ``Details`` dict. ``logger`` is a name, a
+    logger or an adapter; None logs nothing.
+    """
+    caught = exception if isinstance(exception, type) else tuple(exception)
+    plan = Plan(
+        wait_gen=wait_gen,
+        wait_gen_kwargs=wait_gen_kwargs,
+        max_tries=max_tries,
+        max_time=max_time,
+        jitter=jitter,
+        on_success=_handlers("on_success", on_success),
+        on_backoff=_handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
+        on_giveup=_handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
+    )
+    _refuse_coroutine_functions("on_exception", plan)
+
+    def decorate(target: _CallableT) -> _CallableT:
+        loop = _async.retry_exception if _is_async(target) else _sync.retry_exception
+        wrapped = loop(target, plan, exception=caught, giveup=giveup, raise_on_giveup=raise_on_giveup)
+        return cast("_CallableT", wrapped)
+
+    return decorate
+
+
+def on_predicate(
+    wait_gen: _WaitGenerator,
+    predicate: Callable[[Any], Any] = operator.not_,
+    *,
+    max_tries: _MaybeCallable[int] | None = None,
+    max_time: _MaybeCallable[float] | None = None,
+    jitter: _Jitterer | None = full_jitter,
+    on_success: _Handler | Iterable[_Handler] | None = None,
+    on_backoff: _Handler | Iterable[_Handler] | None = None,
+    on_giveup: _Handler | Iterable[_Handler] | None = None,
+    logger: _MaybeLogger = "backoff",
+    backoff_log_level: int = logging.INFO,
+    giveup_log_level: int = logging.ERROR,
+    **wait_gen_kwargs: Any,
+) -> Callable[[_CallableT], _CallableT]:
+    """Retry the decorated function while ``predicate`` is true of what it returns.
+
+    The default predicate is true of a falsy value. Giving up returns the last value.
+    Everything else is as in ``on_exception``.
+    """
+    plan = Plan(
+        wait_gen=wait_gen,
+        wait_gen_kwargs=wait_gen_kwargs,
+        max_tries=max_tries,
+        max_time=max_time,
+        jitter=jitter,
+        on_success=_handlers("on_success", on_success),
+        on_backoff=_handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
+        on_giveup=_handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
+    )
+    _refuse_coroutine_functions("on_predicate", plan)
+
+    def decorate(target: _CallableT) -> _CallableT:
+        loop = _async.retry_predicate if _is_async(target) else _sync.retry_predicate
+        return cast("_CallableT", loop(target, plan, predicate=predicate))
+
+    return decorate
+
+
+def _handlers(field: str, given: Any, default: Handler | None = None) -> tuple[Handler, ...]:
+    """The default handler first, then the user's, in order."""
+    first = () if default is None else (default,)
+    if given is None:
+        return first
+    found = (given,) if callable(given) else tuple(given) if isinstance(given, Iterable) else (given,)
+    for handler in found:
+        if not callable(handler):
+            raise TypeError(f"{field} must be a callable or an iterable of callables, got {handler!r}")
+    return (*first, *found)
+
+
+def _refuse_coroutine_functions(owner: str, plan: Plan) -> None:
+    for field in ("max_tries", "max_time", "jitter"):
+        value = getattr(plan, field)
+        if _is_async(value):
+            raise TypeError(f"{owner}: {field} must not be a coroutine function, got {value!r}")
+
+
+def _is_async(target: Any) -> bool:
+    if inspect.iscoroutinefunction(target):
+        return True
+    # How callables such as AsyncMock declared themselves before Python 3.12 had a public marker.
+    marker = getattr(asyncio.coroutines, "_is_coroutine", None)
+    return marker is not None and getattr(target, "_is_coroutine", None) is marker

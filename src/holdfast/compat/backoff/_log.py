@@ -1,0 +1,68 @@
+"""The default handlers: one log line per backoff and one per giving up."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from traceback import TracebackException
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.compat.backoff._call import Handler
+    from holdfast.compat.backoff._typing import _MaybeLogger
+
+
+def configure() -> None:
+    """Give the ``"backoff"`` logger a NullHandler, and the level INFO unless it has one."""
+    logger = logging.getLogger("backoff")
+    if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        logger.addHandler(logging.NullHandler())
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+
+
+def backoff_handler(logger: _MaybeLogger, level: int) -> Handler | None:
+    """Logs "Backing off f(...) for 1.0s (reason)"; None when there is no logger."""
+    log = _resolve(logger)
+    if log is None:
+        return None
+
+    def log_backoff(details: dict[str, Any]) -> None:
+        name = _name(details["target"])
+        log.log(level, "Backing off %s(...) for %.1fs (%s)", name, details["wait"], _reason(details))
+
+    return log_backoff
+
+
+def giveup_handler(logger: _MaybeLogger, level: int) -> Handler | None:
+    """Logs "Giving up f(...) after 3 tries (reason)"; None when there is no logger."""
+    log = _resolve(logger)
+    if log is None:
+        return None
+
+    def log_giveup(details: dict[str, Any]) -> None:
+        name = _name(details["target"])
+        log.log(level, "Giving up %s(...) after %d tries (%s)", name, details["tries"], _reason(details))
+
+    return log_giveup
+
+
+def _resolve(logger: _MaybeLogger) -> Any:
+    return logging.getLogger(logger) if isinstance(logger, str) else logger
+
+
+def _name(target: Any) -> str:
+    while isinstance(target, functools.partial):
+        target = target.func
+    name: str = getattr(target, "__name__", type(target).__name__)
+    return name
+
+
+def _reason(details: dict[str, Any]) -> Any:
+    if "exception" not in details:
+        return details["value"]
+    error = details["exception"]
+    described = TracebackException(type(error), error, None, compact=True)
+    # The last line says what happened (a SyntaxError has lines before it), but notes would come after it.
+    described.__notes__ = None
+    return list(described.format_exception_only())[-1].rstrip("\n")
