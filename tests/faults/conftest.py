@@ -1,0 +1,5 @@
+"""Faults put in on purpose: nothing may hang, leak or lie because of them."""
+
+from tests.loops import watchdog
+
+__all__ = ["watchdog"]

@@ -1,0 +1,406 @@
+"""Generators and async generators that are closed, dropped, broken off or interrupted before their end.
+
+The function's own generator must be closed exactly once, in order, and nothing of Holdfast's may linger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import warnings
+
+import pytest
+import trio
+from tests.loops import each_loop
+from tests.scripted import Boom, retry
+
+import holdfast as hf
+
+POLICIES = {
+    "retry": retry(),
+    "deadline": hf.Policy(hf.Deadline(60), hf.Retry(on=Boom, budget=None)),
+    "hooks": retry(before_attempt=lambda attempt: None),
+}
+each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+
+
+class Source:
+    """Writes down what happens to each of its generators."""
+
+    def __init__(self, fails=0):
+        self.fails = fails
+        self.log = []
+
+    def items(self):
+        self._open()
+        try:
+            yield from range(10)
+        except GeneratorExit:
+            self.log.append("exit")
+            raise
+        finally:
+            self.log.append("closed")
+
+    async def aitems(self):
+        self._open()
+        try:
+            for item in range(10):
+                yield item
+        except GeneratorExit:
+            self.log.append("exit")
+            raise
+        finally:
+            self.log.append("closed")
+
+    def _open(self):
+        if self.fails:
+            self.fails -= 1
+            self.log.append("failed")
+            raise Boom
+        self.log.append("open")
+
+
+@pytest.fixture(autouse=True)
+def instant():
+    with hf.testing.instant():
+        yield
+
+
+def ends_clean():
+    assert hf.attempt() is None and hf.remaining() is None
+
+
+# Generators
+
+
+@each_policy
+@pytest.mark.parametrize("taken", [1, 2, 5])
+@pytest.mark.parametrize("fails", [0, 2])
+def test_close(policy, taken, fails):
+    source = Source(fails)
+    items = policy(source.items)()
+    for _ in range(taken):
+        next(items)
+    items.close()
+    assert source.log == ["failed"] * fails + ["open", "exit", "closed"]
+    items.close()  # twice is once
+    assert source.log[-1] == "closed" and source.log.count("closed") == 1
+    with pytest.raises(StopIteration):
+        next(items)
+    ends_clean()
+
+
+@each_policy
+def test_closed_before_it_began(policy):
+    source = Source()
+    items = policy(source.items)()
+    items.close()
+    assert source.log == []
+
+
+@each_policy
+def test_dropped(policy):
+    source = Source()
+    for _ in policy(source.items)():
+        break
+    gc.collect()
+    assert source.log == ["open", "exit", "closed"]
+    ends_clean()
+
+
+@each_policy
+def test_thrown_into(policy):
+    for kind in (KeyError, KeyboardInterrupt, GeneratorExit):
+        source = Source()
+        items = policy(source.items)()
+        next(items)
+        with pytest.raises(kind):
+            items.throw(kind())
+        assert source.log[-1] == "closed" and source.log.count("open") == 1
+
+
+@each_policy
+def test_a_generator_that_refuses_to_close(policy):
+    @policy
+    def stubborn():
+        try:
+            yield 1
+        except GeneratorExit:
+            yield 2
+
+    items = stubborn()
+    next(items)
+    with pytest.raises(RuntimeError, match="generator ignored GeneratorExit"):
+        items.close()
+
+
+@each_policy
+def test_an_error_while_closing(policy):
+    @policy
+    def bad_end():
+        try:
+            yield 1
+        finally:
+            raise KeyError("in the end")
+
+    items = bad_end()
+    next(items)
+    with pytest.raises(KeyError, match="in the end"):
+        items.close()
+
+
+def test_an_interrupt_while_opening():
+    log = []
+
+    @retry(on=BaseException)
+    def items():
+        try:
+            log.append("open")
+            raise KeyboardInterrupt
+            yield
+        finally:
+            log.append("closed")
+
+    with pytest.raises(KeyboardInterrupt):
+        next(items())
+    assert log == ["open", "closed"]
+    ends_clean()
+
+
+def test_inside_another_generators_with():
+    """A deadline opened around a stream that is left half-way ends with the block, not with the stream."""
+    source = Source()
+
+    def consumer():
+        with hf.deadline(60):
+            for item in retry()(source.items)():
+                yield item
+                assert hf.remaining() is not None
+
+    items = consumer()
+    next(items)
+    next(items)
+    items.close()
+    assert source.log[-1] == "closed"
+    ends_clean()
+
+
+# Async generators
+
+
+@each_loop
+@each_policy
+@pytest.mark.parametrize("taken", [1, 2, 5])
+@pytest.mark.parametrize("fails", [0, 2])
+def test_aclose(loop, policy, taken, fails):
+    source = Source(fails)
+
+    async def scenario():
+        items = policy(source.aitems)()
+        for _ in range(taken):
+            await anext(items)
+        await items.aclose()
+        assert source.log == ["failed"] * fails + ["open", "exit", "closed"]
+        await items.aclose()
+        assert source.log.count("closed") == 1
+        with pytest.raises(StopAsyncIteration):
+            await anext(items)
+        ends_clean()
+
+    loop.run(scenario)
+
+
+@each_loop
+@each_policy
+def test_closed_before_it_began_async(loop, policy):
+    source = Source()
+
+    async def scenario():
+        await policy(source.aitems)().aclose()
+        assert source.log == []
+
+    loop.run(scenario)
+
+
+@each_loop
+@each_policy
+def test_aclosing(loop, policy):
+    source = Source()
+
+    async def scenario():
+        async with contextlib.aclosing(policy(source.aitems)()) as items:
+            async for _ in items:
+                break
+        assert source.log == ["open", "exit", "closed"]
+
+    loop.run(scenario)
+
+
+@each_loop
+@each_policy
+def test_cancelled_between_two_items(loop, policy):
+    log = []
+
+    @policy
+    async def items():
+        try:
+            log.append("open")
+            yield 1
+            await loop.sleep(1000)
+            yield 2
+        finally:
+            log.append("closed")
+
+    async def consume():
+        async with contextlib.aclosing(items()) as stream:
+            async for _ in stream:
+                pass
+
+    async def scenario():
+        assert await loop.cut(1, consume)
+        assert log == ["open", "closed"]
+        ends_clean()
+
+    loop.run(scenario)
+
+
+@each_loop
+@each_policy
+def test_cancelled_while_opening(loop, policy):
+    log = []
+
+    @policy
+    async def items():
+        try:
+            log.append("open")
+            await loop.sleep(1000)
+            yield 1
+        finally:
+            log.append("closed")
+
+    async def consume():
+        async for _ in items():
+            pytest.fail("an item")
+
+    async def scenario():
+        assert await loop.cut(1, consume)
+        assert log == ["open", "closed"]
+        ends_clean()
+
+    loop.run(scenario)
+
+
+@each_loop
+@each_policy
+@pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, GeneratorExit])
+def test_thrown_into_async(loop, policy, kind):
+    source = Source()
+
+    async def scenario():
+        items = policy(source.aitems)()
+        await anext(items)
+        with pytest.raises(kind):
+            await items.athrow(kind())
+        assert source.log[-1] == "closed" and source.log.count("open") == 1
+
+    loop.run(scenario)
+
+
+@each_policy
+def test_dropped_in_asyncio_is_closed_by_the_loop(policy):
+    source = Source()
+
+    async def scenario():
+        async for _ in policy(source.aitems)():
+            break
+        gc.collect()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert source.log == ["open", "exit", "closed"]
+
+
+@each_policy
+def test_left_open_at_the_end_of_the_loop(policy):
+    source = Source()
+    kept = []
+
+    async def scenario():
+        items = policy(source.aitems)()
+        await anext(items)
+        kept.append(items)
+
+    asyncio.run(scenario())  # shuts async generators down at its end
+    assert source.log == ["open", "exit", "closed"]
+
+
+@each_policy
+def test_dropped_in_trio_is_closed_by_trio(policy):
+    source = Source()
+
+    async def scenario():
+        async for _ in policy(source.aitems)():
+            break
+        gc.collect()
+        await trio.lowlevel.checkpoint()
+
+    with warnings.catch_warnings():
+        # trio's advice to use aclosing() is meant for the consumer above.
+        warnings.simplefilter("ignore", ResourceWarning)
+        trio.run(scenario)
+    assert source.log == ["open", "exit", "closed"]
+
+
+# Blocks
+
+
+def test_a_block_left_early():
+    budget = hf.Budget()
+    for attempt in retry(budget=budget).retrying():
+        with attempt:
+            break
+    ends_clean()
+    assert budget.balance == pytest.approx(10.1), "leaving without an error is a success"
+
+
+def test_a_block_dropped_between_attempts():
+    iterator = iter(retry().retrying())
+    with next(iterator):
+        raise Boom
+    del iterator
+    gc.collect()
+    ends_clean()
+
+
+def test_a_generator_that_yields_inside_a_block():
+    """Closed while the attempt is running: GeneratorExit is no failure."""
+    budget = hf.Budget()
+
+    def items():
+        for attempt in retry(budget=budget).retrying():
+            with attempt:
+                yield attempt.number
+
+    stream = items()
+    assert next(stream) == 1
+    stream.close()
+    ends_clean()
+    assert budget.balance == 10
+
+
+@each_loop
+def test_an_async_generator_that_yields_inside_a_block(loop):
+    async def items():
+        async for attempt in retry().retrying():
+            with attempt:
+                yield attempt.number
+
+    async def scenario():
+        stream = items()
+        assert await anext(stream) == 1
+        await stream.aclose()
+        ends_clean()
+
+    loop.run(scenario)

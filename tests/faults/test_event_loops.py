@@ -1,0 +1,319 @@
+"""Event loops that end, are closed, are replaced, or run side by side, with the same objects in all of them.
+
+Nothing here belongs to a loop: policies, budgets, limiters and blocks work in each, one by one or at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+
+import pytest
+import trio
+from tests.loops import Loop, each_loop
+from tests.scripted import Boom, retry
+
+import holdfast as hf
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+SEQUENCES = [("asyncio", "asyncio"), ("trio", "trio"), ("asyncio", "trio"), ("trio", "asyncio")]
+each_sequence = pytest.mark.parametrize("sequence", SEQUENCES, ids="-".join)
+
+
+class Work:
+    """One policy with all that it shares, used in every loop."""
+
+    def __init__(self):
+        self.budget = hf.Budget(burst=100)
+        self.policy = retry(attempts=3, budget=self.budget, name="shared")
+        self.limiter = hf.Limiter(1000, 1)
+        self.block = self.policy.retrying()
+        self.calls = 0
+        self.decorated = self.policy(self.fail_twice)
+
+    async def fail_twice(self):
+        self.calls += 1
+        if self.calls % 3:
+            raise Boom
+        return self.calls
+
+    async def everything(self):
+        """Each form of use once: 6 retries in all."""
+        assert await self.decorated() % 3 == 0
+        assert await self.policy.acall(self.fail_twice) % 3 == 0
+        async for attempt in self.block:
+            async with attempt:
+                await self.fail_twice()
+        await self.limiter.wait_async()
+        with hf.deadline(60):
+            await self.decorated()
+
+
+# One after the other
+
+
+@each_sequence
+def test_one_loop_after_the_other(sequence):
+    work = Work()
+    for name in sequence:
+        before = work.budget.balance
+        Loop(name).run(work.everything)
+        assert before - work.budget.balance == pytest.approx(8, abs=1)
+    assert work.calls == 24
+
+
+@each_sequence
+def test_a_first_loop_that_died_in_the_middle(sequence):
+    """Its tasks were left waiting in a retry, a limiter and a deadline when it was given up."""
+    work = Work()
+    first, second = map(Loop, sequence)
+
+    class GivenUp(Exception):
+        pass
+
+    async def hangs():
+        with hf.deadline(1000):
+            await retry(backoff=hf.Constant(500), budget=work.budget).acall(work.fail_twice)
+
+    async def dies():
+        async def bomb():
+            await first.sleep(1)
+            raise GivenUp
+
+        if first.name == "trio":
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hangs)
+                nursery.start_soon(bomb)
+        else:
+            asyncio.ensure_future(hangs())  # noqa: RUF006 -- abandoned on purpose
+            await bomb()
+
+    with pytest.raises((GivenUp, ExceptionGroup)):
+        first.run(dies)
+    work.calls = 0
+    second.run(work.everything)
+
+
+# Closed loops
+
+
+def test_cancelling_a_scope_whose_loop_is_closed():
+    kept = []
+
+    async def main():
+        scope = hf.deadline(60)
+        scope.__enter__()  # never left: its task was destroyed with the loop
+        kept.append(scope)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    loop.close()
+    kept[0].cancel()
+    assert kept[0].cancelled
+
+
+def test_cancelling_a_scope_whose_trio_run_is_over():
+    kept = []
+
+    async def main():
+        with hf.deadline(60) as scope:
+            kept.append(scope)
+
+    trio.run(main)
+    kept[0].cancel()
+    assert kept[0].cancelled
+
+
+def test_a_call_without_any_loop_is_told():
+    coroutine = retry().acall(_fails)
+    with pytest.raises(RuntimeError, match="asyncio or trio"):
+        coroutine.send(None)
+    coroutine.close()
+
+
+async def _fails():
+    raise Boom
+
+
+def test_a_retry_abandoned_in_its_wait_by_a_closed_loop():
+    """The coroutine is destroyed by the garbage collector, outside any loop: GeneratorExit and no more."""
+    budget = hf.Budget()
+    calls = 0
+
+    async def call():
+        nonlocal calls
+        calls += 1
+        raise Boom
+
+    async def main():
+        # Only the coroutine is driven: no task that the loop could cancel at its end.
+        coroutine = retry(backoff=hf.Constant(1000), budget=budget).acall(call)
+        future = coroutine.send(None)
+        return coroutine, future
+
+    loop = asyncio.new_event_loop()
+    coroutine, future = loop.run_until_complete(main())
+    loop.close()
+    coroutine.close()
+    del coroutine, future
+    gc.collect()
+    assert calls == 1
+    assert budget.balance == 9
+    assert hf.attempt() is None
+
+
+# Side by side
+
+
+def in_threads(*runs):
+    failures = []
+
+    def guarded(run):
+        try:
+            run()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(run,)) for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_four_loops_and_a_thread_share_everything():
+    budget = hf.Budget(burst=1000)
+    limiter = hf.Limiter(1e6, 1)
+    policy = hf.retry(on=Boom, attempts=3, backoff=hf.Constant(0), budget=budget, name="everywhere")
+    block = policy.retrying()
+    meet = threading.Barrier(5)
+    done = []
+
+    def fails_until_third():
+        if hf.attempt().number < 3:
+            raise Boom
+        return hf.attempt().number
+
+    async def body():
+        return fails_until_third()
+
+    async def use():
+        meet.wait(10)
+        for _ in range(20):
+            done.append(await policy.acall(body))
+            async for attempt in block:
+                async with attempt:
+                    fails_until_third()
+            await limiter.wait_async()
+
+    def use_sync():
+        meet.wait(10)
+        for _ in range(20):
+            done.append(policy.call(fails_until_third))
+            for attempt in block:
+                with attempt:
+                    fails_until_third()
+            limiter.wait()
+
+    in_threads(
+        lambda: asyncio.run(use()),
+        lambda: asyncio.run(use()),
+        lambda: trio.run(use),
+        lambda: trio.run(use),
+        use_sync,
+    )
+    assert done == [3] * 100
+    # 200 calls with 2 retries each, and a tenth of a retry earned by each success.
+    assert budget.balance == pytest.approx(1000 - 400 + 20)
+
+
+@each_loop
+def test_a_scope_of_one_loop_is_cancelled_from_another_thread(loop):
+    entered = threading.Event()
+    scopes = []
+
+    async def main():
+        # In real time: the other thread is not in the loop's virtual one.
+        with hf.deadline(None) as scope:
+            scopes.append(scope)
+            entered.set()
+            await retry(backoff=hf.Constant(15)).acall(_fails)
+
+    def cancel():
+        assert entered.wait(10)
+        scopes[0].cancel()
+
+    def run():
+        with pytest.raises(hf.Cancelled):
+            asyncio.run(main()) if loop.name == "asyncio" else trio.run(main)
+
+    in_threads(run, cancel)
+
+
+@each_loop
+def test_a_scope_entered_outside_the_loop_bounds_what_runs_inside(loop):
+    clock = hf.testing.FakeClock()
+    calls = []
+
+    async def call():
+        calls.append(clock.now())
+        raise Boom
+
+    policy = retry(attempts=None, within=1000, backoff=hf.Constant(2), clock=clock)
+    with hf.deadline(5, clock=clock), pytest.raises(hf.DeadlineExceeded):
+        loop.run(policy.acall, call)
+    assert calls == [0, 2, 4]
+
+
+@each_loop
+def test_tasks_of_one_loop_do_not_share_a_scope(loop):
+    async def bounded():
+        with hf.deadline(5):
+            await loop.sleep(60)
+
+    async def unbounded():
+        await loop.sleep(30)
+        assert hf.remaining() is None
+        return loop.time()
+
+    async def scenario():
+        cut, whole = await loop.together(bounded, unbounded)
+        assert isinstance(cut, hf.DeadlineExceeded)
+        assert whole == 30
+
+    loop.run(scenario)
+
+
+def test_a_sync_policy_inside_a_running_loop():
+    """Blocking, and so rarely wise; but it must work, and its deadline must not cancel the task around it."""
+
+    async def main():
+        with hf.testing.instant():
+            with pytest.raises(Boom):
+                retry().call(_fails_sync)
+            with pytest.raises(hf.DeadlineExceeded), hf.deadline(0.5):
+                retry().call(_fails_sync)
+        await asyncio.sleep(0.01)
+        return "alive"
+
+    def _fails_sync():
+        raise Boom
+
+    assert asyncio.run(main()) == "alive"
+
+
+def test_worker_threads_of_a_loop_see_its_deadline():
+    async def main():
+        with hf.deadline(60):
+            return await asyncio.to_thread(hf.remaining)
+
+    assert 0 < asyncio.run(main()) <= 60
+
+    async def in_trio():
+        with hf.deadline(60):
+            return await trio.to_thread.run_sync(hf.remaining)
+
+    assert 0 < trio.run(in_trio) <= 60

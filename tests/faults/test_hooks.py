@@ -1,0 +1,349 @@
+"""Users' own code inside a call (``before_attempt``, ``on``, ``on_result``, subscribers, keys, jitter)
+that raises, blocks, or calls back into Holdfast.
+
+Whatever a hook does, no lock is held meanwhile, the call it disturbs ends, and no other call notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, does, every_way, retry
+
+import holdfast as hf
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+
+class Broken(Exception):
+    """A bug in a hook."""
+
+
+def chain(error):
+    """The error and all it came from."""
+    seen = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return seen
+
+
+def broken(*_):
+    raise Broken
+
+
+def broken_from(number):
+    def before(attempt):
+        if attempt.number >= number:
+            raise Broken
+
+    return before
+
+
+# Raising: the hook's own error surfaces at once, and the failure it was asked about is not lost.
+
+RAISING = {
+    "on": {"on": broken},
+    "before the second attempt": {"before_attempt": broken_from(2)},
+    "jitter": {"backoff": hf.Exponential(jitter=broken)},
+    "rng": {"backoff": hf.Exponential(), "rng": broken},
+}
+
+
+@every_way
+@pytest.mark.parametrize("hook", RAISING)
+def test_a_raising_hook_ends_the_call(play, hook):
+    played = play(retry(**RAISING[hook]), Boom)  # a second attempt would be beyond the script
+    assert isinstance(played.error, Broken)
+    assert hf.attempt() is None
+
+
+@every_way
+@pytest.mark.parametrize("hook", RAISING)
+def test_a_raising_hook_does_not_hide_what_went_wrong(play, hook):
+    played = play(retry(**RAISING[hook]), Boom)
+    assert played.last in chain(played.error), "the failure is not even in the traceback"
+
+
+@every_way
+def test_a_hook_that_raises_before_the_first_attempt(play):
+    played = play(retry(on=Exception, before_attempt=broken))  # no attempt at all
+    assert isinstance(played.error, Broken)
+
+
+@every_way
+def test_a_raising_on_result(play):
+    played = play(retry(on=Exception, on_result=broken), "ok")
+    assert isinstance(played.error, Broken)
+
+
+@every_way
+@pytest.mark.parametrize("hook", RAISING)
+def test_the_next_call_is_not_disturbed(play, hook):
+    options = {**RAISING[hook], "budget": hf.Budget()}
+    policy = retry(**options)
+    play(policy, Boom)
+    play(policy, "ok").returned("ok")
+    assert options["budget"].balance > 0, "its lock was left behind"
+
+
+@every_way
+@pytest.mark.parametrize("answer", [None, 1, "yes", object()], ids=["None", "1", "str", "object"])
+def test_an_answer_that_is_none(play, answer):
+    error = play(retry(on=lambda error: answer), Boom).error
+    assert isinstance(error, TypeError) and "on must answer True, False or a Verdict" in str(error)
+    error = play(retry(on_result=lambda value: answer), "ok").error
+    assert isinstance(error, TypeError) and "on_result must answer True, False or a Verdict" in str(error)
+
+
+def test_an_async_hook_in_sync_code_is_told():
+    async def before(attempt):
+        pytest.fail("nobody can await this")
+
+    def uses():
+        yield lambda: retry(before_attempt=before).call(pytest.fail)
+        yield lambda: next(iter(retry(before_attempt=before).retrying()))
+
+    for use in uses():
+        with pytest.raises(TypeError, match="before_attempt"):
+            use()
+
+
+@each_loop
+def test_an_async_hook_that_raises_is_a_hook_that_raises(loop):
+    async def before(attempt):
+        await loop.sleep(1)
+        raise Broken
+
+    async def scenario():
+        with pytest.raises(Broken):
+            await retry(on=Exception, before_attempt=before).acall(pytest.fail)
+        with pytest.raises(Broken):
+            async for _ in retry(on=Exception, before_attempt=before).retrying():
+                pytest.fail("an attempt")
+
+    loop.run(scenario)
+
+
+# Subscribers: what they raise is reported and ignored.
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    return seen
+
+
+@every_way
+def test_a_raising_subscriber_disturbs_nobody(play, reports):
+    seen = []
+    stops = [hf.subscribe(broken), hf.subscribe(seen.append)]
+    try:
+        play(retry(), Boom, "ok").returned("ok")
+    finally:
+        for stop in stops:
+            stop()
+    assert [type(event).__name__ for event in seen] == ["Retrying", "Succeeded"]
+    assert [report.exc_type for report in reports] == [Broken, Broken]
+    for report in reports:
+        where = report.exc_traceback
+        while where.tb_next is not None:
+            where = where.tb_next
+        assert where.tb_frame.f_code is broken.__code__
+
+
+@every_way
+def test_a_subscriber_that_leaves_or_joins_during_an_event(play):
+    seen = []
+    stops = []
+
+    def once(event):
+        seen.append(event)
+        stops.pop()()
+        stops.append(hf.subscribe(seen.append))
+
+    stops.append(hf.subscribe(once))
+    play(retry(), Boom, "ok").returned("ok")
+    stops.pop()()
+    assert [type(event).__name__ for event in seen] == ["Retrying", "Succeeded"]
+
+
+@every_way
+def test_a_subscriber_that_calls_a_policy_itself(play, reports):
+    """It reports every event through a client with a policy, whose own events it would have to report ..."""
+    sent = []
+
+    def report(event):
+        retry(name="reporting").call(sent.append, event)
+
+    stop = hf.subscribe(report)
+    try:
+        play(retry(name="work"), Boom, "ok").returned("ok")
+    finally:
+        stop()
+    assert reports == [], "it recursed until the stack was full"
+    assert [type(event).__name__ for event in sent if event.operation == "work"] == ["Retrying", "Succeeded"]
+    assert len(sent) <= 10
+
+
+# Blocking: while one caller's hook blocks, everybody else goes on, with the same policy and budget.
+
+
+def blocked_while(hold, others):
+    """Run ``hold(entered, release)`` in a thread; when it is inside its hook, run ``others()`` here."""
+    entered, release = threading.Event(), threading.Event()
+    thread = threading.Thread(target=hold, args=(entered, release))
+    thread.start()
+    try:
+        assert entered.wait(10)
+        others()
+    finally:
+        release.set()
+        thread.join()
+
+
+BLOCKING = {
+    "on": lambda block: {"on": lambda error: block() or True},
+    "on_result": lambda block: {"on_result": lambda value: block() or False},
+    "before_attempt": lambda block: {"before_attempt": lambda attempt: block()},
+    "jitter": lambda block: {"backoff": hf.Exponential(jitter=lambda u, ceiling: block() or 0.0)},
+    "rng": lambda block: {"rng": lambda: block() or 0.5, "backoff": hf.Exponential(1e-9, cap=1e-9)},
+    "key": lambda block: {"budget": hf.keyed(hf.Budget(), key=lambda *args: block() or "key")},
+}
+
+
+@pytest.mark.parametrize("hook", BLOCKING)
+def test_a_blocking_hook_blocks_only_its_own_call(hook):
+    budget = hf.Budget()
+    local = threading.local()
+    gate = []
+
+    def block():
+        if getattr(local, "blocks", False):
+            local.blocks = False
+            gate[0].set()
+            gate[1].wait(20)
+
+    options = {"backoff": hf.Constant(0), "budget": budget, **BLOCKING[hook](block)}
+    policy = hf.retry(**{"on": Boom, **options})
+    outcomes = iter([Boom(), "ok"])
+
+    def fails_once(*_):
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def hold(entered, release):
+        gate[:] = [entered, release]
+        local.blocks = True
+        policy(fails_once)()
+
+    def others():
+        assert policy(lambda: "ok")() == "ok"
+        calls = []
+        with pytest.raises(Boom):
+            policy(lambda: calls.append(1) or _boom())()
+        assert len(calls) == 4
+        assert budget.balance >= 0
+
+    blocked_while(hold, others)
+
+
+def _boom():
+    raise Boom
+
+
+def test_a_blocking_subscriber_blocks_only_its_own_call():
+    local = threading.local()
+    gate = []
+
+    def subscriber(event):
+        if getattr(local, "blocks", False):
+            local.blocks = False
+            gate[0].set()
+            gate[1].wait(20)
+
+    def hold(entered, release):
+        gate[:] = [entered, release]
+        local.blocks = True
+        policy.call(lambda: "ok")
+
+    policy = hf.retry(on=Boom, backoff=hf.Constant(0))
+    stop = hf.subscribe(subscriber)
+    try:
+        blocked_while(hold, lambda: policy.call(int))
+    finally:
+        stop()
+
+
+# Calling back in.
+
+
+@every_way
+def test_hooks_may_use_the_same_policy(play):
+    """Each of them makes a call of its own, with the same budget, in the middle of this one."""
+    budget = hf.Budget(burst=100)
+    depth = []
+
+    def nested(*_):
+        if len(depth) < 2:
+            depth.append(1)
+            try:
+                with pytest.raises(Boom):
+                    policy.call(_boom)
+            finally:
+                depth.pop()
+        return True
+
+    policy = retry(on=nested, before_attempt=lambda attempt: nested() and None, budget=budget, attempts=2)
+    outer = hf.attempt()
+    play(policy, Boom, does(lambda: hf.attempt().number)).returned(2)
+    assert hf.attempt() is outer is None
+    assert 0 <= budget.balance < 99
+
+
+def test_a_key_function_may_use_the_same_keyed_budget():
+    budgets = hf.keyed(hf.Budget(burst=1), key=lambda: budgets["other"] and "mine")
+    with hf.testing.instant(), pytest.raises(hf.BudgetExhausted):
+        retry(budget=budgets)(_boom)()
+    assert budgets["mine"].balance == 0 and budgets["other"].balance == 1
+
+
+def test_a_factory_of_a_keyed_budget_may_raise():
+    budgets = hf.keyed(broken)
+    for _ in range(2):
+        with pytest.raises(Broken):
+            budgets["key"]
+    assert len(budgets) == 0
+
+
+@each_loop
+def test_a_hook_that_is_cancelled(loop):
+    async def before(attempt):
+        await loop.sleep(60)
+
+    async def scenario():
+        assert await loop.cut(1, retry(on=Exception, before_attempt=before).acall, pytest.fail)
+        assert hf.attempt() is None
+
+    loop.run(scenario)
+
+
+def test_a_cancelled_subscriber_is_a_cancelled_call():
+    """A subscriber runs in the caller's task: what is not an Exception goes on its way."""
+
+    def subscriber(event):
+        raise asyncio.CancelledError
+
+    stop = hf.subscribe(subscriber)
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            retry().call(lambda: "ok")
+    finally:
+        stop()

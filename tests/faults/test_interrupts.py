@@ -1,0 +1,384 @@
+"""KeyboardInterrupt in the middle of every phase of a call: attempt, classify, wait, hook, budget, event.
+
+It must come out at once, no attempt may follow, and nothing may stay held: no lock, no context, no tokens.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, every_way, retry
+
+import holdfast as hf
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+
+class Meter:
+    """A place in the code that an interrupt strikes at its ``strike``-th visit (0: never)."""
+
+    def __init__(self, strike=0):
+        self.strike = strike
+        self.visits = 0
+
+    def visit(self):
+        self.visits += 1
+        if self.visits == self.strike:
+            raise KeyboardInterrupt
+
+
+class StruckClock(hf.testing.FakeClock):
+    """Interrupted while it is read, which happens under a budget's lock too, or while it sleeps."""
+
+    def __init__(self, reading=0, sleeping=0):
+        super().__init__()
+        self.reading, self.sleeping = Meter(), Meter(sleeping)
+        self.strike_at = reading
+
+    def arm(self):
+        self.reading = Meter(self.strike_at)
+
+    def now(self):
+        self.reading.visit()
+        return super().now()
+
+    def sleep(self, seconds):
+        self.sleeping.visit()
+        super().sleep(seconds)
+
+
+def is_free(budget):
+    """Whether another thread can use the budget."""
+    done = []
+    thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
+    thread.start()
+    thread.join(5)
+    return bool(done)
+
+
+def nothing_held(*budgets):
+    assert hf.attempt() is None
+    assert hf.remaining() is None
+    assert all(is_free(budget) for budget in budgets), "a lock is still held"
+
+
+# Struck from inside the user's own code.
+
+
+def struck_before(strike):
+    meter = Meter(strike)
+    return {"before_attempt": lambda attempt: meter.visit()}
+
+
+def struck_on(strike):
+    meter = Meter(strike)
+    return {"on": lambda error: meter.visit() or True}
+
+
+def struck_result(strike):
+    meter = Meter(strike)
+    return {"on_result": lambda value: meter.visit() or False}
+
+
+def struck_jitter(strike):
+    meter = Meter(strike)
+    return {"backoff": hf.Exponential(jitter=lambda u, ceiling: meter.visit() or 0.0)}
+
+
+PHASES = {
+    # what is struck, made afresh for each test; what the attempts before it came to
+    "hook before the first attempt": (lambda: struck_before(1), []),
+    "hook before the second attempt": (lambda: struck_before(2), [Boom]),
+    "classifying the first failure": (lambda: struck_on(1), [Boom]),
+    "classifying the second failure": (lambda: struck_on(2), [Boom, Boom]),
+    "judging the result": (lambda: struck_result(1), ["ok"]),
+    "computing the first wait": (lambda: struck_jitter(1), [Boom]),
+    "computing the second wait": (lambda: struck_jitter(2), [Boom, Boom]),
+    "first attempt": (dict, [KeyboardInterrupt]),
+    "third attempt": (dict, [Boom, Boom, KeyboardInterrupt]),
+}
+
+
+@every_way
+@pytest.mark.parametrize("phase", PHASES)
+def test_in_users_code(play, phase):
+    make, outcomes = PHASES[phase]
+    budget = hf.Budget()
+    policy = retry(**make(), budget=budget)
+    with pytest.raises(KeyboardInterrupt):
+        play(policy, *outcomes)  # one more call would be beyond the script
+    nothing_held(budget)
+    play(policy, "ok").returned("ok")  # the next call is as good as ever
+
+
+def fails():
+    raise Boom
+
+
+async def fails_async():
+    raise Boom
+
+
+@every_way
+def test_in_a_subscriber(play):
+    def subscriber(event):
+        raise KeyboardInterrupt
+
+    budget = hf.Budget()
+    stop = hf.subscribe(subscriber)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            play(retry(budget=budget), Boom)
+    finally:
+        stop()
+    nothing_held(budget)
+
+
+# Struck while our own code reads the clock (under a lock, too) or sleeps.
+
+
+@pytest.mark.parametrize("strike", range(1, 8))
+@pytest.mark.parametrize(
+    "make",
+    [hf.Budget, hf.WindowBudget, lambda clock: hf.RateBudget(10, 10, clock=clock)],
+    ids=["Budget", "Window", "Rate"],
+)
+def test_at_every_reading_of_the_clock(strike, make):
+    clock = StruckClock(reading=strike)
+    budget = make(clock=clock)
+    calls = []
+
+    def call():
+        calls.append(1)
+        raise Boom
+
+    policy = retry(clock=clock, budget=budget, attempts=3)
+    clock.arm()
+    with pytest.raises((KeyboardInterrupt, Boom)):
+        policy.call(call)
+    assert len(calls) <= 3
+    clock.reading = Meter()
+    nothing_held(budget)
+    assert 0 <= budget.balance <= 101  # WindowBudget: 10 a second for 10 s, and a fifth of a call
+
+
+@each_loop
+@pytest.mark.parametrize("strike", [1, 2])
+def test_in_the_wait(loop, strike):
+    budget = hf.Budget()
+    for is_async in (False, True):
+        clock = StruckClock(sleeping=strike)
+        policy = retry(clock=clock, budget=budget)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(policy.acall, fails_async) if is_async else policy.call(fails)
+        assert len(clock.sleeps) == strike - 1
+    nothing_held(budget)
+
+
+def test_in_a_deadline():
+    clock = StruckClock(sleeping=1)
+    with pytest.raises(KeyboardInterrupt), hf.deadline(60, clock=clock):
+        retry(clock=clock).call(fails)
+    nothing_held()
+
+
+def test_in_a_limiters_wait_gives_the_tokens_back():
+    clock = StruckClock(sleeping=1)
+    limiter = hf.Limiter(1, 5, clock=clock)
+    assert limiter.allow(5)
+    with pytest.raises(KeyboardInterrupt):
+        limiter.wait(3)
+    assert limiter.tokens() == 0, "nobody waits, so nothing is owed"
+
+
+@each_loop
+def test_cancelled_in_a_limiters_wait_gives_the_tokens_back(loop):
+    async def scenario():
+        limiter = hf.Limiter(1, 5)
+        assert limiter.allow(5)
+        assert await loop.cut(0.5, limiter.wait_async, 3)
+        assert limiter.tokens() == pytest.approx(0, abs=0.5)
+
+    loop.run(scenario)
+
+
+# Struck by a signal handler that uses Holdfast itself, in the thread that is inside of it.
+
+
+class SignallingClock(hf.testing.FakeClock):
+    """A signal arrives while the clock is read, that is, while a budget's lock is held."""
+
+    signals = False
+
+    def now(self):
+        if self.signals:
+            self.signals = False
+            signal.raise_signal(signal.SIGUSR1)
+        return super().now()
+
+
+@pytest.mark.parametrize("kind", [hf.Budget, hf.WindowBudget, hf.RateBudget, "limiter"])
+def test_a_signal_handler_may_use_what_its_thread_is_using(kind):
+    clock = SignallingClock()
+    shared = hf.Limiter(1, 5, clock=clock) if kind == "limiter" else kind(clock=clock)
+    use = shared.tokens if kind == "limiter" else shared.withdraw
+    handled = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(use()))
+    try:
+        clock.signals = True
+        signal.setitimer(signal.ITIMER_REAL, 2)  # the watchdog's patience: a deadlock would last for ever
+        use()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(handled) == 1
+
+
+def test_a_signal_handler_may_cancel_the_scope_it_interrupts():
+    with hf.deadline(60) as scope:
+        before = signal.signal(signal.SIGUSR1, lambda *_: scope.cancel())
+        try:
+            signaller = threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
+            signaller.start()
+            with pytest.raises(hf.Cancelled):
+                hf.retry(on=Boom, backoff=hf.Constant(20)).call(fails)
+            signaller.join()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+
+# Struck from outside: a real SIGINT, at a process that is known to be where it should be.
+
+CHILD = """
+import signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+import holdfast as hf
+signal.signal(signal.SIGINT, signal.default_int_handler)
+budget = hf.Budget()
+calls = 0
+
+def ready():
+    print("ready", flush=True)
+
+def fails():
+    global calls
+    calls += 1
+    raise ConnectionError
+
+class Backoff(hf.Constant):
+    # The line is printed on the way into the sleep; the parent's signal comes a moment later.
+    def delay(self, n, prev, u):
+        ready()
+        return super().delay(n, prev, u)
+
+options = dict(on=ConnectionError, backoff=Backoff(60), within=None, budget=budget)
+
+def sync_sleep():
+    hf.retry(**options).call(fails)
+
+def scoped_sleep():
+    with hf.deadline(3600):
+        hf.retry(**options).call(fails)
+
+def block_sleep():
+    for attempt in hf.retrying(**options):
+        with attempt:
+            fails()
+
+def attempt():
+    def hangs():
+        global calls
+        calls += 1
+        ready()
+        threading.Event().wait(60)
+    hf.retry(**options).call(hangs)
+
+async def body():
+    fails()
+
+async def in_task():
+    await hf.retry(**options).acall(body)
+
+async def in_scope():
+    async with hf.deadline(3600):
+        await hf.retry(**options).acall(body)
+
+async def in_attempt():
+    async def hangs():
+        global calls
+        calls += 1
+        ready()
+        await sleep(60)
+    await hf.retry(**options).acall(hangs)
+
+def asyncio_(main):
+    def run():
+        global sleep
+        import asyncio
+        sleep = asyncio.sleep
+        asyncio.run(main())
+    return run
+
+def trio_(main):
+    def run():
+        global sleep
+        import trio
+        sleep = trio.sleep
+        trio.run(main)
+    return run
+
+cases = dict(
+    sync_sleep=sync_sleep, scoped_sleep=scoped_sleep, block_sleep=block_sleep, attempt=attempt,
+    asyncio_sleep=asyncio_(in_task), asyncio_scope=asyncio_(in_scope), asyncio_attempt=asyncio_(in_attempt),
+    trio_sleep=trio_(in_task), trio_scope=trio_(in_scope), trio_attempt=trio_(in_attempt),
+)
+try:
+    cases[sys.argv[2]]()
+except KeyboardInterrupt:
+    assert calls == 1, calls
+    assert hf.attempt() is None and hf.remaining() is None
+    done = []
+    thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
+    thread.start()
+    thread.join(5)
+    assert done and 9 <= done[0] <= 10, done
+    print("interrupted", flush=True)
+"""
+
+CASES = [
+    "sync_sleep", "scoped_sleep", "block_sleep", "attempt",
+    "asyncio_sleep", "asyncio_scope", "asyncio_attempt", "trio_sleep", "trio_scope", "trio_attempt",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def children():
+    """All of them at once: each spends its time on starting Python."""
+    source = str(Path(hf.__file__).parents[1])
+    started = {
+        case: subprocess.Popen(
+            [sys.executable, "-c", CHILD, source, case],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for case in CASES
+    }
+    yield started
+    for child in started.values():
+        child.kill()
+        child.communicate()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_real_signal(case, children):
+    child = children[case]
+    assert child.stdout.readline() == "ready\n", child.stderr.read()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert (out, child.returncode) == ("interrupted\n", 0), err

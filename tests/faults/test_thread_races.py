@@ -1,0 +1,360 @@
+"""Sixteen threads that are switched a million times a second, on everything that threads may share.
+
+Counts must come out exact, bounds must hold at every moment, and no first use may happen twice.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.scripted import Boom
+
+import holdfast as hf
+
+THREADS = 16
+
+
+@pytest.fixture(autouse=True)
+def _switching():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def race(run, threads=THREADS):
+    """``run(place)`` in each thread, all let go at once: what each returned."""
+    meet = threading.Barrier(threads)
+    results = [None] * threads
+    failures = []
+
+    def one(place):
+        try:
+            meet.wait(20)
+            results[place] = run(place)
+        except BaseException as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=one, args=(place,), daemon=True) for place in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert not any(worker.is_alive() for worker in workers), "deadlock"
+    if failures:
+        raise failures[0]
+    return results
+
+
+# Budgets: with a clock that stands still, what is paid is what was held and earned.
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.1, 1 / 3, 1.0])
+def test_budget_counts_exactly(ratio):
+    clock = hf.testing.FakeClock()
+    budget = hf.Budget(ratio=ratio, burst=10, clock=clock)
+    rounds = 300
+
+    def run(place):
+        draw = random.Random(place)
+        paid = 0
+        for _ in range(rounds):
+            budget.success()
+            if draw.random() < 0.5:
+                paid += budget.withdraw() > 0
+            assert 0 <= budget.balance <= 10 + ratio * THREADS * rounds + 1e-6
+        return paid
+
+    paid = sum(race(run))
+    while budget.withdraw():
+        paid += 1
+    assert abs(paid - (10 + int(ratio * THREADS * rounds + 1e-6))) <= 1
+
+
+BOUNDED = {
+    "WindowBudget": (lambda clock: hf.WindowBudget(0.2, 1, 10, clock=clock), lambda calls: 10 + 0.2 * calls),
+    "QuotaBudget": (lambda clock: hf.QuotaBudget(50, 1, 1, 1, clock=clock), lambda calls: 50),
+    "ThrottleBudget": (lambda clock: hf.ThrottleBudget(50, 0.5, clock=clock), lambda calls: 50),
+    "RateBudget": (lambda clock: hf.RateBudget(10, 50, clock=clock), lambda calls: 50),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_other_budgets_stay_in_their_bounds(name):
+    make, cap = BOUNDED[name]
+    budget = make(hf.testing.FakeClock())
+    rounds = 150
+
+    def run(place):
+        draw = random.Random(place)
+        for _ in range(rounds):
+            budget.started()
+            if draw.random() < 0.5:
+                budget.success()
+            else:
+                budget.failure()
+                if paid := budget.withdraw():
+                    budget.success(paid)
+            assert 0 <= budget.balance <= cap(THREADS * rounds) + 1e-6
+
+    race(run)
+
+
+def test_quota_is_conserved():
+    """Nothing is earned, everything that is paid is given back: the sum must be what it was."""
+    budget = hf.QuotaBudget(100, 5, 5, 0)
+
+    def run(place):
+        for _ in range(300):
+            if paid := budget.withdraw():
+                budget.success(paid)
+
+    race(run)
+    assert budget.balance == 100
+
+
+# The limiter: with a clock that stands still, exactly the burst.
+
+
+@pytest.mark.parametrize("burst", [1, 7, 100])
+def test_limiter_admits_exactly_its_burst(burst):
+    limiter = hf.Limiter(1000, burst, clock=hf.testing.FakeClock())
+    admitted = race(lambda place: sum(limiter.allow() for _ in range(50)))
+    assert sum(admitted) == burst
+
+
+def test_limiter_reservations_given_back():
+    limiter = hf.Limiter(10, 100, clock=hf.testing.FakeClock())
+
+    def run(place):
+        for _ in range(100):
+            limiter.reserve(3).cancel()
+
+    race(run)
+    assert limiter.tokens() <= 100
+    assert limiter.tokens() >= 0
+
+
+# Whole calls
+
+
+def test_every_call_counts_its_own_attempts():
+    clock = hf.testing.FakeClock()
+    budget = hf.Budget(ratio=0.1, burst=10_000, clock=clock)
+    events = []
+    calls = 0
+    lock = threading.Lock()
+
+    @hf.retry(
+        on=Boom, attempts=3, backoff=hf.Constant(0), budget=budget, name="raced", within=None, clock=clock
+    )
+    def call(fails):
+        nonlocal calls
+        with lock:
+            calls += 1
+        attempt = hf.attempt()
+        assert attempt.operation == "raced"
+        if attempt.number <= fails:
+            raise Boom(fails)
+        return attempt.number
+
+    def run(place):
+        for turn in range(30):
+            fails = (place + turn) % 4
+            if fails < 3:
+                assert call(fails) == fails + 1
+            else:
+                with pytest.raises(Boom) as caught:
+                    call(fails)
+                assert caught.value.__notes__[0].startswith("holdfast: 3 attempts")
+
+    stop = hf.subscribe(events.append)
+    race(run)
+    stop()
+    # Of every four calls: 1 + 2 + 3 + 3 attempts, 0 + 1 + 2 + 2 retries, 3 successes.
+    fours = THREADS * 30 // 4
+    assert calls == 9 * fours == len(events)
+    assert budget.balance == pytest.approx(10_000 - 5 * fours + 0.1 * 3 * fours)
+
+
+def test_one_block_for_all():
+    block = hf.retrying(on=Boom, attempts=3, backoff=hf.Constant(0), budget=None)
+
+    def run(place):
+        numbers = []
+        for _ in range(30):
+            for attempt in block:
+                with attempt:
+                    numbers.append(attempt.number)
+                    if attempt.number < 3:
+                        raise Boom
+        return numbers
+
+    assert race(run) == [[1, 2, 3] * 30] * THREADS
+
+
+def test_the_first_call_of_a_policy_happens_everywhere_at_once():
+    for _ in range(20):
+        policy = hf.retry(on=Boom)
+        assert race(lambda place, policy=policy: policy.call(str, place)) == [str(n) for n in range(THREADS)]
+
+
+# Names and keys: one object each, whoever comes first.
+
+
+def test_policies_of_one_name_share_one_budget():
+    for turn in range(60):
+        policies = race(lambda place, turn=turn: hf.retry(on=Boom, name=f"raced {turn}"))
+        budgets = {id(policy.strategies[0].budget) for policy in policies}
+        assert len(budgets) == 1, f"{len(budgets)} budgets for one name"
+
+
+def test_keyed_makes_one_object_for_each_key():
+    for _ in range(30):
+        budgets = hf.keyed(hf.Budget())
+        seen = race(lambda place, budgets=budgets: [budgets[key] for key in range(8)])
+        for column in zip(*seen, strict=True):
+            assert len({id(budget) for budget in column}) == 1
+
+
+def test_keyed_never_holds_more_than_its_limit():
+    budgets = hf.keyed(hf.Budget(), limit=5)
+
+    def run(place):
+        draw = random.Random(place)
+        for _ in range(200):
+            budgets[draw.randrange(20)]
+            assert len(budgets) <= 5
+
+    race(run)
+
+
+# Subscribing
+
+
+def test_subscribers_come_and_go():
+    kept = []
+    stop_kept = hf.subscribe(kept.append)
+    policy = hf.retry(on=Boom)
+
+    def run(place):
+        for _ in range(50):
+            seen = []
+            stop = hf.subscribe(seen.append)
+            policy.call(int)
+            stop()
+            assert seen, "not told while subscribed"
+            told = len(seen)
+            policy.call(int)
+            stop()
+            # A publication that was under way at stop() may still arrive; a later one may not.
+            assert len(seen) <= told + THREADS
+
+    race(run)
+    stop_kept()
+    assert len(kept) == THREADS * 100
+
+
+def test_one_subscription_is_ended_once_by_many():
+    for _ in range(60):
+        seen = []
+        stop, other = hf.subscribe(seen.append), hf.subscribe(seen.append)
+        race(lambda place, stop=stop: stop())
+        hf.retry(on=Boom).call(int)
+        other()
+        assert len(seen) == 1, "the other subscription of the same callback went with it"
+
+
+# Cancelling
+
+
+def test_scopes_cancelled_while_they_end():
+    def run(place):
+        for _ in range(30):
+            with hf.deadline(None) as scope:
+                canceller = threading.Thread(target=scope.cancel)
+                canceller.start()
+                try:
+                    hf.retry(on=Boom, backoff=hf.Constant(0), attempts=3, budget=None).call(_boom)
+                except (Boom, hf.Cancelled):
+                    pass
+            canceller.join()
+            assert hf.remaining() is None
+
+    race(run, threads=4)
+
+
+def test_all_sleepers_of_a_cancelled_scope_wake_up():
+    with hf.deadline(None) as scope, ThreadPoolExecutor(THREADS) as pool:
+        sleeping = threading.Semaphore(0)
+
+        class Backoff(hf.Constant):
+            def delay(self, n, prev, u):
+                sleeping.release()
+                return super().delay(n, prev, u)
+
+        policy = hf.retry(on=Boom, backoff=Backoff(20), budget=None)
+        futures = [hf.carry(pool).submit(policy.call, _boom) for _ in range(THREADS)]
+        for _ in range(THREADS):
+            assert sleeping.acquire(timeout=10)
+        scope.cancel()
+        for future in futures:
+            assert isinstance(future.exception(timeout=5), hf.Cancelled)
+
+
+def _boom():
+    raise Boom
+
+
+# Carrying the context into a pool
+
+
+def test_carry_keeps_the_order_and_takes_any_iterable():
+    with ThreadPoolExecutor(4) as pool, hf.deadline(60):
+        carried = hf.carry(pool)
+        lists = list(carried.map(lambda a, b: (a, b, hf.remaining() is not None), range(50), range(50)))
+        assert lists == [(n, n, True) for n in range(50)]
+        once = list(carried.map(lambda a: (a, hf.remaining() is not None), iter(range(5))))
+        assert once == [(n, True) for n in range(5)]
+
+
+# The very first use of the package
+
+FIRST_USE = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+sys.setswitchinterval(1e-6)
+import holdfast as hf
+meet = threading.Barrier(16)
+seen, failures = [], []
+
+def run(place):
+    try:
+        meet.wait(20)
+        policy = hf.retry(on=(OSError, hf.HoldfastError), backoff=hf.Constant(0))
+        try:
+            policy.call(open, "/nonexistent")
+        except OSError:
+            pass
+        seen.append((hf.Budget, hf.Retry, hf.Policy, hf.transient, hf.events.Retrying))
+    except BaseException as error:
+        failures.append(repr(error))
+
+threads = [threading.Thread(target=run, args=(place,)) for place in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert not failures, failures
+assert len({tuple(map(id, row)) for row in seen}) == 1, "two copies of a class"
+"""
+
+
+def test_the_first_use_of_the_package():
+    source = str(Path(hf.__file__).parents[1])
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FIRST_USE, source], check=True, timeout=30)

@@ -1,0 +1,104 @@
+"""tenacity#469: inside ``async for`` people write ``async with attempt``, and it failed.
+
+Holdfast: ``with attempt`` and ``async with attempt`` both work, in ``async for`` and in ``for``.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from tests.loops import each_loop
+
+import holdfast as hf
+
+
+def block(**options):
+    given = {"on": ConnectionError, "attempts": 3, "backoff": hf.Constant(10), "budget": None}
+    return hf.retrying(**{**given, **options})
+
+
+@each_loop
+@pytest.mark.parametrize("style", ["with", "async with"])
+def test_in_async_for(loop, style):
+    numbers = []
+
+    async def body(attempt):
+        numbers.append((attempt.number, loop.time()))
+        await loop.sleep(1)
+        if attempt.number < 3:
+            raise ConnectionError
+
+    async def scenario():
+        async for attempt in block():
+            if style == "with":
+                with attempt:
+                    await body(attempt)
+            else:
+                async with attempt:
+                    await body(attempt)
+
+    loop.run(scenario)
+    assert numbers == [(1, 0), (2, 11), (3, 22)]
+
+
+@each_loop
+def test_the_last_error_surfaces(loop):
+    async def scenario():
+        async for attempt in block():
+            async with attempt:
+                raise ConnectionError(attempt.number)
+
+    with pytest.raises(ConnectionError, match="3"):
+        loop.run(scenario)
+
+
+@each_loop
+@pytest.mark.parametrize("leave", ["break", "return", "raise"])
+def test_leaving_the_loop_early_leaves_nothing_behind(loop, leave):
+    """trio warns about async generators that nobody closes; asyncio closes them in a task of its own."""
+
+    async def scenario():
+        async for attempt in block():
+            async with attempt:
+                if leave == "raise":
+                    raise KeyError
+            if leave == "break":
+                break
+            return
+
+    async def guarded():
+        try:
+            await scenario()
+        except KeyError:
+            pass
+        assert hf.attempt() is None
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loop.run(guarded)
+
+
+@each_loop
+def test_sync_for_in_async_code_is_async_with_too(loop):
+    async def scenario():
+        for attempt in block(backoff=hf.Constant(0)):
+            async with attempt:
+                if attempt.number < 2:
+                    raise ConnectionError
+        return attempt.number
+
+    assert loop.run(scenario) == 2
+
+
+def test_forgetting_the_with_is_told():
+    with pytest.raises(RuntimeError, match="must be `with attempt:`"):
+        for _ in block():
+            pass
+
+
+def test_entering_twice_is_told():
+    for attempt in block():
+        with attempt:
+            with pytest.raises(RuntimeError, match="entered once"), attempt:
+                pass

@@ -1,0 +1,57 @@
+"""instructor#1711: each attempt got the full timeout again, so the last one ran far past the deadline.
+
+Holdfast: an attempt can read what is left of the deadline, and it shrinks from attempt to attempt; the
+function gets it without a change of its signature.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, each_way, retry, takes
+
+import holdfast as hf
+
+
+@each_way
+def test_it_shrinks(play):
+    seen = []
+    policy = hf.Policy(
+        hf.Deadline(10),
+        hf.Retry(
+            Boom, backoff=hf.Constant(1), budget=None, before_attempt=lambda a: seen.append(a.remaining)
+        ),
+    )
+    play(policy, takes(2, Boom), takes(2, Boom), "ok").returned("ok")
+    assert seen == pytest.approx([10, 7, 4])
+
+
+@each_loop
+def test_from_inside_the_function(loop):
+    clock = hf.testing.FakeClock()
+    seen = []
+
+    @hf.retry(on=Boom, attempts=9, backoff=hf.Constant(1), budget=None, clock=clock)
+    async def call():
+        attempt = hf.attempt()
+        seen.append((attempt.number, attempt.remaining, hf.remaining()))
+        clock.advance(2)
+        raise Boom
+
+    async def scenario():
+        with hf.deadline(10, clock=clock), pytest.raises(hf.DeadlineExceeded):
+            await call()
+
+    loop.run(scenario)
+    assert seen == [(1, 10, 10), (2, 7, 7), (3, 4, 4), (4, 1, 1)]
+
+
+def test_none_without_a_deadline():
+    assert retry().call(lambda: hf.attempt().remaining) is None
+
+
+def test_never_negative():
+    clock = hf.testing.FakeClock()
+    with hf.deadline(1, clock=clock):
+        clock.advance(5)
+        assert hf.remaining() == 0

@@ -1,0 +1,49 @@
+"""A scope cancelled during the wait between two attempts: the `Cancelled` comes from the last error."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from tests.scripted import Boom
+
+import holdfast as hf
+
+POLICY = hf.retry(on=Boom, backoff=hf.Constant(1000), within=None, budget=None)
+
+
+def test_in_a_thread() -> None:
+    boom = Boom()
+    failed = threading.Event()
+
+    @POLICY
+    def fail() -> None:
+        failed.set()
+        raise boom
+
+    with hf.deadline(None) as scope:
+        helper = threading.Thread(target=lambda: failed.wait(10) and scope.cancel())
+        helper.start()
+        with pytest.raises(hf.Cancelled) as caught:
+            fail()
+    helper.join()
+    assert caught.value.__cause__ is boom
+
+
+def test_in_a_task() -> None:
+    boom = Boom()
+
+    @POLICY
+    async def fail() -> None:
+        raise boom
+
+    async def main(clock: hf.testing.FakeClock) -> None:
+        with pytest.raises(hf.Cancelled) as caught:
+            with hf.deadline(None) as scope:
+                asyncio.get_running_loop().call_later(5, scope.cancel)
+                await fail()
+        assert clock.now() == 5
+        assert caught.value.__cause__ is boom
+
+    hf.testing.run(main)

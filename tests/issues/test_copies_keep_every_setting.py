@@ -1,0 +1,144 @@
+"""Elsewhere ``copy()`` and ``retry_with()`` rebuilt the object from part of its options and dropped the rest.
+
+Holdfast: every way to a copy keeps every option that it was not told to change, and ``with_`` shares the
+live state of what it does not replace.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import inspect
+import operator
+import pickle
+import random
+
+import pytest
+
+import holdfast as hf
+
+
+class Steps(hf.testing.FakeClock):
+    """A clock of the user's own."""
+
+
+# Every option differs from its default; `test_no_option_is_left_out` holds this table to it.
+OBJECTS = {
+    "Exponential": hf.Exponential(0.2, factor=3, cap=7, jitter="equal", min=0.1),
+    "Linear": hf.Linear(0.2, cap=7, jitter="none", min=0.1),
+    "Fibonacci": hf.Fibonacci(0.2, cap=7, jitter="none", min=0.1),
+    "Constant": hf.Constant(2, jitter="full", min=0.1),
+    "Schedule": hf.Schedule([1, 2, 3], jitter="full", min=0.1),
+    "Decorrelated": hf.Decorrelated(0.2, cap=7, clip="sample", min=0.1),
+    "Symmetric": hf.Symmetric(0.3),
+    "Budget": hf.Budget(0.2, 20, 30),
+    "WindowBudget": hf.WindowBudget(0.3, 20, 30),
+    "QuotaBudget": hf.QuotaBudget(100, 7, 8, 9, 6),
+    "ThrottleBudget": hf.ThrottleBudget(20, 0.3),
+    "RateBudget": hf.RateBudget(7, 8, True),
+    "Deadline": hf.Deadline(3),
+    "Verdict": hf.Verdict(True, 3, "timeout", "why"),
+    "Retry": hf.Retry(
+        on=(KeyError, ConnectionError),
+        attempts=7,
+        backoff=hf.Constant(3),
+        within=11,
+        budget=None,
+        on_result=operator.not_,
+        max_hint=13,
+        late="clip",
+        retry_exhausted=True,
+        before_attempt=operator.truth,
+    ),
+}
+COPIERS = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda obj: pickle.loads(pickle.dumps(obj)),
+    "replace": lambda obj: obj.replace(),
+    "repr": lambda obj: eval(
+        repr(obj), {name: getattr(hf, name) for name in hf.__all__}, vars(builtins) | NAMES
+    ),
+}
+NAMES = {"_operator": operator}
+
+
+def options(obj):
+    return {name: getattr(obj, name) for name in obj._fields}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("copier", COPIERS)
+def test_options(name, copier):
+    made = COPIERS[copier](OBJECTS[name])
+    assert type(made) is type(OBJECTS[name])
+    assert options(made) == options(OBJECTS[name])
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_no_option_is_left_out(name):
+    obj = OBJECTS[name]
+    for option, parameter in inspect.signature(type(obj)).parameters.items():
+        if option != "clock":
+            assert option in obj._fields, "every keyword of the constructor is a field"
+            assert getattr(obj, option) != parameter.default, f"{option} must differ from its default here"
+
+
+@pytest.mark.parametrize("option", hf.Retry._fields)
+def test_changing_one_option_keeps_the_others(option):
+    default = hf.Retry(budget=hf.Budget())
+    given = OBJECTS["Retry"]
+    policy = hf.Policy(given, name="job").with_(**{option: getattr(default, option)})
+    changed = options(policy.strategies[0])
+    assert changed.pop(option) == getattr(default, option)
+    assert changed == {name: value for name, value in options(given).items() if name != option}
+
+
+# The policy itself
+
+
+def test_with_keeps_name_clock_and_rng():
+    clock, rng = Steps(), random.Random(1)
+    policy = hf.retry(on=KeyError, name="job", clock=clock, rng=rng).with_(attempts=2)
+    assert (policy.name, policy.clock, policy.rng) == ("job", clock, rng)
+    other = Steps()
+    policy = policy.with_(clock=other, name="other")
+    assert (policy.name, policy.clock, policy.rng) == ("other", other, rng)
+    assert policy.strategies[0].attempts == 2
+
+
+def test_with_shares_live_state():
+    policy = hf.retry(on=KeyError)
+    assert policy.with_(attempts=2).strategies[0].budget is policy.strategies[0].budget
+    replaced = policy.with_(hf.Retry(on=ValueError))
+    assert replaced.strategies[0].budget is not policy.strategies[0].budget
+
+
+@pytest.mark.parametrize("copier", ["copy", "deepcopy"])
+def test_copies_of_a_policy_keep_clock_and_rng(copier):
+    policy = hf.retry(on=KeyError, name="job", clock=Steps(start=5), rng=7)
+    made = COPIERS[copier](policy)
+    assert made.strategies == policy.strategies and made.name == "job"
+    assert isinstance(made.clock, Steps) and made.clock.now() == 5
+    assert made.rng == 7
+
+
+def test_a_pickled_policy_keeps_its_seed():
+    policy = pickle.loads(pickle.dumps(hf.retry(on=KeyError, rng=7)))
+    assert policy.rng == 7
+
+
+@pytest.mark.parametrize("copier", ["copy", "deepcopy"])
+@pytest.mark.parametrize("name", [name for name in OBJECTS if name.endswith("Budget")])
+def test_copies_of_a_budget_keep_the_clock(copier, name):
+    made = COPIERS[copier](type(OBJECTS[name])(clock=Steps(start=5)))
+    assert isinstance(made.clock, Steps)
+
+
+def test_a_fresh_budget_keeps_the_clock():
+    """``keyed`` makes one for each key with it: on a test's clock they must all live on that clock."""
+    clock = Steps()
+    assert hf.Budget(clock=clock).fresh().clock is clock
+    assert hf.Budget(clock=clock).replace(ratio=0.5).clock is clock
+    assert hf.keyed(hf.Budget(clock=clock))["a"].clock is clock
+    assert hf.Limiter(1, 1, clock=clock).fresh().clock is clock

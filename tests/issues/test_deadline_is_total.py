@@ -1,0 +1,103 @@
+"""tenacity#423: users asked for a strict limit on the whole call: attempts, waits and all.
+
+Holdfast: ``Deadline`` counts from the start of the call and ``deadline()`` is ambient: it bounds every loop,
+wait and attempt inside, nested ones take the smaller, and no attempt starts after it.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, each_way, every_way, retry, takes
+
+import holdfast as hf
+
+pytestmark = pytest.mark.usefixtures("watchdog")
+
+ENDLESS = hf.Retry(Boom, attempts=None, within=None, backoff=hf.Constant(1), budget=None)
+
+
+@each_way
+def test_attempts_and_waits_together(play):
+    policy = hf.Policy(hf.Deadline(10), ENDLESS, name="job")
+    played = play(policy, takes(2, Boom), ...).raised(hf.DeadlineExceeded).caused_by_the_last_error()
+    # An attempt of 2 s and a wait of 1 s: begun at 0, 3, 6 and 9. The wait after the last would pass 10.
+    assert played.times == pytest.approx([0, 3, 6, 9])
+    assert played.error.scope == "job"
+
+
+@every_way
+def test_the_ambient_one(play):
+    policy = retry(attempts=None, within=1000, backoff=hf.Constant(1))
+    played = play(policy, takes(2, Boom), ..., inside=lambda: hf.deadline(10, "request"))
+    played.raised(hf.DeadlineExceeded).caused_by_the_last_error()
+    assert played.times == pytest.approx([0, 3, 6, 9])
+    assert played.error.scope == "request"
+
+
+@each_way
+def test_the_smaller_one_counts(play):
+    policy = hf.Policy(hf.Deadline(10), ENDLESS, name="job")
+    played = play(policy, takes(2, Boom), ..., inside=lambda: hf.deadline(5, "request"))
+    assert played.times == pytest.approx([0, 3])
+    assert played.raised(hf.DeadlineExceeded).error.scope == "request"
+    played = play(policy, takes(2, Boom), ..., inside=lambda: hf.deadline(50, "request"))
+    assert played.raised(hf.DeadlineExceeded).error.scope == "job"
+
+
+def test_it_spans_calls():
+    with hf.testing.instant() as clock, hf.deadline(10):
+        retry().call(lambda: clock.advance(6))
+        assert hf.remaining() == pytest.approx(4)
+        retry().call(lambda: clock.advance(5))  # late, but it cannot be interrupted and did succeed
+        with pytest.raises(hf.DeadlineExceeded):
+            retry().call(lambda: pytest.fail("an attempt after the deadline"))
+
+
+@every_way
+def test_a_late_success_in_a_thread_is_still_a_success(play):
+    play(retry(), Boom, takes(100, "ok"), inside=lambda: hf.deadline(10)).returned("ok")
+
+
+@each_loop
+def test_async_attempts_are_cut_off(loop):
+    calls = []
+
+    @hf.Policy(hf.Deadline(10), ENDLESS)
+    async def call():
+        calls.append(loop.time())
+        await loop.sleep(4)
+        raise Boom
+
+    async def scenario():
+        with pytest.raises(hf.DeadlineExceeded) as caught:
+            await call()
+        assert loop.time() == pytest.approx(10, abs=0.01)
+        assert isinstance(caught.value.__cause__, Boom), "the cause is the last real failure"
+
+    loop.run(scenario)
+    assert calls == pytest.approx([0, 5])
+
+
+@each_loop
+def test_async_ambient(loop):
+    @retry(attempts=None, within=1000, backoff=hf.Constant(1))
+    async def call():
+        await loop.sleep(60)
+
+    async def scenario():
+        with pytest.raises(hf.DeadlineExceeded) as caught:
+            async with hf.deadline(10, "request"):
+                await call()
+        assert caught.value.scope == "request"
+        assert loop.time() == pytest.approx(10, abs=0.01)
+        # Nobody else's cancellation: the task goes on.
+        await loop.sleep(1)
+        assert hf.remaining() is None
+
+    loop.run(scenario)
+
+
+def test_it_is_a_timeout_error():
+    with pytest.raises(TimeoutError), hf.deadline(0):
+        retry().call(lambda: None)

@@ -1,0 +1,102 @@
+"""Elsewhere the switch that turns retrying off left it on in part: calls were still made again.
+
+Holdfast: inside ``disabled()`` a policy is one plain call of the function, whatever its strategies are.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import ALL_WAYS, Boom, BudgetSpy, each_way, every_way, retry
+
+import holdfast as hf
+
+
+@every_way
+def test_no_retry(play):
+    budget = BudgetSpy()
+    played = play(retry(budget=budget), Boom, inside=hf.disabled).raised_the_last_error().made(1)
+    assert played.sleeps == [] and played.events == []
+    assert budget.told == []
+    assert not hasattr(played.error, "__notes__")
+
+
+@every_way
+def test_no_result_is_refused_and_no_hook_runs(play):
+    hook = []
+    policy = retry(on_result=lambda value: True, before_attempt=hook.append)
+    play(policy, "as it is", inside=hf.disabled).returned("as it is")
+    assert hook == []
+
+
+@each_way
+@pytest.mark.parametrize(
+    "strategies",
+    [[hf.Deadline(0)], [hf.Deadline(0), hf.Retry(on=Boom)], [hf.Retry(on=Boom), hf.Deadline(0)]],
+    ids=["deadline", "deadline, retry", "retry, deadline"],
+)
+@pytest.mark.filterwarnings("ignore:Policy")  # a Deadline inside Retry is rarely meant
+def test_no_strategy_refuses(play, strategies):
+    play(hf.Policy(*strategies), "ok", inside=hf.disabled).returned("ok")
+
+
+@every_way
+def test_it_reaches_through_a_deadline(play):
+    def inside():
+        from contextlib import ExitStack
+
+        stack = ExitStack()
+        stack.enter_context(hf.disabled())
+        stack.enter_context(hf.deadline(0))
+        return stack
+
+    play(retry(), Boom, inside=inside).raised_the_last_error().made(1)
+
+
+@pytest.mark.parametrize("play", ALL_WAYS, ids=lambda play: play.name)
+def test_it_ends_with_its_block(play):
+    policy = retry()
+    with hf.disabled():
+        pass
+    play(policy, Boom, "ok").returned("ok").made(2)
+
+
+@each_loop
+def test_streams(loop):
+    opened = 0
+
+    @retry()
+    async def items():
+        nonlocal opened
+        opened += 1
+        raise Boom
+        yield
+
+    async def scenario():
+        with hf.disabled(), pytest.raises(Boom):
+            async for _ in items():
+                pass
+
+    loop.run(scenario)
+    assert opened == 1
+
+
+@each_loop
+def test_only_in_its_own_task(loop):
+    calls = {"off": 0, "on": 0}
+
+    @retry()
+    async def call(who):
+        calls[who] += 1
+        raise Boom
+
+    async def off():
+        with hf.disabled():
+            await loop.sleep(1)
+            await call("off")
+
+    async def scenario():
+        await loop.together(off, lambda: call("on"))
+
+    loop.run(scenario)
+    assert calls == {"off": 1, "on": 4}

@@ -1,0 +1,186 @@
+"""tenacity#58, #138, #610, backoff#15: a decorated generator function was silently not retried, because
+calling it runs none of its code.
+
+Holdfast: the code up to the first item is what is retried; send, throw, close and return work as before.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, BudgetSpy, retry
+
+import holdfast as hf
+
+
+class Failing:
+    """Counts the openings; the first ``times`` of them fail."""
+
+    def __init__(self, times):
+        self.times, self.opened = times, 0
+
+    def open(self):
+        self.opened += 1
+        if self.opened <= self.times:
+            raise Boom(f"open {self.opened}")
+
+
+@pytest.fixture(autouse=True)
+def instant():
+    with hf.testing.instant() as clock:
+        yield clock
+
+
+def test_generator(instant):
+    source, budget = Failing(2), BudgetSpy()
+
+    @retry(budget=budget)
+    def items(count):
+        source.open()
+        yield from range(count)
+
+    assert list(items(3)) == [0, 1, 2]
+    assert source.opened == 3 and instant.sleeps == [1, 2]
+    assert budget.told[-1] == ("success", 1.0)
+
+
+def test_given_up():
+    source = Failing(9)
+
+    @retry(attempts=3)
+    def items():
+        source.open()
+        yield
+
+    with pytest.raises(Boom, match="open 3"):
+        next(items())
+    assert source.opened == 3
+
+
+def test_nothing_runs_before_the_first_item_is_asked_for():
+    source = Failing(0)
+
+    @retry()
+    def items():
+        source.open()
+        yield 1
+
+    iterator = items()
+    assert source.opened == 0
+    assert next(iterator) == 1
+
+
+def test_an_empty_generator_and_its_return_value():
+    source = Failing(1)
+
+    @retry()
+    def items():
+        source.open()
+        return "nothing"
+        yield
+
+    with pytest.raises(StopIteration) as stop:
+        next(items())
+    assert stop.value.value == "nothing" and source.opened == 2
+
+
+def test_send_throw_and_return():
+    source = Failing(1)
+
+    @retry()
+    def dialogue():
+        source.open()
+        heard = [(yield "hello")]
+        try:
+            yield heard[0]
+        except KeyError as error:
+            heard.append(error)
+            yield "caught"
+        return heard
+
+    talk = dialogue()
+    assert next(talk) == "hello"
+    assert talk.send("hi") == "hi"
+    error = KeyError("x")
+    assert talk.throw(error) == "caught"
+    with pytest.raises(StopIteration) as stop:
+        talk.send(None)
+    assert stop.value.value == ["hi", error] and source.opened == 2
+
+
+@each_loop
+def test_async_generator(loop, instant):
+    source = Failing(2)
+
+    @retry()
+    async def items(count):
+        source.open()
+        for item in range(count):
+            yield item
+
+    async def scenario():
+        return [item async for item in items(3)]
+
+    assert loop.run(scenario) == [0, 1, 2]
+    assert source.opened == 3 and instant.sleeps == [1, 2]
+
+
+@each_loop
+def test_async_send_and_throw(loop):
+    source = Failing(1)
+
+    @retry()
+    async def dialogue():
+        source.open()
+        heard = yield "hello"
+        try:
+            yield heard
+        except KeyError:
+            yield "caught"
+
+    async def scenario():
+        talk = dialogue()
+        assert await anext(talk) == "hello"
+        assert await talk.asend("hi") == "hi"
+        assert await talk.athrow(KeyError("x")) == "caught"
+        with pytest.raises(StopAsyncIteration):
+            await anext(talk)
+
+    loop.run(scenario)
+    assert source.opened == 2
+
+
+def test_methods():
+    class Table:
+        def __init__(self):
+            self.source = Failing(1)
+
+        @retry()
+        def rows(self):
+            self.source.open()
+            yield self
+
+    table = Table()
+    assert list(table.rows()) == [table]
+    assert table.source.opened == 2
+
+
+def test_what_merely_returns_a_generator_is_not_a_generator_function():
+    """A plain function is retried as a call; what it returns is its result and passes through."""
+    source = Failing(1)
+
+    @retry()
+    def items():
+        source.open()
+        return (item for item in range(3))
+
+    assert list(items()) == [0, 1, 2]
+    assert source.opened == 2
+
+
+def test_call_refuses_what_it_cannot_retry():
+    def items():
+        yield 1
+
+    with pytest.raises(TypeError, match="decorate it"):
+        retry().call(items)

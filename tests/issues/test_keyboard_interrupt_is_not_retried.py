@@ -1,0 +1,43 @@
+"""Elsewhere ``KeyboardInterrupt`` was retried three times before it got through.
+
+Holdfast: what is not an ``Exception`` passes at once, is no failure to any budget, and cannot even be
+named in ``on``.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.scripted import Boom, BudgetSpy, every_way, retry
+
+import holdfast as hf
+
+EXITS = [KeyboardInterrupt, SystemExit, GeneratorExit]
+
+
+@every_way
+@pytest.mark.parametrize("kind", EXITS)
+@pytest.mark.parametrize("on", [Exception, BaseException, lambda error: True], ids=["Exc", "BaseExc", "any"])
+def test_it_passes_at_once(play, kind, on):
+    budget = BudgetSpy()
+    with pytest.raises(kind, match="call 1"):
+        play(retry(on=on, budget=budget), kind)  # a second call would be beyond the script
+    assert not [told for told in budget.told if told != "started"]
+
+
+@every_way
+def test_it_passes_on_a_later_attempt_too(play):
+    budget = BudgetSpy()
+    with pytest.raises(KeyboardInterrupt, match="call 3"):
+        play(retry(on=BaseException, budget=budget), Boom, Boom, KeyboardInterrupt)
+    assert [told for told in budget.told if told != "started"] == [
+        ("failure", False),
+        ("withdraw", False),
+    ] * 2
+
+
+@pytest.mark.parametrize("kind", [*EXITS, pytest.param("asyncio", id="CancelledError")])
+def test_it_cannot_be_named(kind):
+    if kind == "asyncio":
+        from asyncio import CancelledError as kind
+    with pytest.raises(ValueError, match=f"Retry: on must not hold {kind.__name__}"):
+        hf.Retry(on=(ConnectionError, kind))

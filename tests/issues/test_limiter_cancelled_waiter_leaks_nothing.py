@@ -1,0 +1,38 @@
+"""A waiter that was cancelled kept its permit: with each one, everybody after it waited longer
+(and with a lock or semaphore underneath, the limiter stood still in the end).
+
+Holdfast: a cancelled waiter gives its tokens back, in tasks and in threads.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import Loop, each_loop
+
+import holdfast as hf
+
+
+@each_loop
+def test_after_many_cancelled_tasks_the_next_waits_no_longer(loop: Loop) -> None:
+    limiter = hf.Limiter(1, 1)
+
+    async def scenario() -> None:
+        await limiter.wait_async()
+        for _ in range(1000):
+            assert await loop.cut(0, limiter.wait_async)
+        assert limiter.reserve().delay == pytest.approx(1, abs=0.5)
+
+    loop.run(scenario)
+
+
+def test_after_many_cancelled_threads_the_next_waits_no_longer() -> None:
+    class Cancelling(hf.testing.FakeClock):
+        def sleep(self, seconds: float) -> None:
+            raise TimeoutError
+
+    limiter = hf.Limiter(1, 1, clock=Cancelling())
+    limiter.wait()
+    for _ in range(1000):
+        with pytest.raises(TimeoutError):
+            limiter.wait()
+    assert limiter.reserve().delay == 1

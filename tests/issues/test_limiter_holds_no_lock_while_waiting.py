@@ -1,0 +1,39 @@
+"""The lock was held while somebody slept for a token: everybody else, even those who only asked,
+stood still until then.
+
+Holdfast: while one waits, others ask, reserve, and are refused, at once.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import holdfast as hf
+
+
+@pytest.mark.usefixtures("watchdog")
+@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
+def test_others_go_on_while_one_sleeps(make: type[hf.Limiter]) -> None:
+    asleep, wake = threading.Event(), threading.Event()
+
+    class Stopped(hf.testing.FakeClock):
+        def sleep(self, seconds: float) -> None:
+            asleep.set()
+            wake.wait()
+
+    limiter = make(1, 1, clock=Stopped())
+    limiter.allow()
+    waiter = threading.Thread(target=limiter.wait)
+    waiter.start()
+    try:
+        assert asleep.wait(10)
+        # Each of these would hang here if the sleeper held the lock.
+        assert not limiter.allow()
+        assert limiter.tokens() == -1
+        assert limiter.reserve().delay == 2
+        limiter.set_rate(2)
+    finally:
+        wake.set()
+        waiter.join()

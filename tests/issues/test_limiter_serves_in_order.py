@@ -1,0 +1,38 @@
+"""Waiters were woken all at once and the fastest took the token: some starved while newcomers passed.
+
+Holdfast: first come, first served, in tasks and between tasks and those who only ask.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.loops import Loop, each_loop
+
+import holdfast as hf
+
+
+@each_loop
+@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
+def test_tasks_are_served_as_they_came(loop: Loop, make: type[hf.Limiter]) -> None:
+    served: list[int] = []
+
+    async def scenario() -> None:
+        limiter = make(10, 1)
+        limiter.allow()
+
+        def waiter(number: int) -> Any:
+            async def wait() -> None:
+                # They stand in line one after the other, in this order.
+                await loop.sleep(number / 1000)
+                await limiter.wait_async()
+                served.append(number)
+                assert not limiter.allow(), "a newcomer passed those who wait"
+
+            return wait
+
+        await loop.together(*[waiter(number) for number in range(20)])
+
+    loop.run(scenario)
+    assert served == list(range(20))

@@ -1,0 +1,205 @@
+"""stamina#19; nanobot#2760: 12 requests instead of 4; code_puppy#317: 45: each layer that retries multiplies
+the calls of the layers below it.
+
+Holdfast: the innermost layer retries; those around it see that it has, and pass its error on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, retry
+
+import holdfast as hf
+
+
+@pytest.fixture(autouse=True)
+def instant():
+    with hf.testing.instant() as clock:
+        yield clock
+
+
+class Backend:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        raise Boom(f"call {self.calls}")
+
+
+def layered(backend, depth, **options):
+    call = backend
+    for level in range(depth):
+        # A function of its own for each layer, as in real code.
+        def layer(below=call):
+            return below()
+
+        call = retry(name=f"layer {level}", **options)(layer)
+    return call
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_four_calls_whatever_the_depth(depth):
+    backend = Backend()
+    with pytest.raises(Boom, match="call 4"):
+        layered(backend, depth)()
+    assert backend.calls == 4
+
+
+def test_on_request_they_multiply():
+    backend = Backend()
+    with pytest.raises(Boom):
+        layered(backend, 3, retry_exhausted=True)()
+    assert backend.calls == 64
+
+
+@each_loop
+def test_async(loop):
+    backend = Backend()
+
+    @retry()
+    async def inner():
+        backend()
+
+    @retry()
+    async def outer():
+        await inner()
+
+    with pytest.raises(Boom, match="call 4"):
+        loop.run(outer)
+    assert backend.calls == 4
+
+
+def test_blocks():
+    backend = Backend()
+
+    def run():
+        for outer in retry().retrying():
+            with outer:
+                for inner in retry().retrying():
+                    with inner:
+                        backend()
+
+    with pytest.raises(Boom, match="call 4"):
+        run()
+    assert backend.calls == 4
+
+
+def test_stacked_decorators():
+    backend = Backend()
+
+    @retry()
+    @retry()
+    def call():
+        backend()
+
+    with pytest.raises(Boom):
+        call()
+    assert backend.calls == 4
+
+
+def test_an_error_wrapped_on_the_way():
+    backend = Backend()
+
+    class Unavailable(Exception):
+        pass
+
+    @retry(on=Unavailable)
+    def outer():
+        try:
+            retry().call(backend)
+        except Boom as error:
+            raise Unavailable from error
+
+    with pytest.raises(Unavailable):
+        outer()
+    assert backend.calls == 4
+
+
+def test_errors_in_a_group():
+    backends = [Backend(), Backend()]
+
+    async def ask(backend):
+        backend()
+
+    @retry()
+    async def outer():
+        async with asyncio.TaskGroup() as group:
+            for backend in backends:
+                group.create_task(retry().acall(ask, backend))
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(outer())
+    assert [backend.calls for backend in backends] == [4, 4]
+
+
+def test_an_error_from_another_process():
+    """As a process pool does it: pickled there, raised here."""
+    with pytest.raises(Boom) as caught:
+        retry().call(Backend())
+    calls = 0
+
+    @retry()
+    def outer():
+        nonlocal calls
+        calls += 1
+        raise pickle.loads(pickle.dumps(caught.value))
+
+    with pytest.raises(Boom):
+        outer()
+    assert calls == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"budget": hf.Budget(burst=1)}, {"within": 2}, {"max_hint": 0.5}],
+    ids=["budget", "within", "hint"],
+)
+def test_every_way_of_giving_up_is_final(options):
+    calls = 0
+
+    def backend():
+        nonlocal calls
+        calls += 1
+        raise hf.RetryAfter(1, Boom())
+
+    @retry(on=Exception)
+    def outer():
+        return retry(**options).call(backend)
+
+    with pytest.raises((Boom, hf.HoldfastError)):
+        outer()
+    expected = calls
+    calls = 0
+    with pytest.raises((Boom, hf.HoldfastError)):
+        retry(**options).call(backend)
+    assert expected <= 2 and calls <= 2
+
+
+def test_nested_layers_pay_once():
+    inner, outer = hf.Budget(burst=10), hf.Budget(burst=10)
+    backend = Backend()
+
+    @retry(budget=outer)
+    def call():
+        return retry(budget=inner).call(backend)
+
+    with pytest.raises(Boom):
+        call()
+    assert (inner.balance, outer.balance) == (7, 10)
+
+
+def test_what_the_inner_layer_did_not_retry_is_the_outer_ones_to_retry():
+    backend = Backend()
+
+    @retry()
+    def outer():
+        return retry(on=KeyError).call(backend)
+
+    with pytest.raises(Boom):
+        outer()
+    assert backend.calls == 4

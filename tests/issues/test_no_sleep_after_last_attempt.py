@@ -1,0 +1,42 @@
+"""Elsewhere the loop sleeps once more after the last attempt, and only then raises.
+
+Holdfast: n attempts have n - 1 waits between them, and a call that is given up ends at once.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.scripted import Boom, BudgetSpy, every_way, retry
+
+import holdfast as hf
+
+
+@every_way
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+def test_one_wait_less_than_attempts(play, attempts):
+    played = play(retry(attempts=attempts), Boom, ...).raised_the_last_error().made(attempts)
+    assert played.sleeps == [2.0**n for n in range(attempts - 1)]
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [
+        ({}, ValueError),
+        ({}, hf.Permanent(Boom())),
+        ({"budget": BudgetSpy(allow=0)}, Boom),
+        ({"within": 0.5}, Boom),
+        ({"max_hint": 5}, hf.RetryAfter(6, Boom())),
+    ],
+    ids=["fatal", "permanent", "budget", "within", "hint"],
+)
+def test_no_wait_before_any_other_end(play, options, outcome):
+    played = play(retry(**options), outcome).made(1)
+    assert played.error is not None
+    assert played.sleeps == []
+
+
+@every_way
+def test_refused_results_do_not_wait_at_the_end_either(play):
+    played = play(retry(attempts=3, on_result=lambda value: value == "bad"), "bad", "bad", "bad")
+    played.returned("bad").slept(1, 2)

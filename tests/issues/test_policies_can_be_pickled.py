@@ -1,0 +1,145 @@
+"""tenacity#615: a retry object could not be pickled, so no process pool could take it.
+
+Holdfast: policies, options, budgets, errors and decorated functions travel; locks and live state stay behind.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from tests.scripted import SYNC, Boom
+
+import holdfast as hf
+
+
+def refused(value):
+    return value == "bad"
+
+
+def before(attempt):
+    pass
+
+
+def key(value):
+    return value
+
+
+@hf.retry(on=Boom, attempts=2, name="decorated")
+def decorated():
+    raise Boom
+
+
+PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
+POLICIES = {
+    "defaults": hf.Policy(hf.Retry()),
+    "transient": hf.retry(on=hf.transient),
+    "everything": hf.Policy(
+        hf.Deadline(5),
+        hf.Retry(
+            on=(Boom, OSError),
+            attempts=3,
+            backoff=hf.Exponential(1, cap=8, jitter=hf.Symmetric(0.2)),
+            budget=None,
+            on_result=refused,
+            before_attempt=before,
+            late="clip",
+        ),
+        name="job",
+    ),
+    "no strategies": hf.Policy(),
+}
+BUDGETS = [hf.Budget(0.5, 3), hf.WindowBudget(), hf.QuotaBudget(), hf.ThrottleBudget(), hf.RateBudget()]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_policies(name, protocol):
+    policy = POLICIES[name]
+    copy = pickle.loads(pickle.dumps(policy, protocol))
+    assert copy == policy and repr(copy) == repr(policy)
+
+
+def test_a_copy_works():
+    policy = hf.retry(on=Boom, attempts=3, backoff=hf.Constant(2), budget=hf.Budget(burst=1))
+    copy = pickle.loads(pickle.dumps(policy))
+    SYNC(copy, Boom, "ok").returned("ok").slept(2)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
+def test_a_budget_arrives_fresh(budget):
+    full = budget.fresh().balance
+    spent = budget.fresh()
+    assert spent.withdraw() > 0
+    copy = pickle.loads(pickle.dumps(spent))
+    assert repr(copy) == repr(budget)
+    assert copy.balance == pytest.approx(full, abs=0.5)
+    assert copy.withdraw() > 0, "its lock came along"
+
+
+def test_names_are_shared_again_where_they_arrive():
+    policy = hf.retry(on=Boom, name="shared by name")
+    copy = pickle.loads(pickle.dumps(policy))
+    assert copy.strategies[0].budget is policy.strategies[0].budget
+
+
+def test_limiters_and_keyed_ones():
+    assert repr(pickle.loads(pickle.dumps(hf.Limiter(5, 7)))) == "Limiter(rate=5.0, burst=7)"
+    copy = pickle.loads(pickle.dumps(hf.keyed(hf.Budget(0.5, 3), key=key, limit=9)))
+    assert copy.limit == 9 and copy.key is key and copy["a"].burst == 3
+
+
+def test_decorated_functions():
+    assert pickle.loads(pickle.dumps(decorated)) is decorated
+
+
+def _raised(make):
+    with hf.testing.instant(), pytest.raises(Exception) as caught:
+        make()
+    return caught.value
+
+
+ERRORS = {
+    "given up": decorated,
+    "deadline": lambda: hf.retry(on=Boom, within=0, budget=None, backoff=hf.Constant(1)).call(_boom),
+    "budget": lambda: hf.retry(on=Boom, budget=hf.Budget(burst=0)).call(_boom),
+}
+
+
+def _boom():
+    raise Boom("text")
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_that_a_policy_raised(case):
+    error = _raised(ERRORS[case])
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error) and copy.args == error.args
+    assert {k: v for k, v in vars(copy).items() if k != "__holdfast_mark__"} == {
+        k: v for k, v in vars(error).items() if k != "__holdfast_mark__"
+    }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        hf.DeadlineExceeded("m", "scope"),
+        hf.CircuitOpen("m", 3.0, None),
+        hf.RateLimited("m", 2.0),
+        hf.BudgetExhausted("m"),
+        hf.AttemptTimeout("m"),
+        hf.Cancelled("m"),
+        hf.RetryAfter(3, None),
+        hf.Permanent(KeyError("k")),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_our_own(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error) and str(copy) == str(error)
+    assert {k: repr(v) for k, v in vars(copy).items()} == {k: repr(v) for k, v in vars(error).items()}
+
+
+def test_events():
+    event = hf.events.Retrying("job", 1, 0.5, "Boom")
+    assert pickle.loads(pickle.dumps(event)) == event

@@ -1,0 +1,71 @@
+"""tenacity#93: the attempt number and the statistics of a decorated function were shared between threads.
+
+Holdfast: nothing about a call lives on the policy or the function; each call counts its own attempts.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tests.loops import each_loop
+
+import holdfast as hf
+
+CALLERS = 6
+
+
+def check(seen, events):
+    for caller in range(CALLERS):
+        # Caller k fails k times: attempts 1..k+1, each seeing its own last error.
+        assert [number for number, _ in seen[caller]] == list(range(1, caller + 2))
+        assert [last for _, last in seen[caller]] == [None, *([(caller,)] * caller)]
+    done = sorted(event.attempts for event in events if type(event).__name__ == "Succeeded")
+    assert done == list(range(1, CALLERS + 1))
+
+
+def record(seen, caller):
+    attempt = hf.attempt()
+    seen[caller].append((attempt.number, attempt.last_error and attempt.last_error.args))
+    if attempt.number <= caller:
+        raise ConnectionError(caller)
+
+
+def test_threads():
+    seen = {caller: [] for caller in range(CALLERS)}
+    events = []
+    meet = threading.Barrier(CALLERS)
+    policy = hf.retry(on=ConnectionError, attempts=CALLERS, backoff=hf.Constant(0), budget=None)
+
+    @policy
+    def call(caller):
+        if not seen[caller]:
+            meet.wait(10)  # every first attempt is under way before any of them ends
+        record(seen, caller)
+
+    stop = hf.subscribe(events.append)
+    threads = [threading.Thread(target=call, args=(caller,)) for caller in range(CALLERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop()
+    check(seen, events)
+
+
+@each_loop
+def test_tasks(loop):
+    seen = {caller: [] for caller in range(CALLERS)}
+    events = []
+
+    @hf.retry(on=ConnectionError, attempts=CALLERS, backoff=hf.Constant(1), budget=None)
+    async def call(caller):
+        await loop.sleep(0.5)
+        record(seen, caller)
+
+    async def scenario():
+        await loop.together(*[lambda caller=caller: call(caller) for caller in range(CALLERS)])
+
+    stop = hf.subscribe(events.append)
+    loop.run(scenario)
+    stop()
+    check(seen, events)

@@ -1,0 +1,61 @@
+"""Elsewhere a ``Retry-After`` of 25 h became 3,599 s, because ``timedelta.seconds`` is only what is left
+beside the days.
+
+Holdfast: a duration is its total seconds everywhere, and negative ones are refused.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.scripted import Boom, every_way, retry
+
+import holdfast as hf
+from holdfast.hints import retry_after
+
+LONG = timedelta(hours=25)
+LONG_S = 25 * 3600.0
+
+
+def test_options():
+    assert hf.Retry(within=LONG).within == LONG_S
+    assert hf.Retry(max_hint=LONG).max_hint == LONG_S
+    assert hf.Constant(LONG).delay(0, None, 0.5) == LONG_S
+    assert hf.Exponential(LONG, cap=2 * LONG, jitter="none").ceiling(1) == 2 * LONG_S
+    assert hf.Schedule([LONG]).ceiling(0) == LONG_S
+    assert hf.Budget(window=LONG).window == LONG_S
+    assert hf.Deadline(LONG).seconds == LONG_S
+    assert hf.RetryAfter(LONG).seconds == LONG_S
+    clock = hf.testing.FakeClock()
+    assert hf.deadline(LONG, clock=clock).limit == LONG_S
+    with hf.deadline(LONG, clock=clock):
+        clock.advance(86_400)
+        assert hf.remaining() == 3600
+
+
+@pytest.mark.parametrize(
+    "make", [lambda d: hf.Retry(within=d), hf.Deadline, hf.RetryAfter, hf.Constant, hf.deadline]
+)
+def test_negative(make):
+    with pytest.raises(ValueError, match=r">= 0 seconds, got .*-1"):
+        make(timedelta(seconds=-1))
+
+
+def test_headers():
+    now = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the date of the RFC's own example
+    assert retry_after({"Retry-After": "90000"}, now) == LONG_S
+    assert retry_after({"Retry-After": "Mon, 07 Nov 1994 09:49:37 GMT"}, now) == LONG_S
+
+
+@every_way
+def test_the_wait_itself(play):
+    played = play(retry(max_hint=2 * LONG, rng=lambda: 0.0), hf.RetryAfter(LONG, Boom()), "ok").returned("ok")
+    assert played.sleeps == [LONG_S]
+
+
+@every_way
+def test_longer_than_allowed(play):
+    error = Boom()
+    played = play(retry(), hf.RetryAfter(LONG, error))
+    assert played.error is error and error.retry_after == LONG_S

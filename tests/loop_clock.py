@@ -1,0 +1,23 @@
+"""A clock that goes by a loop's own (virtual) time, under asyncio and trio alike."""
+
+from __future__ import annotations
+
+from tests.loops import Loop
+
+import holdfast as hf
+
+
+class LoopClock(hf.testing.FakeClock):
+    """``LoopClock(loop)``: waits on it are the loop's timers, and are listed in ``sleeps``."""
+
+    drives_timers = True
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("an async wait must not block the loop")
