@@ -47,6 +47,11 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
     return unsubscribe
 
 
+def heard(kind: str) -> bool:
+    """Whether anybody would get to know of an event of this kind."""
+    return bool(watchers) or (_logs and kind in _LOGGED and _log_wants(kind))
+
+
 def publish(kind: str, /, **fields: Any) -> None:
     """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
     logged = _logs and kind in _LOGGED and _log_wants(kind)
@@ -57,23 +62,27 @@ def publish(kind: str, /, **fields: Any) -> None:
     event = getattr(events, kind)(**fields)
     token = _telling.set(True)
     try:
-        if logged:
-            from . import logging
-
-            _call(logging.log, event)
+        if logged and _sink is not None:
+            _call(_sink.log, event)
         for watcher in tuple(watchers):
             _call(watcher, event)
     finally:
         _telling.reset(token)
 
 
+#: `holdfast.logging`, once the application uses the standard library's.
+_sink: Any = None
+
+
 def _log_wants(kind: str) -> bool:
     """Whether the application has set up logging so that this kind's line would be written."""
-    if "logging" not in sys.modules:
-        return False
-    from . import logging
-
-    return logging.wanted(kind)
+    global _sink
+    if _sink is None:
+        if "logging" not in sys.modules:
+            return False
+        from . import logging as _sink
+    wanted: bool = _sink.wanted(kind)
+    return wanted
 
 
 def _call(watcher: Callable[[Any], object], event: Event) -> None:

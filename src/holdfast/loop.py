@@ -225,7 +225,10 @@ class Run:
         _forget()
         if self.budget is not None:
             self.budget.success(self.spent)
-        bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
+        if bus.heard("Succeeded"):
+            bus.publish(
+                "Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed()
+            )
 
     def give_up(
         self,
