@@ -21,7 +21,8 @@ _logs = True
 #: Whether this context is inside a subscriber.
 _telling: ContextVar[bool] = ContextVar("holdfast_telling", default=False)
 
-_LOGGED = frozenset({"Succeeded", "GaveUp", "Interrupted"})
+#: What is logged on its own, and at which of the standard library's levels: INFO and WARNING.
+_LOGGED = {"Succeeded": 20, "GaveUp": 30, "Interrupted": 30}
 
 
 def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
@@ -49,12 +50,12 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
 
 def heard(kind: str) -> bool:
     """Whether anybody would get to know of an event of this kind."""
-    return bool(watchers) or (_logs and kind in _LOGGED and _log_wants(kind))
+    return bool(watchers) or (kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind]))
 
 
 def publish(kind: str, /, **fields: Any) -> None:
     """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
-    logged = _logs and kind in _LOGGED and _log_wants(kind)
+    logged = kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind])
     if (not watchers and not logged) or _telling.get():
         return
     from . import events
@@ -62,27 +63,32 @@ def publish(kind: str, /, **fields: Any) -> None:
     event = getattr(events, kind)(**fields)
     token = _telling.set(True)
     try:
-        if logged and _sink is not None:
-            _call(_sink.log, event)
+        if logged:
+            from . import logging
+
+            _call(logging.log, event)
         for watcher in tuple(watchers):
             _call(watcher, event)
     finally:
         _telling.reset(token)
 
 
-#: `holdfast.logging`, once the application uses the standard library's.
-_sink: Any = None
+#: Whether the log takes a line of this level; None until the application has imported logging itself.
+_wanted: Callable[[int], bool] | None = None
 
 
-def _log_wants(kind: str) -> bool:
-    """Whether the application has set up logging so that this kind's line would be written."""
-    global _sink
-    if _sink is None:
-        if "logging" not in sys.modules:
-            return False
-        from . import logging as _sink
-    wanted: bool = _sink.wanted(kind)
+def _find_log() -> Callable[[int], bool]:
+    global _wanted
+    if "logging" not in sys.modules:
+        return _nobody
+    from .logging import wanted
+
+    _wanted = wanted
     return wanted
+
+
+def _nobody(level: int) -> bool:
+    return False
 
 
 def _call(watcher: Callable[[Any], object], event: Event) -> None:

@@ -28,9 +28,8 @@ _logger = logging.getLogger("holdfast")
 _logger.addHandler(logging.NullHandler())
 
 
-def wanted(kind: str) -> bool:
-    """Whether a line for an event of this kind would be written at all."""
-    return _logger.isEnabledFor(logging.INFO if kind == "Succeeded" else logging.WARNING)
+#: Whether a line of a level would be written at all.
+wanted = _logger.isEnabledFor
 
 
 def log(event: Event, logger: logging.Logger | None = None) -> None:

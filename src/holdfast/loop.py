@@ -15,6 +15,7 @@ from .classify import Mark, Verdict, exhausted_by, mark
 from .deadlines import ambient
 from .errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
 from .judge import whom
+from .marks import unmarked
 from .options import seconds
 from .sight import keep_in_sight
 from .stream import Opened
@@ -129,10 +130,10 @@ class Run:
         return None
 
     def _judge_error(self, error: Exception) -> Verdict:
-        asked: BaseException | None = error
-        after: float | None = None
-        if isinstance(error, (Permanent, RetryAfter)):
-            asked, after = whom(error)
+        if not isinstance(error, (Permanent, RetryAfter)):
+            self.shown = error
+            return self.retry.judge(error)
+        asked, after = whom(error)
         self.shown = error if asked is None else asked
         if isinstance(error, Permanent):
             return Verdict.FATAL
@@ -148,9 +149,11 @@ class Run:
             self.first = now
         if isinstance(error, Permanent):
             return Stop("permanent", "marked permanent")
-        layer = None if self.shown is None or retry.retry_exhausted else exhausted_by(self.shown)
-        if layer is not None and layer.owner != self.owner:
-            return Stop("exhausted", f"already retried by {layer.layer}")
+        shown = self.shown
+        if shown is not None and not unmarked(shown) and not retry.retry_exhausted:
+            layer = exhausted_by(shown)
+            if layer is not None and layer.owner != self.owner:
+                return Stop("exhausted", f"already retried by {layer.layer}")
         if self.budget is not None and (verdict.retry or verdict.kind == "pushback"):
             self.budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
@@ -304,9 +307,9 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
             # A rule of the user's failed; what it was asked about must not be lost over it.
             keep_in_sight(fault, error)
             raise
-        if isinstance(step, Late) and run.retry.late == "clip":
-            yield max(0.0, step.left)
         if isinstance(step, Stop):
+            if isinstance(step, Late) and run.retry.late == "clip":
+                yield max(0.0, step.left)
             return run.give_up(step, value, error, verdict)
         if bus.watchers:
             bus.publish(

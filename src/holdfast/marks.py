@@ -44,16 +44,26 @@ def mark(outcome: Any, mark: Mark) -> None:
         pass
 
 
+#: Built-in exception types met so far. They have no attributes but what somebody attached.
+_plain: set[type] = set()
+
+
+def unmarked(error: BaseException) -> bool:
+    """Whether a look at ``error`` is enough to see that nothing is attached to it: the common case."""
+    kind = type(error)
+    if kind not in _plain:
+        if kind.__module__ != "builtins" or issubclass(kind, BaseExceptionGroup):
+            return False
+        _plain.add(kind)
+    return error.__cause__ is None and not error.__dict__
+
+
 def exhausted_by(outcome: Any) -> Mark | None:
     """The mark of a layer that has given up on this already, or ``None``.
 
     Read from the outcome, from its explicit causes, from the response that each carries, and from
     every leaf of an exception group.
     """
-    if type(outcome).__module__ == "builtins" and not vars(outcome) and outcome.__cause__ is None:
-        # The common case, on the way of every retry: nothing is attached to it.
-        if not isinstance(outcome, BaseExceptionGroup):
-            return None
     if is_a(outcome, BaseExceptionGroup):
         return _mark_in_chain(outcome) or next(filter(None, map(_mark_in_chain, leaves(outcome))), None)
     return _mark_in_chain(outcome)

@@ -14,6 +14,8 @@ from tests.loops import each_loop
 import holdfast as hf
 from holdfast.pytest_plugin import holdfast_instant  # noqa: F401 -- the fixture, installed or not
 
+pytestmark = pytest.mark.usefixtures("watchdog")
+
 HOUR = hf.Constant(3600)
 ways = pytest.mark.parametrize("way", ["sync", "block"])
 
