@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import events as events
     from . import logging as logging
+    from . import presets as presets
     from . import testing as testing
     from .adaptive import AdaptiveLimit as AdaptiveLimit
     from .adaptive_rate import AdaptiveRate as AdaptiveRate
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .classify import transient as transient
     from .compose import PolicyWarning as PolicyWarning
     from .compose import WorstCase as WorstCase
+    from .config.problem import ConfigError as ConfigError
     from .deadlines import Deadline as Deadline
     from .deadlines import Scope as Scope
     from .deadlines import carry as carry
@@ -63,9 +65,16 @@ if TYPE_CHECKING:
     from .policy import retry as retry
     from .policy import retrying as retrying
     from .rate_limit import RateLimit as RateLimit
+    from .reconnect import reconnecting as reconnecting
+    from .registry import Registry as Registry
+    from .registry import load as load
+    from .registry import to_data as to_data
     from .retries import Retry as Retry
+    from .shift import WorkerStopped as WorkerStopped
+    from .singly import once as once
     from .throttle import Throttle as Throttle
     from .timeouts import Timeout as Timeout
+    from .worker import Worker as Worker
 
 __all__ = [
     "AdaptiveLimit",
@@ -82,6 +91,7 @@ __all__ = [
     "Chaos",
     "CircuitOpen",
     "Classifier",
+    "ConfigError",
     "Constant",
     "Deadline",
     "DeadlineExceeded",
@@ -101,6 +111,7 @@ __all__ = [
     "RateBudget",
     "RateLimit",
     "RateLimited",
+    "Registry",
     "Reservation",
     "Retry",
     "RetryAfter",
@@ -113,6 +124,8 @@ __all__ = [
     "Timeout",
     "Verdict",
     "WindowBudget",
+    "Worker",
+    "WorkerStopped",
     "WorstCase",
     "__version__",
     "attempt",
@@ -121,10 +134,14 @@ __all__ = [
     "deadline",
     "disabled",
     "keyed",
+    "load",
+    "once",
+    "reconnecting",
     "remaining",
     "retry",
     "retrying",
     "subscribe",
+    "to_data",
     "transient",
 ]
 
@@ -150,6 +167,7 @@ _HOMES = {
     "chaotic": ("Chaos", "chaos"),
     "classify": ("Classifier", "Verdict", "transient"),
     "compose": ("PolicyWarning", "WorstCase"),
+    "config.problem": ("ConfigError",),
     "deadlines": ("Deadline", "Scope", "carry", "deadline", "disabled", "remaining"),
     "errors": (
         "AttemptTimeout",
@@ -171,12 +189,17 @@ _HOMES = {
     "pacer": ("Pacer",),
     "policy": ("Policy", "retry", "retrying"),
     "rate_limit": ("RateLimit",),
+    "reconnect": ("reconnecting",),
+    "registry": ("Registry", "load", "to_data"),
     "retries": ("Retry",),
+    "shift": ("WorkerStopped",),
+    "singly": ("once",),
     "throttle": ("Throttle",),
     "timeouts": ("Timeout",),
+    "worker": ("Worker",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("events", "logging", "testing")
+_MODULES = ("events", "logging", "presets", "testing")
 
 
 def __dir__() -> list[str]:

@@ -27,16 +27,26 @@ from .options import Options, choice, count, number, seconds
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, Literal, TypeAlias
 
     from ._drive.chance import Rng
+    from .classify import Verdict
     from .options import Seconds
 
     Array = Any
-    Jitter = str | Callable[[float, float], Any]
+    Jitter: TypeAlias = "Literal['none', 'full', 'equal'] | Symmetric | Callable[[float, float], Any]"
 
 #: No wait is longer than this, so that arithmetic at the far end stays finite.
 LARGEST = math.nextafter(math.inf, 0.0)
+
+
+#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
+_HINT_SPREAD = 0.1
+
+
+def spread(own: float, hint: float, draw: Callable[[], float]) -> float:
+    """The wait where a server asked for ``hint`` seconds: never shorter than that, nor than ``own``."""
+    return max(own, hint * (1.0 + _HINT_SPREAD * draw()))
 
 
 class Row(Options):
@@ -80,6 +90,17 @@ class Backoff(Options, ABC):
     def mean(self, n: int, prev: float | None = None) -> float | None:
         """The mean wait before retry ``n``; ``None``: not known."""
         return None
+
+    def plan(
+        self, n: int, prev: float | None, verdict: Verdict, draw: Callable[[], float]
+    ) -> tuple[float, float | None, int]:
+        """(the wait, the next ``prev``, the next ``n``) after a failure that ``verdict`` describes.
+
+        A server's hint is a floor: max(own wait, hint + up to 10 % spread). Override it for a schedule
+        that treats hints or kinds of failure in its own way.
+        """
+        own = self.delay(n, prev, draw())
+        return own if verdict.after is None else spread(own, verdict.after, draw), own, n + 1
 
     def delays(self, seed: Rng | None = None) -> Iterator[float]:
         """The waits of one call, without end. ``seed=None`` draws from this process's own generator.

@@ -166,7 +166,7 @@ class Breaker(Options):
             failure_ratio=number("Breaker", "failure_ratio", failure_ratio, above=0, most=1),
             min_calls=count("Breaker", "min_calls", min_calls),
             window=positive("window", window),
-            open_for=positive("open_for", open_for),
+            open_for=seconds("Breaker", "open_for", open_for, above=0),
             probes=count("Breaker", "probes", probes),
             probe_timeout=positive("probe_timeout", probe_timeout),
             consecutive=None if consecutive is None else count("Breaker", "consecutive", consecutive),
@@ -226,10 +226,11 @@ class Breaker(Options):
         with self._lock:
             live = self._live
             before = live.circuit.state
-            counts = self._count_slow(live, now)
+            slow = self._count_slow(live, now)
             ticket = self._place(live, now)
             wait = live.circuit.wait_for(now)
             after, generation = live.circuit.state, live.circuit.generation
+            counts = self._counts_if(slow)
             self._publish_bucket()
         self._tell(before, after)
         self._judge_counts(counts, generation, now)
@@ -256,17 +257,23 @@ class Breaker(Options):
             live.running[ticket] = None
         return ticket
 
-    def _count_slow(self, live: Live, now: float) -> Counts | None:
-        """Count the calls in flight that have become slow: the counts to judge by, if there are any."""
-        counts: Counts | None = None
+    def _count_slow(self, live: Live, now: float) -> bool:
+        """Count the calls in flight that have become slow: True if there were any."""
+        found = False
         while live.running:
             ticket = next(iter(live.running))
             if now - ticket.began < (self.slow_call or math.inf):
                 break
             del live.running[ticket]
             assert ticket.bucket is not None
-            counts = live.circuit.slow(ticket.bucket, now) or counts
-        return counts
+            ticket.slow = True
+            found = live.circuit.slow(ticket.bucket, now) or found
+        return found
+
+    def _counts_if(self, asked: bool) -> Counts | None:
+        """What to judge the circuit by, if it is to be judged."""
+        circuit = self._live.circuit
+        return circuit.counts() if asked and circuit.state == "closed" else None
 
     def _settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
         now = self._now()
@@ -274,14 +281,15 @@ class Breaker(Options):
             live = self._live
             circuit = live.circuit
             before = circuit.state
-            counts = self._count_slow(live, now)
+            asked = self._count_slow(live, now)
             live.running.pop(ticket, None)
             if outcome == "failure":
                 live.last_failure = error
             if ticket.probe is not None:
                 circuit.settle_probe(ticket.probe, outcome, now)
             elif ticket.bucket is not None:
-                counts = circuit.settle(ticket.bucket, outcome, now) or counts
+                asked = circuit.settle(ticket.bucket, outcome, ticket.slow, now) or asked
+            counts = self._counts_if(asked)
             after, generation = circuit.state, circuit.generation
             self._publish_bucket()
         self._tell(before, after)
@@ -441,13 +449,15 @@ class Ticket:
     As a context manager it settles itself by how the block ends.
     """
 
-    __slots__ = ("_breaker", "began", "bucket", "probe")
+    __slots__ = ("_breaker", "began", "bucket", "probe", "slow")
 
     def __init__(self, breaker: Breaker, bucket: Bucket | None, probe: Probe | None, began: float) -> None:
         self._breaker: Breaker | None = breaker
         self.bucket = bucket
         self.probe = probe
         self.began = began
+        #: Whether it has been counted as slow while it ran.
+        self.slow = False
 
     def _end(self, outcome: str, error: BaseException | None = None) -> None:
         breaker, self._breaker = self._breaker, None

@@ -28,11 +28,14 @@ class Counts:
         "failures",
         "requests",
         "slow",
+        "stalled",
         "successes",
     )
 
     def __init__(self) -> None:
-        self.requests = self.successes = self.failures = self.excluded = self.slow = 0
+        self.requests = self.successes = self.failures = self.excluded = 0
+        #: Slow calls, and those among them that are still running.
+        self.slow = self.stalled = 0
         self.consecutive_successes = self.consecutive_failures = 0
 
     def as_dict(self) -> dict[str, int]:
@@ -60,6 +63,7 @@ class Bucket:
         "excluded",
         "failures",
         "slow",
+        "stalled",
         "started",
         "succeeded",
     )
@@ -69,7 +73,7 @@ class Bucket:
         self.end = end
         self._started, self._succeeded = Tally(), Tally()
         self.started, self.succeeded = self._started.tick, self._succeeded.tick
-        self._requests = self._successes = self.failures = self.excluded = self.slow = 0
+        self._requests = self._successes = self.failures = self.excluded = self.slow = self.stalled = 0
 
     def settle(self) -> int:
         """Take in what was ticked; the successes among it."""
@@ -148,6 +152,7 @@ class Window:
             counts.failures += row.failures
             counts.excluded += row.excluded
             counts.slow += row.slow
+            counts.stalled += row.stalled
         counts.consecutive_failures = self._consecutive_failures
         counts.consecutive_successes = self._consecutive_successes
         return counts
@@ -165,8 +170,8 @@ class Probe:
 class Circuit:
     """closed -> open -> half_open -> closed or open. Every change starts a new generation.
 
-    Callers hold their own lock, judge the counts that `fail` gives without it (the rule may be the
-    user's code), and `trip` with the generation they were given then.
+    Callers hold their own lock, judge the counts without it (the rule may be the user's code), and
+    `trip` with the generation that the counts were of.
     """
 
     __slots__ = (
@@ -254,15 +259,20 @@ class Circuit:
 
     # Settling.
 
-    def settle(self, bucket: Bucket, outcome: str, now: float) -> Counts | None:
-        """A call that began in ``bucket`` ended: the counts to judge by if it failed."""
-        if outcome == "failure":
-            return self.fail(bucket, now)
+    def settle(self, bucket: Bucket, outcome: str, was_slow: bool, now: float) -> bool:
+        """A call that began in ``bucket`` ended: True if the circuit is to be judged for it."""
+        self.roll(now)
+        if was_slow:
+            bucket.stalled -= 1
+        if self.window is None or not self.window.holds(bucket):
+            return False
         if outcome == "success":
             bucket.succeeded()
+        elif outcome == "failure":
+            self.window.fail(bucket)
         else:
-            self.exclude(bucket, now)
-        return None
+            bucket.excluded += 1
+        return outcome == "failure"
 
     def settle_probe(self, probe: Probe, outcome: str, now: float) -> None:
         """A probe ended; whatever comes after its generation or its lease changes nothing."""
@@ -273,21 +283,12 @@ class Circuit:
         else:
             self.probe_excluded(probe)
 
-    def fail(self, bucket: Bucket, now: float) -> Counts | None:
-        """A call that began in ``bucket`` failed: the counts to judge by, or ``None`` if it came too late."""
+    def slow(self, bucket: Bucket, now: float) -> bool:
+        """A call that began in ``bucket`` is slow, and still running: True if it counts."""
         self.roll(now)
-        if self.window is None or not self.window.holds(bucket):
-            return None
-        self.window.fail(bucket)
-        return self.window.counts()
-
-    def slow(self, bucket: Bucket, now: float) -> Counts | None:
-        """A call that began in ``bucket`` is slow (it may still be running): the counts to judge by."""
-        self.roll(now)
-        if self.window is None or not self.window.holds(bucket):
-            return None
         bucket.slow += 1
-        return self.window.counts()
+        bucket.stalled += 1
+        return self.window is not None and self.window.holds(bucket)
 
     def trip(self, generation: int, now: float) -> bool:
         """Open, if nothing has changed since ``generation``: True if it did."""
@@ -295,12 +296,6 @@ class Circuit:
             return False
         self._enter("open", now)
         return True
-
-    def exclude(self, bucket: Bucket, now: float) -> None:
-        """A call that began in ``bucket`` does not count."""
-        self.roll(now)
-        if self.window is not None and self.window.holds(bucket):
-            bucket.excluded += 1
 
     def probe_succeeded(self, probe: Probe, now: float) -> bool:
         """True if the circuit closed."""
@@ -370,8 +365,7 @@ def default_trip(
         calls = counts.successes + counts.failures
         if failure_ratio is not None and calls >= min_calls and counts.failures >= failure_ratio * calls:
             return True
-        # A slow call may still be running, so it need not be among the finished ones.
-        seen = max(calls, counts.slow)
+        seen = calls + counts.stalled
         return slow_ratio is not None and seen >= min_calls and counts.slow >= slow_ratio * seen > 0
 
     return trip

@@ -10,6 +10,7 @@ import math
 
 from . import bus
 from .attempts import Attempt, encloses
+from .backoff import spread
 from .budget import RateBudget
 from .classify import Mark, Verdict, exhausted_by, mark
 from .deadlines import ambient
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     Outcome = tuple[Any, BaseException | None]
     #: Yields an `Attempt` to be made (its outcome is sent back) or seconds to be slept; returns the end.
     Flow = Generator[Attempt | float, Any, Outcome]
-
-#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
-_HINT_SPREAD = 0.1
 
 
 class Stop:
@@ -79,6 +77,7 @@ class Run:
         "number",
         "operation",
         "owner",
+        "place",
         "prev",
         "retry",
         "shown",
@@ -97,6 +96,8 @@ class Run:
         self._skew = 0.0
         self._last = -math.inf
         self.number = 0
+        #: Where in the schedule the next wait stands.
+        self.place = 0
         self.first: float | None = None
         self.prev: float | None = None
         self.spent: float | None = None
@@ -160,22 +161,25 @@ class Run:
             return Stop("fatal", "not worth retrying")
         if retry.attempts is not None and self.number >= retry.attempts:
             return Stop("attempts", "attempts used up")
-        wait = self._wait(verdict.after)
+        wait = self._wait(verdict)
         if verdict.after is not None and verdict.after > retry.max_hint:
             return Stop("hint", f"the server asked for {verdict.after:g} s, more than {retry.max_hint:g} s")
         late = self._late(wait, now)
         return late if late is not None else self._pay(wait, verdict, now)
 
-    def _wait(self, hint: float | None) -> float:
-        draw = self.env.draw
-        own = self.retry.backoff.delay(self.number - 1, self.prev, draw())
+    def _wait(self, verdict: Verdict) -> float:
+        draw, retry = self.env.draw, self.retry
+        if retry.plan is not None:
+            # A schedule with a mind of its own about hints, or about kinds of failure.
+            wait, self.prev, self.place = retry.plan(self.place, self.prev, verdict, draw)
+            return seconds("backoff", "plan", wait)
+        own = retry.backoff.delay(self.place, self.prev, draw())
         if type(own) is not float or not 0.0 <= own < math.inf:
             # A schedule of the user's own; drivers tell waits by their type.
             own = seconds("backoff", "delay", own)
         self.prev = own
-        if hint is None:
-            return own
-        return max(own, hint * (1.0 + _HINT_SPREAD * draw()))
+        self.place += 1
+        return own if verdict.after is None else spread(own, verdict.after, draw)
 
     def _late(self, wait: float, now: float) -> Late | None:
         """Why a wait of ``wait`` seconds would end too late, if it would."""
@@ -229,9 +233,7 @@ class Run:
         if self.budget is not None:
             self.budget.success(self.spent)
         if bus.heard("Succeeded"):
-            bus.publish(
-                "Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed()
-            )
+            bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
 
     def give_up(
         self,

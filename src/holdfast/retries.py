@@ -6,7 +6,7 @@ from . import bus
 from ._drive import aio as _aio
 from ._drive import sync as _sync
 from ._drive.shape import Template
-from .backoff import Exponential
+from .backoff import Backoff, Exponential
 from .budget import Budget
 from .classify import transient
 from .deadlines import ambient, bypass
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ._drive.clock import Clock
     from .attempts import Attempt
-    from .backoff import Backoff
     from .classify import Verdict
     from .judge import On
     from .loop import Flow
@@ -72,6 +71,7 @@ class Retry(Options):
         "max_hint",
         "on",
         "on_result",
+        "plan",
         "retry_exhausted",
         "within",
     )
@@ -100,6 +100,8 @@ class Retry(Options):
     before_attempt: Before | None
     _own_budget: bool
     judge: Callable[[BaseException], Verdict]
+    #: The schedule's own plan, where it has one.
+    plan: Callable[..., tuple[float, float | None, int]] | None
     judge_result: Callable[[Any], Verdict] | None
 
     def __init__(
@@ -135,6 +137,7 @@ class Retry(Options):
             before_attempt=hook("Retry", "before_attempt", before_attempt),
             _own_budget=budget is _DEFAULT,
             judge=judge(on),
+            plan=_own_plan(backoff),
             judge_result=None if on_result is None else judge_result(on_result),
         )
 
@@ -223,6 +226,12 @@ class Retry(Options):
         names["tick"] = on_success or _nothing
         names["started"] = on_start
         return (_RETRIED if on_start is None else _RETRIED_FROM_START).build(like, is_async, names)
+
+
+def _own_plan(backoff: Any) -> Any:
+    """``backoff.plan`` if it differs from the usual one, which the loop has built in."""
+    plan = getattr(backoff, "plan", None)
+    return None if getattr(plan, "__func__", None) is Backoff.plan else plan
 
 
 def _nothing() -> None:

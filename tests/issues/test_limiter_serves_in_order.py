@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.loop_clock import LoopClock
 from tests.loops import Loop, each_loop
 
 import holdfast as hf
@@ -17,10 +18,12 @@ import holdfast as hf
 @pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
 def test_tasks_are_served_as_they_came(loop: Loop, make: type[hf.Limiter]) -> None:
     served: list[int] = []
+    times: list[float] = []
 
     async def scenario() -> None:
-        limiter = make(10, 1)
+        limiter = make(10, 1, clock=LoopClock(loop))
         limiter.allow()
+        began = loop.time()
 
         def waiter(number: int) -> Any:
             async def wait() -> None:
@@ -28,11 +31,14 @@ def test_tasks_are_served_as_they_came(loop: Loop, make: type[hf.Limiter]) -> No
                 await loop.sleep(number / 1000)
                 await limiter.wait_async()
                 served.append(number)
+                times.append(loop.time() - began)
                 assert not limiter.allow(), "a newcomer passed those who wait"
 
             return wait
 
-        await loop.together(*[waiter(number) for number in range(20)])
+        outcomes = await loop.together(*[waiter(number) for number in range(20)])
+        assert outcomes == [None] * 20
 
     loop.run(scenario)
     assert served == list(range(20))
+    assert times == pytest.approx([(number + 1) / 10 for number in range(20)])

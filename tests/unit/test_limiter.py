@@ -327,22 +327,22 @@ def in_threads(count: int, work: Any) -> None:
 
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_never_share_a_token() -> None:
-    limiter = hf.Limiter(0, 5000)
+    limiter = hf.Limiter(0, 100_000)
     admitted: list[int] = []
-    in_threads(8, lambda: admitted.append(sum(limiter.allow() for _ in range(1000))))
-    assert sum(admitted) == 5000
+    in_threads(8, lambda: admitted.append(sum(limiter.allow() for _ in range(20_000))))
+    assert sum(admitted) == 100_000
     assert limiter.tokens() == 0
 
 
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_take_reserve_and_cancel_lose_nothing() -> None:
     clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(1.0, 4000, clock=clock)
+    limiter = hf.Limiter(1.0, 40_000, clock=clock)
     taken: list[int] = []
 
     def work() -> None:
         mine = 0
-        for turn in range(300):
+        for turn in range(3000):
             mine += limiter.allow()
             if turn % 3 == 0:
                 # Without a wait to come, what is cancelled at its own moment comes back whole.
@@ -350,7 +350,7 @@ def test_threads_that_take_reserve_and_cancel_lose_nothing() -> None:
         taken.append(mine)
 
     in_threads(8, work)
-    assert limiter.tokens() == 4000 - sum(taken)
+    assert limiter.tokens() == 40_000 - sum(taken)
 
 
 # Making it.

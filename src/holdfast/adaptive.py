@@ -1,0 +1,292 @@
+"""The adaptive limit: how many calls at once, learnt from how they fare. The rules are in `limits`."""
+
+from __future__ import annotations
+
+from ._drive import chance
+from ._drive import clock as _clock
+from ._drive.memory import guard
+from .classify import transient
+from .errors import Throttled
+from .judge import judge, whom
+from .limits import Aimd, Gradient2, Vegas
+from .naming import label
+from .options import Options, choice, count, number, seconds, timepiece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal
+
+    from ._drive.clock import Clock
+    from .judge import On
+    from .limits import Limit
+    from .options import Seconds
+    from .policy import Env
+
+#: The options of each kind, besides those that all have.
+#: More calls at once than this no process has.
+MOST_PLACES = 1_000_000
+
+_KINDS = {
+    "aimd": ("decrease", "timeout"),
+    "vegas": ("smoothing", "probe"),
+    "gradient2": ("smoothing", "tolerance", "long_window", "queue"),
+}
+
+
+class AdaptiveLimit(Options):
+    """As many calls at once as the backend copes with; the rest are refused with `Throttled`.
+
+    ``kind`` is how it learns: "aimd" from drops alone, "vegas" from the shortest latency seen,
+    "gradient2" from the average one; drops count in all three. It begins at ``initial`` and stays
+    within [``min``, ``max``]. A failure that ``on`` matches is a drop; any other failure, and what is
+    cancelled, teaches nothing. The other options belong to one kind or two (`limits` has the
+    formulas) and ``None`` is that kind's own: ``decrease`` 0.9 and ``timeout`` (a longer call is a
+    drop; None: no call is) for aimd; ``smoothing`` 1.0 and ``probe`` 30 for vegas; ``smoothing`` 0.2,
+    ``tolerance`` 1.5, ``long_window`` 600 and ``queue`` 4 for gradient2.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_inflight",
+        "_judge",
+        "_lock",
+        "_rule",
+        "clock",
+        "decrease",
+        "initial",
+        "kind",
+        "long_window",
+        "max",
+        "min",
+        "name",
+        "on",
+        "probe",
+        "queue",
+        "rng",
+        "smoothing",
+        "timeout",
+        "tolerance",
+    )
+    _fields = (
+        "kind",
+        "initial",
+        "min",
+        "max",
+        "on",
+        "decrease",
+        "timeout",
+        "smoothing",
+        "probe",
+        "tolerance",
+        "long_window",
+        "queue",
+        "name",
+    )
+
+    kind: str
+    initial: int
+    min: int
+    max: int
+    on: On
+    decrease: float | None
+    timeout: float | None
+    smoothing: float | None
+    probe: int | None
+    tolerance: float | None
+    long_window: int | None
+    queue: int | None
+    name: str | None
+    clock: Clock | None
+    rng: Any
+    _inflight: int
+    _judge: Callable[[BaseException], Any]
+    _lock: Any
+    _rule: Limit
+
+    def __init__(
+        self,
+        kind: Literal["aimd", "vegas", "gradient2"] = "gradient2",
+        initial: int = 20,
+        min: int = 1,
+        max: int = 200,
+        on: On = transient,
+        decrease: float | None = None,
+        timeout: Seconds | None = None,
+        smoothing: float | None = None,
+        probe: int | None = None,
+        tolerance: float | None = None,
+        long_window: int | None = None,
+        queue: int | None = None,
+        name: str | None = None,
+        *,
+        clock: Clock | None = None,
+        rng: Any = None,
+    ) -> None:
+        owner = "AdaptiveLimit"
+        self._set(
+            kind=choice(owner, "kind", kind, tuple(_KINDS)),
+            initial=count(owner, "initial", initial, most=MOST_PLACES),
+            min=count(owner, "min", min, most=MOST_PLACES),
+            max=count(owner, "max", max, most=MOST_PLACES),
+            on=on,
+            decrease=None if decrease is None else number(owner, "decrease", decrease, least=0.5, below=1),
+            timeout=None if timeout is None else seconds(owner, "timeout", timeout, above=0),
+            smoothing=None if smoothing is None else number(owner, "smoothing", smoothing, above=0, most=1),
+            probe=None if probe is None else count(owner, "probe", probe, most=MOST_PLACES),
+            tolerance=None if tolerance is None else number(owner, "tolerance", tolerance, least=1),
+            long_window=None if long_window is None else count(owner, "long_window", long_window),
+            queue=None if queue is None else count(owner, "queue", queue, least=0),
+            name=label(owner, name),
+            clock=timepiece(owner, clock),
+            rng=rng,
+            _judge=judge(on, owner, names_refusals=True),
+        )
+        if not self.min <= self.initial <= self.max:
+            raise ValueError(
+                f"{owner}: initial must be within min ({self.min}) and max ({self.max}), got {initial!r}"
+            )
+        self._set(_rule=self._make_rule(), _inflight=0)
+        guard(self)
+
+    def _make_rule(self) -> Limit:
+        own = _KINDS[self.kind]
+        given: dict[str, Any] = {}
+        for field in ("decrease", "timeout", "smoothing", "probe", "tolerance", "long_window", "queue"):
+            if (value := getattr(self, field)) is None:
+                continue
+            if field not in own:
+                raise ValueError(
+                    f"AdaptiveLimit: {field} must be None for kind={self.kind!r}, which has "
+                    f"{' and '.join(own)}, got {value!r}"
+                )
+            given["timeout_s" if field == "timeout" else field] = value
+        if self.kind == "aimd":
+            return Aimd(self.initial, self.min, self.max, **given)
+        if self.kind == "vegas":
+            return Vegas(self.initial, self.min, self.max, draw=chance.source(self.rng), **given)
+        return Gradient2(self.initial, self.min, self.max, **given)
+
+    def _now(self) -> float:
+        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+
+    def keep_time(self, clock: Clock) -> None:
+        """Measure latencies by ``clock`` from now on, unless this limit was given one of its own."""
+        if self.clock is None:
+            self._set(clock=clock)
+
+    # Admission and settling: the lock is held for these few lines only, never across user code.
+
+    def admit(self) -> Ticket:
+        """A ticket for one call, to be settled with success(), dropped() or cancel(); or `Throttled`."""
+        clock = self.clock or _clock.current()
+        began = clock.now()
+        with self._lock:
+            limit = int(self._rule.limit)
+            inflight = self._inflight + 1
+            if inflight <= limit:
+                self._set(_inflight=inflight)
+                return Ticket(self, inflight, clock, began)
+        raise Throttled(
+            f"{self.name or 'adaptive limit'}: {limit} calls at once are what the backend copes with"
+        )
+
+    def _settle(self, ticket: Ticket, dropped: bool | None) -> None:
+        now = ticket.clock.now()
+        rtt = now - ticket.began
+        with self._lock:
+            self._set(_inflight=self._inflight - 1)
+            # With a clock that was set back in the middle of a call, nothing was measured.
+            if dropped or (dropped is not None and rtt >= 0):
+                self._rule.update(rtt, ticket.inflight, dropped, now)
+
+    def outcome_of(self, error: BaseException) -> bool | None:
+        """Whether a call that raised ``error`` was dropped: True, or None when that teaches nothing."""
+        asked = whom(error)[0] or error
+        return True if isinstance(asked, Exception) and self._judge(asked).retry else None
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def limited(*args: Any, **kwargs: Any) -> Any:
+            with self.admit():
+                return call(*args, **kwargs)
+
+        return limited
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def limited(*args: Any, **kwargs: Any) -> Any:
+            with self.admit():
+                return await call(*args, **kwargs)
+
+        return limited
+
+    # Looking at it.
+
+    @property
+    def limit(self) -> int:
+        """How many calls are allowed at once now."""
+        return int(self._rule.limit)
+
+    @property
+    def in_use(self) -> int:
+        """How many calls are inside now."""
+        return self._inflight
+
+    def fresh(self) -> AdaptiveLimit:
+        """A new one with these options, at its initial limit."""
+        return AdaptiveLimit(**self.fields(), clock=self.clock, rng=self.rng)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the limit and the use of this moment."""
+        return {**super().describe(), "limit": self.limit, "in_use": self.in_use}
+
+    def __eq__(self, other: object) -> bool:
+        # Two limits with the same options are two limits: each has learnt its own.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Ticket:
+    """One admitted call. The first of success(), dropped() and cancel() counts; the rest do nothing.
+
+    As a context manager it settles itself by how the block ends.
+    """
+
+    __slots__ = ("_owner", "began", "clock", "inflight")
+
+    def __init__(self, owner: AdaptiveLimit, inflight: int, clock: Clock, began: float) -> None:
+        self._owner: AdaptiveLimit | None = owner
+        self.inflight = inflight
+        self.clock = clock
+        self.began = began
+
+    def _end(self, dropped: bool | None) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner._settle(self, dropped)
+
+    def success(self) -> None:
+        """The call was answered: its latency counts."""
+        self._end(False)
+
+    def dropped(self) -> None:
+        """The backend did not cope: the limit shrinks."""
+        self._end(True)
+
+    def cancel(self) -> None:
+        """The call teaches nothing: its place is free again."""
+        self._end(None)
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        dropped: bool | None = False if error is None else None
+        try:
+            if error is not None and self._owner is not None:
+                dropped = self._owner.outcome_of(error)
+        finally:
+            self._end(dropped)

@@ -1,0 +1,251 @@
+"""The adaptive rate: AWS's adaptive mode. After the first throttling answer, calls wait for tokens.
+
+The rules are in `cubic`; here are the options, the lock, and the waiting.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ._drive import aio as _aio
+from ._drive import clock as _clock
+from ._drive import sync as _sync
+from ._drive.memory import guard
+from .classify import transient
+from .cubic import Cubic, Tokens
+from .deadlines import ambient, check
+from .errors import AttemptTimeout, DeadlineExceeded, HoldfastError, RateLimited
+from .judge import judge, whom
+from .naming import label
+from .options import Options, number, seconds, timepiece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._drive.clock import Clock
+    from .judge import On
+    from .options import Seconds
+    from .policy import Env
+
+#: A call that waits looks this often whether the rate has changed.
+_LOOK_S = 1.0
+
+
+class AdaptiveRate(Options):
+    """Send at the rate that the server bears, as learnt from its throttling answers.
+
+    Off until the first one: a failure that ``on`` calls a throttle (``Verdict.kind == "throttle"``, as
+    `transient` does for 429 and its like). From then on each call, or inside `Retry` each attempt,
+    waits for a token first: ``max_wait`` seconds at most (``None``: as long as the deadline allows; 0:
+    not at all), else `RateLimited`. Every other answer lets the rate grow; what is cancelled or
+    refused by another strategy inside says nothing. ``beta``, ``scale``, ``smoothing`` and
+    ``min_rate`` are AWS's; see `Cubic` for the formula.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_cubic",
+        "_judge",
+        "_last",
+        "_lock",
+        "_skew",
+        "_tokens",
+        "beta",
+        "clock",
+        "max_wait",
+        "min_rate",
+        "name",
+        "on",
+        "scale",
+        "smoothing",
+    )
+    _fields = ("on", "max_wait", "beta", "scale", "smoothing", "min_rate", "name")
+
+    on: On
+    max_wait: float | None
+    beta: float
+    scale: float
+    smoothing: float
+    min_rate: float
+    name: str | None
+    clock: Clock | None
+    _cubic: Cubic
+    _judge: Callable[[BaseException], Any]
+    _last: float
+    _lock: Any
+    _skew: float
+    _tokens: Tokens
+
+    def __init__(
+        self,
+        on: On = transient,
+        max_wait: Seconds | None = None,
+        beta: float = 0.7,
+        scale: float = 0.4,
+        smoothing: float = 0.8,
+        min_rate: float = 0.5,
+        name: str | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            on=on,
+            max_wait=None if max_wait is None else seconds("AdaptiveRate", "max_wait", max_wait),
+            beta=number("AdaptiveRate", "beta", beta, above=0, below=1),
+            scale=number("AdaptiveRate", "scale", scale, above=0),
+            smoothing=number("AdaptiveRate", "smoothing", smoothing, above=0, most=1),
+            min_rate=number("AdaptiveRate", "min_rate", min_rate, above=0),
+            name=label("AdaptiveRate", name),
+            clock=timepiece("AdaptiveRate", clock),
+            _judge=judge(on, "AdaptiveRate", names_refusals=True),
+        )
+        guard(self)
+        self._start()
+
+    def _start(self) -> None:
+        now = self._read()
+        self._set(
+            _cubic=Cubic(now, self.beta, self.scale, self.smoothing, self.min_rate),
+            _tokens=Tokens(self.min_rate, now),
+            _last=now,
+            _skew=0.0,
+        )
+
+    def _read(self) -> float:
+        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+
+    def _now(self) -> float:
+        """The time, under the lock. A clock set back goes on from where it was."""
+        now = self._read() + self._skew
+        if now < self._last:
+            self._set(_skew=self._skew + self._last - now)
+            now = self._last
+        self._set(_last=now)
+        return now
+
+    def keep_time(self, clock: Clock) -> None:
+        """Go by ``clock`` from now on, and start anew, unless this rate was given one of its own."""
+        if self.clock is None:
+            with self._lock:
+                self._set(clock=clock)
+                self._start()
+
+    # Waiting and learning: the lock is held for these few lines only, never across user code or a wait.
+
+    def _take(self) -> float:
+        with self._lock:
+            return self._tokens.take(self._now())
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._tokens.give_back()
+
+    def _step(self, due: float, until: float, operation: str) -> float:
+        """Seconds to sleep before looking again, 0 to go ahead; raises when it would take too long."""
+        check()
+        with self._lock:
+            now = self._now()
+            wait = self._tokens.wait(due, now)
+        if not wait:
+            return 0.0
+        scope = ambient()
+        left = None if scope is None else scope.remaining()
+        if wait > until - now:
+            raise RateLimited(
+                f"{operation}: over the rate that the server bears, try again in {wait:.3g} s", wait
+            )
+        if scope is not None and left is not None and wait > left:
+            late = f"{operation}: the wait for the rate would end past the deadline, {left:.3g} s away"
+            raise DeadlineExceeded(late, scope.tightest().name)
+        return min(wait, _LOOK_S)
+
+    def _until(self) -> float:
+        return math.inf if self.max_wait is None else self._last + self.max_wait
+
+    def _learn(self, error: Exception | None) -> None:
+        throttled = False
+        if error is not None:
+            asked = whom(error)[0] or error
+            verdict = self._judge(asked)
+            throttled = verdict.kind == "throttle"
+            refused = isinstance(asked, HoldfastError) and not isinstance(asked, AttemptTimeout)
+            if refused and not verdict.retry:
+                return
+        with self._lock:
+            now = self._now()
+            rate = self._cubic.settle(throttled, now)
+            self._tokens.change(rate, self._cubic.fill, now)
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def enter(operation: str) -> None:
+            due = self._take()
+            until = self._until()
+            try:
+                while wait := self._step(due, until, operation):
+                    _sync.sleep(wait, self.clock)
+            except BaseException:
+                self._give_back()
+                raise
+
+        def paced(*args: Any, **kwargs: Any) -> Any:
+            if self._cubic.enabled:
+                enter(env.operation(args))
+            try:
+                result = call(*args, **kwargs)
+            except Exception as error:
+                self._learn(error)
+                raise
+            self._learn(None)
+            return result
+
+        return paced
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def enter(operation: str) -> None:
+            due = self._take()
+            until = self._until()
+            try:
+                while wait := self._step(due, until, operation):
+                    await _aio.sleep(wait, self.clock)
+            except BaseException:
+                self._give_back()
+                raise
+
+        async def paced(*args: Any, **kwargs: Any) -> Any:
+            if self._cubic.enabled:
+                await enter(env.operation(args))
+            try:
+                result = await call(*args, **kwargs)
+            except Exception as error:
+                self._learn(error)
+                raise
+            self._learn(None)
+            return result
+
+        return paced
+
+    # Looking at it.
+
+    @property
+    def rate(self) -> float | None:
+        """Calls per second that go out now; ``None`` while the server has never throttled."""
+        return self._cubic.fill if self._cubic.enabled else None
+
+    def fresh(self) -> AdaptiveRate:
+        """A new one with these options, which has learnt nothing."""
+        return AdaptiveRate(**self.fields(), clock=self.clock)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the rate of this moment and the one measured."""
+        return {**super().describe(), "rate": self.rate, "measured": self._cubic.measured}
+
+    def __eq__(self, other: object) -> bool:
+        # Two rates with the same options are two rates: each has learnt its own.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)

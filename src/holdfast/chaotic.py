@@ -1,0 +1,264 @@
+"""Chaos: faults, answers, delays and side effects put into calls on purpose, where it is switched on.
+
+Outside ``with chaos():`` a `Chaos` strategy costs one look at a context variable.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from . import bus
+from ._drive import aio as _aio
+from ._drive import clock as _clock
+from ._drive import sync as _sync
+from ._drive.shape import Template, colour
+from .deadlines import ambient, check
+from .naming import label
+from .options import Options, hook, number, seconds, source
+from .stand_in import arguments, in_async
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+    from typing import Any, Self
+
+    from ._drive.clock import Clock
+    from .options import Seconds
+    from .policy import Env
+
+    Fault = Exception | type[Exception] | Callable[[], Exception]
+    When = Callable[[tuple[Any, ...], dict[str, Any]], bool]
+
+_switch: ContextVar[Switch | None] = ContextVar("holdfast_chaos", default=None)
+
+
+class Switch:
+    """What ``chaos()`` gives: chaos is on inside the ``with`` block, in this context alone."""
+
+    __slots__ = ("_token", "names", "rate")
+
+    def __init__(self, names: tuple[str, ...], rate: float | None) -> None:
+        self.names = names
+        self.rate = rate
+        self._token: Token[Switch | None] | None = None
+
+    def __enter__(self) -> Self:
+        if self._token is not None:
+            raise RuntimeError("chaos is already entered; make a new one for each block")
+        self._token = _switch.set(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        token, self._token = self._token, None
+        assert token is not None
+        _switch.reset(token)
+
+    def __repr__(self) -> str:
+        inner = [*map(repr, self.names), *([] if self.rate is None else [f"rate={self.rate!r}"])]
+        return f"chaos({', '.join(inner)})"
+
+
+def chaos(*names: str, rate: float | None = None) -> Switch:
+    """``with chaos():`` switches every `Chaos` strategy on inside, in this task or thread.
+
+    ``names`` switches on those of these names alone. ``rate`` replaces their own: 1 hits every call,
+    0 none. An inner block replaces an outer one.
+    """
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"chaos: names must be non-empty strings, got {name!r}")
+    return Switch(names, None if rate is None else number("chaos", "rate", rate, least=0, most=1))
+
+
+class Chaos(Options):
+    """Hit a share ``rate`` of the calls that ``when(args, kwargs)`` matches, inside ``with chaos():``.
+
+    A call that is hit runs ``behaviour()``, waits ``latency`` seconds, and then raises ``fault``,
+    or returns ``outcome`` instead of calling, or goes on as ever; what is ``None`` is left out. Each
+    may be a callable without arguments that gives it. A fault given as an object is copied for each
+    call where it can be. To return ``None``, say ``outcome=lambda: None``. ``when=None`` matches all
+    calls. A latency that the enclosing deadline does not allow ends with it.
+    """
+
+    __slots__ = _fields = ("fault", "outcome", "latency", "behaviour", "rate", "when", "name")
+
+    fault: Fault | None
+    outcome: Any
+    latency: float | Callable[[], Any] | None
+    behaviour: Callable[[], Any] | None
+    rate: float
+    when: When | None
+    name: str | None
+
+    def __init__(
+        self,
+        fault: Fault | None = None,
+        outcome: Any = None,
+        latency: Seconds | Callable[[], Any] | None = None,
+        behaviour: Callable[[], Any] | None = None,
+        rate: float = 0.001,
+        when: When | None = None,
+        name: str | None = None,
+    ) -> None:
+        if fault is None and outcome is None and latency is None and behaviour is None:
+            raise ValueError("Chaos: one of fault, outcome, latency and behaviour must be given, got none")
+        if fault is not None and outcome is not None:
+            raise ValueError("Chaos: fault and outcome must not both be given: a call fails or answers")
+        self._set(
+            fault=_check_fault(fault),
+            outcome=_not_async("outcome", outcome),
+            latency=_check_latency(latency),
+            behaviour=hook("Chaos", "behaviour", behaviour),
+            rate=number("Chaos", "rate", rate, least=0, most=1),
+            when=_not_async("when", hook("Chaos", "when", when)),
+            name=label("Chaos", name),
+        )
+
+    # The decisions, the same in both colours.
+
+    def _hits(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        switch = _switch.get()
+        if switch is None or (switch.names and self.name not in switch.names):
+            return False
+        if self.when is not None and not self.when(arguments(env, args), kwargs):
+            return False
+        rate = self.rate if switch.rate is None else switch.rate
+        return rate > 0 and env.draw() < rate
+
+    def _tell(self, what: str, operation: str) -> None:
+        bus.publish("ChaosInjected", operation=operation, what=what, name=self.name)
+
+    def _delay(self) -> float:
+        given: Any = self.latency
+        if callable(given):
+            given = given()
+        return seconds("Chaos", "latency", given)
+
+    def _end(self, operation: str) -> Any:
+        """Raise the fault, or give the outcome."""
+        if self.fault is not None:
+            self._tell("fault", operation)
+            raise _error(self.fault)
+        self._tell("outcome", operation)
+        return self.outcome() if callable(self.outcome) else self.outcome
+
+    @property
+    def _ends(self) -> bool:
+        return self.fault is not None or self.outcome is not None
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        if self.behaviour is not None and colour(self.behaviour) == "async":
+            raise TypeError(
+                f"Chaos: behaviour must not be async where the call is not, got {source(self.behaviour)}"
+            )
+
+        def hit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if not self._hits(env, args, kwargs):
+                return call(*args, **kwargs)
+            operation = env.operation(args)
+            if self.behaviour is not None:
+                self._tell("behaviour", operation)
+                self.behaviour()
+            if self.latency is not None:
+                self._tell("latency", operation)
+                # Python code cannot be interrupted, but a client inside a deadline stops in time.
+                _sync.sleep(_within_deadline(self._delay()), env.clock)
+                check()
+            return self._end(operation) if self._ends else call(*args, **kwargs)
+
+        return self._compile(call, like, hit, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def hit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if not self._hits(env, args, kwargs):
+                return await call(*args, **kwargs)
+            operation = env.operation(args)
+            if self.behaviour is not None:
+                self._tell("behaviour", operation)
+                if hasattr(pending := self.behaviour(), "__await__"):
+                    await pending
+            if self.latency is not None:
+                self._tell("latency", operation)
+                delay = self._delay()
+                await _aio.sleep(delay if _has_timers(env.clock) else _within_deadline(delay), env.clock)
+                check()
+            return in_async(env, self._end(operation)) if self._ends else await call(*args, **kwargs)
+
+        return self._compile(call, like, hit, True)
+
+    def _compile(
+        self, call: Callable[..., Any], like: Any, hit: Callable[..., Any], is_async: bool
+    ) -> Callable[..., Any]:
+        return _CHAOTIC.build(like, is_async, {"call": call, "hit": hit, "switch": _switch.get})
+
+
+_CHAOTIC = Template(
+    "chaotic",
+    """\
+{async_}def chaotic({params}):
+    if _hf_switch() is None:
+        return {await_}_hf_call({args})
+    return {await_}_hf_hit({packed})
+""",
+)
+
+
+def _within_deadline(delay_s: float) -> float:
+    scope = ambient()
+    left = None if scope is None else scope.remaining()
+    return delay_s if left is None else min(delay_s, left)
+
+
+def _has_timers(clock: Clock | None) -> bool:
+    """Whether a deadline interrupts this wait by itself; one on a clock moved by hand does not."""
+    return bool(getattr(clock or _clock.current(), "drives_timers", True))
+
+
+def _not_async(field: str, value: Any) -> Any:
+    if callable(value) and colour(value) == "async":
+        raise TypeError(f"Chaos: {field} must not be async, got {source(value)}")
+    return value
+
+
+def _check_latency(latency: Any) -> Any:
+    if latency is None or callable(latency):
+        return _not_async("latency", latency)
+    return seconds("Chaos", "latency", latency)
+
+
+def _check_fault(fault: Any) -> Any:
+    """``fault`` if it can be raised. A type is tried: one that needs arguments is refused at once."""
+    if fault is None or isinstance(fault, Exception):
+        return fault
+    if isinstance(fault, type):
+        if not issubclass(fault, Exception):
+            raise TypeError(f"Chaos: fault must be an Exception, got {source(fault)}")
+        try:
+            fault()
+        except Exception as error:
+            raise TypeError(
+                f"Chaos: fault must be an Exception that needs no arguments, an object or a callable, "
+                f"got {source(fault)}"
+            ) from error
+    elif not callable(fault):
+        raise TypeError(f"Chaos: fault must be an Exception or a callable that makes one, got {fault!r}")
+    return _not_async("fault", fault)
+
+
+def _error(fault: Any) -> Exception:
+    if isinstance(fault, Exception):
+        from copy import copy
+
+        try:
+            # Marks, notes and tracebacks of one call must not show up in the next.
+            made: Any = copy(fault)
+        except Exception:
+            made = fault
+        return made if isinstance(made, Exception) else fault
+    made = fault()
+    if not isinstance(made, Exception):
+        raise TypeError(f"Chaos: fault must make an Exception, got {made!r}")
+    return made

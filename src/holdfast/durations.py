@@ -1,0 +1,124 @@
+"""Durations as people write them: ``"10ms"``, ``"2s"``, ``"1m30s"``, ``"1h"``.
+
+`parse` and `spell` are exact inverses: what `spell` writes, `parse` reads back as the same float.
+"""
+
+from __future__ import annotations
+
+import math
+
+#: Nanoseconds in each unit, longest first: that is also the order in which they may follow each other.
+_UNITS = {
+    "d": 86_400_000_000_000,
+    "h": 3_600_000_000_000,
+    "m": 60_000_000_000,
+    "s": 1_000_000_000,
+    "ms": 1_000_000,
+    "us": 1_000,
+    "ns": 1,
+}
+_NANOS = 1_000_000_000
+_ORDER = list(_UNITS)
+_RULE = "must read like '10ms', '2s', '1m30s' or '1h'"
+#: Room for every float written out (345 characters); ``int`` of many thousands would take its time.
+_LONGEST = 400
+
+#: For the schema: the same language as a regular expression.
+PATTERN = (
+    r"^(?:0|inf|(?=[0-9])(?:[0-9]+(?:\.[0-9]+)?d)?(?:[0-9]+(?:\.[0-9]+)?h)?(?:[0-9]+(?:\.[0-9]+)?m(?!s))?"
+    r"(?:[0-9]+(?:\.[0-9]+)?s)?(?:[0-9]+(?:\.[0-9]+)?ms)?(?:[0-9]+(?:\.[0-9]+)?[uµ]s)?"
+    r"(?:[0-9]+(?:\.[0-9]+)?ns)?)$"
+)
+
+
+def parse(text: str, *, bare: bool = False) -> float:
+    """``text`` in seconds: numbers with a unit each (d, h, m, s, ms, us, ns), the longest unit first.
+
+    ``"0"`` and ``"inf"`` need no unit. ``bare=True`` takes any number without a unit as seconds, as
+    options do. The sum is rounded once, so ``"100ms"`` is exactly 0.1.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a duration {_RULE}, got {text!r}")
+    if text in ("0", "inf"):
+        return float(text)
+    if not text or len(text) > _LONGEST:
+        raise _unreadable(text)
+    if bare and _is_number(text):
+        return _exact([(text, _NANOS)])
+    return _exact(_parts(text))
+
+
+def _parts(text: str) -> list[tuple[str, int]]:
+    """Pairs of a number and the nanoseconds of its unit."""
+    parts: list[tuple[str, int]] = []
+    last = -1
+    at = 0
+    while at < len(text):
+        number, at = _run(text, at, "0123456789.")
+        unit, at = _run(text, at, "dhmsunµμ")
+        unit = unit.replace("µ", "u").replace("μ", "u")
+        place = _ORDER.index(unit) if unit in _UNITS else -1
+        if not _is_number(number) or place <= last:
+            raise _unreadable(text)
+        parts.append((number, _UNITS[unit]))
+        last = place
+    return parts
+
+
+def _run(text: str, at: int, letters: str) -> tuple[str, int]:
+    end = at
+    while end < len(text) and text[end] in letters:
+        end += 1
+    return text[at:end], end
+
+
+def _is_number(text: str) -> bool:
+    # Only ASCII digits: "¹⁰" is a number to Python, and nobody's duration.
+    whole, point, fraction = text.partition(".")
+    digits = whole + fraction
+    return bool(whole) and digits.isascii() and digits.isdigit() and bool(fraction) == bool(point)
+
+
+def _exact(parts: list[tuple[str, int]]) -> float:
+    """The sum in seconds. Whole numbers divide with one rounding, where floats would round at each step."""
+    top, bottom = 0, 1
+    for number, nanos in parts:
+        whole, _, fraction = number.partition(".")
+        scale = 10 ** len(fraction)
+        top = top * scale + int(whole + fraction) * nanos * bottom
+        bottom *= scale
+    try:
+        return top / (bottom * _NANOS)
+    except OverflowError:
+        return math.inf
+
+
+def _unreadable(text: str) -> ValueError:
+    shown = text if len(text) <= 64 else text[:61] + "..."
+    return ValueError(f"a duration {_RULE}, got {shown!r}")
+
+
+def spell(seconds: float) -> str:
+    """``seconds`` (>= 0) as `parse` reads it, in the unit that reads best: 0.1 is ``"100ms"``."""
+    if math.isinf(seconds):
+        return "inf"
+    if seconds == 0:
+        return "0s"
+    for unit in ("h", "m", "s", "ms", "us", "ns"):
+        amount = seconds * _NANOS / _UNITS[unit]
+        if amount < 2**53 and (whole := round(amount)) and parse(text := f"{whole}{unit}") == seconds:
+            return text
+    return _decimal(seconds) + "s"
+
+
+def _decimal(seconds: float) -> str:
+    """The shortest decimal that is this float, without an exponent."""
+    digits, _, power = repr(seconds).partition("e")
+    if not power:
+        return digits
+    whole, _, fraction = digits.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    shift = int(power)
+    if shift < 0:
+        return "0." + "0" * (-shift - len(whole)) + whole + fraction
+    return whole + fraction.ljust(shift, "0")

@@ -1,0 +1,121 @@
+"""The fallback: an answer of its own when the call inside fails."""
+
+from __future__ import annotations
+
+from . import bus
+from ._drive.shape import Template, colour
+from .errors import Cancelled
+from .judge import judge, whom
+from .options import Options, source
+from .stand_in import in_async
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .judge import On
+    from .policy import Env
+
+
+class Fallback(Options):
+    """Return ``value`` when the call inside fails in a way that ``on`` matches.
+
+    A callable is called instead: with the error if it takes a positional argument, without if it
+    takes none; a class only if it needs one. An async callable is awaited, and works in async code
+    alone. For a generator function the fallback gives the items, and stands in only until the first
+    one is out. Holdfast's refusals (`CircuitOpen`, `BudgetExhausted`, ...) are failures like any
+    other here; cancellation, `Cancelled` included, is never caught. A plain value is the same object
+    each time: give ``list``, not ``[]``, for a new one per call.
+    """
+
+    __slots__ = ("_judge", "_takes_error", "on", "value")
+    _fields = ("value", "on")
+
+    value: Any
+    on: On
+    _judge: Callable[[BaseException], Any]
+    _takes_error: bool
+
+    def __init__(self, value: Any, on: On = Exception) -> None:
+        self._set(
+            value=value,
+            on=on,
+            _judge=judge(on, "Fallback", names_refusals=True),
+            _takes_error=callable(value) and _takes_error(value),
+        )
+
+    def _matches(self, error: Exception) -> bool:
+        asked = whom(error)[0] or error
+        return not isinstance(asked, Cancelled) and isinstance(asked, Exception) and self._judge(asked).retry
+
+    def _answer(self, error: Exception, operation: str) -> Any:
+        asked = whom(error)[0] or error
+        bus.publish("FellBack", operation=operation, error=bus.error_name(asked))
+        if not callable(self.value):
+            return self.value
+        return self.value(asked) if self._takes_error else self.value()
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        if callable(self.value) and "async" in colour(self.value):
+            raise TypeError(
+                f"Fallback: value must not be async where the call is not, got {source(self.value)}"
+            )
+
+        def answer(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return self._answer(error, env.operation(args))
+
+        return self._compile(call, like, answer, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def answer(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            value = self._answer(error, env.operation(args))
+            if callable(self.value) and hasattr(value, "__await__"):
+                value = await value
+            return in_async(env, value)
+
+        return self._compile(call, like, answer, True)
+
+    def _compile(
+        self, call: Callable[..., Any], like: Any, answer: Callable[..., Any], is_async: bool
+    ) -> Callable[..., Any]:
+        names = {"answer": answer, "call": call, "matches": self._matches}
+        return _CAUGHT.build(like, is_async, names)
+
+
+_CAUGHT = Template(
+    "caught",
+    """\
+{async_}def caught({params}):
+    try:
+        return {await_}_hf_call({args})
+    except Exception as _hf_error:
+        if not _hf_matches(_hf_error):
+            raise
+        return {await_}_hf_answer(_hf_error, {packed})
+""",
+)
+
+
+def _takes_error(value: Callable[..., Any]) -> bool:
+    """Whether ``value`` is to be called with the error."""
+    import inspect
+
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        # Some built-in types do not tell; those that matter here (dict, list) need no argument.
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in positional if p.default is p.empty]
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if len(needed) > 1 or keywords:
+        raise TypeError(
+            "Fallback: value must be callable without arguments or with the error alone, "
+            f"got {source(value)}{inspect.signature(value)}"
+        )
+    if isinstance(value, type):
+        return bool(needed)
+    return bool(positional) or any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -1,0 +1,252 @@
+"""Pacing: calls evenly apart instead of in bursts (GCRA, virtual scheduling).
+
+`Timetable` is the pure state machine, one number wide: the moment at which everything admitted so
+far will have been worked off at the given rate. `Pacer` adds a clock, a lock and waiting.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ._drive import aio as _aio
+from ._drive import clock as _clock
+from ._drive import sync as _sync
+from ._drive.memory import guard
+from .deadlines import ambient, check
+from .errors import DeadlineExceeded
+from .limiter import Grant, Reservation
+from .options import count, number, seconds, timepiece
+from .rates import parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._drive.clock import Clock
+    from .options import Seconds
+
+
+class Slot(Grant):
+    """A place in the timetable: usable from ``at`` on; ``mark`` is what had been booked up to it."""
+
+    __slots__ = ("mark",)
+
+    def __init__(self, ok: bool, n: int, at: float, rate: float, mark: float) -> None:
+        super().__init__(ok, n, at, rate)
+        self.mark = mark
+
+
+class Timetable:
+    """A call of cost n may start at max(now, full - (burst - 1) / rate) and moves ``full`` on by n / rate.
+
+    ``full`` is the theoretical arrival time of GCRA. A cost is paid after the call, not saved up
+    before it, so that n may exceed the burst.
+    """
+
+    __slots__ = ("_booked", "_full", "_last", "_skew", "burst", "rate")
+
+    def __init__(self, rate: float, burst: int, now: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._full = self._last = now
+        self._skew = self._booked = 0.0
+
+    def steady(self, now: float) -> float:
+        """``now`` on a clock that never runs backwards: one set back goes on from where it was."""
+        now += self._skew
+        if now < self._last:
+            self._skew += self._last - now
+            now = self._last
+        self._last = now
+        return now
+
+    def move(self, now: float) -> None:
+        """Go on by another clock, which says ``now`` at this moment."""
+        self._skew = self._last - now
+
+    def tokens(self, now: float) -> float:
+        """How many calls of cost 1 could start at ``now`` (a steady time); negative while others wait."""
+        booked = max(0.0, self._full - now)
+        return self.burst - booked * self.rate if booked else float(self.burst)
+
+    def reserve(self, n: int, now: float, max_wait_s: float | None) -> Slot:
+        """The next place, if it comes within ``max_wait_s`` (None: whenever). A refusal changes nothing."""
+        if math.isinf(self.rate) or n == 0:
+            return Slot(True, 0, now, self.rate, 0.0)
+        at = max(now, self._full - (self.burst - 1) / self.rate)
+        ok = max_wait_s is None or at - now <= max_wait_s
+        if ok:
+            self.charge(n, now)
+        return Slot(ok, n, at, self.rate, self._booked)
+
+    def charge(self, n: float, now: float) -> None:
+        """Book n more, however late that makes the next place; a negative n gives back."""
+        if not math.isinf(self.rate):
+            self._booked += n
+            self._full = max(now, max(now, self._full) + n / self.rate)
+
+    def cancel(self, slot: Slot, now: float) -> None:
+        """Give back, once, what ``slot`` booked, less what was booked after it and counts on its time."""
+        if slot.ok and slot.n and slot.at >= now and not slot.returned:
+            slot.returned = True
+            restore = slot.n - max(0.0, self._booked - slot.mark)
+            if restore > 0:
+                self.charge(-restore, now)
+
+    def change(self, rate: float, burst: int, now: float) -> None:
+        """Another rate or burst from ``now`` on: what is booked keeps its cost and changes its time."""
+        booked = max(0.0, self._full - now)
+        self._full = now + (0.0 if math.isinf(rate) or math.isinf(self.rate) else booked * self.rate / rate)
+        self.rate, self.burst = rate, burst
+
+
+class Pacer:
+    """Calls 1 / ``rate`` seconds apart; ``burst`` of them at once after a quiet time (1: never two).
+
+    It has the methods of a `Limiter` and may stand wherever one does. With ``burst`` = b and calls
+    of cost 1 it admits what ``Limiter(rate, b)`` admits. A call of cost n starts like any other and
+    keeps the next one waiting n times as long, so its cost may exceed the burst; a limiter would
+    save up for it first. ``rate`` is > 0; inf paces nothing. ``Pacer("90/min")`` reads the text.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_table", "clock")
+
+    _lock: Any
+
+    def __init__(self, rate: float | str, burst: int | None = None, *, clock: Clock | None = None) -> None:
+        if isinstance(rate, str):
+            if burst is not None:
+                raise ValueError(
+                    f"Pacer: burst must be part of the text {rate!r}, got burst={burst!r} as well"
+                )
+            rate, burst = parse(rate, "Pacer")
+        self.clock = timepiece("Pacer", clock)
+        self._table = Timetable(_rate(rate), _burst(1 if burst is None else burst), self._read())
+        guard(self)
+
+    def _read(self) -> float:
+        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+
+    def _steady(self) -> float:
+        return self._table.steady(self._read())
+
+    def _now(self) -> float:
+        with self._lock:
+            return self._steady()
+
+    def keep_time(self, clock: Clock) -> None:
+        """Go by ``clock`` from now on, unless this pacer was given one of its own."""
+        if self.clock is None:
+            with self._lock:
+                self._steady()
+                self._table.move(clock.now())
+                self.clock = clock
+
+    def allow(self, n: int = 1) -> bool:
+        """Start a call of cost ``n`` if its place has come."""
+        n = count("Pacer", "n", n, least=0)
+        with self._lock:
+            return self._table.reserve(n, self._steady(), 0.0).ok
+
+    def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
+        """The next place for a call of cost ``n``, to be used after the reservation's ``delay``."""
+        n = count("Pacer", "n", n, least=0)
+        limit = None if max_wait is None else seconds("Pacer", "max_wait", max_wait)
+        owner: Any = self
+        with self._lock:
+            return Reservation(owner, self._table.reserve(n, self._steady(), limit))
+
+    def charge(self, n: int) -> None:
+        """Book ``n`` more for a call that cost more than it said; a negative ``n`` gives back."""
+        with self._lock:
+            self._table.charge(n, self._steady())
+
+    def ready_in(self, n: int = 1) -> float:
+        """Seconds until a call of cost ``n`` could start."""
+        with self._lock:
+            now = self._steady()
+            return max(0.0, (min(n, 1) - self._table.tokens(now)) / self.rate)
+
+    def _cancel(self, slot: Slot) -> None:
+        with self._lock:
+            self._table.cancel(slot, self._steady())
+
+    def _admit(self, n: int) -> Reservation:
+        check()
+        scope = ambient()
+        left = None if scope is None else scope.remaining()
+        reservation = self.reserve(n, left)
+        if not reservation.ok:
+            raise DeadlineExceeded(f"Pacer: the wait would end past the deadline, {left:.3g} s away")
+        return reservation
+
+    def wait(self, n: int = 1) -> None:
+        """Wait for the next place; fails at once if that is past the deadline."""
+        reservation = self._admit(n)
+        try:
+            if (delay := reservation.delay) > 0:
+                _sync.sleep(delay, self.clock)
+            check()
+        except BaseException:
+            reservation.cancel()
+            raise
+
+    async def wait_async(self, n: int = 1) -> None:
+        """`wait` for async code."""
+        reservation = self._admit(n)
+        try:
+            if (delay := reservation.delay) > 0:
+                await _aio.sleep(delay, self.clock)
+            check()
+        except BaseException:
+            reservation.cancel()
+            raise
+
+    def tokens(self) -> float:
+        """How many calls could start now; negative while others wait."""
+        with self._lock:
+            return self._table.tokens(self._steady())
+
+    @property
+    def rate(self) -> float:
+        """Calls per second."""
+        return self._table.rate
+
+    @property
+    def burst(self) -> int:
+        """Calls at once after a quiet time."""
+        return self._table.burst
+
+    def set_rate(self, rate: float) -> None:
+        """Change the rate from now on."""
+        rate = _rate(rate)
+        with self._lock:
+            self._table.change(rate, self.burst, self._steady())
+
+    def set_burst(self, burst: int) -> None:
+        """Change the burst from now on."""
+        burst = _burst(burst)
+        with self._lock:
+            self._table.change(self.rate, burst, self._steady())
+
+    def fresh(self) -> Pacer:
+        """A new pacer with these options, nothing booked."""
+        return Pacer(self.rate, self.burst, clock=self.clock)
+
+    def __repr__(self) -> str:
+        return f"Pacer(rate={self.rate!r}, burst={self.burst!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Pacer, (self.rate, self.burst)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the tokens of this moment."""
+        return {"kind": "Pacer", "rate": self.rate, "burst": self.burst, "tokens": self.tokens()}
+
+
+def _rate(rate: float) -> float:
+    return number("Pacer", "rate", rate, above=0, infinite=True)
+
+
+def _burst(burst: int) -> int:
+    return count("Pacer", "burst", burst)

@@ -1,0 +1,192 @@
+"""The retry budgets of Finagle and Envoy."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from .._drive.memory import guard
+from ..backoff import Constant, Exponential
+from ..budget import WindowBudget
+from ..classify import transient
+from ..options import Options, count, number, seconds
+from ..policy import Policy
+from ..retries import Retry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..judge import On
+    from ..options import Seconds
+    from ..policy import Env
+
+
+def finagle(
+    ttl: Seconds = 10,
+    min_retries_per_s: float = 10,
+    percent: float = 0.2,
+    *,
+    attempts: int = 3,
+    on: On = transient,
+    **options: Any,
+) -> Policy:
+    """Finagle's `RetryBudget`: over ``ttl`` seconds, ``percent`` of the requests may be retried, and
+    ``min_retries_per_s`` * ``ttl`` besides. ``ttl`` is from 1 to 60 seconds.
+
+    Earned once per call, when it begins; retried at once, without a wait. A call that the budget ends
+    is final for the layers around it. ``options`` are those of `Policy`.
+
+    Departures: Finagle leaves the number of retries of one request to the budget; here it is also
+    bounded by ``attempts``. The window has 20 slices, there 10.
+    """
+    span = seconds("finagle", "ttl", ttl, least=1)
+    if span > 60:
+        raise ValueError(f"finagle: ttl must be <= 60 seconds, got {ttl!r}")
+    budget = WindowBudget(ratio=percent, floor=min_retries_per_s, window=span)
+    return Policy(Retry(on, attempts, Constant(0.0), within=None, budget=budget), **options)
+
+
+def envoy(
+    percent: float = 20.0, min_concurrency: int = 3, *, retries: int = 1, on: On = transient, **options: Any
+) -> Policy:
+    """Envoy's router: 1 retry (2 attempts), full jitter, ``u * min(0.025 * 2**n, 0.25)`` seconds, and
+    its retry budget: see `EnvoyBudget`. ``options`` are those of `Policy`.
+
+    Departures: Envoy retries nothing until told what; here it is ``hf.transient``. Waits are not whole
+    milliseconds.
+    """
+    budget = EnvoyBudget(percent, min_concurrency)
+    backoff = Exponential(0.025, factor=2.0, cap=0.25, jitter="full")
+    attempts = count("envoy", "retries", retries, least=0) + 1
+    return Policy(budget, Retry(on, attempts, backoff, within=None, budget=budget), **options)
+
+
+class _Call:
+    """One call under way; ``retrying`` is 1 from the moment its first retry was granted."""
+
+    __slots__ = ("budget", "retrying")
+
+    def __init__(self, budget: EnvoyBudget) -> None:
+        self.budget = budget
+        self.retrying = 0
+
+
+_call: ContextVar[_Call | None] = ContextVar("holdfast_envoy_call", default=None)
+
+
+class EnvoyBudget(Options):
+    """Retries out at the same time <= max(``percent`` / 100 * calls under way, ``min_concurrency``).
+
+    It bounds concurrency and not a rate, so it has to see calls begin and end: it is a strategy, which
+    stands outside the `Retry`, and that retry's budget at once (`envoy` puts it together). A call
+    counts as under way, and as retrying once it has begun to, until it ends, waits included; Envoy
+    does not count a request that waits for its retry. ``percent`` of the calls is rounded down.
+    """
+
+    __slots__ = ("__weakref__", "_active", "_lock", "_retrying", "min_concurrency", "percent")
+    _fields = ("percent", "min_concurrency")
+
+    percent: float
+    min_concurrency: int
+    _active: int
+    _lock: Any
+    _retrying: int
+
+    def __init__(self, percent: float = 20.0, min_concurrency: int = 3) -> None:
+        self._set(
+            percent=number("EnvoyBudget", "percent", percent, least=0, most=100),
+            min_concurrency=count("EnvoyBudget", "min_concurrency", min_concurrency, least=0),
+            _active=0,
+            _retrying=0,
+        )
+        guard(self)
+
+    @property
+    def allowed(self) -> int:
+        """How many retries may be out at the same time now."""
+        return max(int(self.percent * self._active / 100), self.min_concurrency)
+
+    @property
+    def balance(self) -> float:
+        """How many more may go out now."""
+        with self._lock:
+            return float(max(0, self.allowed - self._retrying))
+
+    @property
+    def sustained(self) -> float:
+        """Retries per call that it pays for in the long run."""
+        return self.percent / 100
+
+    # As a budget. Only a retry's beginning and the end of its call matter.
+
+    def started(self) -> None:
+        """A first attempt begins."""
+
+    def success(self, spent: float | None = None) -> None:
+        """A call succeeded."""
+
+    def failure(self, timeout: bool = False) -> None:
+        """A retryable failure happened."""
+
+    def withdraw(self, timeout: bool = False) -> float:
+        """Let one retry go out: 1.0, or 0.0 when refused, as it is outside this strategy."""
+        call = _call.get()
+        if call is None or call.budget is not self:
+            return 0.0
+        with self._lock:
+            # The retry that this call may have had out has ended by now.
+            others = self._retrying - call.retrying
+            if others >= self.allowed:
+                return 0.0
+            self._set(_retrying=others + 1)
+            call.retrying = 1
+        return 1.0
+
+    # As a strategy.
+
+    def _begin(self) -> Any:
+        with self._lock:
+            self._set(_active=self._active + 1)
+        return _call.set(_Call(self))
+
+    def _end(self, token: Any) -> None:
+        call = _call.get()
+        _call.reset(token)
+        with self._lock:
+            self._set(_active=self._active - 1, _retrying=self._retrying - (call.retrying if call else 0))
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            token = self._begin()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._end(token)
+
+        return counted
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            token = self._begin()
+            try:
+                return await call(*args, **kwargs)
+            finally:
+                self._end(token)
+
+        return counted
+
+    def fresh(self) -> EnvoyBudget:
+        """A new one with these options and nothing under way."""
+        return EnvoyBudget(self.percent, self.min_concurrency)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with what is under way at this moment."""
+        return {**super().describe(), "active": self._active, "retrying": self._retrying}
+
+    def __eq__(self, other: object) -> bool:
+        # Two budgets with the same options are not the same budget: each counts its own calls.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)

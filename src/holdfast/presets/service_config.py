@@ -1,0 +1,233 @@
+"""gRPC's service config: retryPolicy, hedgingPolicy, retryThrottling and timeout as a `Policy` (gRFC A6)."""
+
+from __future__ import annotations
+
+import math
+
+from .. import durations
+from ..budget import RateBudget, ThrottleBudget
+from ..classify import Verdict, transient
+from ..config.places import in_json
+from ..config.problem import ConfigError, Document, shown
+from ..deadlines import Deadline
+from ..hedge import Hedge
+from ..options import Options
+from ..policy import Policy
+from ..retries import Retry
+from ..tables import GRPC_NAMES
+from .backoffs import GrpcBackoff
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..classify import Classifier
+    from ..config.problem import Spot
+
+#: A6 lets no call make more attempts than this, whatever the config says.
+_MOST_ATTEMPTS = 5
+
+
+class StatusCodes(Options):
+    """``on=`` for gRPC: the status is one of ``codes``. Without pushback that says not to retry."""
+
+    __slots__ = ("_judge", "codes")
+    _fields = ("codes",)
+
+    codes: tuple[str, ...]
+    _judge: Classifier
+
+    def __init__(self, codes: tuple[str, ...]) -> None:
+        self._set(codes=codes, _judge=transient.with_(grpc_codes=codes))
+
+    def __call__(self, error: Any) -> Verdict:
+        verdict = self._judge(error)
+        code = getattr(error, "code", None)
+        name = getattr(code(), "name", None) if callable(code) else None
+        if verdict.retry and name is not None and name not in self.codes:
+            # The shipped classifier also retries RESOURCE_EXHAUSTED that names a time; A6 goes by the list.
+            return Verdict(False, verdict.after, "fatal", f"gRPC {name}")
+        return verdict
+
+
+def grpc(
+    service_config: str | Mapping[str, Any],
+    method: str,
+    *,
+    throttle: ThrottleBudget | None = None,
+    **options: Any,
+) -> Policy:
+    """The policy that ``service_config`` (JSON, or what it decodes to) gives ``method``,
+    "pkg.Service/Method".
+
+    retryPolicy: ``maxAttempts`` (at most 5), waits ``min(initial * multiplier**n, max) * U(0.8, 1.2)``,
+    the listed status codes. hedgingPolicy: ``hedgingDelay`` (0 or none: all at once), ``maxAttempts``,
+    a code that is not fatal sends the next at once. retryThrottling: a `ThrottleBudget`; the methods of
+    one server share it: pass ``throttle=grpc_throttle(service_config)`` to each. timeout: a
+    `Deadline`. Pushback of n ms is waited for exactly, and the waits begin anew; pushback that is
+    negative, unreadable or repeated ends the call. ``options`` are those of `Policy`.
+
+    The config is checked as A6 demands; `ConfigError` says what is wrong, and where. Departures: a
+    pushback of more than 60 s ends the call. Transparent retries are the gRPC library's business.
+    """
+    root = _document(service_config).root()
+    service, _, name = method.removeprefix("/").partition("/")
+    if not service or not name or "/" in name:
+        raise ConfigError(f"the method must read like 'pkg.Service/Method', got {method!r}")
+    own = _throttle(root)
+    budget = own if throttle is None else throttle
+    entry = _entry(root, service, name)
+    return Policy(*([] if entry is None else _strategies(entry, budget)), **options)
+
+
+def grpc_throttle(service_config: str | Mapping[str, Any]) -> ThrottleBudget | None:
+    """The budget of ``retryThrottling``, for all methods of one server; ``None`` if there is none."""
+    return _throttle(_document(service_config).root())
+
+
+def _document(config: str | Mapping[str, Any]) -> Document:
+    if not isinstance(config, str):
+        return Document(dict(config))
+    import json
+
+    try:
+        data = json.loads(config)
+    except ValueError as error:
+        raise ConfigError(f"is not JSON: {error}") from None
+    return Document(data, None, in_json(config)[0])
+
+
+def _throttle(root: Spot) -> ThrottleBudget | None:
+    table = dict(root.entries()).get("retryThrottling")
+    if table is None:
+        return None
+    most, ratio = _field(table, "maxTokens"), _field(table, "tokenRatio")
+    if not 0 < _number(most) <= 1000:
+        raise most.error(f"must be > 0 and <= 1000, got {shown(most.value)}")
+    # A6 counts to three decimals, and a ratio of nothing would never give a token back.
+    if not _number(ratio) >= 0.001:
+        raise ratio.error(f"must be > 0, to three decimals, got {shown(ratio.value)}")
+    return ThrottleBudget(most.value, ratio.value)
+
+
+def _entry(root: Spot, service: str, method: str) -> Spot | None:
+    """The entry of methodConfig for the method: by its own name, its service's, or the default."""
+    listed = dict(root.entries()).get("methodConfig")
+    found: dict[tuple[str, str], Spot] = {}
+    for entry in _items(listed) if listed is not None else ():
+        names = dict(entry.entries()).get("name")
+        for spot in _items(names) if names is not None else ():
+            name = _name(spot)
+            if name in found:
+                raise spot.error("stands for the same methods as another name")
+            found[name] = entry
+    for name in ((service, method), (service, ""), ("", "")):
+        if name in found:
+            return found[name]
+    return None
+
+
+def _name(spot: Spot) -> tuple[str, str]:
+    table = dict(spot.entries())
+    parts = []
+    for key in ("service", "method"):
+        value = table[key].value if key in table else ""
+        if value is not None and not isinstance(value, str):
+            raise table[key].error(f"must be a string, got {shown(value)}")
+        parts.append(value or "")
+    if parts[1] and not parts[0]:
+        raise spot.error("must name a service for its method")
+    return parts[0], parts[1]
+
+
+def _strategies(entry: Spot, throttle: ThrottleBudget | None) -> list[Any]:
+    table = dict(entry.entries())
+    row: list[Any] = []
+    if "timeout" in table:
+        row.append(Deadline(_duration(table["timeout"], zero=True)))
+    if "retryPolicy" in table and "hedgingPolicy" in table:
+        raise table["hedgingPolicy"].error("must not stand beside a retryPolicy")
+    if "retryPolicy" in table:
+        row.append(_retry(table["retryPolicy"], throttle))
+    if "hedgingPolicy" in table:
+        row.append(_hedge(table["hedgingPolicy"], throttle))
+    return row
+
+
+def _retry(policy: Spot, throttle: ThrottleBudget | None) -> Retry:
+    multiplier = _field(policy, "backoffMultiplier")
+    if not _number(multiplier) > 0:
+        raise multiplier.error(f"must be > 0, got {shown(multiplier.value)}")
+    backoff = GrpcBackoff(
+        _duration(_field(policy, "initialBackoff")),
+        _duration(_field(policy, "maxBackoff")),
+        multiplier.value,
+    )
+    codes = _codes(_field(policy, "retryableStatusCodes"))
+    if not codes:
+        raise policy.named("retryableStatusCodes").error("must hold at least one status code")
+    return Retry(StatusCodes(codes), _attempts(policy), backoff, within=None, budget=throttle)
+
+
+def _hedge(policy: Spot, throttle: ThrottleBudget | None) -> Hedge:
+    table = dict(policy.entries())
+    delay = _duration(table["hedgingDelay"], zero=True) if "hedgingDelay" in table else 0.0
+    codes = _codes(table["nonFatalStatusCodes"]) if "nonFatalStatusCodes" in table else ()
+    # Without retryThrottling A6 bounds nothing; `Hedge` would take a budget of its own for None.
+    budget: Any = RateBudget(math.inf) if throttle is None else throttle
+    return Hedge(delay, _attempts(policy), idempotent=True, budget=budget, on=StatusCodes(codes))
+
+
+def _attempts(policy: Spot) -> int:
+    spot = _field(policy, "maxAttempts")
+    value = spot.value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 2:
+        raise spot.error(f"must be a whole number > 1, got {shown(value)}")
+    return min(value, _MOST_ATTEMPTS)
+
+
+def _field(table: Spot, key: str) -> Spot:
+    if key not in dict(table.entries()):
+        raise table.error(f"must have {key!r}")
+    return table.at(key)
+
+
+def _items(spot: Spot) -> list[Spot]:
+    if not isinstance(spot.value, list):
+        raise spot.error(f"must be a list, got {shown(spot.value)}")
+    return [spot.at(place) for place in range(len(spot.value))]
+
+
+def _number(spot: Spot) -> float:
+    if isinstance(spot.value, bool) or not isinstance(spot.value, (int, float)):
+        raise spot.error(f"must be a number, got {shown(spot.value)}")
+    return spot.value
+
+
+def _duration(spot: Spot, zero: bool = False) -> float:
+    """Protobuf's JSON durations: seconds with up to nine decimals, and an "s"."""
+    text = spot.value
+    whole, point, fraction = text[:-1].partition(".") if isinstance(text, str) else ("", "", "")
+    digits = whole + fraction
+    good = digits.isascii() and digits.isdigit() and bool(whole) and bool(point) == bool(fraction)
+    if not good or text[-1] != "s" or len(fraction) > 9 or len(whole) > 12:
+        raise spot.error(f"must be a duration such as '0.1s', got {shown(text)}")
+    value = durations.parse(text)
+    if not value and not zero:
+        raise spot.error(f"must be > 0, got {shown(text)}")
+    return value
+
+
+def _codes(spot: Spot) -> tuple[str, ...]:
+    """Names in any case, or numbers, as names."""
+    names: dict[str, None] = {}
+    for item in _items(spot):
+        value = item.value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < len(GRPC_NAMES):
+            names[GRPC_NAMES[value]] = None
+        elif isinstance(value, str) and value.upper() in GRPC_NAMES[1:]:
+            names[value.upper()] = None
+        else:
+            raise item.error(f"must be the name or number of a gRPC error status, got {shown(value)}")
+    return tuple(names)

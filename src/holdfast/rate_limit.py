@@ -1,0 +1,239 @@
+"""The rate limit: calls pay a limiter before they start; without enough there, they wait or are refused."""
+
+from __future__ import annotations
+
+import math
+
+from ._drive import aio as _aio
+from ._drive import sync as _sync
+from ._drive.shape import Template
+from .deadlines import ambient, check
+from .errors import DeadlineExceeded, RateLimited
+from .keys import Keyed
+from .limiter import Limiter
+from .options import Options, count, hook, seconds
+from .rates import parse
+from .stand_in import arguments, is_stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._drive.clock import Clock
+    from .limiter import Reservation
+    from .options import Seconds
+    from .pacer import Pacer
+    from .policy import Env
+
+    Cost = int | Callable[..., int]
+
+
+class RateLimit(Options):
+    """Each call takes ``cost`` tokens (1) from ``limiter`` before it starts.
+
+    ``limiter`` is a `Limiter`, a `Pacer`, a ``keyed`` one of them, or a text such as
+    ``"100/s burst 200"``, which makes a new `Limiter`. ``max_wait`` is how long a call may wait for
+    its tokens: 0 refuses at once with `RateLimited`, whose ``retry_after`` says when; a number waits
+    up to so many seconds and refuses at once when it would take longer; ``None`` waits as long as the
+    deadline allows. ``cost`` may be a function of the call's arguments. ``cost_of_result(result)``
+    tells the real cost afterwards: what was paid too much is given back, what is missing is charged,
+    and delays those that come after. A call that fails has paid.
+    """
+
+    __slots__ = _fields = ("limiter", "max_wait", "cost", "cost_of_result")
+
+    limiter: Any
+    max_wait: float | None
+    cost: Cost | None
+    cost_of_result: Callable[[Any], int] | None
+
+    def __init__(
+        self,
+        limiter: Limiter | Pacer | Keyed | str,
+        max_wait: Seconds | None = 0,
+        cost: Cost | None = None,
+        cost_of_result: Callable[[Any], int] | None = None,
+    ) -> None:
+        self._set(
+            limiter=_limiter(limiter),
+            max_wait=None if max_wait is None else seconds("RateLimit", "max_wait", max_wait),
+            cost=cost if cost is None or callable(cost) else _tokens("cost", cost),
+            cost_of_result=hook("RateLimit", "cost_of_result", cost_of_result),
+        )
+
+    def keep_time(self, clock: Clock) -> None:
+        """Let the limiter go by ``clock``, unless it was given one of its own."""
+        if hasattr(self.limiter, "keep_time"):
+            self.limiter.keep_time(clock)
+
+    def fresh(self) -> RateLimit:
+        """A new one with these options and a limiter of its own."""
+        old = self.limiter
+        own = Keyed(old.template, old.key, old.limit) if isinstance(old, Keyed) else old.fresh()
+        return self.replace(limiter=own)
+
+    # The decisions, the same in both colours.
+
+    def _price(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        if callable(self.cost):
+            return _tokens("cost", self.cost(*arguments(env, args), **kwargs))
+        return 1 if self.cost is None else self.cost
+
+    def _pick(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        limiter = self.limiter
+        return limiter.pick(arguments(env, args), kwargs) if isinstance(limiter, Keyed) else limiter
+
+    def _reserve(self, limiter: Any, n: int, operation: str) -> Reservation:
+        """Tokens to wait for, or the error that says why there are none."""
+        check()
+        scope = ambient()
+        left = None if scope is None else scope.remaining()
+        patience = math.inf if self.max_wait is None else self.max_wait
+        limit = patience if left is None else min(patience, left)
+        reservation: Reservation = limiter.reserve(n, None if math.isinf(limit) else limit)
+        if reservation.ok:
+            return reservation
+        wait = _ready_in(limiter, n)
+        if scope is None or left is None or wait is None or not left < wait <= patience:
+            raise _refusal(limiter, n, wait, operation)
+        late = DeadlineExceeded(
+            f"{operation}: the wait for the rate limit would end past the deadline, {left:.3g} s away",
+            scope.tightest().name,
+        )
+        late.retry_after = wait
+        raise late
+
+    def _correct(self, limiter: Any, paid: int, result: Any) -> None:
+        assert self.cost_of_result is not None
+        missing = _tokens("cost_of_result", self.cost_of_result(result)) - paid
+        if missing:
+            charge(limiter, missing)
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
+            reservation = self._reserve(limiter, n, env.operation(args))
+            try:
+                if (delay := reservation.delay) > 0:
+                    _sync.sleep(delay, limiter.clock)
+                check()
+            except BaseException:
+                reservation.cancel()
+                raise
+
+        def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            enter(self.limiter, 1, args)
+
+        def weighed(*args: Any, **kwargs: Any) -> Any:
+            limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
+            if not limiter.allow(n):
+                enter(limiter, n, args)
+            result = call(*args, **kwargs)
+            if self.cost_of_result is not None:
+                self._correct(limiter, n, result)
+            return result
+
+        return self._compile(call, env, like, late, weighed, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
+            reservation = self._reserve(limiter, n, env.operation(args))
+            try:
+                if (delay := reservation.delay) > 0:
+                    await _aio.sleep(delay, limiter.clock)
+                check()
+            except BaseException:
+                reservation.cancel()
+                raise
+
+        async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            await enter(self.limiter, 1, args)
+
+        async def weighed(*args: Any, **kwargs: Any) -> Any:
+            limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
+            if not limiter.allow(n):
+                await enter(limiter, n, args)
+            result = await call(*args, **kwargs)
+            if self.cost_of_result is not None:
+                self._correct(limiter, n, result)
+            return result
+
+        return self._compile(call, env, like, late, weighed, True)
+
+    def _compile(
+        self,
+        call: Callable[..., Any],
+        env: Env,
+        like: Any,
+        late: Callable[..., Any],
+        weighed: Callable[..., Any],
+        is_async: bool,
+    ) -> Callable[..., Any]:
+        if self.cost_of_result is not None and is_stream(env):
+            raise TypeError(
+                "RateLimit: cost_of_result must be None for a generator function: its calls have no result, "
+                f"got {self.cost_of_result!r}"
+            )
+        if isinstance(self.limiter, Keyed) or self.cost is not None or self.cost_of_result is not None:
+            return weighed
+        return _METERED.build(like, is_async, {"allow": self.limiter.allow, "call": call, "late": late})
+
+
+_METERED = Template(
+    "metered",
+    """\
+{async_}def metered({params}):
+    if not _hf_allow():
+        {await_}_hf_late({packed})
+    return {await_}_hf_call({args})
+""",
+)
+
+
+def _limiter(limiter: Any) -> Any:
+    if isinstance(limiter, str):
+        return Limiter(*parse(limiter, "RateLimit"))
+    if isinstance(limiter, Keyed):
+        return limiter
+    for method in ("allow", "reserve", "tokens"):
+        if isinstance(limiter, type) or not callable(getattr(limiter, method, None)):
+            raise TypeError(
+                "RateLimit: limiter must be a Limiter, a Pacer, a keyed one or a text like '100/s', "
+                f"got {limiter!r}"
+            )
+    return limiter
+
+
+def _tokens(field: str, value: Any) -> int:
+    return count("RateLimit", field, value, least=0)
+
+
+def _ready_in(limiter: Any, n: int) -> float | None:
+    """Seconds until ``n`` tokens are there; ``None``: never."""
+    if hasattr(limiter, "ready_in"):
+        wait: float = limiter.ready_in(n)
+        return None if math.isinf(wait) else wait
+    if n > limiter.burst or not limiter.rate:
+        return None
+    return max(0.0, float((n - limiter.tokens()) / limiter.rate))
+
+
+def _refusal(limiter: Any, n: int, wait: float | None, operation: str) -> RateLimited:
+    if wait is not None:
+        return RateLimited(f"{operation}: over the rate limit, try again in {wait:.3g} s", wait)
+    if n > limiter.burst:
+        return RateLimited(f"{operation}: cost must be <= the limiter's burst ({limiter.burst}), got {n}")
+    return RateLimited(f"{operation}: the tokens will never be there (rate {limiter.rate:g})")
+
+
+def charge(limiter: Any, n: int) -> None:
+    """Take ``n`` more tokens for work that is done, into debt if need be; a negative ``n`` gives back."""
+    if hasattr(limiter, "charge"):
+        limiter.charge(n)
+        return
+    with limiter._lock:
+        bucket = limiter._bucket
+        bucket.settle(limiter._now())
+        bucket._tokens = min(float(bucket.burst), bucket._tokens - n)

@@ -1,0 +1,286 @@
+"""Live connections, one after the other. When to connect again is in `streak`."""
+
+from __future__ import annotations
+
+import weakref
+
+from ._drive import aio as _aio
+from ._drive import connections as _connections
+from ._drive import sync as _sync
+from .attempts import Attempt
+from .backoff import Exponential
+from .classify import transient
+from .keys import Keyed
+from .options import hook, seconds
+from .policy import Env, Policy
+from .retries import Retry
+from .streak import Trip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+    from typing import Any, Generic, Self, TypeVar, overload
+
+    from ._drive.connections import Opened
+    from .options import Seconds
+
+    C = TypeVar("C")
+
+    class _Of(Generic[C]):
+        pass
+
+else:
+    C = None
+
+    class _Of:
+        def __class_getitem__(cls, item: object) -> type:
+            return cls
+
+
+class Reconnecting(_Of[C]):
+    """What to loop over; see `reconnecting`. One loop at a time; each starts anew."""
+
+    __slots__ = ("_aopen", "_entered", "_env", "_loop", "_open", "_retry", "_trip", "stable")
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        policy: Policy | Retry | None,
+        stable: Seconds,
+        close: Callable[[C], Any] | None,
+    ) -> None:
+        if not callable(connect):
+            raise TypeError(
+                f"reconnecting: connect must be a function that connects (it is called for every "
+                f"connection), got {connect!r}"
+            )
+        hook("reconnecting", "close", close)
+        self._retry, inner, base = _parts(policy)
+        self.stable = seconds("reconnecting", "stable", stable, infinite=True)
+        self._env = Env(base, connect)
+        self._trip: Trip | None = None
+        self._loop: Callable[[], Any] = _nothing
+        self._entered = False
+
+        def sync() -> Opened:
+            return _connections.opened(connect, close)
+
+        async def aio() -> Opened:
+            return await _connections.opened_async(connect, close)
+
+        self._open: dict[bool, Callable[[], Opened]] = {True: sync, False: sync}
+        self._aopen: dict[bool, Callable[[], Awaitable[Opened]]] = {True: aio, False: aio}
+        for strategy in reversed(inner):
+            self._open[False] = strategy.sync(self._open[False], self._env, sync)
+            self._aopen[False] = strategy.aio(self._aopen[False], self._env, aio)
+
+    # Looping.
+
+    def __aiter__(self) -> AsyncGenerator[C, None]:
+        connections = self._live_async()
+        self._hold(connections)
+        return connections
+
+    async def _live_async(self) -> AsyncGenerator[C, None]:
+        trip = self._trip = Trip(self._retry, self._env, self.stable)
+        while True:
+            step = trip.step()
+            if not isinstance(step, Attempt):
+                await _aio.sleep(step, self._env.clock)
+                continue
+            opened, error = await _aio._attempt(
+                step, self._aopen[trip.off], (), {}, self._retry.before_attempt
+            )
+            if error is not None:
+                trip.failed(error)
+                continue
+            trip.made()
+            try:
+                yield opened.connection
+            finally:
+                await opened.aclose()
+            del opened
+            trip.ended()
+
+    def __iter__(self) -> Generator[C, None, None]:
+        connections = self._live()
+        self._hold(connections)
+        return connections
+
+    def _live(self) -> Generator[C, None, None]:
+        trip = self._trip = Trip(self._retry, self._env, self.stable)
+        while True:
+            step = trip.step()
+            if not isinstance(step, Attempt):
+                _sync.sleep(step, self._env.clock)
+                continue
+            opened, error = _sync._attempt(step, self._open[trip.off], (), {}, self._retry.before_attempt)
+            if error is not None:
+                trip.failed(error)
+                continue
+            trip.made()
+            try:
+                yield opened.connection
+            finally:
+                opened.close()
+            del opened
+            trip.ended()
+
+    # Saying what happened to the connection.
+
+    def lost(self, error: Exception) -> None:
+        """Say what ended the connection at hand, before asking for the next one.
+
+        It is then judged like an error of ``connect``: what no new connection cures is raised out of
+        the loop, a server's hint is a floor of the wait, and events and the final error name it.
+        """
+        if not isinstance(error, Exception):
+            raise TypeError(f"reconnecting: lost() takes an exception, got {error!r}")
+        self._running().told = error
+
+    def guard(self) -> _Guard:
+        """``with connections.guard():`` ends quietly, and marks the connection lost, on an error that a new
+        connection may cure (the policy's ``on`` decides); any other error passes through."""
+        return _Guard(self._running())
+
+    def _running(self) -> Trip:
+        if self._trip is None:
+            raise RuntimeError("reconnecting: no connection has been asked for yet")
+        return self._trip
+
+    # Leaving a loop early closes its connection: `with` does that at once and in order. Without it
+    # the interpreter does, as soon as nobody holds the loop; so we must not hold it either.
+
+    def _hold(self, connections: Any) -> None:
+        self._loop = (lambda: connections) if self._entered else weakref.ref(connections)
+
+    def _let_go(self) -> Any:
+        connections, self._loop, self._entered = self._loop(), _nothing, False
+        return connections
+
+    def __enter__(self) -> Self:
+        self._entered = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if (connections := self._let_go()) is not None:
+            connections.close()
+
+    async def __aenter__(self) -> Self:
+        self._entered = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if (connections := self._let_go()) is not None:
+            await connections.aclose()
+
+    def __repr__(self) -> str:
+        return f"<reconnecting {self._env.operation()}>"
+
+
+def _nothing() -> None:
+    """No loop is under way."""
+
+
+class _Guard:
+    __slots__ = ("_trip",)
+
+    def __init__(self, trip: Trip) -> None:
+        self._trip = trip
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if error is None or not self._trip.is_tolerable(error):
+            return False
+        assert isinstance(error, Exception)
+        self._trip.told = error
+        return True
+
+
+def _parts(policy: Policy | Retry | None) -> tuple[Retry, tuple[Any, ...], Policy]:
+    """The retry rule, the strategies around each connect, and whose name, clock and draws to use."""
+    if policy is None:
+        policy = Retry(transient, None, Exponential(5.0, cap=60.0), within=None, budget=None)
+    if isinstance(policy, Retry):
+        row: tuple[Any, ...] = (policy,)
+        base = Policy()
+    elif isinstance(policy, Policy):
+        row, base = policy.strategies, policy
+    else:
+        raise TypeError(f"reconnecting: policy must be a Policy, a Retry or None, got {policy!r}")
+    if not row or not isinstance(row[0], Retry):
+        raise TypeError(
+            "reconnecting: the policy's first strategy must be a Retry; those inside it apply to each "
+            f"connect, and a `with deadline(...)` around the loop bounds everything; got {policy!r}"
+        )
+    retry = row[0]
+    if isinstance(retry.budget, Keyed):
+        raise TypeError("reconnecting: a loop has no arguments to find the key of a keyed budget by")
+    if retry.on_result is not None:
+        raise TypeError("reconnecting: on_result has no result to judge; raise from connect instead")
+    return retry, row[1:], base
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def reconnecting(
+        connect: Callable[[], AbstractAsyncContextManager[C]],
+        policy: Policy | Retry | None = None,
+        *,
+        stable: Seconds = 30.0,
+        close: Callable[[C], Any] | None = None,
+    ) -> Reconnecting[C]: ...
+    @overload
+    def reconnecting(
+        connect: Callable[[], Awaitable[C]],
+        policy: Policy | Retry | None = None,
+        *,
+        stable: Seconds = 30.0,
+        close: Callable[[C], Any] | None = None,
+    ) -> Reconnecting[C]: ...
+    @overload
+    def reconnecting(
+        connect: Callable[[], Any],
+        policy: Policy | Retry | None = None,
+        *,
+        stable: Seconds = 30.0,
+        close: Callable[[Any], Any] | None = None,
+    ) -> Reconnecting[Any]: ...
+
+
+def reconnecting(
+    connect: Callable[[], Any],
+    policy: Policy | Retry | None = None,
+    *,
+    stable: Seconds = 30.0,
+    close: Callable[[Any], Any] | None = None,
+) -> Reconnecting[Any]:
+    """Live connections, one after the other: ``async for ws in reconnecting(lambda: connect(url)): ...``
+
+    ``connect`` is called for every connection and gives an async context manager, an awaitable, or
+    the connection itself (for ``for``: a connection or a context manager). Asking for the next one
+    says that the last one is over; it is closed (``close(connection)``, the context manager's exit,
+    ``aclose()`` or ``close()``) before the next is made.
+
+    Waits: none before the first connect. After a connection was lost, u * (the longest wait of the
+    policy's backoff), whatever its jitter: a server that restarts drops everybody at once. After a
+    failed connect the backoff's own. A connection alive for ``stable`` seconds ends the streak, and
+    the backoff starts anew; one that ends sooner counts as a failed attempt. 0 forgives every loss,
+    inf none.
+
+    ``policy`` is a `Retry`, or a `Policy` that begins with one: its ``attempts``, ``within`` and budget
+    count within a streak; the strategies inside it apply to each connect. ``None`` tries for ever:
+    ``Retry(transient, attempts=None, within=None, backoff=Exponential(5, cap=60), budget=None)``.
+    """
+    return Reconnecting(connect, policy, stable, close)

@@ -1,0 +1,248 @@
+"""One run of a worker: which jobs are open, what becomes of each, and how the run comes to its end.
+
+Nothing here calls a handler, waits or reads a queue; `_drive.jobs` does, in threads or in tasks.
+"""
+
+from __future__ import annotations
+
+from . import bus
+from ._drive import clock as _clock
+from ._drive.memory import guard
+from ._drive.queue import Waiter
+from ._drive.signals import complain
+from .deadlines import Scope, ambient
+from .errors import Cancelled, DeadlineExceeded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any
+
+    from .policy import Env
+    from .worker import Worker
+
+    #: Yields the awaitables that callbacks gave, if any; what awaiting them raises is thrown back in.
+    Settling = Generator[Any, None, None]
+
+#: How long jobs that were cancelled may take to end, unless the run was told to stop twice ...
+GRACE_S = 1.0
+#: ... and then, before they are left behind.
+SHORT_GRACE_S = 0.2
+
+
+class WorkerStopped(Cancelled):
+    """The worker ended before this job did. The job may have been done in part, or even in full."""
+
+    reason = "shutdown"
+
+
+class Ticket:
+    """A job that was taken, and is settled exactly once."""
+
+    __slots__ = ("job", "scope")
+
+    def __init__(self, job: Any, scope: Scope) -> None:
+        self.job = job
+        self.scope = scope
+
+
+class Shift:
+    """The state of one run."""
+
+    __slots__ = (
+        "__weakref__",
+        "_bell",
+        "_lock",
+        "_open",
+        "_outer",
+        "_takers",
+        "cancelling",
+        "done",
+        "env",
+        "error",
+        "lanes",
+        "operation",
+        "stops",
+        "worker",
+    )
+
+    _lock: Any
+
+    def __init__(self, worker: Worker, env: Env, done: Callable[[], object] | None) -> None:
+        self.worker = worker
+        self.env = env
+        self.operation = worker.operation
+        #: Tells the queue that a job it gave is settled.
+        self.done = done
+        self.lanes = worker.concurrency
+        #: How often the run was told to stop: once is "finish what runs", twice is "now".
+        self.stops = 0
+        #: From the end of the drain on. A lane that comes back with a job even later gives it away.
+        self.cancelling = False
+        #: What the source of jobs failed with.
+        self.error: BaseException | None = None
+        self._open: set[Ticket] = set()
+        self._takers: set[Scope] = set()
+        self._bell: Waiter | None = None
+        self._outer = ambient()
+        guard(self)
+
+    # Called from signal handlers too, so this takes no lock.
+
+    def stop(self, now: bool = False) -> None:
+        """Take no more jobs; ``now`` (or a second time): do not wait for those that run either."""
+        self.stops = 2 if now or self.stops else 1
+        for scope in tuple(self._takers):
+            scope.cancel()
+        self.ring()
+
+    def ring(self) -> None:
+        """Let whoever watches look again."""
+        if (bell := self._bell) is not None:
+            bell.grant()
+
+    def bell(self) -> Waiter:
+        """What to wait on until `ring`."""
+        self._bell = bell = Waiter()
+        return bell
+
+    # Taking jobs.
+
+    def taking(self) -> Scope | None:
+        """The scope to wait for a job in, which `stop` cancels; ``None``: take no more."""
+        scope = Scope(None, "taking a job")
+        self._takers.add(scope)
+        if self.stops or self.error is not None:
+            self._takers.discard(scope)
+            return None
+        return scope
+
+    def took(self, scope: Scope) -> None:
+        """The wait for a job is over."""
+        self._takers.discard(scope)
+
+    def open(self, job: Any) -> Ticket:
+        """A job was taken."""
+        ticket = Ticket(job, Scope(self.worker.deadline, self.operation, self.env.clock))
+        self.worker.count(taken=1)
+        with self._lock:
+            self._open.add(ticket)
+        if self.cancelling:
+            ticket.scope.cancel()
+        return ticket
+
+    def lane_ended(self, error: BaseException | None = None) -> None:
+        """A lane takes no more jobs; ``error``: because the source of jobs failed."""
+        with self._lock:
+            self.lanes -= 1
+        if error is not None:
+            self.fail(error)
+        self.ring()
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with ``error``, when what is under way has ended."""
+        if self.error is None:
+            self.error = error
+        if not self.stops:
+            self.stop()
+
+    # The end of a job.
+
+    def settle(self, ticket: Ticket, error: BaseException | None) -> Settling:
+        """What becomes of a job: nothing more, or it is handed back, or to the dead letters."""
+        with self._lock:
+            if ticket not in self._open:
+                return
+            self._open.discard(ticket)
+        outcome = self._outcome(error)
+        if outcome == "unfinished" and self.worker.requeue is not None:
+            if (yield from self._tell("requeue", ticket.job)):
+                outcome = "requeued"
+        if outcome in ("failed", "unfinished"):
+            shown = self.stopped(error) if outcome == "unfinished" else error
+            if not (yield from self._bury(ticket.job, outcome, shown)):
+                self.worker.count(undelivered=1)
+        self.worker.count(**{outcome: 1})
+        bus.publish("JobEnded", operation=self.operation, outcome=outcome, error=bus.error_name(error))
+        if self.done is not None:
+            self.done()
+        self.ring()
+
+    def _outcome(self, error: BaseException | None) -> str:
+        if error is None:
+            return "succeeded"
+        if isinstance(error, WorkerStopped) or (self.cancelling and isinstance(error, Cancelled)):
+            return "unfinished"
+        if isinstance(error, (Cancelled, DeadlineExceeded)) and self._is_outer_over():
+            # The scope around the whole run has ended, and this job has noticed before its owner did.
+            self.fail(error)
+            return "unfinished"
+        return "failed"
+
+    def _is_outer_over(self) -> bool:
+        return self._outer is not None and self._outer.ended() is not None
+
+    def stopped(self, cause: BaseException | None = None) -> WorkerStopped:
+        """What an unfinished job is given up with."""
+        if isinstance(cause, WorkerStopped):
+            return cause
+        error = WorkerStopped(f"{self.operation}: stopped before the job was done")
+        error.__cause__ = cause
+        return error
+
+    def _bury(self, job: Any, outcome: str, error: BaseException | None) -> Generator[Any, None, bool]:
+        if self.worker.dead_letter is not None:
+            return (yield from self._tell("dead_letter", job, error))
+        complain(f"{self.operation}: a job {_WORDS[outcome]}, and there is no dead_letter for it", error)
+        return False
+
+    def _tell(self, name: str, *args: Any) -> Generator[Any, None, bool]:
+        """Call the worker's callback ``name``: whether that went well."""
+        try:
+            yield getattr(self.worker, name)(*args)
+        except (Exception, SystemExit) as error:
+            complain(f"{self.operation}: {name} failed, and a job is lost with it", error)
+            return False
+        return True
+
+    # The end of the run.
+
+    def watch(self) -> Generator[float | None, bool, None]:
+        """The run, for whoever looks after it: yields how long to wait for a `ring` (``None``: for
+        ever), is sent whether it came."""
+        while self.lanes and not self.stops:
+            yield None
+        yield from self._until_idle(self.worker.drain, 2)
+        yield from self.wind_up()
+
+    def wind_up(self) -> Generator[float | None, bool, None]:
+        """Cancel what still runs, and give it a moment to end."""
+        if self.lanes:
+            self.cancel()
+            yield from self._until_idle(GRACE_S, 2)
+            yield from self._until_idle(SHORT_GRACE_S, 3)
+
+    def _until_idle(self, seconds: float, enough: int) -> Generator[float | None, bool, None]:
+        """Until every lane has ended, ``seconds`` are over, or the run was told to stop ``enough`` times."""
+        now = _clock.AMBIENT.now
+        end = now() + seconds
+        while self.lanes and self.stops < enough and (left := end - now()) > 0:
+            if not (yield left):
+                return
+
+    def cancel(self) -> None:
+        """Cancel every job that runs."""
+        self.cancelling = True
+        for ticket in self._running():
+            ticket.scope.cancel()
+
+    def left_behind(self) -> list[Ticket]:
+        """The jobs that are still open at the end of the run."""
+        return self._running()
+
+    def _running(self) -> list[Ticket]:
+        with self._lock:
+            return list(self._open)
+
+
+_WORDS = {"failed": "failed for good", "unfinished": "was left unfinished"}

@@ -1,0 +1,32 @@
+"""What a strategy needs to know to answer in a call's place: is it a stream, and what was it called with?"""
+
+from __future__ import annotations
+
+from ._drive.shape import colour
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from typing import Any
+
+    from .policy import Env
+
+
+def is_stream(env: Env) -> bool:
+    """Whether the compiled function is a generator, whose calls give items and not a value."""
+    return env._function is not None and "generator" in colour(env._function)
+
+
+def arguments(env: Env, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The user's own arguments: ``policy.call(fn, x)`` carries ``fn`` in front of them."""
+    return args if env._function is not None else args[1:]
+
+
+def in_async(env: Env, value: Any) -> Any:
+    """``value`` as the answer of an async call: for an async generator function, plain items will do."""
+    return _items(value) if is_stream(env) and not hasattr(value, "__aiter__") else value
+
+
+async def _items(value: Any) -> AsyncGenerator[Any, None]:
+    for item in value:
+        yield item

@@ -1,0 +1,185 @@
+"""When to connect again: the rule behind `reconnecting`.
+
+A streak is what lies between two connections that stayed alive: the connects that failed, and the
+connections that were lost too soon. It is one run of the retry loop (`loop`), in which an attempt is
+a connect together with the life of the connection it made.
+"""
+
+from __future__ import annotations
+
+from . import bus
+from .attempts import Attempt
+from .backoff import spread
+from .classify import Verdict
+from .deadlines import ambient, bypass
+from .loop import Late, Run, Stop, _over, flow
+from .options import seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .loop import Flow, Outcome
+    from .policy import Env
+    from .retries import Retry
+
+
+class ConnectionLost(ConnectionError):
+    """The connection ended, and the code that used it did not say with what error."""
+
+
+class _Streak(Run):
+    """One streak: the rule of the retry loop, with a wider spread after a connection was lost."""
+
+    __slots__ = ("connected", "dropped", "rejoins", "stayed")
+
+    def __init__(self, retry: Retry, env: Env, rejoins: bool) -> None:
+        super().__init__(retry, retry.budget, env, env.operation(), env.owner(()))
+        #: Whether it follows a connection that had stayed, and so waits before its first connect already.
+        self.rejoins = rejoins
+        #: When the connection at hand was made, and whether it has lived long enough.
+        self.connected = 0.0
+        self.stayed = False
+        #: Whether the failure at hand is a connection lost, which many clients may have lost at once.
+        self.dropped = False
+
+    def judge(self, value: Any, error: Exception | None) -> Verdict | None:
+        verdict = super().judge(value, error)
+        # Who asks for the next connection after this one wants it, whatever `on` may list.
+        return Verdict.RETRY if isinstance(error, ConnectionLost) else verdict
+
+    def next(self, error: Exception | None, verdict: Verdict, now: float) -> float | Stop:
+        # The first connect of a streak is no retry: a process that holds a thousand connections may
+        # connect a thousand times after a restart of the server, if only it takes its time.
+        budget, self.budget = self.budget, self.budget if self.number else None
+        try:
+            return super().next(error, verdict, now)
+        finally:
+            self.budget = budget
+
+    def _wait(self, verdict: Verdict) -> float:
+        backoff, draw = self.retry.backoff, self.env.draw
+        place = self.number - 1 + self.rejoins
+        if self.dropped:
+            longest = seconds("backoff", "delay", backoff.delay(place, self.prev, 1.0))
+            own = max(float(getattr(backoff, "min", 0.0)), longest * draw())
+        else:
+            own = seconds("backoff", "delay", backoff.delay(place, self.prev, draw()))
+        self.prev = own
+        return own if verdict.after is None else spread(own, verdict.after, draw)
+
+    def _elapsed(self) -> float:
+        # It succeeded when it connected, not now that the connection is over.
+        if self.stayed and self.first is not None:
+            return self.connected - self.first
+        return super()._elapsed()
+
+
+def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
+    """The steps of one streak; ``lost`` is how a connection that had stayed alive ended before it."""
+    if lost is not None:
+        streak.dropped = True
+        verdict = streak.judge(None, lost)
+        assert verdict is not None
+        step = streak.next(lost, verdict, streak.now())
+        waits = None if isinstance(step, Stop) else step
+        _tell_lost(streak, lost, alive, waits)
+        if isinstance(step, Late) and streak.retry.late == "clip":
+            yield max(0.0, step.left)
+        if isinstance(step, Stop):
+            return streak.give_up(step, None, lost, verdict)
+        yield step
+        scope = ambient()
+        if scope is not None and (ended := scope.ended()) is not None:
+            return streak.give_up(_over(ended), None, lost, verdict, "Interrupted")
+        # `within` counts from the first connect that fails, not from the loss.
+        streak.first = None
+        # Its traceback must not live as long as the next connection.
+        del lost
+        streak.shown = None
+    return (yield from flow(streak))
+
+
+def _plain(operation: str) -> Flow:
+    """Where policies are off: a plain connect, at once."""
+    outcome: Outcome = yield Attempt(operation, 1, None)
+    return outcome
+
+
+def _tell_lost(streak: _Streak, error: Exception, alive: float, wait: float | None) -> None:
+    bus.publish(
+        "Disconnected", operation=streak.operation, alive=alive, error=bus.error_name(error), wait=wait
+    )
+
+
+class Trip:
+    """One loop over connections: which step comes next, and what the last one came to."""
+
+    __slots__ = ("_env", "_flow", "_lost", "_reply", "_retry", "_stable", "_streak", "off", "told")
+
+    def __init__(self, retry: Retry, env: Env, stable: float) -> None:
+        self._retry = retry
+        self._env = env
+        self._stable = stable
+        #: What the code that uses the connection says that it was lost with.
+        self.told: Exception | None = None
+        self._reply: Any = None
+        self._lost: tuple[Exception | None, float] = (None, 0.0)
+        self._start()
+
+    def _start(self) -> None:
+        (lost, alive), self._lost = self._lost, (None, 0.0)
+        #: Whether policies are switched off here.
+        self.off = ambient() is not None and bypass()
+        self._streak = _Streak(self._retry, self._env, lost is not None)
+        self._flow = _plain(self._streak.operation) if self.off else _follow(self._streak, lost, alive)
+
+    def step(self) -> Attempt | float:
+        """A connect to be made, or seconds to be slept. Raises when there is nothing more to try."""
+        while True:
+            reply, self._reply = self._reply, None
+            try:
+                return self._flow.send(reply)
+            except StopIteration as stop:
+                error = stop.value[1]
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error, reply
+            self._start()
+
+    def failed(self, error: Exception) -> None:
+        """The connect failed."""
+        self._streak.dropped = False
+        self._reply = (None, error)
+
+    def made(self) -> None:
+        """The connect succeeded; the connection is handed out."""
+        self._streak.connected = self._streak.now()
+        bus.publish("Connected", operation=self._streak.operation, attempts=self._streak.number or 1)
+
+    def ended(self) -> None:
+        """The connection is back: it was lost, or the next one is wanted for another reason."""
+        streak = self._streak
+        alive = streak.now() - streak.connected
+        error, self.told = self.told, None
+        if error is None:
+            error = ConnectionLost(f"{streak.operation}: the connection ended after {alive:.3g} s")
+        if self.off or alive >= self._stable:
+            streak.stayed = True
+            self._lost = (error, alive)
+            self._reply = (None, None)
+            if self.off:
+                _tell_lost(streak, error, alive, None)
+        else:
+            streak.dropped = True
+            self._reply = (None, error)
+            _tell_lost(streak, error, alive, None)
+
+    def is_tolerable(self, error: BaseException) -> bool:
+        """Whether ``error`` is one that a new connection may cure."""
+        if not isinstance(error, Exception):
+            return False
+        verdict = self._streak.judge(None, error)
+        return verdict is not None and verdict.retry

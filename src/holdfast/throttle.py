@@ -1,0 +1,249 @@
+"""Adaptive throttling: refuse at home what the backend would refuse anyway.
+
+`Ledger` is the rule: what was asked and what was accepted in the window, and the probability that
+follows. `Throttle` adds a clock, a lock and the success path, which takes neither while nothing in
+the window has failed.
+"""
+
+from __future__ import annotations
+
+from ._drive import clock as _clock
+from ._drive.memory import Tally, guard
+from ._drive.shape import Template
+from .budget import Slices
+from .classify import transient
+from .errors import AttemptTimeout, HoldfastError, Throttled
+from .judge import judge, whom
+from .naming import label
+from .options import Options, count, number, seconds, timepiece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._drive.clock import Clock
+    from .judge import On
+    from .options import Seconds
+    from .policy import Env
+
+
+class Ledger:
+    """What became of the calls of the last ``window`` seconds: accepted, or not (failed or shed).
+
+    A call counts when it ends, so that those under way at a cold start do not count as lost.
+    """
+
+    __slots__ = ("_accepted", "_last", "_lost", "_skew", "_window_s", "accept", "hot", "tally")
+
+    def __init__(self, window_s: float, now: float) -> None:
+        self._window_s = window_s
+        self._last = now
+        self._skew = 0.0
+        self._accepted = Slices(window_s, now)
+        self._lost = Slices(window_s, now)
+        #: Ticked for every accepted call, from any thread, without a lock.
+        self.tally = Tally()
+        self.accept = self.tally.tick
+        #: Whether anything in the window was lost; while not, nothing can be refused.
+        self.hot = False
+
+    def move(self, now: float) -> None:
+        """Go on by another clock, which says ``now`` at this moment."""
+        self._skew = self._last - now
+
+    def settle(self, now: float) -> None:
+        """Let time pass, and take in what was accepted since: spread evenly over that time."""
+        now += self._skew
+        if now < self._last:
+            # A clock set back goes on from where it was.
+            self._skew += self._last - now
+            now = self._last
+        elapsed, self._last = now - self._last, now
+        self._accepted.roll(now)
+        self._lost.roll(now)
+        fresh = float(self.tally.take())
+        if fresh:
+            if elapsed > self._window_s:
+                fresh *= self._window_s / elapsed
+                elapsed = self._window_s
+            self._accepted.add(fresh, elapsed)
+        self.hot = self._lost.total > 0
+
+    def lose(self) -> None:
+        """One call failed, or was shed."""
+        self._lost.add(1.0)
+        self.hot = True
+
+    def sums(self) -> tuple[float, float]:
+        """(requests, accepts) of the window, as last settled."""
+        accepts = self._accepted.total
+        return accepts + self._lost.total, accepts
+
+
+def rejection(requests: float, accepts: float, k: float) -> float:
+    """The probability of refusing: max(0, (requests - k * accepts) / (requests + 1))."""
+    return max(0.0, (requests - k * accepts) / (requests + 1))
+
+
+class Throttle(Options):
+    """Refuse a call with probability max(0, (requests - ``k`` * accepts) / (requests + 1)).
+
+    Both are counted over ``window`` seconds; requests include those refused here. A call is accepted
+    unless it fails in a way that ``on`` matches; what is cancelled, or refused by another strategy
+    inside, does not count at all. ``k`` = 2 lets twice as much through as the backend accepts; it is
+    at least 1, since less would refuse healthy traffic. ``min_calls``: with fewer requests in the
+    window nothing is refused (0: from the first failure on). ``max_rejection`` caps the probability,
+    so that a share of the calls always finds out whether the backend is back (1: no cap).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_judge",
+        "_ledger",
+        "_lock",
+        "clock",
+        "k",
+        "max_rejection",
+        "min_calls",
+        "name",
+        "on",
+        "window",
+    )
+    _fields = ("k", "window", "on", "min_calls", "max_rejection", "name")
+
+    k: float
+    window: float
+    on: On
+    min_calls: int
+    max_rejection: float
+    name: str | None
+    clock: Clock | None
+    _judge: Callable[[BaseException], Any]
+    _ledger: Ledger
+    _lock: Any
+
+    def __init__(
+        self,
+        k: float = 2.0,
+        window: Seconds = 120,
+        on: On = transient,
+        min_calls: int = 0,
+        max_rejection: float = 1.0,
+        name: str | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            k=number("Throttle", "k", k, least=1),
+            window=seconds("Throttle", "window", window, above=0),
+            on=on,
+            min_calls=count("Throttle", "min_calls", min_calls, least=0),
+            max_rejection=number("Throttle", "max_rejection", max_rejection, above=0, most=1),
+            name=label("Throttle", name),
+            clock=timepiece("Throttle", clock),
+            _judge=judge(on, "Throttle", names_refusals=True),
+        )
+        self._set(_ledger=Ledger(self.window, self._now()))
+        guard(self)
+
+    def _now(self) -> float:
+        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+
+    def keep_time(self, clock: Clock) -> None:
+        """Go by ``clock`` from now on, unless this throttle was given one of its own."""
+        if self.clock is None:
+            with self._lock:
+                self._ledger.move(clock.now())
+                self._set(clock=clock)
+
+    @property
+    def rejection(self) -> float:
+        """The probability with which the next call is refused."""
+        with self._lock:
+            self._ledger.settle(self._now())
+            return self._probability()
+
+    def _probability(self) -> float:
+        requests, accepts = self._ledger.sums()
+        if requests < self.min_calls:
+            return 0.0
+        return min(self.max_rejection, rejection(requests, accepts, self.k))
+
+    def _admit(self, draw: Callable[[], float]) -> None:
+        """Count and raise `Throttled` if this call is one of those to be refused."""
+        share = self.rejection
+        # Drawn without the lock: the source of randomness may be the user's code.
+        if share > 0 and draw() < share:
+            with self._lock:
+                self._ledger.lose()
+            raise Throttled(
+                f"{self.name or 'throttle'} refuses {share:.1%} of the calls: too many of them fail"
+            )
+
+    def _ended(self, error: Exception) -> None:
+        """The call raised ``error``."""
+        asked = whom(error)[0] or error
+        if self._judge(asked).retry:
+            with self._lock:
+                # Settled first: what was accepted before this failure belongs to the time before it.
+                self._ledger.settle(self._now())
+                self._ledger.lose()
+        elif not isinstance(asked, HoldfastError) or isinstance(asked, AttemptTimeout):
+            self._ledger.accept()
+
+    # As a strategy.
+
+    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        return self._compile(call, env, like, False)
+
+    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        return self._compile(call, env, like, True)
+
+    def _compile(self, call: Callable[..., Any], env: Env, like: Any, is_async: bool) -> Callable[..., Any]:
+        names = {
+            "accept": self._ledger.accept,
+            "admit": lambda: self._admit(env.draw),
+            "call": call,
+            "ended": self._ended,
+            "ledger": self._ledger,
+        }
+        return _SPARED.build(like, is_async, names)
+
+    # Looking at it.
+
+    def fresh(self) -> Throttle:
+        """A new throttle with these options and nothing counted."""
+        return Throttle(**self.fields(), clock=self.clock)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with what was counted so far and the probability of this moment."""
+        share = self.rejection
+        requests, accepts = self._ledger.sums()
+        live = {"requests": requests, "accepts": accepts, "rejection": share}
+        return {**super().describe(), **live}
+
+    def __eq__(self, other: object) -> bool:
+        # Two throttles with the same options are two throttles: each counts its own calls.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+#: While nothing in the window was lost: one look and one tick.
+_SPARED = Template(
+    "spared",
+    """\
+{async_}def spared({params}):
+    if _hf_ledger.hot:
+        _hf_admit()
+    try:
+        _hf_result = {await_}_hf_call({args})
+    except Exception as _hf_error:
+        _hf_ended(_hf_error)
+        raise
+    _hf_accept()
+    return _hf_result
+""",
+)

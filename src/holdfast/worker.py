@@ -1,0 +1,257 @@
+"""A worker: jobs from a queue or an iterable, so many at once, retried, and none lost on the way out."""
+
+from __future__ import annotations
+
+from ._drive import interrupt
+from ._drive import jobs as _jobs
+from ._drive import signals as _handlers
+from ._drive.memory import guard
+from ._drive.shape import colour
+from ._drive.sources import Source
+from .options import Options, count, hook, seconds
+from .policy import Env, Policy
+from .shift import Shift
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .options import Seconds
+
+
+class Stats(Options):
+    """What became of the jobs of a worker, over all its runs.
+
+    ``taken`` is all of them. ``failed`` went to the dead letters for what they raised, ``unfinished``
+    because the worker ended first, ``requeued`` back to where they came from for the same reason.
+    ``undelivered`` counts those of the failed and unfinished whose ``dead_letter`` failed or was missing.
+    """
+
+    __slots__ = _fields = ("taken", "succeeded", "failed", "unfinished", "requeued", "undelivered")
+
+    taken: int
+    succeeded: int
+    failed: int
+    unfinished: int
+    requeued: int
+    undelivered: int
+
+    def __init__(
+        self,
+        taken: int = 0,
+        succeeded: int = 0,
+        failed: int = 0,
+        unfinished: int = 0,
+        requeued: int = 0,
+        undelivered: int = 0,
+    ) -> None:
+        self._set(
+            taken=taken,
+            succeeded=succeeded,
+            failed=failed,
+            unfinished=unfinished,
+            requeued=requeued,
+            undelivered=undelivered,
+        )
+
+    @property
+    def running(self) -> int:
+        """How many jobs are under way."""
+        return self.taken - self.succeeded - self.failed - self.unfinished - self.requeued
+
+
+class Worker(Options):
+    """Calls ``handler(job)`` for every job: at most ``concurrency`` at once, each under ``policy``.
+
+    ``handler`` may be async or not; a plain one runs in threads. ``deadline`` is the time for one job,
+    retries and waits included (ambient inside it), ``None`` is no limit. A job that fails for good goes
+    to ``dead_letter(job, error)``, and the worker goes on. ``policy=None`` tries each job once.
+
+    On a signal of ``signals`` (or ``stop()``) it takes no more jobs and gives those under way ``drain``
+    seconds; 0 gives none. Then they are cancelled, and a job that is still not done goes to
+    ``requeue(job)`` if there is one, else to ``dead_letter(job, error)`` with a `WorkerStopped`, whose
+    ``reason`` is "shutdown". A second signal does not wait. Callbacks may be async.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_call",
+        "_lock",
+        "_shift",
+        "_stats",
+        "concurrency",
+        "dead_letter",
+        "deadline",
+        "drain",
+        "handler",
+        "name",
+        "policy",
+        "requeue",
+        "signals",
+    )
+    _fields = (
+        "handler",
+        "policy",
+        "concurrency",
+        "deadline",
+        "dead_letter",
+        "drain",
+        "requeue",
+        "signals",
+        "name",
+    )
+
+    handler: Callable[[Any], Any]
+    policy: Policy | None
+    concurrency: int
+    deadline: float | None
+    dead_letter: Callable[[Any, BaseException], Any] | None
+    drain: float
+    requeue: Callable[[Any], Any] | None
+    signals: tuple[str, ...]
+    name: str | None
+    _call: Callable[[Any], Any]
+    _lock: Any
+    _shift: Shift | None
+    _stats: dict[str, int]
+
+    def __init__(
+        self,
+        handler: Callable[[Any], Any],
+        policy: Policy | None = None,
+        concurrency: int = 8,
+        deadline: Seconds | None = None,
+        dead_letter: Callable[[Any, BaseException], Any] | None = None,
+        drain: Seconds = 30.0,
+        *,
+        requeue: Callable[[Any], Any] | None = None,
+        signals: tuple[str, ...] = ("SIGTERM",),
+        name: str | None = None,
+    ) -> None:
+        if not callable(handler) or colour(handler) not in ("sync", "async"):
+            raise TypeError(f"Worker: handler must be a function or coroutine function, got {handler!r}")
+        if policy is not None and not isinstance(policy, Policy):
+            raise TypeError(f"Worker: policy must be a Policy or None, got {policy!r}")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ValueError(f"Worker: name must be a non-empty string or None, got {name!r}")
+        self._set(
+            handler=handler,
+            policy=policy,
+            concurrency=count("Worker", "concurrency", concurrency),
+            deadline=None if deadline is None else seconds("Worker", "deadline", deadline, above=0),
+            dead_letter=hook("Worker", "dead_letter", dead_letter),
+            drain=seconds("Worker", "drain", drain),
+            requeue=hook("Worker", "requeue", requeue),
+            signals=_signals(signals),
+            name=name,
+            _call=handler if policy is None else policy(handler),
+            _shift=None,
+            _stats=Stats().fields(),
+        )
+        guard(self)
+
+    # Running.
+
+    def run(self, jobs: Any) -> Stats:
+        """Handle ``jobs`` (a queue, or an iterable) until they end or the worker is told to stop.
+
+        In threads; in an event loop of its own if the handler, a callback or the source is async.
+        What the source of jobs raises is raised here, after the jobs under way have been settled.
+        """
+        if interrupt.library() is not None:
+            raise RuntimeError("Worker: run() would block the event loop that runs here; use run_async()")
+        source = Source(jobs)
+        if source.is_async or "async" in map(_colour, (self.handler, self.dead_letter, self.requeue)):
+            stats: Stats = _jobs.run_in_asyncio(lambda: self.run_async(jobs))
+            return stats
+        shift = self._begin(source)
+        try:
+            with _handlers.catching(self.signals, shift.stop):
+                _jobs.run_threads(shift, source, self._call)
+        finally:
+            self._set(_shift=None)
+        return self._end(shift)
+
+    async def run_async(self, jobs: Any) -> Stats:
+        """The same in tasks, under asyncio or trio; ``jobs`` may be an async queue or iterable too.
+
+        A plain handler runs in threads. A plain iterable is read in the event loop and must not block.
+        Cancelling this is a stop that waits for nothing: the jobs under way are cancelled and settled.
+        """
+        source = Source(jobs)
+        shift = self._begin(source)
+        try:
+            with _handlers.catching(self.signals, shift.stop):
+                await _jobs.run_tasks(shift, source, self._call, _colour(self.handler) == "sync")
+        finally:
+            self._set(_shift=None)
+        return self._end(shift)
+
+    def _begin(self, source: Source) -> Shift:
+        with self._lock:
+            if self._shift is not None:
+                raise RuntimeError("Worker: it is running already; make another one")
+            shift = Shift(self, Env(self.policy or Policy(), self.handler), source.done)
+            self._set(_shift=shift)
+        return shift
+
+    def _end(self, shift: Shift) -> Stats:
+        if shift.error is not None:
+            raise shift.error
+        return self.stats
+
+    def stop(self, *, now: bool = False) -> None:
+        """Take no more jobs and end when those under way have; from any thread, task or signal handler.
+
+        A second call, or ``now=True``, does not wait for them. Without a run under way it does nothing.
+        """
+        if (shift := self._shift) is not None:
+            shift.stop(now)
+
+    # Looking at it.
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run under way has been told to stop; a source that blocks may want to look."""
+        return (shift := self._shift) is not None and shift.stops > 0
+
+    @property
+    def stats(self) -> Stats:
+        """The counts of this moment."""
+        with self._lock:
+            return Stats(**self._stats)
+
+    @property
+    def operation(self) -> str:
+        """What events and errors call it: its name, the policy's, or the handler's."""
+        return self.name or Env(self.policy or Policy(), self.handler).operation()
+
+    def count(self, **more: int) -> None:
+        """Add to the counts."""
+        with self._lock:
+            for name, number in more.items():
+                self._stats[name] += number
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the counts of this moment."""
+        return {**super().describe(), "stats": self.stats.describe()}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _colour(fn: Any) -> str:
+    return "sync" if fn is None else colour(fn)
+
+
+def _signals(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, (tuple, list)):
+        raise TypeError(f"Worker: signals must be a tuple of names such as ('SIGTERM',), got {names!r}")
+    for name in names:
+        if not isinstance(name, str) or _handlers.number_of(name) is None:
+            raise ValueError(f"Worker: signals must name signals such as 'SIGTERM', got {name!r}")
+    return tuple(names)

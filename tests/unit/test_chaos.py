@@ -1,0 +1,396 @@
+"""Chaos: off unless switched on, four kinds, by rate and by predicate, in one context alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import pickle
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.loop_clock import LoopClock
+from tests.loops import Loop, each_loop
+from tests.scripted import ASYNCIO, SYNC, Boom, each_way, retry
+
+import holdfast as hf
+
+
+def chaotic(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> hf.Policy:
+    return hf.Policy(*more, hf.Chaos(rate=rate, **kinds), name="pay", rng=rng)
+
+
+# The switch.
+
+
+@each_way
+def test_it_is_off_unless_switched_on(play: Any) -> None:
+    seen = play(chaotic(fault=Boom, rate=1), "fine").returned("fine").made(1)
+    assert seen.events == []
+
+
+@each_way
+def test_it_is_on_inside_the_block(play: Any) -> None:
+    policy = chaotic(fault=Boom)
+    seen = play(policy, "never", inside=hf.chaos).raised(Boom).made(0)
+    assert seen.events == [hf.events.ChaosInjected("pay", "fault")]
+    play(policy, "fine").returned("fine")
+
+
+def test_the_block_may_name_the_rate() -> None:
+    policy = chaotic(fault=Boom, rate=0)
+    SYNC(policy, "fine", inside=hf.chaos).returned("fine")
+    SYNC(policy, "never", inside=lambda: hf.chaos(rate=1)).raised(Boom)
+    always = chaotic(fault=Boom, rate=1)
+    SYNC(always, "fine", inside=lambda: hf.chaos(rate=0)).returned("fine")
+
+
+def test_the_block_may_name_whom_it_means() -> None:
+    policy = chaotic(fault=Boom, name="db")
+    SYNC(policy, "never", inside=lambda: hf.chaos("cache", "db")).raised(Boom)
+    SYNC(policy, "fine", inside=lambda: hf.chaos("cache")).returned("fine")
+    SYNC(chaotic(fault=Boom), "fine", inside=lambda: hf.chaos("cache")).returned("fine")
+
+
+def test_an_inner_block_replaces_the_outer_one() -> None:
+    policy = chaotic(fault=Boom, outcome=None)
+
+    def inner() -> str:
+        with hf.chaos(rate=0):
+            return policy.call(lambda: "fine")
+
+    with hf.chaos():
+        assert inner() == "fine"
+        with pytest.raises(Boom):
+            policy.call(lambda: "never")
+    assert policy.call(lambda: "fine") == "fine"
+
+
+def test_it_ends_with_the_block_even_when_that_fails() -> None:
+    with pytest.raises(KeyError), hf.chaos(rate=1):
+        raise KeyError
+    assert chaotic(fault=Boom).call(lambda: "fine") == "fine"
+
+
+def test_a_block_is_entered_once_at_a_time() -> None:
+    block = hf.chaos(rate=0.5)
+    with block, pytest.raises(RuntimeError, match="already entered"):
+        block.__enter__()
+    with block:
+        pass
+    assert repr(hf.chaos("db", rate=0.5)) == "chaos('db', rate=0.5)"
+
+
+def test_another_thread_and_another_task_are_spared() -> None:
+    policy = chaotic(fault=Boom)
+    answers: list[Any] = []
+    with hf.chaos():
+        thread = threading.Thread(target=lambda: answers.append(policy.call(lambda: "fine")))
+        thread.start()
+        thread.join()
+    assert answers == ["fine"]
+
+    async def main() -> None:
+        outside = contextvars.copy_context()
+        with hf.chaos():
+            inherits = asyncio.create_task(policy.acall(answer))
+            spared = asyncio.create_task(policy.acall(answer), context=outside)
+        with pytest.raises(Boom):
+            await inherits
+        assert await spared == "fine"
+
+    async def answer() -> str:
+        return "fine"
+
+    asyncio.run(main())
+
+
+def test_switched_off_policies_have_no_chaos() -> None:
+    with hf.chaos():
+        SYNC(chaotic(fault=Boom), "fine", inside=hf.disabled).returned("fine")
+
+
+# The kinds.
+
+
+@each_way
+def test_an_outcome_is_given_without_a_call(play: Any) -> None:
+    seen = play(chaotic(outcome="stale"), "never", inside=hf.chaos).returned("stale").made(0)
+    assert seen.events == [hf.events.ChaosInjected("pay", "outcome")]
+
+
+@each_way
+def test_an_outcome_may_be_made(play: Any) -> None:
+    play(chaotic(outcome=lambda: None), "never", inside=hf.chaos).returned(None).made(0)
+
+
+@each_way
+def test_latency_comes_before_the_call(play: Any) -> None:
+    seen = play(chaotic(latency=2), "fine", inside=hf.chaos).returned("fine").made(1).slept(2)
+    assert seen.times == pytest.approx([2])
+    assert seen.events == [hf.events.ChaosInjected("pay", "latency")]
+
+
+@each_way
+@pytest.mark.parametrize("latency", [lambda: 3, timedelta(seconds=3), lambda: timedelta(seconds=3)])
+def test_latency_may_be_made_or_a_timedelta(play: Any, latency: Any) -> None:
+    play(chaotic(latency=latency), "fine", inside=hf.chaos).slept(3)
+
+
+@each_way
+def test_a_behaviour_runs_before_the_call(play: Any) -> None:
+    ran: list[str] = []
+    seen = (
+        play(chaotic(behaviour=lambda: ran.append("ran")), "fine", inside=hf.chaos).returned("fine").made(1)
+    )
+    assert ran == ["ran"]
+    assert seen.events == [hf.events.ChaosInjected("pay", "behaviour")]
+
+
+@each_way
+def test_several_kinds_come_in_order(play: Any) -> None:
+    policy = chaotic(fault=Boom, latency=1, behaviour=lambda: None, name="all")
+    seen = play(policy, "never", inside=hf.chaos).raised(Boom).made(0).slept(1)
+    assert [event.what for event in seen.events] == ["behaviour", "latency", "fault"]
+    assert {event.name for event in seen.events} == {"all"}
+
+
+@each_loop
+def test_an_async_behaviour_is_awaited(loop: Loop) -> None:
+    async def behaviour() -> None:
+        await loop.sleep(1)
+
+    @chaotic(behaviour=behaviour)
+    async def call() -> float:
+        return loop.time()
+
+    async def scenario() -> None:
+        with hf.chaos():
+            assert await call() == 1
+
+    loop.run(scenario)
+
+
+async def async_behaviour() -> None: ...
+
+
+def test_an_async_behaviour_is_refused_where_nobody_can_await_it() -> None:
+    with pytest.raises(TypeError, match=r"behaviour must not be async where the call is not, got .*async_b"):
+        chaotic(behaviour=async_behaviour)(lambda: None)
+
+
+@each_loop
+def test_latency_is_cancellable(loop: Loop) -> None:
+    calls = 0
+
+    @chaotic(latency=60)
+    async def call() -> None:
+        nonlocal calls
+        calls += 1
+
+    async def scenario() -> None:
+        with hf.chaos():
+            assert await loop.cut(1, call)
+        assert loop.time() == 1
+
+    loop.run(scenario)
+    assert calls == 0
+
+
+# Faults.
+
+
+class WithState(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@pytest.mark.parametrize("fault", [WithState(7), lambda: WithState(7)], ids=["object", "factory"])
+def test_a_fault_is_a_new_object_each_time(fault: Any) -> None:
+    policy = chaotic(fault=fault)
+    raised = []
+    for _ in range(2):
+        error = SYNC(policy, "never", inside=hf.chaos).raised(WithState).error
+        assert isinstance(error, WithState) and error.code == 7
+        raised.append(error)
+    assert raised[0] is not raised[1]
+    assert fault not in raised
+
+
+class Unyielding(Exception):
+    def __init__(self, *, code: int) -> None:
+        super().__init__("unyielding")
+        self.code = code
+
+
+def test_a_fault_that_cannot_be_copied_is_raised_itself() -> None:
+    fault = Unyielding(code=1)
+    assert SYNC(chaotic(fault=fault), "never", inside=hf.chaos).error is fault
+
+
+def test_retries_meet_chaos_at_every_attempt() -> None:
+    draws = iter([0.0, 0.0, 0.9, 0.9, 0.9])
+    policy = chaotic(*retry(attempts=5, on=Boom, backoff=hf.Constant(0)).strategies, fault=Boom, rate=0.5)
+    policy = policy.with_(rng=lambda: next(draws))
+    # Draws: hit, the wait's jitter, and the next attempt is spared.
+    seen = SYNC(policy, "fine", inside=hf.chaos).returned("fine").made(1)
+    assert seen.kinds() == ["ChaosInjected", "Retrying", "Succeeded"]
+
+
+def test_a_factory_must_make_an_error() -> None:
+    SYNC(chaotic(fault=lambda: "oops"), "never", inside=hf.chaos).raised(TypeError)
+
+
+# How often, and whom.
+
+
+def test_the_rate_is_the_share_of_calls() -> None:
+    hits = 0
+    draws = iter([i / 100 for i in range(100)])
+    policy = chaotic(fault=Boom, rate=0.3, rng=lambda: next(draws))
+    with hf.chaos():
+        for _ in range(100):
+            try:
+                policy.call(lambda: None)
+            except Boom:
+                hits += 1
+    assert hits == 30
+
+
+def test_the_same_seed_hits_the_same_calls() -> None:
+    def hits(seed: int) -> list[int]:
+        policy = chaotic(outcome="hit", rate=0.5, rng=seed)
+        with hf.chaos():
+            return [i for i in range(50) if policy.call(lambda: "spared") == "hit"]
+
+    assert hits(1) == hits(1) != hits(2)
+
+
+@each_way
+def test_the_predicate_chooses_calls(play: Any) -> None:
+    play(chaotic(fault=Boom, when=lambda args, kwargs: False), "fine", inside=hf.chaos).returned("fine")
+    play(chaotic(fault=Boom, when=lambda args, kwargs: True), "never", inside=hf.chaos).raised(Boom)
+
+
+def test_the_predicate_sees_the_arguments_however_it_is_called() -> None:
+    seen: list[Any] = []
+
+    def when(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        seen.append((args, kwargs))
+        return False
+
+    policy = chaotic(fault=Boom, when=when)
+
+    def work(a: int, *, b: int = 0) -> int:
+        return a + b
+
+    with hf.chaos():
+        assert policy(work)(1, b=2) == policy.call(work, 1, b=2) == 3
+    assert seen == [((1,), {"b": 2})] * 2
+
+
+def test_only_calls_that_may_be_hit_draw() -> None:
+    draws = iter([0.0])
+    policy = chaotic(fault=Boom, rate=0.5, when=lambda args, kwargs: bool(args), rng=lambda: next(draws))
+    with hf.chaos():
+        policy.call(lambda: None)
+        with hf.chaos("somebody else"):
+            policy.call(lambda *_: None, 1)
+        with pytest.raises(Boom):
+            policy.call(lambda *_: None, 1)
+
+
+# Deadlines.
+
+
+@pytest.mark.parametrize("play", [SYNC, ASYNCIO], ids=["sync", "async"])
+def test_latency_ends_with_the_deadline(play: Any) -> None:
+    policy = chaotic(hf.Deadline(1), latency=60)
+    play(policy, "never", inside=hf.chaos).raised(hf.DeadlineExceeded).made(0).slept(1)
+
+
+@pytest.mark.parametrize("play", [SYNC, ASYNCIO], ids=["sync", "async"])
+def test_latency_longer_than_the_timeout_is_an_attempt_timed_out(play: Any) -> None:
+    policy = hf.Policy(hf.Timeout(2), hf.Chaos(latency=60, rate=1))
+    play(policy, "never", inside=hf.chaos).raised(hf.AttemptTimeout).made(0).slept(2)
+
+
+@each_loop
+def test_latency_is_interrupted_by_a_real_timeout(loop: Loop) -> None:
+    async def scenario() -> None:
+        policy = hf.Policy(hf.Timeout(2), hf.Chaos(latency=60, rate=1), clock=LoopClock(loop))
+        with hf.chaos(), pytest.raises(hf.AttemptTimeout):
+            await policy.acall(async_behaviour)
+        assert loop.time() == pytest.approx(2)
+
+    loop.run(scenario)
+
+
+# Streams.
+
+
+def test_a_stream_may_be_replaced_or_broken() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+
+    async def async_items() -> AsyncIterator[int]:
+        yield 1
+
+    async def collected() -> list[int]:
+        return [item async for item in chaotic(outcome=[7, 8])(async_items)()]
+
+    with hf.chaos():
+        assert list(chaotic(outcome=[7, 8])(items)()) == [7, 8]
+        assert asyncio.run(collected()) == [7, 8]
+        with pytest.raises(Boom):
+            next(chaotic(fault=Boom)(items)())
+    assert list(chaotic(outcome=[7, 8])(items)()) == [1]
+
+
+# The object.
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "one of fault, outcome, latency and behaviour must be given"),
+        ({"fault": Boom, "outcome": 1}, "fault and outcome must not both be given"),
+        ({"fault": "boom"}, "fault must be an Exception or a callable that makes one, got 'boom'"),
+        ({"fault": KeyboardInterrupt}, "fault must be an Exception, got KeyboardInterrupt"),
+        ({"fault": WithState}, "fault must be an Exception that needs no arguments"),
+        ({"fault": async_behaviour}, "fault must not be async"),
+        ({"outcome": async_behaviour}, "outcome must not be async"),
+        ({"latency": -1}, "latency must be >= 0 seconds, got -1"),
+        ({"latency": "1"}, "latency must be a number of seconds, got '1'"),
+        ({"latency": async_behaviour}, "latency must not be async"),
+        ({"behaviour": 5}, "behaviour must be callable or None, got 5"),
+        ({"latency": 1, "rate": 1.1}, "rate must be <= 1, got 1.1"),
+        ({"latency": 1, "rate": -0.1}, "rate must be >= 0, got -0.1"),
+        ({"latency": 1, "rate": float("nan")}, "rate must be a number, not NaN"),
+        ({"latency": 1, "when": True}, "when must be callable or None, got True"),
+        ({"latency": 1, "name": ""}, "name must be a non-empty string or None, got ''"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"Chaos: {says}"):
+        hf.Chaos(**options)
+
+
+def test_a_bad_latency_from_a_factory_is_refused_when_it_comes() -> None:
+    SYNC(chaotic(latency=lambda: -1), "never", inside=hf.chaos).raised(ValueError)
+
+
+@pytest.mark.parametrize(("args", "rate"), [((5,), None), (("",), None), ((), 2), ((), float("nan"))])
+def test_a_switch_is_checked_too(args: Any, rate: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="chaos: "):
+        hf.chaos(*args, rate=rate)
+
+
+def test_defaults_and_equality() -> None:
+    chaos = hf.Chaos(fault=ValueError, when=sum)
+    assert chaos.rate == 0.001
+    assert pickle.loads(pickle.dumps(chaos)) == chaos
+    assert eval(repr(chaos), {"Chaos": hf.Chaos}) == chaos

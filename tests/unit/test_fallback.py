@@ -1,0 +1,354 @@
+"""The fallback: what it stands in for, with what, and what it never catches."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from tests.loops import Loop, each_loop
+from tests.scripted import ASYNCIO, SYNC, Bang, Boom, each_way, retry
+
+import holdfast as hf
+
+
+def falling(value: Any, **options: Any) -> hf.Policy:
+    return hf.Policy(hf.Fallback(value, **options), name="score")
+
+
+# What is given.
+
+
+@each_way
+def test_a_success_passes(play: Any) -> None:
+    seen = play(falling("plan b"), "fine").returned("fine").made(1)
+    assert seen.events == []
+
+
+@each_way
+def test_a_failure_gives_the_value(play: Any) -> None:
+    seen = play(falling("plan b"), Boom).returned("plan b").made(1)
+    assert seen.events == [hf.events.FellBack("score", "tests.scripted.Boom")]
+
+
+@pytest.mark.parametrize("value", [None, 0, "", [], False])
+def test_a_falsy_value_is_a_value(value: Any) -> None:
+    SYNC(falling(value), Boom).returned(value)
+    ASYNCIO(falling(value), Boom).returned(value)
+
+
+@each_way
+def test_a_callable_that_takes_nothing_is_called(play: Any) -> None:
+    play(falling(lambda: "called"), Boom).returned("called")
+
+
+@each_way
+def test_a_callable_that_takes_the_error_gets_it(play: Any) -> None:
+    got: list[Any] = []
+    seen = play(falling(got.append), Boom).returned(None)
+    assert got == [seen.last]
+
+
+def no_argument() -> str:
+    return "none"
+
+
+def one_argument(error: Exception) -> str:
+    return type(error).__name__
+
+
+def optional(error: Exception | None = None) -> str:
+    return type(error).__name__
+
+
+def any_number(*errors: Exception) -> str:
+    return type(errors[0]).__name__
+
+
+def only_keywords(*, depth: int = 1) -> str:
+    return "none"
+
+
+class Answer:
+    def __call__(self, error: Exception) -> str:
+        return type(error).__name__
+
+    def method(self) -> str:
+        return "none"
+
+
+class Wrapped:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __eq__(self, other: object) -> bool:
+        return other == "Boom" and isinstance(self.error, Boom)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("fallback", "answer"),
+    [
+        (no_argument, "none"),
+        (one_argument, "Boom"),
+        (optional, "Boom"),
+        (any_number, "Boom"),
+        (only_keywords, "none"),
+        (functools.partial(one_argument), "Boom"),
+        (functools.partial(lambda first, error: first, "first"), "first"),
+        (Answer(), "Boom"),
+        (Answer().method, "none"),
+        (Wrapped, "Boom"),
+        (list, []),
+        (dict, {}),
+        (str, ""),
+        (MagicMock(return_value="mock"), "mock"),
+    ],
+)
+def test_what_it_is_called_with(fallback: Any, answer: Any) -> None:
+    assert SYNC(falling(fallback), Boom).value == answer
+
+
+def test_a_class_makes_a_new_object_for_each_call() -> None:
+    policy = falling(list)
+    assert SYNC(policy, Boom).value is not SYNC(policy, Boom).value
+
+
+def two(error: Exception, more: int) -> None: ...
+
+
+def needs_keyword(*, key: str) -> None: ...
+
+
+@pytest.mark.parametrize("fallback", [two, needs_keyword])
+def test_a_callable_that_needs_more_is_refused(fallback: Any) -> None:
+    with pytest.raises(
+        TypeError, match="Fallback: value must be callable without arguments or with the error"
+    ):
+        hf.Fallback(fallback)
+
+
+# Async.
+
+
+@each_loop
+def test_an_async_callable_is_awaited(loop: Loop) -> None:
+    async def other(error: Exception) -> str:
+        await loop.sleep(1)
+        return f"instead of {type(error).__name__}"
+
+    @falling(other)
+    async def call() -> str:
+        raise Boom
+
+    assert loop.run(call) == "instead of Boom"
+
+
+def test_a_lambda_around_an_async_function_is_awaited_too() -> None:
+    async def other(where: str) -> str:
+        return where
+
+    ASYNCIO(falling(lambda: other("there")), Boom).returned("there")
+
+
+async def fetch_other() -> str:
+    return "other"
+
+
+def test_an_async_callable_is_refused_where_nobody_can_await_it() -> None:
+    policy = falling(fetch_other)
+    with pytest.raises(TypeError, match=r"value must not be async where the call is not, got .*fetch_other"):
+        policy(no_argument)
+    with pytest.raises(TypeError, match="must not be async"):
+        policy.call(no_argument)
+    assert asyncio.run(policy.acall(fetch_other)) == "other"
+
+
+# What it catches.
+
+
+@each_way
+def test_on_says_what_it_catches(play: Any) -> None:
+    policy = falling("plan b", on=ConnectionError)
+    play(policy, Boom).returned("plan b")
+    seen = play(policy, Bang).raised(Bang)
+    assert seen.error is seen.last
+    assert seen.events == []
+
+
+@pytest.mark.parametrize(
+    "on", [(ConnectionError, KeyError), lambda error: isinstance(error, Boom), hf.transient], ids=str
+)
+def test_on_may_be_a_tuple_a_callable_or_a_classifier(on: Any) -> None:
+    SYNC(falling("plan b", on=on), Boom).returned("plan b")
+    SYNC(falling("plan b", on=on), Bang).raised(Bang)
+
+
+def refusals() -> list[Exception]:
+    return [
+        hf.BudgetExhausted(),
+        hf.DeadlineExceeded(),
+        hf.AttemptTimeout(),
+        hf.CircuitOpen(),
+        hf.RateLimited(),
+        hf.BulkheadFull(),
+        hf.Throttled(),
+    ]
+
+
+@pytest.mark.parametrize("refusal", refusals(), ids=lambda error: type(error).__name__)
+def test_refusals_are_failures_like_any_other(refusal: Exception) -> None:
+    SYNC(falling("plan b"), refusal).returned("plan b")
+    SYNC(falling("plan b", on=(ConnectionError,)), refusal).raised(type(refusal))
+
+
+def test_it_stands_in_when_the_breaker_inside_is_open() -> None:
+    breaker = hf.Breaker()
+    breaker.force_open()
+    SYNC(hf.Policy(hf.Fallback("plan b"), breaker), "never").returned("plan b").made(0)
+
+
+@each_way
+def test_it_stands_in_for_what_retrying_could_not_mend(play: Any) -> None:
+    policy = hf.Policy(hf.Fallback(one_argument), *retry(attempts=3).strategies)
+    play(policy, Boom, ...).returned("Boom").made(3)
+
+
+@pytest.mark.parametrize(
+    "on", [Exception, BaseException, lambda error: True], ids=["Exception", "Base", "all"]
+)
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_what_is_no_failure_is_never_caught(on: Any, stop: type[BaseException]) -> None:
+    @falling("plan b", on=on)
+    def call() -> None:
+        raise stop
+
+    with pytest.raises(stop):
+        call()
+
+
+@each_loop
+def test_a_cancelled_call_has_no_fallback(loop: Loop) -> None:
+    @falling("plan b", on=BaseException)
+    async def call() -> None:
+        await loop.sleep(60)
+
+    async def scenario() -> None:
+        assert await loop.cut(1, call)
+        assert loop.time() == 1
+
+    loop.run(scenario)
+
+
+@each_way
+def test_a_cancelled_scope_has_no_fallback(play: Any) -> None:
+    play(falling("plan b"), hf.Cancelled("cancelled")).raised(hf.Cancelled)
+
+
+@each_way
+def test_a_mark_is_judged_by_what_it_carries(play: Any) -> None:
+    inner = Boom()
+    got: list[Any] = []
+    policy = falling(got.append, on=ConnectionError)
+    play(policy, hf.Permanent(inner)).returned(None)
+    play(policy, hf.RetryAfter(5, inner)).returned(None)
+    assert got == [inner, inner]
+    play(policy, hf.Permanent(Bang())).raised(hf.Permanent)
+
+
+def test_what_the_fallback_raises_says_why_it_was_asked() -> None:
+    def worse() -> None:
+        raise Bang
+
+    seen = SYNC(falling(worse), Boom).raised(Bang)
+    assert seen.error is not None and seen.error.__context__ is seen.last
+
+
+def test_switched_off_it_does_nothing() -> None:
+    SYNC(falling("plan b"), Boom, inside=hf.disabled).raised(Boom)
+
+
+# Streams.
+
+
+def test_items_in_place_of_a_stream_that_never_began() -> None:
+    @falling(lambda: [1, 2])
+    def items() -> Iterator[int]:
+        raise Boom
+        yield 0
+
+    assert list(items()) == [1, 2]
+
+
+def test_a_stream_that_breaks_later_is_broken() -> None:
+    @falling(["other"])
+    def items() -> Iterator[str]:
+        yield "first"
+        raise Boom
+
+    stream = items()
+    assert next(stream) == "first"
+    with pytest.raises(Boom):
+        next(stream)
+
+
+async def other_stream() -> AsyncIterator[int]:
+    yield 3
+    yield 4
+
+
+@each_loop
+@pytest.mark.parametrize(
+    ("fallback", "expected"), [([1, 2], [1, 2]), (other_stream, [3, 4]), (lambda: iter("ab"), ["a", "b"])]
+)
+def test_items_in_place_of_an_async_stream(loop: Loop, fallback: Any, expected: list[Any]) -> None:
+    @falling(fallback)
+    async def items() -> AsyncIterator[Any]:
+        raise Boom
+        yield 0
+
+    async def scenario() -> list[Any]:
+        return [item async for item in items()]
+
+    assert loop.run(scenario) == expected
+
+
+# The object.
+
+
+@pytest.mark.parametrize(
+    ("on", "says"),
+    [
+        ((), "on must name at least one exception type"),
+        (int, "on must hold exception types, got <class 'int'>"),
+        (5, "on must be an exception type, a tuple of them or a callable, got 5"),
+        (KeyboardInterrupt, "on must not hold KeyboardInterrupt"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(on: Any, says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"Fallback: {says}"):
+        hf.Fallback(None, on=on)
+
+
+def test_equal_options_make_equal_fallbacks() -> None:
+    fallback = hf.Fallback("x", on=(KeyError,))
+    assert fallback == hf.Fallback("x", on=(KeyError,)) != hf.Fallback("y", on=(KeyError,))
+    assert pickle.loads(pickle.dumps(fallback)) == fallback
+    assert eval(repr(fallback), {"Fallback": hf.Fallback}) == fallback
+    assert fallback.describe() == {"kind": "Fallback", "value": "x", "on": ["KeyError"]}
+
+
+def test_the_signature_is_kept() -> None:
+    @falling("plan b")
+    def call(a: int, *, b: int = 2) -> int:
+        return a + b
+
+    assert call(1, b=3) == 4
+    call_anyhow: Callable[..., Any] = call
+    with pytest.raises(TypeError):
+        call_anyhow(1, c=3)
