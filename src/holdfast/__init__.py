@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .retries import Retry as Retry
     from .shift import WorkerStopped as WorkerStopped
     from .singly import once as once
+    from .streak import ConnectionLost as ConnectionLost
     from .throttle import Throttle as Throttle
     from .timeouts import Timeout as Timeout
     from .worker import Worker as Worker
@@ -92,6 +93,7 @@ __all__ = [
     "CircuitOpen",
     "Classifier",
     "ConfigError",
+    "ConnectionLost",
     "Constant",
     "Deadline",
     "DeadlineExceeded",
@@ -194,6 +196,7 @@ _HOMES = {
     "retries": ("Retry",),
     "shift": ("WorkerStopped",),
     "singly": ("once",),
+    "streak": ("ConnectionLost",),
     "throttle": ("Throttle",),
     "timeouts": ("Timeout",),
     "worker": ("Worker",),

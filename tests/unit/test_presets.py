@@ -542,6 +542,23 @@ def test_grpc_pushback_that_says_stop_costs_a_token() -> None:
     assert retry_of(policy).budget.balance == 9.0, "another fatal status costs nothing"
 
 
+def test_grpc_hedged_failures_cost_tokens() -> None:
+    config = hedging(hedgingDelay="0.1s", nonFatalStatusCodes=["UNAVAILABLE"])
+    policy = presets.grpc({**config, "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}, "s/m")
+    error = rpc_error("UNAVAILABLE")
+
+    @policy
+    async def call() -> None:
+        raise error
+
+    async def main(clock: Any) -> None:
+        with pytest.raises(type(error)):
+            await call()
+
+    hf.testing.run(main)
+    assert policy.strategies[0].budget.balance == 7.0
+
+
 def test_grpc_plans_a_pushback_exactly_and_begins_anew() -> None:
     backoff = retry_of(presets.grpc(service(), "s/m")).backoff
     assert backoff.plan(0, None, FAILED, draws(0.5)) == (pytest.approx(0.1), pytest.approx(0.1), 1)

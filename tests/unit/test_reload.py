@@ -232,6 +232,26 @@ def test_a_bad_file_changes_nothing(tmp_path: Path, text: str | None) -> None:
     assert made.budgets["b"] is budget and budget.ratio == 0.1
 
 
+def test_a_policy_that_a_function_cannot_have_changes_nothing() -> None:
+    made = registry(p={"hedge": {"idempotent": True}})
+    function = made["p"](lambda: "ok")
+    with pytest.raises(ConfigError, match=r"^policies.p: Hedge: idempotent must be True"):
+        reload(made, p={"hedge": {}})
+    assert function() == "ok"
+    assert made.generation == 1
+    # Nobody uses this one with a plain function.
+    reload(made, q={"hedge": {}}, p={"hedge": {"idempotent": True}})
+
+
+def test_functions_that_are_gone_are_forgotten() -> None:
+    made = registry(p={"hedge": {"idempotent": True}})
+    for _ in range(100):
+        made["p"](lambda: "ok")
+    gc.collect()
+    assert made["p"]._users.all() == []
+    reload(made, p={"hedge": {}})
+
+
 def test_bad_data_is_not_what_the_next_reload_reads() -> None:
     made = registry(p={"timeout": 1})
     with pytest.raises(ConfigError):

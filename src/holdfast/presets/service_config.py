@@ -69,7 +69,8 @@ def grpc(
     negative, unreadable or repeated ends the call. ``options`` are those of `Policy`.
 
     The config is checked as A6 demands; `ConfigError` says what is wrong, and where. Departures: a
-    pushback of more than 60 s ends the call. Transparent retries are the gRPC library's business.
+    pushback of more than 60 s ends the call, and pushback does not move the next hedged attempt.
+    Transparent retries are the gRPC library's business.
     """
     root = _document(service_config).root()
     service, _, name = method.removeprefix("/").partition("/")

@@ -1,0 +1,297 @@
+"""The table of everything a policy file can hold: strategies, backoffs, budgets, limiters, and their options.
+
+The loader, the writer and the schema all read this table; names and defaults of options come from
+the constructors. ``code_only`` lists the options that only code can give (callables), so that a test
+can tell an option left out on purpose from one forgotten.
+"""
+
+from __future__ import annotations
+
+from .names import Fault, On
+from .values import After, Anything, Count, Flag, Jitter, Number, Part, Rate, Seconds, Value, Waits, Word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What a test may give a constructor, and a file never can.
+AMBIENT = frozenset({"clock", "rng", "store"})
+
+REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>"})()
+
+
+class Form:
+    """One class that a file can describe: its options, and which of them a bare value stands for."""
+
+    __slots__ = ("_parameters", "code_only", "home", "options", "short")
+
+    def __init__(
+        self,
+        home: str,
+        options: dict[str, Value],
+        *,
+        short: str | None = None,
+        code_only: tuple[str, ...] = (),
+    ) -> None:
+        self.home = home
+        self.options = options
+        self.short = short
+        self.code_only = code_only
+        self._parameters: dict[str, Any] | None = None
+
+    @property
+    def type(self) -> Any:
+        """The class, imported when it is first needed."""
+        from importlib import import_module
+
+        module, _, name = self.home.rpartition(".")
+        return getattr(import_module(f"holdfast.{module}"), name)
+
+    def defaults(self) -> dict[str, Any]:
+        """The constructor's parameters and their defaults; `REQUIRED` where there is none."""
+        if self._parameters is None:
+            from inspect import Parameter, signature
+
+            self._parameters = {
+                name: REQUIRED if parameter.default is Parameter.empty else parameter.default
+                for name, parameter in signature(self.type).parameters.items()
+            }
+        return self._parameters
+
+
+class Family:
+    """Classes of which an option holds one, told apart by ``kind``; ``default`` is meant without it."""
+
+    __slots__ = ("default", "forms")
+
+    def __init__(self, default: str, forms: dict[str, Form]) -> None:
+        self.default = default
+        self.forms = forms
+
+
+def _share(**more: Any) -> Number:
+    return Number(exclusiveMinimum=0, maximum=1, **more)
+
+
+def _positive(**more: Any) -> Seconds:
+    return Seconds(exclusiveMinimum=0, **more)
+
+
+def _span(**more: Any) -> Seconds:
+    return Seconds(minimum=0, **more)
+
+
+_CAPPED: dict[str, Value] = {"base": _positive(), "cap": _positive(), "jitter": Jitter(), "min": _span()}
+_NAME = Word(none=True)
+
+STRATEGIES: dict[str, Form] = {
+    "deadline": Form("deadlines.Deadline", {"seconds": _span()}, short="seconds"),
+    "fallback": Form("fallback.Fallback", {"value": Anything(), "on": On()}, short="value"),
+    "retry": Form(
+        "retries.Retry",
+        {
+            "on": On(),
+            "attempts": Count(minimum=1, none=True),
+            "backoff": Part("backoff"),
+            "within": _span(none=True),
+            "budget": Part("budget", none=True),
+            "max_hint": _span(infinite=True),
+            "late": Word("stop", "clip"),
+            "retry_exhausted": Flag(),
+        },
+        code_only=("on_result", "before_attempt"),
+    ),
+    "hedge": Form(
+        "hedge.Hedge",
+        {
+            "after": After(minimum=0),
+            "max": Count(minimum=2),
+            "idempotent": Flag(),
+            "budget": Part("budget", none=True),
+            "on": On(),
+        },
+        code_only=("vary",),
+    ),
+    "breaker": Form(
+        "breaker.Breaker",
+        {
+            "failure_ratio": _share(),
+            "min_calls": Count(minimum=1),
+            "window": _positive(none=True),
+            "open_for": _positive(),
+            "probes": Count(minimum=1),
+            "probe_timeout": _positive(none=True),
+            "consecutive": Count(minimum=1, none=True),
+            "slow_call": _positive(none=True),
+            "slow_ratio": _share(),
+            "on": On(),
+            "exclude": On(empty=True),
+            "bucket": _positive(none=True),
+            "name": _NAME,
+            "open_growth": Number(minimum=1),
+            "open_max": _positive(),
+            "ramp": _span(),
+        },
+        code_only=("trip",),
+    ),
+    "rate_limit": Form(
+        "rate_limit.RateLimit",
+        {"limiter": Part("limiter"), "max_wait": _span(none=True), "cost": Count(minimum=0, none=True)},
+        short="limiter",
+        code_only=("cost_of_result",),
+    ),
+    "bulkhead": Form(
+        "bulkhead.Bulkhead",
+        {
+            "limit": Count(minimum=1),
+            "queue": Count(minimum=0),
+            "max_wait": _span(none=True),
+            "name": _NAME,
+        },
+        short="limit",
+    ),
+    "throttle": Form(
+        "throttle.Throttle",
+        {
+            "k": Number(minimum=1),
+            "window": _positive(),
+            "on": On(),
+            "min_calls": Count(minimum=0),
+            "max_rejection": _share(),
+            "name": _NAME,
+        },
+    ),
+    "adaptive_limit": Form(
+        "adaptive.AdaptiveLimit",
+        {
+            "kind": Word("aimd", "vegas", "gradient2"),
+            "initial": Count(minimum=1),
+            "min": Count(minimum=1),
+            "max": Count(minimum=1),
+            "on": On(),
+            "decrease": Number(minimum=0.5, exclusiveMaximum=1, none=True),
+            "timeout": _positive(none=True),
+            "smoothing": _share(none=True),
+            "probe": Count(minimum=1, none=True),
+            "tolerance": Number(minimum=1, none=True),
+            "long_window": Count(minimum=1, none=True),
+            "queue": Count(minimum=0, none=True),
+            "name": _NAME,
+        },
+    ),
+    "adaptive_rate": Form(
+        "adaptive_rate.AdaptiveRate",
+        {
+            "on": On(),
+            "max_wait": _span(none=True),
+            "beta": Number(exclusiveMinimum=0, exclusiveMaximum=1),
+            "scale": Number(exclusiveMinimum=0),
+            "smoothing": _share(),
+            "min_rate": Number(exclusiveMinimum=0),
+            "name": _NAME,
+        },
+    ),
+    "chaos": Form(
+        "chaotic.Chaos",
+        {
+            "fault": Fault(none=True),
+            "outcome": Anything(),
+            "latency": _span(none=True),
+            "rate": Number(minimum=0, maximum=1),
+            "name": _NAME,
+        },
+        code_only=("behaviour", "when"),
+    ),
+    "timeout": Form("timeouts.Timeout", {"seconds": _positive(), "thread": Flag()}, short="seconds"),
+}
+
+FAMILIES: dict[str, Family] = {
+    "backoff": Family(
+        "exponential",
+        {
+            "exponential": Form("backoff.Exponential", {**_CAPPED, "factor": Number(minimum=1)}),
+            "decorrelated": Form(
+                "backoff.Decorrelated",
+                {"base": _positive(), "cap": _positive(), "clip": Word("range", "sample"), "min": _span()},
+            ),
+            "constant": Form("backoff.Constant", {"wait": _span(), "jitter": Jitter(), "min": _span()}),
+            "linear": Form("backoff.Linear", dict(_CAPPED)),
+            "fibonacci": Form("backoff.Fibonacci", dict(_CAPPED)),
+            "schedule": Form("backoff.Schedule", {"values": Waits(), "jitter": Jitter(), "min": _span()}),
+            "hinted": Form(
+                "presets.backoffs.HintedExponential",
+                {**_CAPPED, "factor": Number(minimum=1), "hint": Word("restart", "replace")},
+            ),
+            "aws": Form(
+                "presets.backoffs.AwsBackoff",
+                {"base": _positive(), "throttle_base": _positive(none=True), "cap": _positive()},
+            ),
+            "grpc": Form(
+                "presets.backoffs.GrpcBackoff",
+                {"initial": _positive(), "maximum": _positive(), "multiplier": Number(exclusiveMinimum=0)},
+            ),
+            "polly": Form("presets.backoffs.PollyJitter", {"base": _positive(), "cap": _positive(none=True)}),
+        },
+    ),
+    "budget": Family(
+        "success",
+        {
+            "success": Form(
+                "budget.Budget",
+                {"ratio": Number(minimum=0), "burst": Number(minimum=0), "window": _positive()},
+            ),
+            "window": Form(
+                "budget.WindowBudget",
+                {"ratio": Number(minimum=0), "floor": Number(minimum=0), "window": _positive()},
+            ),
+            "quota": Form(
+                "budget.QuotaBudget",
+                {
+                    "capacity": Number(exclusiveMinimum=0),
+                    "retry_cost": Number(exclusiveMinimum=0),
+                    "timeout_cost": Number(exclusiveMinimum=0),
+                    "success_credit": Number(minimum=0),
+                    "throttle_cost": Number(exclusiveMinimum=0, none=True),
+                },
+            ),
+            "throttle": Form(
+                "budget.ThrottleBudget",
+                {
+                    "max_tokens": Number(exclusiveMinimum=0, maximum=1000),
+                    "token_ratio": Number(minimum=0.001),
+                },
+            ),
+            "rate": Form(
+                "budget.RateBudget",
+                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), "wait": Flag()},
+            ),
+        },
+    ),
+    "limiter": Family(
+        "bucket",
+        {
+            "bucket": Form(
+                "limiter.Limiter", {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0)}
+            ),
+            "pacer": Form(
+                "pacer.Pacer", {"rate": Rate(exclusiveMinimum=0, infinite=True), "burst": Count(minimum=1)}
+            ),
+        },
+    ),
+}
+
+#: What policies may share by name: the section of the file, and the family or strategy it holds.
+SECTIONS = {"budgets": "budget", "limiters": "limiter", "breakers": "breaker", "bulkheads": "bulkhead"}
+
+#: The section in which an option's or a strategy's name is looked up.
+SECTION_OF = {held: section for section, held in SECTIONS.items()}
+
+
+def form_of(table: dict[str, Form], made: Any) -> tuple[str, Form] | None:
+    """The name and form of ``made``'s exact class, if the table has it."""
+    module, name = type(made).__module__, type(made).__qualname__
+    for kind, form in table.items():
+        # By name first, so that looking for one class does not import all the others.
+        if form.home.rpartition(".")[2] == name and module.startswith("holdfast") and form.type is type(made):
+            return kind, form
+    return None

@@ -1,0 +1,159 @@
+"""Reads TOML, JSON and YAML into a `Document`: plain data, and the line of every key."""
+
+from __future__ import annotations
+
+import os
+
+from .places import in_json, in_toml
+from .problem import ConfigError, Document, spelt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .problem import Path
+
+#: YAML aliases can make a small file stand for a vast one; no policy file has this many values.
+_MOST_NODES = 100_000
+
+
+def read(file: str) -> Document:
+    """The document in ``file``; its suffix tells the format."""
+    reader = _READERS.get(os.path.splitext(file)[1].lower())
+    if reader is None:
+        raise ConfigError(f"the suffix must be one of {', '.join(_READERS)}", file)
+    with open(file, "rb") as stream:
+        raw = stream.read()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"must be UTF-8: {error.reason}", file, raw.count(b"\n", 0, error.start) + 1
+        ) from None
+    try:
+        return reader(text, file)
+    except RecursionError:
+        raise ConfigError("is nested too deeply", file) from None
+
+
+def _toml(text: str, file: str) -> Document:
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except ValueError as error:
+        message, line = _without_place(str(error), text)
+        raise ConfigError(message, file, line) from None
+    return Document(data, file, in_toml(text))
+
+
+def _without_place(message: str, text: str) -> tuple[str, int | None]:
+    """A parser's message without "(at line 3, column 7)", and that line."""
+    head, found, place = message.rpartition(" (at ")
+    if not found:
+        return message, None
+    number = place.removeprefix("line ").partition(",")[0]
+    if not number.isdigit():
+        # "(at end of document)"
+        return head, text.count("\n") + 1
+    return head, int(number)
+
+
+def _json(text: str, file: str) -> Document:
+    import json
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f'{name} is no JSON; for infinity write "inf"')
+
+    try:
+        data = json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise ConfigError(error.msg, file, error.lineno) from None
+    except ValueError as error:
+        raise ConfigError(str(error), file) from None
+    lines, twice = in_json(text)
+    if twice is not None:
+        raise _given_twice(file, *twice, lines)
+    return Document(data, file, lines)
+
+
+def _yaml(text: str, file: str) -> Document:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ConfigError("YAML needs PyYAML: install holdfast[yaml]", file) from None
+    try:
+        loader = _yaml_loader(yaml)(text)
+        try:
+            node = loader.get_single_node()
+            lines: dict[Path, int] = {}
+            if node is not None:
+                _yaml_lines(yaml, node, (), lines, file, [_MOST_NODES])
+            data = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = " ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigError(message, file, None if mark is None else mark.line + 1) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(" ".join(str(error).split()), file) from None
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error), file) from None
+    return Document(data, file, lines)
+
+
+def _yaml_loader(yaml: Any) -> Any:
+    """The safe loader, with the booleans of YAML 1.2: in 1.1 the key ``on`` would read as true."""
+    import re
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own attribute
+            first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:bool"]
+            for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+    )
+    return Loader
+
+
+def _yaml_lines(yaml: Any, node: Any, path: Path, lines: dict[Path, int], file: str, left: list[int]) -> None:
+    """Remember the line of every key. What ``<<`` merges in stands where it was first written."""
+    left[0] -= 1
+    if left[0] < 0:
+        raise ConfigError("holds too many values", file)
+    if isinstance(node, yaml.SequenceNode):
+        for place, item in enumerate(node.value):
+            lines.setdefault((*path, place), item.start_mark.line + 1)
+            _yaml_lines(yaml, item, (*path, place), lines, file, left)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    own: dict[Path, int] = {}
+    for key, value in node.value:
+        if key.tag == "tag:yaml.org,2002:merge":
+            continue
+        inner = (*path, str(key.value))
+        line = key.start_mark.line + 1
+        if inner in own:
+            raise _given_twice(file, inner, line, own)
+        own[inner] = line
+        if inner in lines:
+            # The table into which this one is merged has its own.
+            continue
+        lines[inner] = line
+        _yaml_lines(yaml, value, inner, lines, file, left)
+    for key, value in node.value:
+        if key.tag == "tag:yaml.org,2002:merge":
+            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                _yaml_lines(yaml, source, path, lines, file, left)
+
+
+def _given_twice(file: str, path: Path, line: int, lines: dict[Path, int]) -> ConfigError:
+    return ConfigError(f"given twice, first on line {lines[path]}", file, line, spelt(path))
+
+
+_READERS = {".toml": _toml, ".json": _json, ".yaml": _yaml, ".yml": _yaml}

@@ -1,0 +1,106 @@
+"""From strategies to plain data: the inverse of `build`. What equals its default is left out."""
+
+from __future__ import annotations
+
+from .catalog import FAMILIES, REQUIRED, STRATEGIES, form_of
+from .problem import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from ..policy import Policy
+    from .catalog import Form
+
+
+class Writer:
+    """Writes policies. ``shared`` tells the names of objects that several policies may hold."""
+
+    def __init__(self, shared: dict[int, str] | None = None) -> None:
+        self.shared = shared or {}
+        self._path: list[str] = []
+        self._policy: str | None = None
+
+    def policy(self, policy: Policy) -> dict[str, Any]:
+        """The table of one policy: a key for each strategy, or a list where a kind comes twice."""
+        self._policy = policy.name
+        pairs = [self._strategy(strategy, policy) for strategy in policy.strategies]
+        if len(dict(pairs)) == len(pairs):
+            return dict(pairs)
+        return {"strategies": [{kind: data} for kind, data in pairs]}
+
+    def _strategy(self, strategy: Any, policy: Policy) -> tuple[str, Any]:
+        found = form_of(STRATEGIES, strategy)
+        if found is None:
+            self._path = [type(strategy).__name__]
+            self.refuse("not a strategy that files know")
+        kind, form = found
+        self._path = [kind]
+        name = self.shared.get(id(strategy))
+        if name is not None:
+            return kind, name
+        data = self._fields(form, strategy, _skipped(strategy, policy))
+        if form.short is not None and list(data) == [form.short] and not isinstance(data[form.short], dict):
+            return kind, data[form.short]
+        return kind, data
+
+    def part(self, family: str, made: Any) -> Any:
+        """The table of a backoff, budget or limiter, or the name it is shared under."""
+        name = self.shared.get(id(made))
+        return self._part(family, made) if name is None else name
+
+    def _part(self, family: str, made: Any) -> dict[str, Any]:
+        known = FAMILIES[family]
+        found = form_of(known.forms, made)
+        if found is None:
+            self.refuse(f"a {type(made).__name__}, which files do not know")
+        kind, form = found
+        data = self._fields(form, made, ())
+        return data if kind == known.default else {"kind": kind, **data}
+
+    def table(self, held: str, made: Any) -> dict[str, Any]:
+        """The table of a shared object, in its section."""
+        self._path = [held]
+        self._policy = self.shared.get(id(made))
+        return self._part(held, made) if held in FAMILIES else self._fields(STRATEGIES[held], made, ())
+
+    def _fields(self, form: Form, made: Any, skipped: tuple[str, ...]) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        normal = _defaults(form)
+        for name in form.code_only:
+            if getattr(made, name) != normal.get(name):
+                self._path.append(name)
+                self.refuse("a function")
+        for name, value in form.options.items():
+            held = getattr(made, name)
+            if name in skipped or held == normal.get(name, REQUIRED):
+                continue
+            if name == "name" and form is not STRATEGIES["chaos"] and held in (None, self._policy):
+                continue
+            self._path.append(name)
+            data[name] = value.write(held, self)
+            self._path.pop()
+        return data
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise the error that says why the present value cannot be written."""
+        raise ConfigError(f"cannot be written to a file: {what}", key=".".join(self._path))
+
+
+def _skipped(strategy: Any, policy: Policy) -> tuple[str, ...]:
+    """What the policy itself gave to the strategy, and will give again."""
+    if getattr(strategy, "_own_budget", False):
+        return ("budget",)
+    paid = [s.budget for s in policy.strategies if type(s) is STRATEGIES["retry"].type]
+    if type(strategy) is STRATEGIES["hedge"].type and any(strategy.budget is budget for budget in paid):
+        return ("budget",)
+    return ()
+
+
+def _defaults(form: Form) -> dict[str, Any]:
+    """The defaults as an object holds them: normalised, and with what ``None`` stands for filled in."""
+    defaults = form.defaults()
+    if REQUIRED in defaults.values() or form.home == "chaotic.Chaos":
+        return defaults
+    plain = form.type()
+    return {name: getattr(plain, name, default) for name, default in defaults.items()}

@@ -1,0 +1,314 @@
+"""Policies by name, from a file: loaded, looked at, and reloaded while they are in use.
+
+`Registry` hands out `Following` policies: the functions they decorate go by the registry's present
+version of the policy. A reload first builds and checks everything anew; only then does it retune
+the breakers, budgets and limiters in use (`handover`) and exchange the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from . import handover
+from ._drive.memory import guard
+from .config import sources
+from .config.build import Builder
+from .config.catalog import SECTIONS
+from .config.overrides import overridden
+from .config.problem import ConfigError, Document, unknown
+from .config.write import Writer
+from .following import Following
+from .policy import Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from ._drive.chance import Rng
+    from ._drive.clock import Clock
+    from .config.build import Row
+
+    #: What tells an object of one load from those of another: section or policy, kind, name or place.
+    Key = tuple[str, ...]
+
+__all__ = ["ConfigError", "Registry", "load", "to_data"]
+
+
+class Registry(Mapping[str, Policy]):
+    """Named policies: a mapping from a name to its policy. Made by `load` or `Registry.from_data`."""
+
+    def __init__(
+        self,
+        read: Callable[[], Document],
+        *,
+        environ: Mapping[str, str] | None = None,
+        prefix: str = "HOLDFAST",
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> None:
+        self._read = read
+        self._environ = {} if environ is None else environ
+        self._prefix = prefix
+        self._clock = clock
+        self._rng = rng
+        self._lock: Any = None
+        guard(self)
+        self._names: tuple[str, ...] = ()
+        #: Policies that a reload took away stay here: what they decorated goes on with the last version.
+        self._handles: dict[str, Following] = {}
+        self._texts: dict[str, str] = {}
+        self._parts: dict[Key, Any] = {}
+        self._shared: dict[str, dict[str, Any]] = {}
+        self.file: str | None = None
+        #: How often the data was taken in; 1 after loading.
+        self.generation = 0
+        self._take(read())
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Mapping[str, Any],
+        *,
+        environ: Mapping[str, str] | None = None,
+        prefix: str = "HOLDFAST",
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> Registry:
+        """A registry of what ``data`` describes, in the shape of a policy file."""
+        document = Document(dict(data))
+        return cls(lambda: document, environ=environ, prefix=prefix, clock=clock, rng=rng)
+
+    # Reading it.
+
+    def __getitem__(self, name: str) -> Policy:
+        if name not in self._names:
+            raise KeyError(unknown("policy", str(name), self._names))
+        return self._handles[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    @property
+    def budgets(self) -> dict[str, Any]:
+        """The shared budgets by name."""
+        return dict(self._shared["budgets"])
+
+    @property
+    def limiters(self) -> dict[str, Any]:
+        """The shared limiters by name."""
+        return dict(self._shared["limiters"])
+
+    @property
+    def breakers(self) -> dict[str, Any]:
+        """The shared breakers by name."""
+        return dict(self._shared["breakers"])
+
+    @property
+    def bulkheads(self) -> dict[str, Any]:
+        """The shared bulkheads by name."""
+        return dict(self._shared["bulkheads"])
+
+    def describe(self) -> dict[str, Any]:
+        """Every policy and shared object with its live state, as plain data ready for JSON."""
+        shared = {
+            section: {name: made.describe() for name, made in self._shared[section].items()}
+            for section in SECTIONS
+            if self._shared[section]
+        }
+        policies = {name: self[name].describe() for name in self._names}
+        return {"file": self.file, "generation": self.generation, "policies": policies, **shared}
+
+    def dump(self) -> dict[str, Any]:
+        """What a file would have to say to describe these policies: `from_data` of it gives them again."""
+        names = {id(made): name for section in self._shared.values() for name, made in section.items()}
+        writer = Writer(names)
+        data: dict[str, Any] = {}
+        for section, held in SECTIONS.items():
+            for name, made in self._shared[section].items():
+                data.setdefault(section, {})[name] = writer.table(held, made)
+        data["policies"] = {name: writer.policy(self[name]) for name in self._names}
+        return data
+
+    def __repr__(self) -> str:
+        return f"<Registry of {self.file or 'data'}: {', '.join(self._names)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # Taking data in.
+
+    def reload(self, data: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Take in the file as it is now (or ``data``): the names of the policies that have changed.
+
+        Breakers, budgets, limiters, bulkheads and what else has state keep it and go by their new
+        options; decorated functions follow. If anything is wrong, it raises and nothing changes.
+        """
+        if data is None:
+            return self._take(self._read())
+        document = Document(dict(data))
+        changed = self._take(document)
+        self._read = lambda: document
+        return changed
+
+    def _take(self, document: Document) -> tuple[str, ...]:
+        builder = Builder(overridden(document, self._environ, self._prefix))
+        rows = builder.build()
+        policies = {name: self._policy(name, row) for name, row in rows.items()}
+        with self._lock:
+            changed = self._exchange(rows, policies, builder.shared)
+            self.file = document.file
+            self.generation += 1
+        return changed
+
+    def _policy(self, name: str, row: Row) -> Policy:
+        """The policy of ``row``, which also suits the functions that were decorated with it before."""
+        try:
+            policy = Policy(*row.strategies, name=name, clock=self._clock, rng=self._rng)
+            if name in self._handles:
+                self._handles[name].try_on(policy)
+            return policy
+        except (TypeError, ValueError) as error:
+            raise row.spot.error(str(error)) from error
+
+    def _exchange(
+        self, rows: dict[str, Row], policies: dict[str, Policy], made: dict[str, dict[str, Any]]
+    ) -> tuple[str, ...]:
+        """Let what is in use go by the new options. Nothing here can fail: everything was made already."""
+        swap = Swap(self._parts)
+        shared = {
+            section: {name: swap.part((section, name), part) for name, part in held.items()}
+            for section, held in made.items()
+        }
+        replaced = any(
+            shared[section].get(name, part) is not part
+            for section, held in self._shared.items()
+            for name, part in held.items()
+        )
+        changed = [name for name in self._names if name not in policies]
+        for name, policy in policies.items():
+            handle, text = self._handles.get(name), repr(rows[name].spot.value)
+            row = swap.row(name, rows[name].kinds, policy.strategies, handle.strategies if handle else ())
+            if handle is not None and name in self._names and self._texts[name] == text and not replaced:
+                continue
+            changed.append(name)
+            self._texts[name] = text
+            policy._set(strategies=row)
+            if handle is None:
+                self._handles[name] = Following(policy)
+            else:
+                handle.follow(policy)
+        self._parts = swap.kept(policies)
+        self._names, self._shared = tuple(policies), shared
+        return tuple(changed)
+
+
+class Swap:
+    """Puts the objects in use in the place of those that a reload has made, retuned."""
+
+    def __init__(self, parts: dict[Key, Any]) -> None:
+        self._before = parts
+        self._after: dict[Key, Any] = {}
+        #: By the identity of what was made; the pairs keep both alive, so no identity comes twice.
+        self._live: dict[int, tuple[Any, Any]] = {}
+
+    def part(self, key: Key, made: Any) -> Any:
+        """The object in use under ``key``, with the options of ``made``; else ``made`` itself."""
+        if id(made) in self._live:
+            return self._live[id(made)][1]
+        live = self._before.get(key)
+        if live is None or not handover.retune(live, made):
+            live = made
+        self._after[key] = live
+        self._live[id(made)] = made, live
+        return live
+
+    def row(
+        self, policy: str, kinds: list[str], strategies: tuple[Any, ...], former: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """The strategies of ``policy``, with the objects in use in them. ``former``: the row so far."""
+        keys = list(_keys(policy, kinds, strategies))
+        row = list(strategies)
+        # Retries first: a hedge pays out of the budget of the retry beside it, wherever that stands.
+        for place in sorted(range(len(row)), key=lambda place: kinds[place] != "retry"):
+            key, made = keys[place], row[place]
+            if kinds[place] == "retry":
+                row[place] = self._retry((*key, "budget"), made, former)
+            elif kinds[place] == "rate_limit":
+                row[place] = made.replace(limiter=self.part((*key, "limiter"), made.limiter))
+            elif kinds[place] == "hedge":
+                budget = self.part((*key, "budget"), made.budget)
+                row[place] = self.part(key, made)
+                row[place]._set(budget=budget)
+            else:
+                row[place] = self.part(key, made)
+        return tuple(row)
+
+    def _retry(self, key: Key, made: Any, former: tuple[Any, ...]) -> Any:
+        if made.budget is None:
+            return made
+        if made._own_budget:
+            # The default of all policies of this name; they share it, and no file may retune it.
+            self._live[id(made.budget)] = made.budget, made.budget
+            return made
+        if key not in self._before and id(made.budget) not in self._live:
+            for retry in former:
+                if getattr(retry, "_own_budget", False):
+                    handover.inherit(made.budget, retry.budget)
+        return made.replace(budget=self.part(key, made.budget))
+
+    def kept(self, policies: Mapping[str, Policy]) -> dict[Key, Any]:
+        """What the next reload finds in use: what this one has put there, and what has no policy now."""
+        absent = {
+            key: part for key, part in self._before.items() if key[0] == "policies" and key[1] not in policies
+        }
+        return {**absent, **self._after}
+
+
+def _keys(policy: str, kinds: list[str], strategies: tuple[Any, ...]) -> Iterator[Key]:
+    """What each strategy is known by from one load to the next: its kind, its name, and which of these."""
+    seen: dict[Key, int] = {}
+    for kind, made in zip(kinds, strategies, strict=True):
+        label = getattr(made, "name", None)
+        key = ("policies", policy, kind, "" if label in (None, policy) else str(label))
+        seen[key] = seen.get(key, 0) + 1
+        yield (*key, str(seen[key]))
+
+
+def load(
+    file: str | os.PathLike[str],
+    *,
+    environ: Mapping[str, str] | None = None,
+    prefix: str = "HOLDFAST",
+    clock: Clock | None = None,
+    rng: Rng | None = None,
+) -> Registry:
+    """The policies in ``file``: TOML, JSON or YAML by its suffix.
+
+    Variables of ``environ`` (``None``: the process's) that begin with ``prefix`` change single
+    options. ``clock`` and ``rng`` go to every policy, for tests. Raises `ConfigError` with file,
+    line and key.
+    """
+    path = os.fspath(file)
+    return Registry(
+        lambda: sources.read(path),
+        environ=os.environ if environ is None else environ,
+        prefix=prefix,
+        clock=clock,
+        rng=rng,
+    )
+
+
+def to_data(policy: Policy) -> dict[str, Any]:
+    """The table that describes ``policy`` in a policy file; `ConfigError` if a file cannot hold it."""
+    return Writer().policy(policy)
