@@ -27,6 +27,9 @@ _ROUNDING = 1e-9
 
 _SLICES = 20
 
+#: A window shorter than this is shorter than the clock's own noise.
+SHORTEST_S = 1e-6
+
 
 class Slices:
     """A sum over the last ``window`` seconds in O(1) memory: whole slices fall out at the far end."""
@@ -215,7 +218,7 @@ class Budget(Allowance):
         self._set(
             ratio=number("Budget", "ratio", ratio, least=0),
             burst=number("Budget", "burst", burst, least=0),
-            window=seconds("Budget", "window", window, above=0),
+            window=seconds("Budget", "window", window, least=SHORTEST_S),
         )
         self._open(clock, self.burst)
         self._set(_earned=Slices(self.window, self._live.last))
@@ -279,7 +282,7 @@ class WindowBudget(Allowance):
         self._set(
             ratio=number("WindowBudget", "ratio", ratio, least=0),
             floor=number("WindowBudget", "floor", floor, least=0),
-            window=seconds("WindowBudget", "window", window, above=0),
+            window=seconds("WindowBudget", "window", window, least=SHORTEST_S),
         )
         self._open(clock)
         now = self._live.last

@@ -148,15 +148,6 @@ class Scope:
             scope = scope._parent
         return None
 
-    def is_off(self) -> bool:
-        """Whether policies are switched off here."""
-        scope: Scope | None = self
-        while scope is not None:
-            if scope.disabled:
-                return True
-            scope = scope._parent
-        return False
-
     def tightest(self) -> Scope:
         """The scope of this chain with the least time left (itself when none has a limit)."""
         found, least = self, float("inf")
@@ -209,11 +200,17 @@ def check() -> None:
 def bypass() -> bool:
     """For a call that begins inside a scope: True if policies are off; raises if the scope has ended."""
     scope = _scope.get()
-    if scope is None:
-        return False
-    if scope.is_off():
-        return True
-    check()
+    ended: Scope | None = None
+    while scope is not None:
+        if scope.disabled:
+            return True
+        if ended is None and (
+            scope.cancelled or (scope._expires is not None and scope.clock.now() >= scope._expires)
+        ):
+            ended = scope
+        scope = scope._parent
+    if ended is not None:
+        raise ended.refusal()
     return False
 
 

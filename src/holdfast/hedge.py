@@ -50,6 +50,7 @@ class Hedge(Options):
         "_lock",
         "_quantile",
         "_sketch",
+        "_tells",
         "after",
         "budget",
         "idempotent",
@@ -69,6 +70,8 @@ class Hedge(Options):
     _sketch: Sketch
     _lock: Any
     _judge: Any
+    #: Whether the budget is this hedge's alone to tell of starts, failures and successes.
+    _tells: bool
 
     def __init__(
         self,
@@ -90,17 +93,20 @@ class Hedge(Options):
             _quantile=quantile,
             _sketch=Sketch(),
             _judge=judge(on, "Hedge"),
+            _tells=budget is not None,
         )
         if budget is not None and not callable(getattr(budget, "withdraw", None)):
             raise TypeError(f"Hedge: budget must be a budget or None, got {budget!r}")
         guard(self)
 
-    def with_budget(self, budget: Any) -> Hedge:
+    def with_budget(self, budget: Any, told_by_retry: bool) -> Hedge:
         """This hedge paying ``budget``, if it has none of its own. Its measured latencies are shared."""
         if self.budget is not None:
+            budget, told_by_retry = self.budget, told_by_retry and self.budget is budget
+        if self.budget is budget and self._tells == (not told_by_retry):
             return self
         copy = self.replace(budget=budget)
-        copy._set(_sketch=self._sketch)
+        copy._set(_sketch=self._sketch, _tells=not told_by_retry)
         return copy
 
     def keep_time(self, clock: Clock) -> None:
@@ -180,7 +186,7 @@ def _percentile(text: str) -> float:
 class Race:
     """One hedged call: the rule that every driver follows."""
 
-    __slots__ = ("_args", "_budget", "_call", "_env", "_first_error", "_hedge", "_kwargs", "launched", "out")
+    __slots__ = ("_args", "_call", "_env", "_first_error", "_hedge", "_kwargs", "_spent", "launched", "out")
 
     def __init__(
         self,
@@ -196,6 +202,7 @@ class Race:
         self._args = args
         self._kwargs = kwargs
         self._first_error: BaseException | None = None
+        self._spent: float | None = None
         self.launched = 0
         self.out = 0
 
@@ -211,19 +218,28 @@ class Race:
         hedge = self._hedge
         args, kwargs = self._args, self._kwargs
         if self.launched:
-            if self.launched >= hedge.max or (hedge.budget is not None and not hedge.budget.withdraw()):
+            if self.launched >= hedge.max or (hedge.budget is not None and not self._pay()):
                 self.launched = hedge.max
                 return None
             bus.publish("Hedged", operation=self._env.operation(self._args), attempt=self.launched + 1)
             if hedge.vary is not None:
                 args, kwargs = hedge.vary(self.launched + 1, args, kwargs)
+        elif hedge._tells:
+            hedge.budget.started()
         self.launched += 1
         self.out += 1
         return self._call, args, kwargs
 
+    def _pay(self) -> bool:
+        paid: float = self._hedge.budget.withdraw()
+        self._spent = paid or None
+        return paid > 0
+
     def succeeded(self, latency_s: float) -> None:
         """An attempt won."""
         self._hedge.measure(latency_s)
+        if self._hedge._tells:
+            self._hedge.budget.success(self._spent)
 
     def failed(self, error: BaseException) -> str:
         """What an attempt's error means: "stop" the call, "launch" another, or "wait" for those out."""
@@ -233,6 +249,8 @@ class Race:
         if not isinstance(error, Exception) or not self._hedge._judge(error).retry:
             self._first_error = error
             return "stop"
+        if self._hedge._tells:
+            self._hedge.budget.failure(isinstance(error, TimeoutError))
         return "launch" if self.launched < self._hedge.max else "wait"
 
     def end(self) -> BaseException:

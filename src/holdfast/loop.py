@@ -172,7 +172,7 @@ class Run:
         if retry.plan is not None:
             # A schedule with a mind of its own about hints, or about kinds of failure.
             wait, self.prev, self.place = retry.plan(self.place, self.prev, verdict, draw)
-            return seconds("backoff", "plan", wait)
+            return seconds("backoff", "plan", wait, infinite=True)
         own = retry.backoff.delay(self.place, self.prev, draw())
         if type(own) is not float or not 0.0 <= own < math.inf:
             # A schedule of the user's own; drivers tell waits by their type.

@@ -135,10 +135,9 @@ class Policy:
     def _row(self, strategies: tuple[Any, ...]) -> tuple[Any, ...]:
         """The strategies as this policy runs them: bound, and hedges paying what the retries pay."""
         row = [self._bound(strategy) for strategy in strategies]
-        paid = next((s.budget for s in row if isinstance(s, Retry) and s.budget is not None), None)
-        return tuple(
-            s.with_budget(paid or Budget(clock=self.clock)) if isinstance(s, Hedge) else s for s in row
-        )
+        told = next((s.budget for s in row if isinstance(s, Retry) and s.budget is not None), None)
+        paid = Budget(clock=self.clock) if told is None else told
+        return tuple(s.with_budget(paid, told is not None) if isinstance(s, Hedge) else s for s in row)
 
     def _bound(self, strategy: Any) -> Any:
         """``strategy``, going by this policy's clock, and by its name's budget unless it has its own."""

@@ -702,8 +702,8 @@ class CancelsItself(hf.Scope):
 
     def ended(self) -> hf.Scope | None:
         self.asked = getattr(self, "asked", 0) + 1
-        # The first time is the beginning of the call, the second the beginning of the sleep.
-        if self.asked == 2:
+        # The first time is the beginning of the sleep.
+        if self.asked == 1:
             self.cancel()
         return super().ended()
 
