@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from .backoff import Symmetric as Symmetric
     from .breaker import Breaker as Breaker
     from .budget import Budget as Budget
-    from .budget import QuotaBudget as QuotaBudget
-    from .budget import RateBudget as RateBudget
-    from .budget import ThrottleBudget as ThrottleBudget
-    from .budget import WindowBudget as WindowBudget
     from .bulkhead import Bulkhead as Bulkhead
     from .bus import subscribe as subscribe
     from .chaotic import Chaos as Chaos
@@ -64,6 +60,10 @@ if TYPE_CHECKING:
     from .policy import Policy as Policy
     from .policy import retry as retry
     from .policy import retrying as retrying
+    from .quotas import QuotaBudget as QuotaBudget
+    from .quotas import RateBudget as RateBudget
+    from .quotas import ThrottleBudget as ThrottleBudget
+    from .quotas import WindowBudget as WindowBudget
     from .rate_limit import RateLimit as RateLimit
     from .reconnect import reconnecting as reconnecting
     from .registry import Registry as Registry
@@ -163,7 +163,7 @@ _HOMES = {
         "Symmetric",
     ),
     "breaker": ("Breaker",),
-    "budget": ("Budget", "QuotaBudget", "RateBudget", "ThrottleBudget", "WindowBudget"),
+    "budget": ("Budget",),
     "bulkhead": ("Bulkhead",),
     "bus": ("subscribe",),
     "chaotic": ("Chaos", "chaos"),
@@ -190,6 +190,7 @@ _HOMES = {
     "limiter": ("Limiter", "Reservation"),
     "pacer": ("Pacer",),
     "policy": ("Policy", "retry", "retrying"),
+    "quotas": ("QuotaBudget", "RateBudget", "ThrottleBudget", "WindowBudget"),
     "rate_limit": ("RateLimit",),
     "reconnect": ("reconnecting",),
     "registry": ("Registry", "load", "to_data"),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .options import Seconds
     from .policy import Env
 
+_put = object.__setattr__
+
 #: The options of each kind, besides those that all have.
 #: More calls at once than this no process has.
 MOST_PLACES = 1_000_000
@@ -185,7 +187,7 @@ class AdaptiveLimit(Options):
             limit = int(self._rule.limit)
             inflight = self._inflight + 1
             if inflight <= limit:
-                self._set(_inflight=inflight)
+                _put(self, "_inflight", inflight)
                 return Ticket(self, inflight, clock, began)
         raise Throttled(
             f"{self.name or 'adaptive limit'}: {limit} calls at once are what the backend copes with"
@@ -195,7 +197,7 @@ class AdaptiveLimit(Options):
         now = ticket.clock.now()
         rtt = now - ticket.began
         with self._lock:
-            self._set(_inflight=self._inflight - 1)
+            _put(self, "_inflight", self._inflight - 1)
             # With a clock that was set back in the middle of a call, nothing was measured.
             if dropped or (dropped is not None and rtt >= 0):
                 self._rule.update(rtt, ticket.inflight, dropped, now)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .options import Seconds
     from .policy import Env
 
+_put = object.__setattr__
+
 #: A call that waits looks this often whether the rate has changed.
 _LOOK_S = 1.0
 
@@ -120,9 +122,9 @@ class AdaptiveRate(Options):
         """The time, under the lock. A clock set back goes on from where it was."""
         now = self._read() + self._skew
         if now < self._last:
-            self._set(_skew=self._skew + self._last - now)
+            _put(self, "_skew", self._skew + self._last - now)
             now = self._last
-        self._set(_last=now)
+        _put(self, "_last", now)
         return now
 
     def keep_time(self, clock: Clock) -> None:

@@ -14,11 +14,12 @@ from ._drive.queue import Waiter
 from .adaptive import AdaptiveLimit
 from .adaptive_rate import AdaptiveRate
 from .breaker import Breaker
-from .budget import Budget, QuotaBudget, RateBudget, Slices, ThrottleBudget, WindowBudget
+from .budget import Budget, Slices
 from .bulkhead import Bulkhead
 from .hedge import Hedge
 from .limiter import Limiter
 from .pacer import Pacer
+from .quotas import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
 from .throttle import Throttle
 
 TYPE_CHECKING = False

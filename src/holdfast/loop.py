@@ -11,13 +11,13 @@ import math
 from . import bus
 from .attempts import Attempt, encloses
 from .backoff import spread
-from .budget import RateBudget
 from .classify import Mark, Verdict, exhausted_by, mark
 from .deadlines import ambient
 from .errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
 from .judge import whom
 from .marks import unmarked
 from .options import seconds
+from .quotas import RateBudget
 from .sight import keep_in_sight
 from .stream import Opened
 

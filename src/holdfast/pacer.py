@@ -79,6 +79,15 @@ class Timetable:
             self.charge(n, now)
         return Slot(ok, n, at, self.rate, self._booked)
 
+    def start(self, n: int, now: float) -> bool:
+        """Start a call of cost n at once: whether its place has come."""
+        if math.isinf(self.rate) or n == 0:
+            return True
+        if self._full - (self.burst - 1) / self.rate > now:
+            return False
+        self.charge(n, now)
+        return True
+
     def charge(self, n: float, now: float) -> None:
         """Book n more, however late that makes the next place; a negative n gives back."""
         if not math.isinf(self.rate):
@@ -144,9 +153,10 @@ class Pacer:
 
     def allow(self, n: int = 1) -> bool:
         """Start a call of cost ``n`` if its place has come."""
-        n = count("Pacer", "n", n, least=0)
+        if type(n) is not int or n < 0:
+            n = count("Pacer", "n", n, least=0)
         with self._lock:
-            return self._table.reserve(n, self._steady(), 0.0).ok
+            return self._table.start(n, self._steady())
 
     def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
         """The next place for a call of cost ``n``, to be used after the reservation's ``delay``."""

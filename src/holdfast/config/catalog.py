@@ -241,11 +241,11 @@ FAMILIES: dict[str, Family] = {
                 {"ratio": Number(minimum=0), "burst": Number(minimum=0), "window": _positive()},
             ),
             "window": Form(
-                "budget.WindowBudget",
+                "quotas.WindowBudget",
                 {"ratio": Number(minimum=0), "floor": Number(minimum=0), "window": _positive()},
             ),
             "quota": Form(
-                "budget.QuotaBudget",
+                "quotas.QuotaBudget",
                 {
                     "capacity": Number(exclusiveMinimum=0),
                     "retry_cost": Number(exclusiveMinimum=0),
@@ -255,14 +255,14 @@ FAMILIES: dict[str, Family] = {
                 },
             ),
             "throttle": Form(
-                "budget.ThrottleBudget",
+                "quotas.ThrottleBudget",
                 {
                     "max_tokens": Number(exclusiveMinimum=0, maximum=1000),
                     "token_ratio": Number(minimum=0.001),
                 },
             ),
             "rate": Form(
-                "budget.RateBudget",
+                "quotas.RateBudget",
                 {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), "wait": Flag()},
             ),
         },

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..adaptive_rate import AdaptiveRate
 from ..backoff import Exponential
-from ..budget import QuotaBudget
 from ..classify import transient
 from ..policy import Policy
+from ..quotas import QuotaBudget
 from ..retries import Retry
 from .backoffs import AwsBackoff
 

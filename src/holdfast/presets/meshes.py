@@ -6,10 +6,10 @@ from contextvars import ContextVar
 
 from .._drive.memory import guard
 from ..backoff import Constant, Exponential
-from ..budget import WindowBudget
 from ..classify import transient
 from ..options import Options, count, number, seconds
 from ..policy import Policy
+from ..quotas import WindowBudget
 from ..retries import Retry
 
 TYPE_CHECKING = False

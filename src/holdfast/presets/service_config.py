@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from .. import durations
-from ..budget import RateBudget, ThrottleBudget
 from ..classify import Verdict, transient
 from ..config.places import in_json
 from ..config.problem import ConfigError, Document, shown
@@ -13,6 +12,7 @@ from ..deadlines import Deadline
 from ..hedge import Hedge
 from ..options import Options
 from ..policy import Policy
+from ..quotas import RateBudget, ThrottleBudget
 from ..retries import Retry
 from ..tables import GRPC_NAMES
 from .backoffs import GrpcBackoff

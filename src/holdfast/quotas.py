@@ -1,0 +1,248 @@
+"""The retry budgets of other systems: Finagle's window, AWS's quota, gRPC's throttle, a plain rate.
+
+For parity with them, and for those who know what they want. `Budget` says why none is the default.
+"""
+
+from __future__ import annotations
+
+from .budget import ROUNDING, SHORTEST_S, Allowance, Slices
+from .limiter import MOST_TOKENS, Bucket
+from .options import count, flag, number, seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._drive.clock import Clock
+    from .options import Seconds
+
+
+class WindowBudget(Allowance):
+    """Finagle's and Linkerd's: retries in the window <= ``ratio`` * calls + ``floor`` * ``window``.
+
+    Earned when a call starts, and by time (``floor`` per second), so it keeps paying through an
+    outage. Offered for parity; see ``Budget`` for why it is not the default.
+    """
+
+    __slots__ = ("_calls", "_retries", "floor", "ratio", "window")
+    _fields = ("ratio", "floor", "window")
+
+    ratio: float
+    floor: float
+    window: float
+    _calls: Slices
+    _retries: Slices
+
+    def __init__(
+        self,
+        ratio: float = 0.2,
+        floor: float = 10.0,
+        window: Seconds = 10.0,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            ratio=number("WindowBudget", "ratio", ratio, least=0),
+            floor=number("WindowBudget", "floor", floor, least=0),
+            window=seconds("WindowBudget", "window", window, least=SHORTEST_S),
+        )
+        self._open(clock)
+        now = self._live.last
+        self._set(_calls=Slices(self.window, now), _retries=Slices(self.window, now))
+
+    @property
+    def on_start(self) -> Callable[[], object] | None:
+        return self._tally.tick
+
+    @property
+    def on_success(self) -> Callable[[], object] | None:
+        return None
+
+    @property
+    def sustained(self) -> float:
+        return self.ratio
+
+    def _settle(self) -> None:
+        fresh = self._tally.take()
+        now, elapsed = self._live.tick()
+        self._calls.roll(now)
+        self._retries.roll(now)
+        if fresh:
+            share = self.window / elapsed if elapsed > self.window else 1.0
+            self._calls.add(fresh * share, min(elapsed, self.window))
+
+    def _pay(self, timeout: bool) -> float:
+        if self._held() < 1.0 - ROUNDING:
+            return 0.0
+        self._retries.add(1.0)
+        return 1.0
+
+    def _held(self) -> float:
+        # Calls can leave the window before the retries they paid for.
+        earned = self.ratio * self._calls.total + self.floor * self.window
+        return max(0.0, earned - self._retries.total)
+
+
+class QuotaBudget(Allowance):
+    """AWS's standard quota: ``capacity`` tokens; a retry costs ``retry_cost``, after a timeout
+    ``timeout_cost``, after throttling ``throttle_cost`` (``None``: as any retry).
+
+    A success after a retry gives back what its last retry cost; a first-try success adds
+    ``success_credit``.
+    """
+
+    __slots__ = ("capacity", "retry_cost", "success_credit", "throttle_cost", "timeout_cost")
+    _fields = ("capacity", "retry_cost", "timeout_cost", "success_credit", "throttle_cost")
+
+    capacity: float
+    retry_cost: float
+    timeout_cost: float
+    success_credit: float
+    throttle_cost: float | None
+
+    def __init__(
+        self,
+        capacity: float = 500,
+        retry_cost: float = 5,
+        timeout_cost: float = 10,
+        success_credit: float = 1,
+        throttle_cost: float | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._set(
+            capacity=number("QuotaBudget", "capacity", capacity, above=0),
+            retry_cost=number("QuotaBudget", "retry_cost", retry_cost, above=0),
+            timeout_cost=number("QuotaBudget", "timeout_cost", timeout_cost, above=0),
+            success_credit=number("QuotaBudget", "success_credit", success_credit, least=0),
+            throttle_cost=None
+            if throttle_cost is None
+            else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
+        )
+        self._open(clock, self.capacity)
+
+    def success(self, spent: float | None = None) -> None:
+        if spent is None:
+            self._tally.tick()
+            return
+        with self._lock:
+            self._settle()
+            self._live.tokens = min(self.capacity, self._live.tokens + spent)
+
+    def withdraw(self, timeout: bool = False, throttle: bool = False) -> float:
+        """Pay for one retry: what was paid, or 0.0 when refused. ``throttle``: after a throttling answer."""
+        with self._lock:
+            self._settle()
+            if throttle and self.throttle_cost is not None:
+                return self._take(self.throttle_cost)
+            return self._take(self.timeout_cost if timeout else self.retry_cost)
+
+    @property
+    def sustained(self) -> float:
+        return self.success_credit / self.retry_cost
+
+    def _take(self, cost: float) -> float:
+        if self._live.tokens < cost:
+            return 0.0
+        self._live.tokens -= cost
+        return cost
+
+    def _settle(self) -> None:
+        # Credits only ever add up to the capacity, so their order among themselves does not matter.
+        credit = self._tally.take() * self.success_credit
+        self._live.tokens = min(self.capacity, self._live.tokens + credit)
+
+
+class ThrottleBudget(Allowance):
+    """gRPC's: tokens in [0, ``max_tokens``]; -1 per retryable failure, +``token_ratio`` per success.
+
+    Retries are refused while tokens <= ``max_tokens`` / 2. The failure pays, not the retry.
+    ``token_ratio`` counts to three decimals.
+    """
+
+    __slots__ = ("max_tokens", "token_ratio")
+    _fields = ("max_tokens", "token_ratio")
+
+    max_tokens: float
+    token_ratio: float
+
+    def __init__(
+        self, max_tokens: float = 10, token_ratio: float = 0.1, *, clock: Clock | None = None
+    ) -> None:
+        self._set(
+            max_tokens=number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000),
+            token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
+        )
+        # Held as thousandths, which are whole numbers.
+        self._open(clock, self._top)
+
+    @property
+    def sustained(self) -> float:
+        return self.token_ratio
+
+    @property
+    def _top(self) -> int:
+        return round(self.max_tokens * 1000)
+
+    def failure(self, timeout: bool = False) -> None:
+        with self._lock:
+            self._settle()
+            self._live.tokens = max(0, self._live.tokens - 1000)
+
+    def _settle(self) -> None:
+        # The small addend keeps 1.001 * 1000 from truncating to 1000.
+        credit = int(self.token_ratio * 1000 + ROUNDING)
+        self._live.tokens = min(self._top, self._live.tokens + self._tally.take() * credit)
+
+    def _pay(self, timeout: bool) -> float:
+        return 1.0 if self._live.tokens * 2 > self._top else 0.0
+
+    def _held(self) -> float:
+        return self._live.tokens / 1000
+
+
+class RateBudget(Allowance):
+    """So many retries a second: a token bucket of ``burst`` that refills at ``rate`` per second.
+
+    ``wait=False`` refuses when it is empty; ``wait=True`` lets the retry wait for its token,
+    within the deadline. It refills with time, so it keeps paying through an outage.
+    """
+
+    __slots__ = ("_bucket", "burst", "rate", "wait")
+    _fields = ("rate", "burst", "wait")
+
+    rate: float
+    burst: int
+    wait: bool
+    _bucket: Bucket
+
+    def __init__(
+        self, rate: float = 100, burst: int = 200, wait: bool = False, *, clock: Clock | None = None
+    ) -> None:
+        self._set(
+            rate=number("RateBudget", "rate", rate, least=0, infinite=True),
+            burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
+            wait=flag("RateBudget", "wait", wait),
+        )
+        self._open(clock)
+        self._set(_bucket=Bucket(self.rate, self.burst, self._live.last))
+
+    @property
+    def on_success(self) -> Callable[[], object] | None:
+        return None
+
+    def _settle(self) -> None:
+        self._live.tick()
+
+    def _pay(self, timeout: bool) -> float:
+        return 1.0 if self._bucket.reserve(1, self._live.last, 0.0).ok else 0.0
+
+    def reserve(self, max_wait_s: float | None) -> tuple[float, float]:
+        """Pay for one retry that may wait: (paid, seconds to wait). (0.0, 0.0) when refused."""
+        with self._lock:
+            now, _ = self._live.tick()
+            grant = self._bucket.reserve(1, now, max_wait_s)
+            return (1.0, grant.delay(now)) if grant.ok else (0.0, 0.0)
+
+    def _held(self) -> float:
+        return max(0.0, self._bucket.tokens(self._live.last))
