@@ -26,8 +26,8 @@ ROUNDING = 1e-9
 
 _SLICES = 20
 
-#: A window shorter than this is shorter than the clock's own noise.
-SHORTEST_S = 1e-6
+#: No slice is shorter than this: it would be shorter than the clock's own noise.
+_SHORTEST_S = 1e-7
 
 
 class Slices:
@@ -36,7 +36,7 @@ class Slices:
     __slots__ = ("_at", "_sums", "_width", "end", "total")
 
     def __init__(self, window_s: float, now: float) -> None:
-        self._width = window_s / _SLICES
+        self._width = max(window_s / _SLICES, _SHORTEST_S)
         self._sums = [0.0] * _SLICES
         self._at = int(now // self._width)
         #: When the next slice begins.
@@ -217,7 +217,7 @@ class Budget(Allowance):
         self._set(
             ratio=number("Budget", "ratio", ratio, least=0),
             burst=number("Budget", "burst", burst, least=0),
-            window=seconds("Budget", "window", window, least=SHORTEST_S),
+            window=seconds("Budget", "window", window, above=0),
         )
         self._open(clock, self.burst)
         self._set(_earned=Slices(self.window, self._live.last))

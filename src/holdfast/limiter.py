@@ -137,7 +137,41 @@ class Reservation:
         return f"<reservation of {self._grant.n}: {'ok' if self.ok else 'refused'}>"
 
 
-class Limiter:
+class Waiting:
+    """Waiting for what ``_admit`` reserved, as a thread or as a task; giving it back when cancelled."""
+
+    __slots__ = ()
+
+    clock: Clock | None
+
+    def _admit(self, n: int) -> Reservation:
+        """A reservation that can be waited for, or the error that says why not."""
+        raise NotImplementedError
+
+    def wait(self, n: int = 1) -> None:
+        """Wait until ``n`` may be used, and use them; fails at once if that is past the deadline."""
+        reservation = self._admit(n)
+        try:
+            if (delay := reservation.delay) > 0:
+                _sync.sleep(delay, self.clock)
+            check()
+        except BaseException:
+            reservation.cancel()
+            raise
+
+    async def wait_async(self, n: int = 1) -> None:
+        """`wait` for async code."""
+        reservation = self._admit(n)
+        try:
+            if (delay := reservation.delay) > 0:
+                await _aio.sleep(delay, self.clock)
+            check()
+        except BaseException:
+            reservation.cancel()
+            raise
+
+
+class Limiter(Waiting):
     """At most ``rate`` per second on average, ``burst`` at once. Starts full.
 
     ``rate`` inf ignores the burst; 0 gives the burst once. Shared by passing the object; safe
@@ -198,28 +232,6 @@ class Limiter:
                 raise RateLimited(f"Limiter: the tokens will never be there (rate {self.rate:g})")
             raise DeadlineExceeded(f"Limiter: the wait would end past the deadline, {left:.3g} s away")
         return reservation
-
-    def wait(self, n: int = 1) -> None:
-        """Wait until ``n`` tokens are there, and take them; fails at once if that is past the deadline."""
-        reservation = self._admit(n)
-        try:
-            if (delay := reservation.delay) > 0:
-                _sync.sleep(delay, self.clock)
-            check()
-        except BaseException:
-            reservation.cancel()
-            raise
-
-    async def wait_async(self, n: int = 1) -> None:
-        """`wait` for async code."""
-        reservation = self._admit(n)
-        try:
-            if (delay := reservation.delay) > 0:
-                await _aio.sleep(delay, self.clock)
-            check()
-        except BaseException:
-            reservation.cancel()
-            raise
 
     def tokens(self) -> float:
         """What is there now; negative while reservations are owed."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 
-from ._drive import aio as _aio
 from ._drive import clock as _clock
-from ._drive import sync as _sync
 from ._drive.memory import guard
 from .deadlines import ambient, check
 from .errors import DeadlineExceeded
-from .limiter import Grant, Reservation
+from .limiter import Grant, Reservation, Waiting
 from .options import count, number, seconds, timepiece
 from .rates import parse
 
@@ -109,7 +107,7 @@ class Timetable:
         self.rate, self.burst = rate, burst
 
 
-class Pacer:
+class Pacer(Waiting):
     """Calls 1 / ``rate`` seconds apart; ``burst`` of them at once after a quiet time (1: never two).
 
     It has the methods of a `Limiter` and may stand wherever one does. With ``burst`` = b and calls
@@ -189,28 +187,6 @@ class Pacer:
         if not reservation.ok:
             raise DeadlineExceeded(f"Pacer: the wait would end past the deadline, {left:.3g} s away")
         return reservation
-
-    def wait(self, n: int = 1) -> None:
-        """Wait for the next place; fails at once if that is past the deadline."""
-        reservation = self._admit(n)
-        try:
-            if (delay := reservation.delay) > 0:
-                _sync.sleep(delay, self.clock)
-            check()
-        except BaseException:
-            reservation.cancel()
-            raise
-
-    async def wait_async(self, n: int = 1) -> None:
-        """`wait` for async code."""
-        reservation = self._admit(n)
-        try:
-            if (delay := reservation.delay) > 0:
-                await _aio.sleep(delay, self.clock)
-            check()
-        except BaseException:
-            reservation.cancel()
-            raise
 
     def tokens(self) -> float:
         """How many calls could start now; negative while others wait."""

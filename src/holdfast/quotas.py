@@ -5,7 +5,7 @@ For parity with them, and for those who know what they want. `Budget` says why n
 
 from __future__ import annotations
 
-from .budget import ROUNDING, SHORTEST_S, Allowance, Slices
+from .budget import ROUNDING, Allowance, Slices
 from .limiter import MOST_TOKENS, Bucket
 from .options import count, flag, number, seconds
 
@@ -44,7 +44,7 @@ class WindowBudget(Allowance):
         self._set(
             ratio=number("WindowBudget", "ratio", ratio, least=0),
             floor=number("WindowBudget", "floor", floor, least=0),
-            window=seconds("WindowBudget", "window", window, least=SHORTEST_S),
+            window=seconds("WindowBudget", "window", window, above=0),
         )
         self._open(clock)
         now = self._live.last

@@ -106,10 +106,14 @@ STEPS = st.one_of(
     script=st.lists(STEPS, max_size=60),
 )
 # A window of 2 s: at its very end it still counts, a second later it does not.
-@example(1, 2, 3, "two failures", ["admit", ("failure", 0), 2, "admit", ("failure", 0), 3, "admit", 1, "admit"])
+@example(
+    1, 2, 3, "two failures", ["admit", ("failure", 0), 2, "admit", ("failure", 0), 3, "admit", 1, "admit"]
+)
 @example(1, 2, 3, "two failures", ["admit", ("failure", 0), 3, "admit", ("failure", 0), "admit"])
 # A probe given back makes room for one more, and only one.
-@example(2, None, 1, "every failure", ["admit", ("failure", 0), 2, "admit", "admit", ("cancel", 0), *["admit"] * 3])
+@example(
+    2, None, 1, "every failure", ["admit", ("failure", 0), 2, "admit", "admit", ("cancel", 0), *["admit"] * 3]
+)
 # A result of the closed generation comes while half-open.
 @example(1, None, 1, "every failure", ["admit", "admit", ("failure", 0), 2, "admit", ("success", 0), "admit"])
 def test_state_and_counts_agree_at_every_step(
@@ -156,7 +160,9 @@ def test_state_and_counts_agree_at_every_step(
 @given(
     slices=st.integers(2, 4),
     width=st.integers(1, 3),
-    script=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["success", "failure", "cancel"])), max_size=40),
+    script=st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from(["success", "failure", "cancel"])), max_size=40
+    ),
 )
 def test_a_rolling_window_counts_what_began_in_its_slices(
     slices: int, width: int, script: list[tuple[int, str]]
@@ -164,9 +170,7 @@ def test_a_rolling_window_counts_what_began_in_its_slices(
     """Slice ``k`` holds the calls that began in (k * width, (k + 1) * width], and the window is the
     slice of now and those before it. A result belongs to the slice its call began in."""
     clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(
-        trip=lambda counts: False, window=slices * width, bucket=width, clock=clock
-    )
+    breaker = hf.Breaker(trip=lambda counts: False, window=slices * width, bucket=width, clock=clock)
     now = 0.0
     calls: list[tuple[float, str]] = []
     waiting: list[tuple[Any, float, str]] = []

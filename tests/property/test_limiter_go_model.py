@@ -92,6 +92,19 @@ class Twins:
 
 @given(RATES, BURSTS, st.lists(OPERATIONS, max_size=40))
 @settings(max_examples=300)
+# What stood before the cancelled one has had its time already: it stays the last event.
+@example(
+    1.0,
+    2,
+    [
+        ("allow", 2),
+        ("advance", 1.5),
+        ("reserve", 1, None),
+        ("reserve", 1, None),
+        ("cancel", 1),
+        ("cancel", 0),
+    ],
+)
 # Of what is cancelled, those behind it keep what they count on.
 @example(1.0, 3, [("allow", 3), ("reserve", 3, None), ("reserve", 1, None), ("cancel", 0)])
 # Half of the wait is over: the one before it is not the last event.

@@ -338,6 +338,15 @@ def test_a_clock_set_back_in_a_call_harms_nobody() -> None:
     assert limit.limit == 7 and limit.in_use == 0
 
 
+def test_what_was_measured_by_a_clock_set_back_is_not_averaged() -> None:
+    clock = hf.testing.FakeClock()
+    limit = hf.AdaptiveLimit("gradient2", clock=clock)
+    for jump in (1, -3600):
+        with limit.admit():
+            clock.advance(jump)
+    assert limit._rule._long == 1  # type: ignore[attr-defined]
+
+
 def test_a_drop_counts_whatever_the_clock_says() -> None:
     clock = hf.testing.FakeClock()
     limit = hf.AdaptiveLimit("aimd", initial=10, clock=clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 from bench import contenders, show
 from bench.__main__ import main
-from bench.calls import ARGUMENT
+from bench.calls import ARGUMENT, UNROLLED, Calls, Steps
+from bench.memory import Growth, Held
 from bench.model import QUICK, Bar, Case, Effort, Figures, Group, Outcome, Ready
 from bench.run import run
 from bench.suites import SUITES, load
@@ -157,6 +159,81 @@ def test_a_group_names_only_cases_it_has(parts: dict[str, Any]) -> None:
         Group("g", "A group", "loop", Scripted({}), **given)
 
 
+# Statements, and memory over a long time.
+
+
+def counted(text: str) -> tuple[Steps, list[int]]:
+    """A statement that counts how often it ran, and says so when asked whether it worked."""
+    ran: list[int] = []
+
+    async def step_async() -> None:
+        ran.append(1)
+
+    names = {"step": lambda: ran.append(1), "step_async": step_async, "whole": contextlib.nullcontext}
+    return Steps(text, names, lambda times: len(ran) == times), ran
+
+
+@pytest.mark.parametrize(
+    ("text", "is_async"),
+    [
+        ("step()", False),
+        ("step()", True),
+        ("await step_async()", True),
+        ("with whole(): step()", False),
+    ],
+)
+def test_a_statement_runs_as_it_is_written(text: str, is_async: bool) -> None:
+    steps, ran = counted(text)
+    ready = Ready(Case("statement", nothing), steps)
+    meter = Calls(is_async)
+    meter.check(ready)
+    assert len(ran) == UNROLLED
+    figures = meter.measure([ready], TINY)
+    assert list(figures) == ["statement"] and len(ran) > UNROLLED
+
+
+def test_a_statement_that_does_nothing_is_refused() -> None:
+    steps, ran = counted("pass")
+    with pytest.raises(AssertionError, match="'pass' did not do its work"):
+        Calls().check(Ready(Case("statement", nothing), steps))
+    assert ran == []
+
+
+LINE = b"x" * 100
+
+
+def keeps_everything() -> Held:
+    kept: list[bytes] = []
+    return Held(lambda number: kept.append(LINE + b"%d" % number), lambda: len(kept))
+
+
+def keeps_the_last() -> Held:
+    kept: dict[str, bytes] = {}
+    return Held(lambda number: kept.update(last=LINE + b"%d" % (number + 10**6)), lambda: len(kept))
+
+
+def test_growth_is_what_the_later_uses_left_behind() -> None:
+    cases = [Ready(Case(make.__name__, make), None) for make in (keeps_everything, keeps_the_last)]
+    figures = Growth().measure(cases, TINY)
+    uses = TINY.calls * Growth.TIMES
+    everything, last = figures["keeps_everything"], figures["keeps_the_last"]
+    assert everything["entries"] == uses and last["entries"] == 1
+    # All but a hundredth of the lines came later.
+    assert everything["B held"] > everything["B more"] > 0.99 * uses * len(LINE)
+    assert last["B more"] < 10 * len(LINE)
+
+
+def test_growth_counts_every_use_once() -> None:
+    seen: list[int] = []
+    Growth().measure([Ready(Case("seen", lambda: Held(seen.append)), None)], TINY)
+    assert seen == list(range(TINY.calls * Growth.TIMES))
+
+
+def test_growth_measures_only_what_holds_something() -> None:
+    outcome = run(a_group(Growth(), cases=(Case("loop", nothing),)), TINY)
+    assert outcome.rows[0].error.startswith("TypeError: a Held was expected")
+
+
 # The command.
 
 
@@ -196,7 +273,7 @@ def test_the_table_is_aligned_and_lists_what_is_missing(capsys: pytest.CaptureFi
         "  theirs           not installed",
     ]
     assert "Python" in lines[0] and "CPUs" in lines[0]
-    assert all(rival in lines[1] for rival in ["holdfast", *contenders.RIVALS])
+    assert all(rival in lines[1] for rival in ["holdfast", *contenders.RIVALS, *contenders.OTHERS])
 
 
 def test_markdown_has_the_same_rows(tmp_path: Path) -> None:
@@ -269,14 +346,24 @@ def test_the_bars_are_those_promised() -> None:
         "retried async call": pytest.approx(1 / 3),
         "import, ms over a bare interpreter": 15,
         "third-party modules loaded": 0,
+        "sync breaker": 3.5,
+        "sync retry + budget + breaker + bulkhead": 5,
+        "async retry + budget + breaker + bulkhead": 4,
+        "Limiter.allow(), of nopanic": pytest.approx(1 / 3),
+        "Limiter.allow(), of aiolimiter": pytest.approx(1 / 3),
+        "breaker: bytes more after a million": 512,
+        "limiter: bytes more after a million": 512,
+        "keyed budget: bytes more after a million": 512,
+        "keyed budget: entries": 1000,
     }
+    assert bars["sync retry + budget + breaker + bulkhead"].goal == 2
     assert bars["sync call, default budget"].goal == 1.1
     # Less than a pointer per call.
     held = [bar.limit for what, bar in bars.items() if "held" in what]
     assert held and max(held) < 1
 
 
-@pytest.mark.parametrize("name", ["success", "retried", "retention"])
+@pytest.mark.parametrize("name", ["success", "retried", "retention", "strategies"])
 def test_our_own_cases_run(name: str) -> None:
     for group in load(name):
         outcome = run(group, TINY, enforce=False)

@@ -251,9 +251,7 @@ def test_results_that_come_while_open_change_nothing(clock: hf.testing.FakeClock
 
 
 @pytest.mark.parametrize("probes", [1, 2, 5])
-def test_half_open_admits_so_many_and_closes_after_as_many(
-    clock: hf.testing.FakeClock, probes: int
-) -> None:
+def test_half_open_admits_so_many_and_closes_after_as_many(clock: hf.testing.FakeClock, probes: int) -> None:
     breaker = half_open(clock, probes=probes)
     tickets = [breaker.admit() for _ in range(probes)]
     refused(breaker)

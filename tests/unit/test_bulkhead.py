@@ -1,0 +1,241 @@
+"""The bulkhead: so many at once, so many in the queue, the rest refused."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from typing import Any
+
+import pytest
+from tests.loops import Loop, each_loop, watchdog
+from tests.scripted import Boom, Play, does, each_way
+
+import holdfast as hf
+
+__all__ = ["watchdog"]
+
+
+@each_way
+def test_a_place_is_taken_inside_and_free_after(play: Play) -> None:
+    bulkhead = hf.Bulkhead(2)
+    policy = hf.Policy(bulkhead)
+    play(policy, does(lambda: bulkhead.in_use)).returned(1)
+    assert bulkhead.in_use == 0
+    play(policy, Boom).raised_the_last_error()
+    assert bulkhead.in_use == 0
+
+
+@each_loop
+def test_more_than_the_limit_are_refused_at_once(loop: Loop) -> None:
+    bulkhead = hf.Bulkhead(2, name="db")
+
+    @hf.Policy(bulkhead)
+    async def call() -> float:
+        await loop.sleep(1)
+        return loop.time()
+
+    outcomes = loop.run(loop.together, call, call, call)
+    assert sorted(str(type(o).__name__) for o in outcomes) == ["BulkheadFull", "float", "float"]
+    assert [o for o in outcomes if isinstance(o, float)] == [1, 1]
+    assert "db" in str(next(o for o in outcomes if isinstance(o, hf.BulkheadFull)))
+    assert bulkhead.in_use == 0
+
+
+@each_loop
+def test_the_queue_is_served_first_come_first_served(loop: Loop) -> None:
+    bulkhead = hf.Bulkhead(1, queue=3)
+    order: list[int] = []
+
+    @hf.Policy(bulkhead)
+    async def call(number: int) -> None:
+        order.append(number)
+        await loop.sleep(1)
+
+    async def main() -> list[Any]:
+        async def late() -> None:
+            # Comes just when the second has its place; two are before it.
+            await loop.sleep(1.5)
+            await call(9)
+
+        return await loop.together(*(lambda n=n: call(n) for n in range(5)), late)
+
+    outcomes = loop.run(main)
+    full = [o for o in outcomes if isinstance(o, hf.BulkheadFull)]
+    assert len(full) == 1
+    served = [n for n in range(5) if outcomes[n] is None]
+    # trio starts tasks in no particular order; asyncio in the order given.
+    assert sorted(order) == [*served, 9]
+    assert order[-1] == 9
+    if loop.name == "asyncio":
+        assert order == [0, 1, 2, 3, 9]
+
+
+@each_loop
+def test_a_wait_in_the_queue_is_bounded(loop: Loop) -> None:
+    bulkhead = hf.Bulkhead(1, queue=5, max_wait=2)
+
+    @hf.Policy(bulkhead)
+    async def call(seconds: float) -> None:
+        await loop.sleep(seconds)
+
+    async def main() -> list[Any]:
+        async def second() -> float:
+            await loop.sleep(0.5)
+            with pytest.raises(hf.BulkheadFull):
+                await call(1)
+            return loop.time()
+
+        async def third() -> float:
+            await loop.sleep(9)
+            await call(1)
+            return loop.time()
+
+        return await loop.together(lambda: call(10), second, third)
+
+    assert loop.run(main) == [None, 2.5, 11]
+    assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
+
+
+def test_the_deadline_bounds_the_wait_too() -> None:
+    bulkhead = hf.Bulkhead(1, queue=5)
+    policy = hf.Policy(bulkhead)
+
+    async def main(clock: Any) -> None:
+        holder = asyncio.ensure_future(policy.acall(asyncio.sleep, 10))
+        await asyncio.sleep(0.5)
+        with pytest.raises(hf.DeadlineExceeded):
+            with hf.deadline(2):
+                await policy.acall(asyncio.sleep, 1)
+        assert clock.now() == 2.5
+        assert (bulkhead.in_use, bulkhead.queued) == (1, 0)
+        await holder
+
+    hf.testing.run(main)
+
+
+@pytest.mark.usefixtures("watchdog")
+def test_threads_wait_their_turn() -> None:
+    bulkhead = hf.Bulkhead(1, queue=8)
+    order: list[int] = []
+    go_on = threading.Event()
+
+    @hf.Policy(bulkhead)
+    def call(number: int) -> None:
+        order.append(number)
+        assert go_on.wait(10)
+
+    threads = []
+    for number in range(6):
+        threads.append(threading.Thread(target=call, args=(number,), daemon=True))
+        threads[-1].start()
+        while bulkhead.in_use + bulkhead.queued <= number:
+            pass
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert order == list(range(6))
+    assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
+
+
+@pytest.mark.usefixtures("watchdog")
+def test_a_cancelled_scope_ends_a_threads_wait() -> None:
+    bulkhead = hf.Bulkhead(1, queue=1)
+    policy = hf.Policy(bulkhead)
+    inside, go_on = threading.Event(), threading.Event()
+    holder = threading.Thread(
+        target=policy.call, args=(lambda: (inside.set(), go_on.wait(10)),), daemon=True
+    )
+    holder.start()
+    assert inside.wait(10)
+    with hf.deadline(100) as scope:
+
+        def cancel() -> None:
+            while not bulkhead.queued:
+                pass
+            scope.cancel()
+
+        threading.Thread(target=cancel, daemon=True).start()
+        with pytest.raises(hf.Cancelled):
+            policy.call(lambda: None)
+    assert bulkhead.queued == 0
+    go_on.set()
+    holder.join(10)
+    assert bulkhead.in_use == 0
+
+
+def test_a_refusal_is_final_for_retry() -> None:
+    bulkhead = hf.Bulkhead(1)
+    calls = []
+    policy = hf.Policy(hf.Retry(on=hf.transient, attempts=5, budget=None), bulkhead)
+
+    def nested() -> None:
+        calls.append(1)
+        policy.call(nested)
+
+    with hf.testing.instant() as clock, pytest.raises(hf.BulkheadFull):
+        policy.call(nested)
+    assert calls == [1]
+    assert clock.sleeps == []
+
+
+def test_ten_are_inside_together() -> None:
+    meeting = threading.Barrier(10)
+    call = hf.Policy(hf.Bulkhead(10))(lambda: meeting.wait(10))
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert not meeting.broken
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": True}, "limit"),
+        ({"limit": 2.5}, "limit"),
+        ({"limit": None}, "limit"),
+        ({"limit": 1, "queue": -1}, "queue"),
+        ({"limit": 1, "queue": 1, "max_wait": -1}, "max_wait"),
+        ({"limit": 1, "queue": 1, "max_wait": float("nan")}, "max_wait"),
+        ({"limit": 1, "max_wait": 1}, "max_wait"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_by_name(options: dict[str, Any], field: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"Bulkhead.*{field}"):
+        hf.Bulkhead(**options)
+
+
+def test_a_copy_is_empty() -> None:
+    bulkhead = hf.Bulkhead(1, queue=2, max_wait=3, name="b")
+
+    def look() -> tuple[Any, ...]:
+        again = pickle.loads(pickle.dumps(bulkhead))
+        return bulkhead.in_use, bulkhead.fresh().in_use, again.in_use, repr(again)
+
+    assert hf.Policy(bulkhead).call(look) == (1, 0, 0, repr(bulkhead))
+    assert eval(repr(bulkhead), {"Bulkhead": hf.Bulkhead}) != bulkhead
+    assert bulkhead.describe()["in_use"] == 0
+
+
+def test_a_cancelled_task_keeps_no_place() -> None:
+    bulkhead = hf.Bulkhead(1, queue=1)
+    policy = hf.Policy(bulkhead)
+
+    async def main(clock: Any) -> None:
+        holder = asyncio.ensure_future(policy.acall(asyncio.sleep, 10))
+        await asyncio.sleep(0)
+        waiter = asyncio.ensure_future(policy.acall(asyncio.sleep, 10))
+        await asyncio.sleep(1)
+        assert (bulkhead.in_use, bulkhead.queued) == (1, 1)
+        waiter.cancel()
+        await asyncio.wait([waiter])
+        assert (bulkhead.in_use, bulkhead.queued) == (1, 0)
+        holder.cancel()
+        await asyncio.wait([holder])
+        assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
+
+    hf.testing.run(main)

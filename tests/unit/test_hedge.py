@@ -1,0 +1,261 @@
+"""Hedging: never more than ``max`` at once, one result, losers cancelled and awaited, extra calls paid."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.loops import Loop, each_loop
+from tests.scripted import Bang, Boom, BudgetSpy
+
+import holdfast as hf
+
+
+class Backend:
+    """Each call plays the next (seconds, outcome); the last repeats. Writes down what becomes of it."""
+
+    def __init__(self, loop: Loop, *script: tuple[float, Any]) -> None:
+        self.loop = loop
+        self.script = script
+        self.began: list[float] = []
+        self.inside = self.most = self.cancelled = 0
+
+    async def __call__(self) -> Any:
+        seconds, outcome = self.script[min(len(self.began), len(self.script) - 1)]
+        self.began.append(self.loop.time())
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        ended = False
+        try:
+            await self.loop.sleep(seconds)
+            ended = True
+        finally:
+            self.inside -= 1
+            self.cancelled += not ended
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def play(self, *strategies: Any) -> tuple[Any, float]:
+        """What a call under the policy came to, and when."""
+
+        async def main() -> tuple[Any, float]:
+            function: Callable[[], Awaitable[Any]] = hf.Policy(*strategies)(self._call())
+            try:
+                return await function(), self.loop.time()
+            except Exception as error:
+                return error, self.loop.time()
+
+        outcome = self.loop.run(main)
+        assert self.inside == 0, "a loser was not awaited"
+        return outcome
+
+    def _call(self) -> Callable[[], Awaitable[Any]]:
+        async def call() -> Any:
+            return await self()
+
+        return call
+
+
+class Response:
+    def __init__(self) -> None:
+        self.closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def hedge(after: Any = 1, max: int = 3, **options: Any) -> hf.Hedge:
+    return hf.Hedge(after=after, max=max, idempotent=True, **options)
+
+
+@each_loop
+def test_a_quick_answer_is_not_hedged(loop: Loop) -> None:
+    backend = Backend(loop, (0.9, "a"))
+    assert backend.play(hedge()) == ("a", 0.9)
+    assert backend.began == [0]
+
+
+@each_loop
+def test_another_is_launched_after_each_delay_up_to_max(loop: Loop) -> None:
+    backend = Backend(loop, (100, "a"), (100, "b"), (4, "c"))
+    assert backend.play(hedge(1, 3)) == ("c", 6)
+    assert backend.began == [0, 1, 2]
+    assert (backend.most, backend.cancelled) == (3, 2)
+
+
+@each_loop
+def test_the_first_may_still_win(loop: Loop) -> None:
+    backend = Backend(loop, (1.5, "a"), (100, "b"))
+    assert backend.play(hedge(1, 2)) == ("a", 1.5)
+    assert backend.cancelled == 1
+
+
+@each_loop
+def test_no_delay_launches_all_at_once(loop: Loop) -> None:
+    backend = Backend(loop, (3, "a"), (2, "b"), (1, "c"))
+    assert backend.play(hedge(0, 3)) == ("c", 1)
+    assert backend.began == [0, 0, 0]
+
+
+@each_loop
+def test_a_failure_that_may_pass_launches_the_next_at_once(loop: Loop) -> None:
+    backend = Backend(loop, (0.5, Boom()), (0.25, "b"))
+    assert backend.play(hedge(10, 3)) == ("b", 0.75)
+    assert backend.began == [0, 0.5]
+
+
+@each_loop
+def test_a_fatal_failure_stops_all(loop: Loop) -> None:
+    fatal = Bang()
+    backend = Backend(loop, (100, "a"), (0.5, fatal))
+    assert backend.play(hedge(1, 3)) == (fatal, 1.5)
+    assert len(backend.began) == 2
+    assert backend.cancelled == 1
+
+
+@each_loop
+def test_when_all_fail_the_first_error_is_raised(loop: Loop) -> None:
+    errors = [Boom("1"), Boom("2"), Boom("3")]
+    backend = Backend(loop, *((1, error) for error in errors))
+    assert backend.play(hedge(10, 3)) == (errors[0], 3)
+    assert len(backend.began) == 3
+
+
+@each_loop
+def test_every_extra_attempt_is_paid(loop: Loop) -> None:
+    spy = BudgetSpy()
+    Backend(loop, (100, "a"), (100, "b"), (1, "c")).play(hedge(1, 3, budget=spy))
+    assert [told for told in spy.told if told[0] == "withdraw"] == [("withdraw", False)] * 2
+
+
+@each_loop
+def test_what_cannot_be_paid_is_not_launched(loop: Loop) -> None:
+    backend = Backend(loop, (5, "a"), (100, "b"))
+    assert backend.play(hedge(1, 3, budget=BudgetSpy(allow=1))) == ("a", 5)
+    assert backend.began == [0, 1]
+
+
+def test_undeclared_calls_are_refused() -> None:
+    with pytest.raises(ValueError, match="Hedge: idempotent"):
+        hf.Policy(hf.Hedge(0.1))(lambda: None)
+    with pytest.raises(ValueError, match="Hedge: idempotent"):
+        hf.Policy(hf.Hedge(0.1)).call(lambda: None)
+
+
+@each_loop
+def test_retries_and_hedges_add_up(loop: Loop) -> None:
+    """attempts + max - 1 calls, not attempts * max."""
+    backend = Backend(loop, (0, Boom()))
+    retry = hf.Retry(on=Boom, attempts=4, backoff=hf.Constant(0), budget=None, within=None)
+    outcome, _ = backend.play(retry, hedge(1, 3))
+    assert isinstance(outcome, Boom)
+    assert len(backend.began) == 4 + 3 - 1
+
+
+@each_loop
+def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
+    made: list[Response] = []
+
+    async def call() -> Response:
+        await loop.sleep(1)
+        made.append(Response())
+        return made[-1]
+
+    won = loop.run(hf.Policy(hedge(0, 3))(call))
+    assert won.closed == 0
+    assert all(response.closed == 1 for response in made if response is not won)
+
+
+@each_loop
+def test_a_cancelled_caller_leaves_nobody_running(loop: Loop) -> None:
+    backend = Backend(loop, (100, "a"))
+    function = hf.Policy(hedge(1, 3))(backend._call())
+    assert loop.run(loop.cut, 2.5, function)
+    assert (len(backend.began), backend.inside, backend.cancelled) == (3, 0, 3)
+
+
+def test_a_measured_percentile() -> None:
+    """Nothing is hedged until enough is known; then at the latency 95 % of the calls stay within."""
+    made = hedge("p95", 2)
+    for place in range(1, 101):
+        assert (made.delay() is None) == (place <= 20)
+        made.measure(place / 100)
+    assert made.delay() == pytest.approx(0.95, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"after": -1}, {"after": "95"}, {"after": "p0"}, {"after": "p100"}, {"max": 1}, {"max": True}, {"budget": 3}],
+    ids=str,
+)
+def test_bad_options_are_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"Hedge: {next(iter(options))}"):
+        hf.Hedge(**options)
+
+
+# Threads.
+
+
+def test_threads_the_second_wins_and_the_first_is_told_to_stop() -> None:
+    numbers = iter([1, 2])
+    stopped, done = threading.Event(), threading.Event()
+
+    def call() -> str:
+        if next(numbers) == 2:
+            return "second"
+        try:
+            policy.call(lambda: None)  # Checks nothing but the scope.
+            while hf.remaining() is None and not stopped.is_set():
+                hf.Policy(hf.Retry(on=Boom, attempts=1)).call(stopped.wait, 0.01)
+        except hf.Cancelled:
+            pass
+        done.set()
+        return "first"
+
+    policy = hf.Policy()
+    try:
+        assert hf.Policy(hedge(0.01, 2))(call)() == "second"
+        assert done.wait(10), "its scope was not cancelled"
+    finally:
+        stopped.set()
+
+
+def test_threads_a_late_answer_is_closed_once() -> None:
+    closed = threading.Event()
+    times: list[int] = []
+    go_on = threading.Event()
+    numbers = iter([1, 2])
+
+    class Late:
+        def close(self) -> None:
+            times.append(1)
+            closed.set()
+
+    def call() -> Any:
+        if next(numbers) == 2:
+            return "second"
+        assert go_on.wait(10)
+        return Late()
+
+    assert hf.Policy(hedge(0, 2)).call(call) == "second"
+    go_on.set()
+    assert closed.wait(10)
+    assert times == [1]
+
+
+@pytest.mark.parametrize("fatal", [False, True])
+def test_threads_failures(fatal: bool) -> None:
+    errors = iter([Bang(), Bang()] if fatal else [Boom("1"), Boom("2"), Boom("3")])
+    calls: list[int] = []
+
+    def call() -> None:
+        calls.append(1)
+        raise next(errors)
+
+    with pytest.raises(Bang if fatal else Boom) as caught:
+        hf.Policy(hedge(60, 3)).call(call)
+    assert len(calls) == (1 if fatal else 3)
+    assert fatal or str(caught.value) == "1"
