@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from ._drive import chance
 from ._drive import clock as _clock
 from ._drive.memory import Tally, guard
 from .options import Options, number, seconds, timepiece
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
+    from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .options import Seconds
 
@@ -103,7 +105,9 @@ class Allowance(Options):
     _lock: Any
     _tally: Tally
 
-    def _open(self, clock: Clock | None, tokens: float = 0.0) -> None:
+    def _open(self, clock: Clock | None, rng: Rng | None, tokens: float = 0.0) -> None:
+        # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
+        chance.source(rng, type(self).__name__)
         self._set(_tally=Tally(), _live=Live(timepiece(type(self).__name__, clock), tokens))
         guard(self)
 
@@ -213,13 +217,14 @@ class Budget(Allowance):
         window: Seconds = 10.0,
         *,
         clock: Clock | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self._set(
             ratio=number("Budget", "ratio", ratio, least=0),
             burst=number("Budget", "burst", burst, least=0),
             window=seconds("Budget", "window", window, above=0),
         )
-        self._open(clock, self.burst)
+        self._open(clock, rng, self.burst)
         self._set(_earned=Slices(self.window, self._live.last))
 
     @property

@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 
 from ._drive import aio as _aio
+from ._drive import chance
 from ._drive import clock as _clock
 from ._drive import sync as _sync
 from ._drive.memory import guard
 from .deadlines import ambient, check
 from .errors import DeadlineExceeded, RateLimited
 from .options import count, number, seconds, timepiece
+from .rates import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .options import Seconds
 
@@ -58,6 +61,17 @@ class Bucket:
         if math.isinf(self.rate):
             return float(self.burst) if elapsed else min(float(self.burst), self._tokens)
         return min(float(self.burst), self._tokens + elapsed * self.rate)
+
+    def take(self, n: int, now: float) -> bool:
+        """``reserve(n, now, 0.0).ok``, without making a grant."""
+        if math.isinf(self.rate):
+            return True
+        self._last = min(self._last, now)
+        tokens = self.tokens(now) - n
+        if tokens < 0 or n > self.burst:
+            return False
+        self._last, self._tokens, self._last_event = now, tokens, now
+        return True
 
     def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
         """Take ``n`` tokens, to be used when they are there. ok iff n <= burst and wait <= max_wait.
@@ -174,16 +188,33 @@ class Waiting:
 class Limiter(Waiting):
     """At most ``rate`` per second on average, ``burst`` at once. Starts full.
 
-    ``rate`` inf ignores the burst; 0 gives the burst once. Shared by passing the object; safe
-    between threads, tasks and event loops; no background thread.
+    ``rate`` inf ignores the burst; 0 gives the burst once. ``Limiter("100/s burst 200")`` reads the
+    text. Shared by passing the object; safe between threads, tasks and event loops; no background
+    thread.
     """
 
     __slots__ = ("__weakref__", "_bucket", "_lock", "clock")
 
     _lock: Any
 
-    def __init__(self, rate: float, burst: int = 1, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        rate: float | str,
+        burst: int | None = None,
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> None:
+        if isinstance(rate, str):
+            if burst is not None:
+                raise ValueError(
+                    f"Limiter: burst must be part of the text {rate!r}, got burst={burst!r} as well"
+                )
+            rate, burst = parse(rate)
+        burst = 1 if burst is None else burst
         self.clock = timepiece("Limiter", clock)
+        # Everything that holds state takes a clock and a source of randomness; a limiter draws nothing.
+        chance.source(rng, "Limiter")
         self._bucket = Bucket(
             number("Limiter", "rate", rate, least=0, infinite=True),
             count("Limiter", "burst", burst, least=0, most=MOST_TOKENS),
@@ -203,9 +234,10 @@ class Limiter(Waiting):
 
     def allow(self, n: int = 1) -> bool:
         """Take ``n`` tokens if they are there now."""
-        n = count("Limiter", "n", n, least=0)
+        if type(n) is not int or n < 0:
+            n = count("Limiter", "n", n, least=0)
         with self._lock:
-            return self._bucket.reserve(n, self._now(), 0.0).ok
+            return self._bucket.take(n, (_clock.AMBIENT if self.clock is None else self.clock).now())
 
     def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .options import Seconds
 
@@ -40,13 +41,14 @@ class WindowBudget(Allowance):
         window: Seconds = 10.0,
         *,
         clock: Clock | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self._set(
             ratio=number("WindowBudget", "ratio", ratio, least=0),
             floor=number("WindowBudget", "floor", floor, least=0),
             window=seconds("WindowBudget", "window", window, above=0),
         )
-        self._open(clock)
+        self._open(clock, rng)
         now = self._live.last
         self._set(_calls=Slices(self.window, now), _retries=Slices(self.window, now))
 
@@ -109,6 +111,7 @@ class QuotaBudget(Allowance):
         throttle_cost: float | None = None,
         *,
         clock: Clock | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self._set(
             capacity=number("QuotaBudget", "capacity", capacity, above=0),
@@ -119,7 +122,7 @@ class QuotaBudget(Allowance):
             if throttle_cost is None
             else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
         )
-        self._open(clock, self.capacity)
+        self._open(clock, rng, self.capacity)
 
     def success(self, spent: float | None = None) -> None:
         if spent is None:
@@ -167,14 +170,19 @@ class ThrottleBudget(Allowance):
     token_ratio: float
 
     def __init__(
-        self, max_tokens: float = 10, token_ratio: float = 0.1, *, clock: Clock | None = None
+        self,
+        max_tokens: float = 10,
+        token_ratio: float = 0.1,
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self._set(
             max_tokens=number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000),
             token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
         )
         # Held as thousandths, which are whole numbers.
-        self._open(clock, self._top)
+        self._open(clock, rng, self._top)
 
     @property
     def sustained(self) -> float:
@@ -217,14 +225,20 @@ class RateBudget(Allowance):
     _bucket: Bucket
 
     def __init__(
-        self, rate: float = 100, burst: int = 200, wait: bool = False, *, clock: Clock | None = None
+        self,
+        rate: float = 100,
+        burst: int = 200,
+        wait: bool = False,
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self._set(
             rate=number("RateBudget", "rate", rate, least=0, infinite=True),
             burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
             wait=flag("RateBudget", "wait", wait),
         )
-        self._open(clock)
+        self._open(clock, rng)
         self._set(_bucket=Bucket(self.rate, self.burst, self._live.last))
 
     @property

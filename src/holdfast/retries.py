@@ -13,7 +13,7 @@ from .deadlines import ambient, bypass
 from .judge import judge, judge_result
 from .keys import Keyed
 from .loop import Run, flow
-from .options import Options, choice, count, flag, hook, seconds
+from .options import Options, choice, count, flag, hook, plain, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Retry(Options):
         return self.attempts is not None or self.within is not None
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "budget": None if self.budget is None else self.budget.describe()}
+        return {**super().describe(), "budget": plain(self.budget)}
 
     # Compiling: the success path is the template; everything else goes through `flow`.
 

@@ -37,6 +37,8 @@ NEEDED = {
     "Chaos": {"outcome": None, "fault": OSError},
     "chaos": {},
     "AdaptiveLimit": {"initial": 1},
+    "Worker": {"handler": print},
+    "reconnecting": {"connect": print},
 }
 #: Options that belong to one of several kinds.
 KINDS = {
@@ -49,6 +51,7 @@ KINDS = {
 ALLOWED = {
     ("Limiter", "rate"): [INF],  # no limit at all
     ("Pacer", "rate"): [INF],
+    ("reconnecting", "stable"): [INF],  # no connection ever counts as stable
     ("WorstCase", "attempts"): None,  # what a policy comes to, made by worst_case()
     ("WorstCase", "seconds"): None,
     ("WorstCase", "amplification"): None,
@@ -56,8 +59,10 @@ ALLOWED = {
     ("Retry", "max_hint"): [INF],  # any hint is kept to
     ("retry", "max_hint"): [INF],
     ("Verdict", "after"): [INF],  # a hint beyond reading
+    ("reconnecting", "stable"): [INF],  # no connection is ever stable
     ("CircuitOpen", "retry_after"): None,  # errors report what somebody else measured
     ("RateLimited", "retry_after"): None,
+    ("ConfigError", "line"): None,  # and where in a file it was
     ("Attempt", "number"): None,  # made by the loop, not by users
     ("Scope", "limit_s"): None,  # made by deadline(), which is tested
 }

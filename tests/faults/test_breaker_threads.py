@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.loops import watchdog
 
 import holdfast as hf
-
-__all__ = ["watchdog"]
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -39,7 +36,7 @@ def in_threads(count: int, work: Callable[[], Any]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run) for _ in range(count)]
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -61,23 +58,22 @@ def half_open(probes: int) -> hf.Breaker:
 def test_64_threads_get_no_more_probes_than_there_are(probes: int) -> None:
     """Every probe stays inside until all others have been refused."""
     breaker = half_open(probes)
-    refused = threading.Semaphore(0)
+    all_refused = threading.Event()
     inside: list[int] = []
+    refused: list[int] = []
 
     @hf.Policy(breaker)
     def call() -> None:
         inside.append(1)
-        if len(inside) <= probes:
-            for _ in range(64 - probes):
-                refused.acquire()
-            for _ in range(64 - probes):
-                refused.release()
+        assert all_refused.wait(10)
 
     def work() -> None:
         try:
             call()
         except hf.CircuitOpen:
-            refused.release()
+            refused.append(1)
+            if len(refused) == 64 - probes:
+                all_refused.set()
 
     in_threads(64, work)
     assert len(inside) == probes
@@ -209,7 +205,7 @@ def test_a_thread_that_hangs_inside_a_probe_is_given_up() -> None:
         with pytest.raises(ConnectionError):
             hf.Policy(breaker).call(hang)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
         assert inside.wait(10)

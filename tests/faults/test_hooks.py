@@ -70,9 +70,19 @@ def test_a_raising_hook_does_not_hide_what_went_wrong(play, hook):
 
 
 @every_way
-def test_a_hook_that_raises_before_the_first_attempt(play):
-    played = play(retry(on=Exception, before_attempt=broken))  # no attempt at all
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_hooks_error_is_never_retried(play, number):
+    """Even where every exception is: it is a bug of the caller's, not a failure of the call."""
+    asked = []
+
+    def before(attempt):
+        asked.append(attempt.number)
+        if attempt.number == number:
+            raise Broken
+
+    played = play(retry(on=Exception, before_attempt=before), *[Boom] * (number - 1))
     assert isinstance(played.error, Broken)
+    assert asked == list(range(1, number + 1))
 
 
 @every_way

@@ -21,7 +21,7 @@ PACKAGE = str(Path(hf.__file__).parent)
 def own(error):
     """The functions of Holdfast's own frames in the traceback, and everybody's."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [f.name for f in frames if f.filename.startswith((PACKAGE, "<holdfast"))]
+    ours = [f.name for f in frames if f.filename.startswith((PACKAGE, "holdfast ", "<holdfast"))]
     return ours, [f.name for f in frames]
 
 

@@ -867,6 +867,7 @@ def refusals() -> Iterator[Any]:
     yield hf.RateBudget, "RateBudget", "wait", NOT_FLAGS
     for kind in (hf.Budget, hf.WindowBudget, hf.QuotaBudget, hf.ThrottleBudget, hf.RateBudget):
         yield kind, kind.__name__, "clock", [5, True, object(), hf.testing.FakeClock]
+        yield kind, kind.__name__, "rng", ["seed", True, object(), 1.5]
 
 
 def cases() -> list[Any]:

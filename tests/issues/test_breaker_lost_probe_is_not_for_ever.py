@@ -1,0 +1,23 @@
+"""The probe's place had no lease: the process died in it, and calls were rejected a day later.
+
+Holdfast: the place is free again after ``probe_timeout``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+
+
+def test_the_place_is_free_again() -> None:
+    clock = hf.testing.FakeClock()
+    breaker = hf.Breaker(consecutive=1, open_for=1, clock=clock)
+    breaker.admit().failure()
+    clock.advance(2)
+    breaker.admit()
+    with pytest.raises(hf.CircuitOpen):
+        breaker.admit()
+    clock.advance(24 * 3600)
+    breaker.admit().success()
+    assert breaker.state == "closed"

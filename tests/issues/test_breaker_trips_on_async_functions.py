@@ -1,0 +1,32 @@
+"""A breaker made for plain functions saw a coroutine come back, took that for a success and never opened.
+
+Holdfast: the awaited outcome is what counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+
+
+def test_awaited_failures_open_it() -> None:
+    breaker = hf.Breaker(consecutive=2)
+
+    @hf.Policy(breaker)
+    async def call() -> None:
+        raise ConnectionError
+
+    for expected in (ConnectionError, ConnectionError, hf.CircuitOpen):
+        with pytest.raises(expected):
+            asyncio.run(call())
+
+
+def test_a_coroutine_function_is_not_called_as_a_plain_one() -> None:
+    async def call() -> None:
+        pass
+
+    with pytest.raises(TypeError, match="acall"):
+        hf.Policy(hf.Breaker()).call(call)
