@@ -11,7 +11,7 @@ from pathlib import Path
 import holdfast
 
 from . import show
-from .contenders import RIVALS
+from .contenders import OTHERS, RIVALS
 from .model import FULL, QUICK, Group, Outcome
 from .run import run
 from .suites import SUITES, load
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None, groups: Sequence[Group] | None = Non
     options = _arguments(argv)
     if groups is None:
         groups = [group for name in options.suite or SUITES for group in load(name)]
-    facts = show.machine([holdfast.__name__, *RIVALS])
+    facts = show.machine([holdfast.__name__, *RIVALS, *OTHERS])
     print(show.header(facts))
     outcomes = []
     for group in groups:

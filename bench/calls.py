@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -28,6 +29,19 @@ _LOOP = """\
         {body}
     return timer() - began
 """
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A statement to time instead of a call, so that none has to be put into a function first.
+
+    ``text`` uses ``names``; with ``await`` only where the meter is async. ``worked(n)`` says whether
+    it has done its work, after it has run ``n`` times.
+    """
+
+    text: str
+    names: Mapping[str, Any]
+    worked: Callable[[int], bool]
 
 
 def functions(made: Any) -> tuple[Callable[[int], Any], ...]:
@@ -61,16 +75,15 @@ class Timed:
     def __init__(self, ready: Ready, timer: Callable[[], float], is_async: bool) -> None:
         self.name = ready.case.name
         self.inside = ready.case.inside
-        self.calls = functions(ready.made)
         self.timer = timer
         self.is_async = is_async
         self.size = _WARM_UP
         self.best = float("inf")
-        names = [f"call{i}" for i in range(len(self.calls))]
-        await_ = "await " if is_async else ""
-        body = [f"{await_}{names[i % len(names)]}({ARGUMENT})" for i in range(UNROLLED)]
+        body, self.names = _body(ready.made, is_async)
         text = _LOOP.format(
-            async_="async " if is_async else "", names=", ".join(names), body="\n        ".join(body)
+            async_="async " if is_async else "",
+            names=", ".join(self.names),
+            body="\n        ".join(body),
         )
         scope: dict[str, Any] = {}
         exec(compile(text, f"<bench {self.name}>", "exec"), scope)
@@ -80,7 +93,7 @@ class Timed:
         """The seconds that ``size`` rounds of the loop take."""
         gc.collect()
         with self.inside():
-            elapsed = self.loop(self.timer, repeat(None, self.size), *self.calls)
+            elapsed = self.loop(self.timer, repeat(None, self.size), **self.names)
             return float(await elapsed if self.is_async else elapsed)
 
     async def warm_up(self, batch_s: float) -> None:
@@ -90,6 +103,15 @@ class Timed:
 
     async def measure(self) -> None:
         self.best = min(self.best, await self.batch() / (self.size * UNROLLED))
+
+
+def _body(made: Any, is_async: bool) -> tuple[list[str], Mapping[str, Any]]:
+    """The statements of the loop, and the names they use."""
+    if isinstance(made, Steps):
+        return [made.text] * UNROLLED, made.names
+    names = {f"call{i}": call for i, call in enumerate(functions(made))}
+    await_ = "await " if is_async else ""
+    return [f"{await_}call{i % len(names)}({ARGUMENT})" for i in range(UNROLLED)], names
 
 
 class Calls:
@@ -117,6 +139,13 @@ class Calls:
             return runner.run(coroutine)
 
     async def _check(self, ready: Ready) -> None:
+        if isinstance(ready.made, Steps):
+            once = Timed(ready, self.timer, self.is_async)
+            once.size = 1
+            await once.batch()
+            if not ready.made.worked(UNROLLED):
+                raise AssertionError(f"{ready.made.text!r} did not do its work")
+            return
         with ready.case.inside():
             for call in functions(ready.made):
                 expect(await call(ARGUMENT) if self.is_async else call(ARGUMENT))

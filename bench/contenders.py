@@ -20,6 +20,8 @@ AsyncFunction = Callable[[int], Awaitable[Any]]
 ATTEMPTS = 4
 #: The libraries compared with, by the name of their module.
 RIVALS = ("tenacity", "stamina", "backoff", "nopanic", "opnieuw")
+#: Those that do not retry: breakers and a limiter.
+OTHERS = ("circuitbreaker", "pybreaker", "aiolimiter")
 
 
 def work(key: int) -> int:

@@ -1,4 +1,4 @@
-"""Measures what calls leave behind in memory, and what one call needs while it runs."""
+"""Measures what calls leave behind in memory, what one call needs, and what long use adds up to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -52,6 +53,62 @@ class Retained:
             finally:
                 tracemalloc.stop()
         return {"B retained": held / calls, "blocks retained": blocks / calls, "B at peak": peak}
+
+
+@dataclass(frozen=True)
+class Held:
+    """Something with state: ``use(n)`` uses it for the n-th time, ``entries()`` counts what it keeps."""
+
+    use: Callable[[int], object]
+    entries: Callable[[], int] = lambda: 1
+
+
+class Growth:
+    """Bytes held after many uses: how many more than after a hundredth of them, and how many in all.
+
+    A case makes a `Held`; it is made once more while memory is traced, so that all it holds is seen.
+    """
+
+    units = ("B more", "B held", "entries")
+    #: Of the calls that the effort asks for: a million.
+    TIMES = 10
+
+    def check(self, ready: Ready) -> None:
+        if not isinstance(ready.made, Held):
+            raise TypeError(f"a Held was expected, got {ready.made!r}")
+        ready.made.use(0)
+        ready.made.use(1)
+
+    def measure(self, cases: list[Ready], effort: Effort) -> dict[str, Figures]:
+        uses = effort.calls * self.TIMES
+        with small_heap():
+            return {ready.case.name: self._figures(ready, uses) for ready in cases}
+
+    def _figures(self, ready: Ready, uses: int) -> Figures:
+        early = uses // 100
+        with ready.case.inside():
+            tracemalloc.start()
+            try:
+                before = _traced()
+                held: Held = ready.case.make()
+                first = _use(held, 0, early) - before
+                last = _use(held, early, uses) - before
+            finally:
+                tracemalloc.stop()
+        return {"B more": last - first, "B held": last, "entries": held.entries()}
+
+
+def _use(held: Held, begin: int, end: int) -> int:
+    """What is held after the uses from ``begin`` to ``end``."""
+    use = held.use
+    for number in range(begin, end):
+        use(number)
+    return _traced()
+
+
+def _traced() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 def _repeat(call: Callable[[int], Any], calls: int) -> None:

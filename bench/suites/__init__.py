@@ -6,7 +6,7 @@ from importlib import import_module
 
 from ..model import Group
 
-SUITES = ("success", "retried", "startup", "retention")
+SUITES = ("success", "retried", "startup", "retention", "strategies")
 
 
 def load(name: str) -> list[Group]:
