@@ -184,6 +184,7 @@ class Circuit:
         "_window_s",
         "closed_at",
         "generation",
+        "open_s",
         "reopenings",
         "state",
         "until",
@@ -217,7 +218,8 @@ class Circuit:
         )
         self._half = Counts()
         self._waiting: list[Probe] = []
-        self.until = now + self._open_for(self.reopenings) if state == "open" else math.inf
+        self.open_s = self._open_for(self.reopenings) if state == "open" else math.inf
+        self.until = now + self.open_s
 
     # Admission.
 
@@ -230,14 +232,20 @@ class Circuit:
             if bucket is not before and self.window._size == 1:
                 self.generation += 1
             return bucket
-        if self.state == "open" and self.until < now:
-            self._enter("half_open", now)
+        if self.state == "open":
+            self.until = min(self.until, now + self.open_s)
+            if self.until < now:
+                self._enter("half_open", now)
         return None
+
+    def _lose_probes(self, now: float) -> None:
+        """Take the places back whose lease has run out."""
+        for lost in [probe for probe in self._waiting if probe.lease < now]:
+            self._release(lost)
 
     def admit_probe(self, now: float) -> Probe | None:
         """A place in a half-open circuit, or ``None`` when all are taken."""
-        for lost in [probe for probe in self._waiting if probe.lease < now]:
-            self._release(lost)
+        self._lose_probes(now)
         if self._half.requests - self._half.excluded >= self._probes:
             return None
         self._half.requests += 1
@@ -248,7 +256,8 @@ class Circuit:
     def wait_for(self, now: float) -> float:
         """Seconds until another call may be admitted: the rest of the open time, or of the oldest lease."""
         if self.state == "open":
-            return max(0.0, self.until - now)
+            # A clock set back makes nobody wait longer than the open time.
+            return min(self.open_s, max(0.0, self.until - now))
         leases = [probe.lease for probe in self._waiting]
         return max(0.0, min(leases) - now) if leases else 0.0
 
@@ -276,6 +285,7 @@ class Circuit:
 
     def settle_probe(self, probe: Probe, outcome: str, now: float) -> None:
         """A probe ended; whatever comes after its generation or its lease changes nothing."""
+        self._lose_probes(now)
         if outcome == "success":
             self.probe_succeeded(probe, now)
         elif outcome == "failure":

@@ -11,7 +11,7 @@ from ._drive import aio as _aio
 from ._drive import chance
 from ._drive import clock as _clock
 from ._drive import sync as _sync
-from ._drive.memory import guard
+from ._drive.memory import guard, has_gil
 from .deadlines import ambient, check
 from .errors import DeadlineExceeded, RateLimited
 from .options import count, number, seconds, timepiece
@@ -46,32 +46,22 @@ class Grant:
 class Bucket:
     """Tokens that refill at ``rate`` per second up to ``burst``; reservations may take them below 0."""
 
-    __slots__ = ("_last", "_last_event", "_tokens", "burst", "rate")
+    __slots__ = ("last_event", "burst", "last", "level", "rate")
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
         self.burst = burst
-        self._tokens = float(burst)
-        self._last = now
-        self._last_event = -math.inf
+        #: What there was at the time ``last``.
+        self.level = float(burst)
+        self.last = now
+        self.last_event = -math.inf
 
     def tokens(self, now: float) -> float:
         """What is there at ``now``: negative while reservations are owed. Time set back refills nothing."""
-        elapsed = max(0.0, now - self._last)
+        elapsed = max(0.0, now - self.last)
         if math.isinf(self.rate):
-            return float(self.burst) if elapsed else min(float(self.burst), self._tokens)
-        return min(float(self.burst), self._tokens + elapsed * self.rate)
-
-    def take(self, n: int, now: float) -> bool:
-        """``reserve(n, now, 0.0).ok``, without making a grant."""
-        if math.isinf(self.rate):
-            return True
-        self._last = min(self._last, now)
-        tokens = self.tokens(now) - n
-        if tokens < 0 or n > self.burst:
-            return False
-        self._last, self._tokens, self._last_event = now, tokens, now
-        return True
+            return float(self.burst) if elapsed else min(float(self.burst), self.level)
+        return min(float(self.burst), self.level + elapsed * self.rate)
 
     def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
         """Take ``n`` tokens, to be used when they are there. ok iff n <= burst and wait <= max_wait.
@@ -81,12 +71,12 @@ class Bucket:
         if math.isinf(self.rate):
             return Grant(True, n, now, self.rate)
         # A clock set back: the time it relives refills again, up to the burst.
-        self._last = min(self._last, now)
+        self.last = min(self.last, now)
         tokens = self.tokens(now) - n
         wait = 0.0 if tokens >= 0 else (-tokens / self.rate if self.rate > 0 else math.inf)
         ok = n <= self.burst and wait <= (max_wait_s if max_wait_s is not None else _LONGEST)
         if ok:
-            self._last, self._tokens, self._last_event = now, tokens, now + wait
+            self.last, self.level, self.last_event = now, tokens, now + wait
         return Grant(ok, n, now + wait, self.rate)
 
     def cancel(self, grant: Grant, now: float) -> None:
@@ -97,24 +87,29 @@ class Bucket:
             # Nothing was taken, or nothing is missed.
             return
         grant.returned = True
-        restore = grant.n - grant.rate * (self._last_event - grant.at)
+        restore = grant.n - grant.rate * (self.last_event - grant.at)
         if restore <= 0:
             return
-        self._tokens = min(float(self.burst), self.tokens(now) + restore)
-        self._last = now
-        if grant.at == self._last_event and grant.rate > 0:
+        self.level = min(float(self.burst), self.tokens(now) + restore)
+        self.last = now
+        if grant.at == self.last_event and grant.rate > 0:
             before = grant.at - grant.n / grant.rate
             if before >= now:
-                self._last_event = before
+                self.last_event = before
+
+    def charge(self, n: int, now: float) -> None:
+        """Take ``n`` at once, whether they are there or not."""
+        self.settle(now)
+        self.level = min(float(self.burst), self.level - n)
 
     def move(self, by: float) -> None:
         """Go on by another clock, which differs from the one so far by ``by`` seconds."""
-        self._last += by
-        self._last_event += by
+        self.last += by
+        self.last_event += by
 
     def settle(self, now: float) -> None:
         """Count what has refilled so far, before the rate or the burst changes."""
-        self._tokens, self._last = self.tokens(now), now
+        self.level, self.last = self.tokens(now), now
 
 
 #: Beyond this, floats no longer count in ones.
@@ -151,6 +146,10 @@ class Reservation:
         return f"<reservation of {self._grant.n}: {'ok' if self.ok else 'refused'}>"
 
 
+#: Small whole numbers are one object each; comparing identities calls nobody.
+_ONE = 1
+
+
 class Waiting:
     """Waiting for what ``_admit`` reserved, as a thread or as a task; giving it back when cancelled."""
 
@@ -185,6 +184,28 @@ class Waiting:
             raise
 
 
+class _Alone:
+    """A limiter's bucket to oneself, for what takes more steps than `Limiter.allow`."""
+
+    __slots__ = ("_limiter",)
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+
+    def __enter__(self) -> Bucket:
+        limiter = self._limiter
+        limiter._lock.acquire()
+        limiter._depth += 1
+        limiter._quick = -1.0
+        return limiter._bucket
+
+    def __exit__(self, *exc: object) -> None:
+        limiter = self._limiter
+        limiter._depth -= 1
+        limiter._free()
+        limiter._lock.release()
+
+
 class Limiter(Waiting):
     """At most ``rate`` per second on average, ``burst`` at once. Starts full.
 
@@ -193,9 +214,14 @@ class Limiter(Waiting):
     thread.
     """
 
-    __slots__ = ("__weakref__", "_bucket", "_lock", "clock")
+    __slots__ = ("__weakref__", "_bucket", "_depth", "_lock", "_quick", "_timer", "clock")
 
     _lock: Any
+    #: The burst, while `allow` may count by itself; -1 while somebody has the bucket to himself, at an
+    #: infinite rate, and where there is no GIL to keep the few steps of `allow` together.
+    _quick: float
+    #: Where to read the time.
+    _timer: Clock | _clock.Ambient
 
     def __init__(
         self,
@@ -213,6 +239,7 @@ class Limiter(Waiting):
             rate, burst = parse(rate)
         burst = 1 if burst is None else burst
         self.clock = timepiece("Limiter", clock)
+        self._timer = _clock.AMBIENT if clock is None else clock
         # Everything that holds state takes a clock and a source of randomness; a limiter draws nothing.
         chance.source(rng, "Limiter")
         self._bucket = Bucket(
@@ -220,35 +247,57 @@ class Limiter(Waiting):
             count("Limiter", "burst", burst, least=0, most=MOST_TOKENS),
             self._now(),
         )
+        self._depth = 0
         guard(self)
+        self._free()
 
     def _now(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+        return self._timer.now()
+
+    def _free(self) -> None:
+        quick = has_gil() and not math.isinf(self._bucket.rate) and not self._depth
+        self._quick = float(self._bucket.burst) if quick else -1.0
 
     def keep_time(self, clock: Clock) -> None:
         """Go by ``clock`` from now on, unless this limiter was given one of its own."""
         if self.clock is None:
-            with self._lock:
-                self._bucket.move(clock.now() - self._now())
-                self.clock = clock
+            with _Alone(self) as bucket:
+                bucket.move(clock.now() - self._now())
+                self.clock = self._timer = clock
 
     def allow(self, n: int = 1) -> bool:
         """Take ``n`` tokens if they are there now."""
-        if type(n) is not int or n < 0:
-            n = count("Limiter", "n", n, least=0)
-        with self._lock:
-            return self._bucket.take(n, (_clock.AMBIENT if self.clock is None else self.clock).now())
+        now = self._timer.now()
+        bucket = self._bucket
+        elapsed = now - bucket.last
+        if n is _ONE and elapsed >= 0.0:
+            # From here to the last store there is no call and no loop, so no other thread comes between.
+            level = bucket.level + elapsed * bucket.rate
+            if level > self._quick:
+                level = self._quick
+            if level >= 1.0:
+                bucket.level = level - 1.0
+                bucket.last = bucket.last_event = now
+                return True
+        n = count("Limiter", "n", n, least=0)
+        with _Alone(self) as bucket:
+            return bucket.reserve(n, self._now(), 0.0).ok
 
     def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""
         n = count("Limiter", "n", n, least=0)
         limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        with self._lock:
-            return Reservation(self, self._bucket.reserve(n, self._now(), limit))
+        with _Alone(self) as bucket:
+            return Reservation(self, bucket.reserve(n, self._now(), limit))
 
     def _cancel(self, grant: Grant) -> None:
-        with self._lock:
-            self._bucket.cancel(grant, self._now())
+        with _Alone(self) as bucket:
+            bucket.cancel(grant, self._now())
+
+    def charge(self, n: int) -> None:
+        """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""
+        with _Alone(self) as bucket:
+            bucket.charge(n, self._now())
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""
@@ -267,8 +316,8 @@ class Limiter(Waiting):
 
     def tokens(self) -> float:
         """What is there now; negative while reservations are owed."""
-        with self._lock:
-            return self._bucket.tokens(self._now())
+        with _Alone(self) as bucket:
+            return bucket.tokens(self._now())
 
     @property
     def rate(self) -> float:
@@ -283,16 +332,16 @@ class Limiter(Waiting):
     def set_rate(self, rate: float) -> None:
         """Change the rate from now on."""
         rate = number("Limiter", "rate", rate, least=0, infinite=True)
-        with self._lock:
-            self._bucket.settle(self._now())
-            self._bucket.rate = rate
+        with _Alone(self) as bucket:
+            bucket.settle(self._now())
+            bucket.rate = rate
 
     def set_burst(self, burst: int) -> None:
         """Change the burst from now on."""
         burst = count("Limiter", "burst", burst, least=0, most=MOST_TOKENS)
-        with self._lock:
-            self._bucket.settle(self._now())
-            self._bucket.burst = burst
+        with _Alone(self) as bucket:
+            bucket.settle(self._now())
+            bucket.burst = burst
 
     def fresh(self) -> Limiter:
         """A new limiter with these options, full."""

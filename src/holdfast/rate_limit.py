@@ -108,7 +108,7 @@ class RateLimit(Options):
         assert self.cost_of_result is not None
         missing = _tokens("cost_of_result", self.cost_of_result(result)) - paid
         if missing:
-            charge(limiter, missing)
+            limiter.charge(missing)
 
     # As a strategy.
 
@@ -226,14 +226,3 @@ def _refusal(limiter: Any, n: int, wait: float | None, operation: str) -> RateLi
     if n > limiter.burst:
         return RateLimited(f"{operation}: cost must be <= the limiter's burst ({limiter.burst}), got {n}")
     return RateLimited(f"{operation}: the tokens will never be there (rate {limiter.rate:g})")
-
-
-def charge(limiter: Any, n: int) -> None:
-    """Take ``n`` more tokens for work that is done, into debt if need be; a negative ``n`` gives back."""
-    if hasattr(limiter, "charge"):
-        limiter.charge(n)
-        return
-    with limiter._lock:
-        bucket = limiter._bucket
-        bucket.settle(limiter._now())
-        bucket._tokens = min(float(bucket.burst), bucket._tokens - n)

@@ -249,9 +249,9 @@ def test_the_counter_without_a_gil():
     run("""
         import gc, _thread
         from holdfast._drive import memory
-        memory._gil = lambda: False
+        memory.has_gil = lambda: False
         budget = hf.Budget()
-        memory._gil = lambda: True
+        memory.has_gil = lambda: True
         locks = [cell.cell_contents for cell in budget._tally.tick.__closure__ or ()
                  if isinstance(cell.cell_contents, _thread.LockType)]
         held(*locks)

@@ -77,12 +77,17 @@ class BreakerMachine(RuleBasedStateMachine):
         now = self.clock.now()
         if self.hand is None and self.state == "open" and now > self.opened_at + self.open_time:
             self.enter("half_open")
+
+    def lose_probes(self) -> None:
+        """A place is taken back when its lease is over, and a result that comes later changes nothing."""
+        now = self.clock.now()
         self.probes_out = {key: lease for key, lease in self.probes_out.items() if lease >= now}
 
     @rule(target=tickets, draw=st.sampled_from([0.0, 0.5, 0.999]))
     def admit(self, draw: float) -> Any:
         self.draw = draw
         self.pass_time()
+        self.lose_probes()
         now = self.clock.now()
         admits = {
             "closed": not self.ramping or draw < (now - self.closed_at) / self.breaker.ramp,
@@ -93,12 +98,11 @@ class BreakerMachine(RuleBasedStateMachine):
             admits = self.hand != "open"
         try:
             ticket = self.breaker.admit()
-        except hf.CircuitOpen as refusal:
-            assert not admits
-            if self.hand == "open":
-                assert refusal.retry_after is None
+        except hf.CircuitOpen:
+            ticket = None
+        assert (ticket is not None) == admits
+        if ticket is None:
             return multiple()
-        assert admits
         self.made += 1
         if self.state == "half_open":
             self.probes_out[self.made] = now + self.breaker.probe_timeout
@@ -111,6 +115,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def current(self, era: int, number: int) -> bool:
         """Whether a result of this ticket still counts."""
         self.pass_time()
+        self.lose_probes()
         return era == self.era and (self.state != "half_open" or number in self.probes_out)
 
     @rule(held=consumes(tickets))
@@ -178,6 +183,7 @@ class BreakerMachine(RuleBasedStateMachine):
         if self.state == "half_open" and self.proved:
             # What succeeded counts; only the places of the lost are free.
             assert self.proved < breaker.probes
+        self.lose_probes()
         ticket = breaker.admit()
         ticket.cancel()
 
@@ -191,5 +197,5 @@ class BreakerMachine(RuleBasedStateMachine):
         assert len(self.probes_out) + self.proved <= self.breaker.probes
 
 
-BreakerMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+BreakerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestBreakerMachine = BreakerMachine.TestCase

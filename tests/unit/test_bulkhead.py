@@ -143,9 +143,7 @@ def test_a_cancelled_scope_ends_a_threads_wait() -> None:
     bulkhead = hf.Bulkhead(1, queue=1)
     policy = hf.Policy(bulkhead)
     inside, go_on = threading.Event(), threading.Event()
-    holder = threading.Thread(
-        target=policy.call, args=(lambda: (inside.set(), go_on.wait(10)),), daemon=True
-    )
+    holder = threading.Thread(target=policy.call, args=(lambda: (inside.set(), go_on.wait(10)),), daemon=True)
     holder.start()
     assert inside.wait(10)
     with hf.deadline(100) as scope:

@@ -35,7 +35,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
-def _gil() -> bool:
+def has_gil() -> bool:
+    """Whether only one thread runs at a time; not so on a free-threaded build."""
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -51,7 +52,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._seen = 0
-        self.tick = itertools.count().__next__ if _gil() else _LockedCount().tick
+        self.tick = itertools.count().__next__ if has_gil() else _LockedCount().tick
 
     def take(self) -> int:
         """The ticks since the last ``take``. Callers hold their own lock."""

@@ -1,0 +1,75 @@
+"""Many threads on one limiter, switching as often as the interpreter can: not a token too many, none lost."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import holdfast as hf
+
+THREADS = 64
+
+
+@pytest.fixture(autouse=True)
+def _switch_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def race(work: object) -> None:
+    start = threading.Barrier(THREADS)
+
+    def run(place: int) -> None:
+        start.wait()
+        work(place)  # type: ignore[operator]
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_allow_alone() -> None:
+    limiter = hf.Limiter(0, 10_000)
+    granted = [0] * THREADS
+
+    def work(place: int) -> None:
+        for _ in range(300):
+            granted[place] += limiter.allow()
+
+    race(work)
+    assert sum(granted) == 10_000
+    assert limiter.tokens() == 0
+
+
+def test_allow_among_everything_else() -> None:
+    """Reservations, refunds, weighted calls and readings beside the short way of `allow`."""
+    # A reservation can be given back only until its time has come, so time stands still.
+    limiter = hf.Limiter(0, 20_000, clock=hf.testing.FakeClock())
+    taken = [0] * THREADS
+
+    def work(place: int) -> None:
+        for turn in range(200):
+            if place % 4 == 0:
+                taken[place] += limiter.allow(2) * 2
+            elif place % 4 == 1:
+                reservation = limiter.reserve()
+                if turn % 2:
+                    reservation.cancel()
+                else:
+                    taken[place] += reservation.ok
+            elif place % 4 == 2 and turn % 10 == 0:
+                limiter.charge(1)
+                taken[place] += 1
+                limiter.tokens()
+            else:
+                taken[place] += limiter.allow()
+
+    race(work)
+    assert limiter.tokens() == 20_000 - sum(taken)
