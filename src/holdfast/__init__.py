@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .backoff import Fibonacci as Fibonacci
     from .backoff import Linear as Linear
     from .backoff import Schedule as Schedule
-    from .backoff import Symmetric as Symmetric
     from .breaker import Breaker as Breaker
     from .budget import Budget as Budget
     from .bulkhead import Bulkhead as Bulkhead
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from .errors import Throttled as Throttled
     from .fallback import Fallback as Fallback
     from .hedge import Hedge as Hedge
+    from .jitter import Symmetric as Symmetric
     from .keys import keyed as keyed
     from .limiter import Limiter as Limiter
     from .limiter import Reservation as Reservation
@@ -152,16 +152,7 @@ _HOMES = {
     "adaptive": ("AdaptiveLimit",),
     "adaptive_rate": ("AdaptiveRate",),
     "attempts": ("Attempt", "attempt"),
-    "backoff": (
-        "Backoff",
-        "Constant",
-        "Decorrelated",
-        "Exponential",
-        "Fibonacci",
-        "Linear",
-        "Schedule",
-        "Symmetric",
-    ),
+    "backoff": ("Backoff", "Constant", "Decorrelated", "Exponential", "Fibonacci", "Linear", "Schedule"),
     "breaker": ("Breaker",),
     "budget": ("Budget",),
     "bulkhead": ("Bulkhead",),
@@ -186,6 +177,7 @@ _HOMES = {
     ),
     "fallback": ("Fallback",),
     "hedge": ("Hedge",),
+    "jitter": ("Symmetric",),
     "keys": ("keyed",),
     "limiter": ("Limiter", "Reservation"),
     "pacer": ("Pacer",),

@@ -22,23 +22,21 @@ import math
 from abc import ABC, abstractmethod
 from itertools import count as counting
 
+from .jitter import Symmetric, spread_for
 from .options import Options, choice, count, number, seconds
+from .waits import LARGEST, general, greater, lesser, mean, multiple, per_n, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Literal, TypeAlias
+    from typing import Any
 
     from ._drive.chance import Rng
     from .classify import Verdict
+    from .jitter import Jitter
     from .options import Seconds
 
     Array = Any
-    Jitter: TypeAlias = "Literal['none', 'full', 'equal'] | Symmetric | Callable[[float, float], Any]"
-
-#: No wait is longer than this, so that arithmetic at the far end stays finite.
-LARGEST = math.nextafter(math.inf, 0.0)
-
 
 #: A server's hint is spread by up to this share of itself, so that those it told do not return together.
 _HINT_SPREAD = 0.1
@@ -136,69 +134,6 @@ def _chain(rule: Backoff, draw: Callable[[], float]) -> Iterator[float]:
         yield wait
 
 
-class Symmetric(Options):
-    """Jitter of +- ``r`` around the ceiling: ``ceiling * (1 - r + 2 * r * u)``, mean = ceiling.
-
-    0 <= r <= 1. ``r=0`` is no jitter at all; ``r=1`` reaches from 0 to twice the ceiling. The longest
-    wait is (1 + r) * cap: the cap holds before the jitter, not after it.
-    """
-
-    __slots__ = _fields = ("r",)
-    r: float
-
-    def __init__(self, r: float = 0.5) -> None:
-        self._set(r=number("Symmetric", "r", r, least=0.0, most=1.0))
-
-    def __call__(self, u: Any, ceiling: Any) -> Any:
-        return ceiling * (1 - self.r + 2 * self.r * u)
-
-
-def _none(u: Any, ceiling: Any) -> Any:
-    return ceiling
-
-
-def _full(u: Any, ceiling: Any) -> Any:
-    return u * ceiling
-
-
-def _equal(u: Any, ceiling: Any) -> Any:
-    return ceiling / 2 * (1 + u)
-
-
-_JITTERS = {"none": _none, "full": _full, "equal": _equal}
-
-
-def _checked(owner: str, jitter: Callable[[float, float], Any]) -> Callable[[float, float], float]:
-    """A caller's own jitter, whose every answer is held to be a finite number >= 0."""
-
-    def spread(u: float, ceiling: float) -> float:
-        wait = jitter(u, ceiling)
-        try:
-            return seconds(owner, "jitter", wait)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{owner}: jitter must return a finite number of seconds >= 0, "
-                f"got {wait!r} for u={u!r}, ceiling={ceiling!r}"
-            ) from None
-
-    return spread
-
-
-def _spread_for(owner: str, jitter: Jitter) -> Callable[[Any, Any], Any]:
-    if isinstance(jitter, str) and jitter in _JITTERS:
-        return _JITTERS[jitter]
-    if type(jitter) is Symmetric:
-        return jitter.__call__
-    # A class is callable too, but `jitter=Symmetric` is a forgotten pair of brackets.
-    if callable(jitter) and not isinstance(jitter, type):
-        return _checked(owner, jitter)
-    kind = ValueError if isinstance(jitter, str) else TypeError
-    raise kind(
-        f"{owner}: jitter must be 'none', 'full', 'equal', a Symmetric(r) "
-        f"or a callable (u, ceiling) -> wait, got {jitter!r}"
-    )
-
-
 class Jittered(Backoff):
     """A ceiling that depends on ``n`` alone, spread by ``jitter`` and lifted to ``min``.
 
@@ -214,7 +149,7 @@ class Jittered(Backoff):
 
     def __init__(self, jitter: Jitter, min: Seconds) -> None:
         owner = type(self).__name__
-        spread = _spread_for(owner, jitter)
+        spread = spread_for(owner, jitter)
         known = isinstance(jitter, str) or type(jitter) is Symmetric
         self._set(jitter=jitter, min=seconds(owner, "min", min), _spread=spread, _known=known)
 
@@ -223,7 +158,7 @@ class Jittered(Backoff):
         """The ceiling for one whole ``n`` >= 0, finite however large ``n`` is."""
 
     def ceiling(self, n: int | Array) -> float:
-        wait: float = _per_n(type(self).__name__, self._ceiling, n)
+        wait: float = per_n(type(self).__name__, self._ceiling, n)
         return wait
 
     def delay(self, n: int | Array, prev: float | Array | None, u: float | Array) -> float:
@@ -235,8 +170,8 @@ class Jittered(Backoff):
                 if self.min <= wait <= LARGEST:
                     return wait
                 return self.min if wait < self.min else LARGEST
-        general: float = _general(self, n, prev, u)
-        return general
+        wait = general(self, n, prev, u)
+        return wait
 
     def _many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         ceilings = np.broadcast_to(self.ceiling(n), u.shape)
@@ -259,7 +194,7 @@ class Jittered(Backoff):
             return None
         ceiling = self.ceiling(n)
         high = self._spread(1.0, ceiling)
-        return _mean(self._spread(0.0, ceiling), min(high, LARGEST), self.min, LARGEST)
+        return mean(self._spread(0.0, ceiling), min(high, LARGEST), self.min, LARGEST)
 
 
 class Capped(Jittered):
@@ -273,7 +208,7 @@ class Capped(Jittered):
     def __init__(
         self, base: Seconds = 0.1, *, cap: Seconds = 5.0, jitter: Jitter = "full", min: Seconds = 0.0
     ) -> None:
-        low, high, least = _span(type(self).__name__, base, cap, min)
+        low, high, least = span(type(self).__name__, base, cap, min)
         super().__init__(jitter, least)
         self._set(base=low, cap=high)
 
@@ -324,7 +259,7 @@ class Linear(Capped):
         try:
             wait = self.base * (n + 1)
         except OverflowError:  # n itself fits no float
-            return _multiple(self.base, n + 1, self.cap)
+            return multiple(self.base, n + 1, self.cap)
         return wait if wait < self.cap else self.cap
 
 
@@ -378,7 +313,7 @@ class Fibonacci(Capped):
         steps = [self.base]
         before, here = 1, 1
         while steps[-1] < self.cap:  # 10 steps for the defaults, 3,026 for the widest span of floats
-            steps.append(_multiple(self.base, here, self.cap))
+            steps.append(multiple(self.base, here, self.cap))
             before, here = here, before + here
         self._set(_steps=tuple(steps))
 
@@ -403,23 +338,23 @@ class Decorrelated(Backoff):
         self, base: Seconds = 0.1, *, cap: Seconds = 5.0, clip: str = "range", min: Seconds = 0.0
     ) -> None:
         owner = type(self).__name__
-        low, high, least = _span(owner, base, cap, min)
+        low, high, least = span(owner, base, cap, min)
         self._set(base=low, cap=high, clip=choice(owner, "clip", clip, ("range", "sample")), min=least)
 
     def ceiling(self, n: int | Array) -> float:
         """The cap, for every ``n``: how far a wait can go depends on ``prev``, not on ``n``."""
-        wait: float = _per_n(type(self).__name__, lambda _: self.cap, n)
+        wait: float = per_n(type(self).__name__, lambda _: self.cap, n)
         return wait
 
     def delay(self, n: int | Array, prev: float | Array | None, u: float | Array) -> float:
         """The wait after one of ``prev`` seconds (``None``: the base). ``n`` plays no part."""
         if type(n) is int and type(u) is float and n >= 0 and 0.0 <= u <= 1.0:
             if prev is None:
-                return self._wait(self.base, u, _lesser, _greater)
+                return self._wait(self.base, u, lesser, greater)
             if type(prev) is float and 0.0 <= prev <= LARGEST:
-                return self._wait(prev, u, _lesser, _greater)
-        general: float = _general(self, n, prev, u)
-        return general
+                return self._wait(prev, u, lesser, greater)
+        wait: float = general(self, n, prev, u)
+        return wait
 
     def _many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         self.ceiling(n)  # for its check of n
@@ -461,79 +396,5 @@ class Decorrelated(Backoff):
             if times and (self.min > self.base or self.bounds(times)[1] >= self.cap):
                 return None
             prev = self.base * (2.0 * 1.5**times - 1.0)  # the mean of the wait before
-        top, limit = self._reach(number(owner, "prev", prev, least=0.0), _lesser, _greater)
-        return _mean(self.base, top, self.min, limit)
-
-
-# The scalar twins of numpy.minimum and numpy.maximum; min() and max() take three times as long.
-def _lesser(a: float, b: float) -> float:
-    return a if a < b else b
-
-
-def _greater(a: float, b: float) -> float:
-    return a if a > b else b
-
-
-def _span(owner: str, base: Seconds, cap: Seconds, floor: Seconds) -> tuple[float, float, float]:
-    """Base, cap and min in seconds, with 0 < base <= cap and 0 <= min <= cap."""
-    low, high = seconds(owner, "base", base, above=0.0), seconds(owner, "cap", cap, above=0.0)
-    least = seconds(owner, "min", floor)
-    for field, value, given in (("base", low, base), ("min", least, floor)):
-        if value > high:
-            raise ValueError(f"{owner}: {field} must be <= cap ({high!r} seconds), got {given!r}")
-    return low, high, least
-
-
-def _multiple(base: float, times: int, cap: float) -> float:
-    """``min(cap, base * times)``, rounded once, for whole ``times`` that may fit no float."""
-    top, bottom = base.as_integer_ratio()
-    limit, unit = cap.as_integer_ratio()
-    return top * times / bottom if top * times * unit < limit * bottom else cap
-
-
-def _mean(low: float, high: float, least: float, most: float) -> float:
-    """The mean of ``max(least, min(most, x))`` for x uniform on [low, high], where low <= most."""
-    if least >= min(high, most):
-        return least
-    mean = low + (high - low) / 2
-    if least > low:
-        mean += (least - low) * ((least - low) / (high - low)) / 2
-    if most < high:
-        mean -= (high - most) * ((high - most) / (high - low)) / 2
-    return mean
-
-
-def _per_n(owner: str, rule: Callable[[int], float], n: Any) -> Any:
-    """``rule`` of one whole ``n`` >= 0, or of each in an array, worked out once for every distinct one."""
-    if not getattr(n, "shape", ()):
-        return rule(count(owner, "n", n, least=0))
-    import numpy as np
-
-    if n.dtype.kind not in "iu":
-        raise TypeError(f"{owner}: n must be whole numbers, got an array of {n.dtype}")
-    distinct, where = np.unique(n, return_inverse=True)
-    table = [rule(count(owner, "n", value, least=0)) for value in distinct.tolist()]
-    return np.array(table, dtype=float)[where].reshape(n.shape)
-
-
-def _general(rule: Jittered | Decorrelated, n: Any, prev: Any, u: Any) -> Any:
-    """``delay`` for what its short way does not take: arrays, other kinds of number, and errors."""
-    owner = type(rule).__name__
-    if not any(getattr(value, "shape", ()) for value in (n, prev, u)):
-        last = None if prev is None else number(owner, "prev", prev, least=0.0)
-        return rule.delay(count(owner, "n", n, least=0), last, number(owner, "u", u, least=0.0, most=1.0))
-    import numpy as np
-
-    before: Any = None if prev is None else _floats(np, owner, "prev", prev, LARGEST)
-    draws = _floats(np, owner, "u", u, 1.0)
-    shape = np.broadcast_shapes(np.shape(n), np.shape(before), draws.shape)
-    with np.errstate(over="ignore"):  # as floats do; the clip that follows brings inf back
-        return rule._many(np, n, before, np.broadcast_to(draws, shape))
-
-
-def _floats(np: Any, owner: str, field: str, value: Any, most: float) -> Array:
-    array = np.asarray(value, dtype=float)
-    wrong = array[~((array >= 0.0) & (array <= most))]
-    if wrong.size:
-        raise ValueError(f"{owner}: {field} must be >= 0 and <= {most:g}, got {float(wrong.flat[0])!r}")
-    return array
+        top, limit = self._reach(number(owner, "prev", prev, least=0.0), lesser, greater)
+        return mean(self.base, top, self.min, limit)

@@ -356,3 +356,12 @@ def test_one_per_key() -> None:
     with pytest.raises(hf.Throttled):
         call("bad")
     assert call("good") == "ok"
+
+
+def test_the_key_sees_the_arguments_however_it_is_called() -> None:
+    """``policy.call(fn, "a")`` must find the key of ``fn("a")``, as a decorated ``fn`` does."""
+    strategy = hf.keyed(hf.Throttle(on=Boom), key=lambda host: host)
+    policy = hf.Policy(strategy)
+    assert policy(lambda host: host)("a") == "a"
+    assert policy.call(lambda host: host, "a") == "a"
+    assert list(strategy) == ["a"]

@@ -203,7 +203,7 @@ class Jitter(Value):
     """ "none", "full", "equal", or a table ``{ symmetric = 0.5 }``."""
 
     def _read(self, spot: Spot, builder: Builder) -> Any:
-        from ..backoff import Symmetric
+        from ..jitter import Symmetric
 
         if isinstance(spot.value, dict):
             for key, inner in spot.entries():
@@ -213,7 +213,7 @@ class Jitter(Value):
         return _JITTERS.read(spot, builder)
 
     def _write(self, value: Any, writer: Writer) -> Any:
-        from ..backoff import Symmetric
+        from ..jitter import Symmetric
 
         if type(value) is Symmetric:
             return {"symmetric": value.r}

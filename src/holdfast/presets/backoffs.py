@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 
-from ..backoff import LARGEST, Backoff, Exponential, Jittered, Symmetric, _general, spread
+from ..backoff import Backoff, Exponential, Jittered, spread
+from ..jitter import Symmetric
 from ..options import choice, number, seconds
+from ..waits import LARGEST, general
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ..backoff import Array, Jitter
+    from ..backoff import Array
     from ..classify import Verdict
+    from ..jitter import Jitter
     from ..options import Seconds
 
     Plan = tuple[float, float | None, int]
@@ -182,8 +185,8 @@ class PollyJitter(Backoff):
         if type(n) is int and type(u) is float and n >= 0 and 0.0 <= u <= 1.0:
             lead = math.floor(u * _HALF)
             return self._wait(_term(n + lead / _HALF), _term(n - 1 + u * _HALF - lead) if n else 0.0)
-        general: float = _general(self, n, prev, u)  # type: ignore[arg-type]
-        return general
+        wait: float = general(self, n, prev, u)  # type: ignore[arg-type]
+        return wait
 
     def _wait(self, term: float, before: float) -> float:
         # The difference of two infinite terms is as long a wait as there is.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..backoff import Exponential, Symmetric
+from ..backoff import Exponential
 from ..classify import transient
+from ..jitter import Symmetric
 from ..options import count, seconds
 from ..policy import Policy
 from ..retries import Retry
