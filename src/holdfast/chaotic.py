@@ -15,7 +15,7 @@ from ._drive.shape import Template, colour
 from .deadlines import ambient, check
 from .naming import label
 from .options import Options, hook, number, seconds, source
-from .stand_in import arguments, in_async
+from .stand_in import in_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Chaos(Options):
         switch = _switch.get()
         if switch is None or (switch.names and self.name not in switch.names):
             return False
-        if self.when is not None and not self.when(arguments(env, args), kwargs):
+        if self.when is not None and not self.when(env.arguments(args), kwargs):
             return False
         rate = self.rate if switch.rate is None else switch.rate
         return rate > 0 and env.draw() < rate

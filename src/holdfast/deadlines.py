@@ -43,7 +43,7 @@ class Scope:
 
     __slots__ = (
         "_arm",
-        "_expires",
+        "_began",
         "_parent",
         "_token",
         "cancelled",
@@ -67,7 +67,7 @@ class Scope:
         self.disabled = disabled
         self.cancelled = False
         self.last_error: BaseException | None = None
-        self._expires: float | None = None
+        self._began = 0.0
         self._parent: Scope | None = None
         self._token: Token[Scope | None] | None = None
         self._arm: Arm | None = None
@@ -77,7 +77,7 @@ class Scope:
             raise RuntimeError(f"scope {self.name!r} is already entered; make a new one for each block")
         self._parent = _scope.get()
         if self.limit is not None:
-            self._expires = self.clock.now() + self.limit
+            self._began = self.clock.now()
         if not self.disabled:
             self._arm = _interrupt.arm(self)
         self._token = _scope.set(self)
@@ -122,11 +122,10 @@ class Scope:
 
     def own_remaining(self) -> float | None:
         """Seconds left in this scope alone, never negative; ``None`` without a limit."""
-        if self._expires is None:
+        if self.limit is None:
             return None
-        assert self.limit is not None
         # A clock set back gives nobody more time than there was.
-        return min(self.limit, max(0.0, self._expires - self.clock.now()))
+        return max(0.0, self.limit - max(0.0, self.clock.now() - self._began))
 
     def remaining(self) -> float | None:
         """Seconds left in this scope and those around it, never negative; ``None`` without a limit."""
@@ -205,7 +204,7 @@ def bypass() -> bool:
         if scope.disabled:
             return True
         if ended is None and (
-            scope.cancelled or (scope._expires is not None and scope.clock.now() >= scope._expires)
+            scope.cancelled or (scope.limit is not None and scope.clock.now() - scope._began >= scope.limit)
         ):
             ended = scope
         scope = scope._parent

@@ -223,7 +223,9 @@ class Race:
                 return None
             bus.publish("Hedged", operation=self._env.operation(self._args), attempt=self.launched + 1)
             if hedge.vary is not None:
-                args, kwargs = hedge.vary(self.launched + 1, args, kwargs)
+                own = self._env.arguments(args)
+                varied, kwargs = hedge.vary(self.launched + 1, own, kwargs)
+                args = (*args[: len(args) - len(own)], *varied)
         elif hedge._tells:
             hedge.budget.started()
         self.launched += 1

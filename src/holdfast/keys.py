@@ -103,7 +103,8 @@ class Keyed:
         wrappers = Recent(self.limit)
 
         def chosen(*args: Any, **kwargs: Any) -> Any:
-            return self._wrapper(wrappers, args, kwargs, lambda s: s.sync(call, env, like))(*args, **kwargs)
+            wrapper = self._wrapper(wrappers, env.arguments(args), kwargs, lambda s: s.sync(call, env, like))
+            return wrapper(*args, **kwargs)
 
         return chosen
 
@@ -111,7 +112,7 @@ class Keyed:
         wrappers = Recent(self.limit)
 
         async def chosen(*args: Any, **kwargs: Any) -> Any:
-            wrapper = self._wrapper(wrappers, args, kwargs, lambda s: s.aio(call, env, like))
+            wrapper = self._wrapper(wrappers, env.arguments(args), kwargs, lambda s: s.aio(call, env, like))
             return await wrapper(*args, **kwargs)
 
         return chosen

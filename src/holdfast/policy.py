@@ -77,6 +77,10 @@ class Env:
         """The name that events, notes and errors give this call."""
         return self.name or _name_of(args[0] if args else None)
 
+    def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The user's own arguments: ``Policy.call(fn, x)`` carries ``fn`` in front of them."""
+        return args if self._function is not None else args[1:]
+
     def owner(self, args: tuple[Any, ...]) -> object:
         """Who marks an error as retried to exhaustion: the decorated function.
 

@@ -13,7 +13,7 @@ from .keys import Keyed
 from .limiter import Limiter
 from .options import Options, count, hook, seconds
 from .rates import parse
-from .stand_in import arguments, is_stream
+from .stand_in import is_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ class RateLimit(Options):
 
     def _price(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         if callable(self.cost):
-            return _tokens("cost", self.cost(*arguments(env, args), **kwargs))
+            return _tokens("cost", self.cost(*env.arguments(args), **kwargs))
         return 1 if self.cost is None else self.cost
 
     def _pick(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         limiter = self.limiter
-        return limiter.pick(arguments(env, args), kwargs) if isinstance(limiter, Keyed) else limiter
+        return limiter.pick(env.arguments(args), kwargs) if isinstance(limiter, Keyed) else limiter
 
     def _reserve(self, limiter: Any, n: int, operation: str) -> Reservation:
         """Tokens to wait for, or the error that says why there are none."""

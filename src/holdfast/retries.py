@@ -196,7 +196,9 @@ class Retry(Options):
         return self._compile(call, env, like, failed, True)
 
     def _flow(self, env: Env, error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flow:
-        budget = self.budget.pick(args, kwargs) if isinstance(self.budget, Keyed) else self.budget
+        budget = (
+            self.budget.pick(env.arguments(args), kwargs) if isinstance(self.budget, Keyed) else self.budget
+        )
         return flow(Run(self, budget, env, env.operation(args), env.owner(args)), error)
 
     def _compile(

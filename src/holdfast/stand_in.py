@@ -1,4 +1,4 @@
-"""What a strategy needs to know to answer in a call's place: is it a stream, and what was it called with?"""
+"""What a strategy needs to know to answer in a call's place: whether it is a stream."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 def is_stream(env: Env) -> bool:
     """Whether the compiled function is a generator, whose calls give items and not a value."""
     return env._function is not None and "generator" in colour(env._function)
-
-
-def arguments(env: Env, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The user's own arguments: ``policy.call(fn, x)`` carries ``fn`` in front of them."""
-    return args if env._function is not None else args[1:]
 
 
 def in_async(env: Env, value: Any) -> Any:

@@ -59,7 +59,6 @@ ALLOWED = {
     ("Retry", "max_hint"): [INF],  # any hint is kept to
     ("retry", "max_hint"): [INF],
     ("Verdict", "after"): [INF],  # a hint beyond reading
-    ("reconnecting", "stable"): [INF],  # no connection is ever stable
     ("CircuitOpen", "retry_after"): None,  # errors report what somebody else measured
     ("RateLimited", "retry_after"): None,
     ("ConfigError", "line"): None,  # and where in a file it was

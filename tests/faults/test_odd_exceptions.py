@@ -345,14 +345,7 @@ def test_recursion_error():
 
 
 def test_memory_error():
-    error = MemoryError()
-    with hf.testing.instant(), pytest.raises(MemoryError) as caught:
-        retry(on=MemoryError, attempts=2).call(_raises(error))
-    assert caught.value is error
-
-
-def _raises(error):
-    def call():
-        raise error
-
-    return call
+    errors = [MemoryError(), MemoryError()]
+    call = raises(*errors)
+    assert settle("sync", retry(on=MemoryError, attempts=2), call) is errors[-1]
+    assert call.calls == 2
