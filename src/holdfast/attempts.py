@@ -48,15 +48,20 @@ def attempt() -> Attempt | None:
     attempt handed to another task or thread has no such frame, and sees ``None`` until the
     second attempt.
     """
+    current = running.get()
+    # A block's attempt runs in the very frame that holds the loop.
+    block = current.owner[0] if current is not None and isinstance(current.owner, tuple) else None
     frame: Any = sys._getframe(1)
     while frame is not None:
+        if frame.f_code is block:
+            break
         layer = frame.f_globals.get("_hf_layer")
         if layer is not None and "_hf_tick" in frame.f_globals:
             return Attempt(layer.name or layer.operation(_called(frame)), 1, None)
         if frame.f_globals.get("__name__", "").startswith("holdfast._drive."):
             break
         frame = frame.f_back
-    return running.get()
+    return current
 
 
 def _called(frame: Any) -> tuple[Any, ...]:

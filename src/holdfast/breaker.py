@@ -35,13 +35,17 @@ if TYPE_CHECKING:
 class Live:
     """What changes while a breaker lives; its options stay."""
 
-    __slots__ = ("bucket", "circuit", "last_failure", "manual", "running")
+    __slots__ = ("bucket", "circuit", "last_failure", "manual", "observed", "running", "timer")
 
-    def __init__(self, circuit: Circuit) -> None:
+    def __init__(self, circuit: Circuit, timer: Any) -> None:
         self.circuit = circuit
         #: Where the success path counts; None sends every call through `Breaker.admit`.
         self.bucket: Bucket | None = None
         self.last_failure: BaseException | None = None
+        #: Where the success path reads the time.
+        self.timer: Any = timer
+        #: The generation of which it was told that it would have opened.
+        self.observed = -1
         #: "open", "closed" or "observe" when set by hand.
         self.manual: str | None = None
         #: Calls in flight in the order they began, kept only to find the slow ones among them.
@@ -195,7 +199,7 @@ class Breaker(Options):
                 None if slow_call is None else self.slow_ratio,
             ),
             _draw=chance.source(rng, "Breaker"),
-            _live=Live(self._circuit()),
+            _live=Live(self._circuit(), _clock.AMBIENT if clock is None else clock),
         )
         guard(self)
         self._publish_bucket()
@@ -214,9 +218,11 @@ class Breaker(Options):
     def keep_time(self, clock: Clock) -> None:
         """Go by ``clock`` from now on, unless this breaker was given one of its own."""
         if self.clock is None:
-            self._set(clock=clock)
-            self._live.circuit = self._circuit()
-            self._publish_bucket()
+            with self._lock:
+                self._live.circuit.move(clock.now() - self._now())
+                self._set(clock=clock)
+                self._live.timer = clock
+                self._publish_bucket()
 
     # Admission and settling: the lock is held for these few lines only, never across user code.
 
@@ -283,12 +289,14 @@ class Breaker(Options):
             before = circuit.state
             asked = self._count_slow(live, now)
             live.running.pop(ticket, None)
-            if outcome == "failure":
-                live.last_failure = error
+            counted = True
             if ticket.probe is not None:
-                circuit.settle_probe(ticket.probe, outcome, now)
+                counted = circuit.settle_probe(ticket.probe, outcome, now)
             elif ticket.bucket is not None:
-                asked = circuit.settle(ticket.bucket, outcome, ticket.slow, now) or asked
+                counted = circuit.settle(ticket.bucket, outcome, ticket.slow, now)
+                asked = counted or asked
+            if outcome == "failure" and counted:
+                live.last_failure = error
             counts = self._counts_if(asked)
             after, generation = circuit.state, circuit.generation
             self._publish_bucket()
@@ -300,7 +308,9 @@ class Breaker(Options):
         if counts is None or self._live.manual == "closed" or not self._trip(counts):
             return
         if self._live.manual == "observe":
-            self._tell("closed", "open", observed=True)
+            if self._live.observed != generation:
+                self._live.observed = generation
+                self._tell("closed", "open", observed=True)
             return
         with self._lock:
             opened = self._live.circuit.trip(generation, now)
@@ -365,7 +375,6 @@ class Breaker(Options):
 
         names = {
             "call": call,
-            "clock": _clock.AMBIENT if self.clock is None else self.clock,
             "ended": ended,
             "live": self._live,
             "ticketed": ticketed,
@@ -502,7 +511,7 @@ _GUARDED = Template(
     """\
 {async_}def guarded({params}):
     _hf_bucket = _hf_live.bucket
-    if _hf_bucket is None or _hf_clock.now() > _hf_bucket.end:
+    if _hf_bucket is None or _hf_live.timer.now() > _hf_bucket.end:
         return {await_}_hf_ticketed({packed})
     _hf_bucket.started()
     try:

@@ -188,6 +188,11 @@ class Bulkhead(Options):
         """How many calls wait now."""
         return len(self._waiting)
 
+    def after_fork(self) -> None:
+        """In a forked child: the calls inside, and those that wait, are the parent's."""
+        self._permits[:] = [None] * self.limit
+        self._waiting.clear()
+
     def fresh(self) -> Bulkhead:
         """A new bulkhead with these options, empty."""
         return self.replace()

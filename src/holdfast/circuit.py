@@ -38,6 +38,13 @@ class Counts:
         self.slow = self.stalled = 0
         self.consecutive_successes = self.consecutive_failures = 0
 
+    def copy(self) -> Counts:
+        """These counts, which further calls do not change."""
+        copy = Counts()
+        for name in self.__slots__:
+            setattr(copy, name, getattr(self, name))
+        return copy
+
     def as_dict(self) -> dict[str, int]:
         """The counts as plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
@@ -124,6 +131,10 @@ class Window:
         oldest = self.current.end - self._size * self._width
         self._rows = [row for row in self._rows if row.end > oldest + self._width * 1e-9]
         return self.current
+
+    def move(self, by: float) -> None:
+        for row in self._rows:
+            row.end += by
 
     def holds(self, bucket: Bucket) -> bool:
         """Whether ``bucket`` still counts."""
@@ -283,15 +294,21 @@ class Circuit:
             bucket.excluded += 1
         return outcome == "failure"
 
-    def settle_probe(self, probe: Probe, outcome: str, now: float) -> None:
+    def settle_probe(self, probe: Probe, outcome: str, now: float) -> bool:
         """A probe ended; whatever comes after its generation or its lease changes nothing."""
         self._lose_probes(now)
+        if self.state != "half_open" or probe not in self._waiting:
+            return False
         if outcome == "success":
-            self.probe_succeeded(probe, now)
+            self._waiting.remove(probe)
+            self._proved(now)
         elif outcome == "failure":
-            self.probe_failed(probe, now)
+            self._waiting.remove(probe)
+            self.reopenings += 1
+            self._enter("open", now)
         else:
-            self.probe_excluded(probe)
+            self._release(probe)
+        return True
 
     def slow(self, bucket: Bucket, now: float) -> bool:
         """A call that began in ``bucket`` is slow, and still running: True if it counts."""
@@ -307,53 +324,34 @@ class Circuit:
         self._enter("open", now)
         return True
 
-    def probe_succeeded(self, probe: Probe, now: float) -> bool:
-        """True if the circuit closed."""
-        if not self._take(probe):
-            return False
+    def _proved(self, now: float) -> None:
+        """One more probe succeeded: the last one needed closes the circuit."""
         self._half.successes += 1
         self._half.consecutive_successes += 1
         self._half.consecutive_failures = 0
-        if self._half.consecutive_successes < self._probes:
-            return False
-        self.reopenings = 0
-        self.closed_at = now
-        self._enter("closed", now)
-        return True
-
-    def probe_failed(self, probe: Probe, now: float) -> bool:
-        """True if the circuit opened again."""
-        if not self._take(probe):
-            return False
-        self.reopenings += 1
-        self._enter("open", now)
-        return True
-
-    def probe_excluded(self, probe: Probe) -> None:
-        """The probe does not count: its place is free again."""
-        if probe in self._waiting:
-            self._release(probe)
+        if self._half.consecutive_successes >= self._probes:
+            self.reopenings = 0
+            self.closed_at = now
+            self._enter("closed", now)
 
     def _release(self, probe: Probe) -> None:
         self._waiting.remove(probe)
         self._half.excluded += 1
 
-    def _take(self, probe: Probe) -> bool:
-        # A probe of an older generation, or one whose lease ran out, is no longer in the list.
-        if self.state != "half_open" or probe not in self._waiting:
-            return False
-        self._waiting.remove(probe)
-        return True
+    def move(self, by: float) -> None:
+        """Go on by another clock, which differs from the one so far by ``by`` seconds."""
+        self.until += by
+        self.closed_at += by
+        for probe in self._waiting:
+            probe.lease += by
+        if self.window is not None:
+            self.window.move(by)
 
     # Looking, and deciding by hand.
 
     def counts(self) -> Counts:
         """What has been counted in this state."""
-        return self._half if self.window is None else self.window.counts()
-
-    def open(self, now: float) -> None:
-        """Open now, whatever was counted."""
-        self._enter("open", now)
+        return self._half.copy() if self.window is None else self.window.counts()
 
     def close(self, now: float) -> None:
         """Close now, with everything forgotten."""

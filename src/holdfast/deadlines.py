@@ -15,7 +15,7 @@ from .options import Options, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Executor, Future
     from contextvars import Context, Token
     from types import TracebackType
@@ -80,6 +80,9 @@ class Scope:
             self._began = self.clock.now()
         if not self.disabled:
             self._arm = _interrupt.arm(self)
+            if self.cancelled and self._arm is not None:
+                # Cancelled before there was anything to interrupt.
+                self._arm.cancel()
         self._token = _scope.set(self)
         return self
 
@@ -138,6 +141,18 @@ class Scope:
             scope = scope._parent
         return tightest
 
+    def real_remaining(self) -> float | None:
+        """`remaining`, as far as it can be waited for: a clock that a test moves takes no time to pass."""
+        left = [s.own_remaining() for s in self.chain() if s.clock is _clock.SYSTEM]
+        return min((seconds for seconds in left if seconds is not None), default=None)
+
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those around it, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope._parent
+
     def ended(self) -> Scope | None:
         """The scope of this chain that was cancelled or whose time is over, or ``None``."""
         scope: Scope | None = self
@@ -157,6 +172,10 @@ class Scope:
                 found, least = scope, left
             scope = scope._parent
         return found
+
+    def late(self, message: str) -> HoldfastError:
+        """What is raised when something would end past this scope's time."""
+        return DeadlineExceeded(message, self.name)
 
     def refusal(self) -> HoldfastError:
         """What is raised in here once the scope has ended."""

@@ -11,7 +11,8 @@ from ._drive import race as _race
 from ._drive.memory import guard
 from .attempts import running
 from .classify import transient
-from .judge import judge
+from .errors import Permanent
+from .judge import judge, whom
 from .options import Options, count, flag, hook, seconds
 from .sketch import Sketch
 
@@ -46,6 +47,7 @@ class Hedge(Options):
 
     __slots__ = (
         "__weakref__",
+        "_adopted",
         "_judge",
         "_lock",
         "_quantile",
@@ -72,6 +74,8 @@ class Hedge(Options):
     _judge: Any
     #: Whether the budget is this hedge's alone to tell of starts, failures and successes.
     _tells: bool
+    #: Whether the budget is the policy's choice rather than an option.
+    _adopted: bool
 
     def __init__(
         self,
@@ -94,6 +98,7 @@ class Hedge(Options):
             _sketch=Sketch(),
             _judge=judge(on, "Hedge"),
             _tells=budget is not None,
+            _adopted=False,
         )
         if budget is not None and not callable(getattr(budget, "withdraw", None)):
             raise TypeError(f"Hedge: budget must be a budget or None, got {budget!r}")
@@ -101,13 +106,21 @@ class Hedge(Options):
 
     def with_budget(self, budget: Any, told_by_retry: bool) -> Hedge:
         """This hedge paying ``budget``, if it has none of its own. Its measured latencies are shared."""
-        if self.budget is not None:
+        adopted = self.budget is None or self._adopted
+        if not adopted:
             budget, told_by_retry = self.budget, told_by_retry and self.budget is budget
         if self.budget is budget and self._tells == (not told_by_retry):
             return self
-        copy = self.replace(budget=budget)
-        copy._set(_sketch=self._sketch, _tells=not told_by_retry)
+        copy = self.replace()
+        copy._set(budget=budget, _sketch=self._sketch, _tells=not told_by_retry, _adopted=adopted)
         return copy
+
+    def fields(self) -> dict[str, Any]:
+        fields = super().fields()
+        if self._adopted:
+            # The policy's doing, to be done again wherever this is rebuilt.
+            fields["budget"] = None
+        return fields
 
     def keep_time(self, clock: Clock) -> None:
         """Let the budget go by ``clock``, unless it was given one of its own."""
@@ -206,6 +219,11 @@ class Race:
         self.launched = 0
         self.out = 0
 
+    @property
+    def most(self) -> int:
+        """How many attempts there may be."""
+        return self._hedge.max
+
     def now(self) -> float:
         return self._env.now()
 
@@ -247,9 +265,15 @@ class Race:
         """What an attempt's error means: "stop" the call, "launch" another, or "wait" for those out."""
         self.out -= 1
         if self._first_error is None:
-            self._first_error = error
-        if not isinstance(error, Exception) or not self._hedge._judge(error).retry:
-            self._first_error = error
+            shown = whom(error)[0]
+            self._first_error = error if shown is None else shown
+        asked = whom(error)[0]
+        if (
+            not isinstance(error, Exception)
+            or isinstance(error, Permanent)
+            or (asked is not None and not self._hedge._judge(asked).retry)
+        ):
+            self._first_error = error if asked is None else asked
             return "stop"
         if self._hedge._tells:
             self._hedge.budget.failure(isinstance(error, TimeoutError))

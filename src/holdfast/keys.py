@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
     from typing import Any
 
+    from ._drive.clock import Clock
     from .policy import Env
 
 
@@ -65,7 +66,7 @@ class Keyed:
     least recently used one is forgotten, with its state.
     """
 
-    __slots__ = ("_items", "key", "limit", "template")
+    __slots__ = ("_clock", "_items", "key", "limit", "template")
 
     def __init__(self, template: Any, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> None:
         if not hasattr(template, "fresh") and not callable(template):
@@ -74,6 +75,11 @@ class Keyed:
         self.key = hook("keyed", "key", key)
         self.limit = count("keyed", "limit", limit)
         self._items = Recent(self.limit)
+        self._clock: Clock | None = None
+
+    def keep_time(self, clock: Clock) -> None:
+        """Let what is made from now on go by ``clock``, unless it has one of its own."""
+        self._clock = clock
 
     def __getitem__(self, key: Hashable) -> Any:
         found = self._items.get(key)
@@ -85,7 +91,10 @@ class Keyed:
             if isinstance(self.template, type)
             else getattr(self.template, "fresh", self.template)
         )
-        return self._items.put_first(key, make())
+        made = make()
+        if self._clock is not None and hasattr(made, "keep_time"):
+            made.keep_time(self._clock)
+        return self._items.put_first(key, made)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         if self.key is None:

@@ -13,17 +13,20 @@ from ._drive import clock as _clock
 from ._drive import sync as _sync
 from ._drive.memory import guard, has_gil
 from .deadlines import ambient, check
-from .errors import DeadlineExceeded, RateLimited
+from .errors import RateLimited
 from .options import count, number, seconds, timepiece
 from .rates import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .options import Seconds
+
+    T = TypeVar("T")
 
 
 class Grant:
@@ -107,6 +110,11 @@ class Bucket:
         self.last += by
         self.last_event += by
 
+    def change(self, rate: float, burst: int, now: float) -> None:
+        """Another rate or burst from ``now`` on."""
+        self.settle(now)
+        self.rate, self.burst = rate, burst
+
     def settle(self, now: float) -> None:
         """Count what has refilled so far, before the rate or the burst changes."""
         self.level, self.last = self.tokens(now), now
@@ -184,28 +192,6 @@ class Waiting:
             raise
 
 
-class _Alone:
-    """A limiter's bucket to oneself, for what takes more steps than `Limiter.allow`."""
-
-    __slots__ = ("_limiter",)
-
-    def __init__(self, limiter: Limiter) -> None:
-        self._limiter = limiter
-
-    def __enter__(self) -> Bucket:
-        limiter = self._limiter
-        limiter._lock.acquire()
-        limiter._depth += 1
-        limiter._quick = -1.0
-        return limiter._bucket
-
-    def __exit__(self, *exc: object) -> None:
-        limiter = self._limiter
-        limiter._depth -= 1
-        limiter._free()
-        limiter._lock.release()
-
-
 class Limiter(Waiting):
     """At most ``rate`` per second on average, ``burst`` at once. Starts full.
 
@@ -214,7 +200,7 @@ class Limiter(Waiting):
     thread.
     """
 
-    __slots__ = ("__weakref__", "_bucket", "_depth", "_lock", "_quick", "_timer", "clock")
+    __slots__ = ("__weakref__", "_bucket", "_lock", "_quick", "_timer", "clock")
 
     _lock: Any
     #: The burst, while `allow` may count by itself; -1 while somebody has the bucket to himself, at an
@@ -247,23 +233,30 @@ class Limiter(Waiting):
             count("Limiter", "burst", burst, least=0, most=MOST_TOKENS),
             self._now(),
         )
-        self._depth = 0
         guard(self)
-        self._free()
+        self._quick = self._quickest()
 
     def _now(self) -> float:
         return self._timer.now()
 
-    def _free(self) -> None:
-        quick = has_gil() and not math.isinf(self._bucket.rate) and not self._depth
-        self._quick = float(self._bucket.burst) if quick else -1.0
+    def _quickest(self) -> float:
+        quick = has_gil() and not math.isinf(self._bucket.rate)
+        return float(self._bucket.burst) if quick else -1.0
+
+    def _alone(self, work: Callable[[Bucket, float], T]) -> T:
+        """``work(bucket, now)`` with the bucket to itself: it takes more steps than `allow`."""
+        with self._lock:
+            before, self._quick = self._quick, -1.0
+            try:
+                return work(self._bucket, self._now())
+            finally:
+                self._quick = before
 
     def keep_time(self, clock: Clock) -> None:
         """Go by ``clock`` from now on, unless this limiter was given one of its own."""
         if self.clock is None:
-            with _Alone(self) as bucket:
-                bucket.move(clock.now() - self._now())
-                self.clock = self._timer = clock
+            self._alone(lambda bucket, now: bucket.move(clock.now() - now))
+            self.clock = self._timer = clock
 
     def allow(self, n: int = 1) -> bool:
         """Take ``n`` tokens if they are there now."""
@@ -280,24 +273,20 @@ class Limiter(Waiting):
                 bucket.last = bucket.last_event = now
                 return True
         n = count("Limiter", "n", n, least=0)
-        with _Alone(self) as bucket:
-            return bucket.reserve(n, self._now(), 0.0).ok
+        return self._alone(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
 
     def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""
         n = count("Limiter", "n", n, least=0)
         limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        with _Alone(self) as bucket:
-            return Reservation(self, bucket.reserve(n, self._now(), limit))
+        return Reservation(self, self._alone(lambda bucket, now: bucket.reserve(n, now, limit)))
 
     def _cancel(self, grant: Grant) -> None:
-        with _Alone(self) as bucket:
-            bucket.cancel(grant, self._now())
+        self._alone(lambda bucket, now: bucket.cancel(grant, now))
 
     def charge(self, n: int) -> None:
         """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""
-        with _Alone(self) as bucket:
-            bucket.charge(n, self._now())
+        self._alone(lambda bucket, now: bucket.charge(n, now))
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""
@@ -308,16 +297,21 @@ class Limiter(Waiting):
         scope = ambient()
         left = None if scope is None else scope.remaining()
         reservation = self.reserve(n, left)
+        if reservation.ok and left is not None and 0 < left <= reservation.delay:
+            # It would be there just when the time is over.
+            reservation.cancel()
+            reservation = self.reserve(n, 0.0)
         if not reservation.ok:
             if left is None:
                 raise RateLimited(f"Limiter: the tokens will never be there (rate {self.rate:g})")
-            raise DeadlineExceeded(f"Limiter: the wait would end past the deadline, {left:.3g} s away")
+            assert scope is not None
+            tightest = scope.tightest()
+            raise tightest.late(f"Limiter: the wait would end past {tightest.name!r}, {left:.3g} s away")
         return reservation
 
     def tokens(self) -> float:
         """What is there now; negative while reservations are owed."""
-        with _Alone(self) as bucket:
-            return bucket.tokens(self._now())
+        return self._alone(lambda bucket, now: bucket.tokens(now))
 
     @property
     def rate(self) -> float:
@@ -332,16 +326,14 @@ class Limiter(Waiting):
     def set_rate(self, rate: float) -> None:
         """Change the rate from now on."""
         rate = number("Limiter", "rate", rate, least=0, infinite=True)
-        with _Alone(self) as bucket:
-            bucket.settle(self._now())
-            bucket.rate = rate
+        self._alone(lambda bucket, now: bucket.change(rate, bucket.burst, now))
+        self._quick = self._quickest()
 
     def set_burst(self, burst: int) -> None:
         """Change the burst from now on."""
         burst = count("Limiter", "burst", burst, least=0, most=MOST_TOKENS)
-        with _Alone(self) as bucket:
-            bucket.settle(self._now())
-            bucket.burst = burst
+        self._alone(lambda bucket, now: bucket.change(bucket.rate, burst, now))
+        self._quick = self._quickest()
 
     def fresh(self) -> Limiter:
         """A new limiter with these options, full."""

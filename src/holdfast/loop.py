@@ -39,19 +39,28 @@ if TYPE_CHECKING:
 class Stop:
     """The end of a call: why, and what the caller gets to see besides."""
 
-    __slots__ = ("reason", "scope", "why")
+    __slots__ = ("of", "reason", "scope", "why")
 
-    def __init__(self, reason: str, why: str, scope: str = "") -> None:
+    def __init__(self, reason: str, why: str, scope: str = "", of: Scope | None = None) -> None:
         self.reason = reason
         self.why = why
         self.scope = scope
+        #: The scope whose time it is.
+        self.of = of
 
 
 def _over(scope: Scope) -> Stop:
     """Why a call stops whose scope has ended during the wait."""
     if scope.cancelled:
         return Stop("cancelled", f"scope {scope.name!r} was cancelled", scope.name)
-    return Stop("deadline", f"no time left of {scope.name!r}", scope.name)
+    return Stop("deadline", f"no time left of {scope.name!r}", scope.name, scope)
+
+
+def _cancelled_meanwhile() -> Stop | None:
+    """The end of a call whose scope somebody has cancelled by now."""
+    scope = ambient()
+    ended = None if scope is None else scope.ended()
+    return _over(ended) if ended is not None and ended.cancelled else None
 
 
 class Late(Stop):
@@ -59,8 +68,8 @@ class Late(Stop):
 
     __slots__ = ("left",)
 
-    def __init__(self, reason: str, why: str, scope: str, left: float) -> None:
-        super().__init__(reason, why, scope)
+    def __init__(self, reason: str, why: str, scope: str, left: float, of: Scope | None = None) -> None:
+        super().__init__(reason, why, scope, of)
         self.left = left
 
 
@@ -161,6 +170,8 @@ class Run:
             return Stop("fatal", "not worth retrying")
         if retry.attempts is not None and self.number >= retry.attempts:
             return Stop("attempts", "attempts used up")
+        if (gone := _cancelled_meanwhile()) is not None:
+            return gone
         wait = self._wait(verdict)
         if verdict.after is not None and verdict.after > retry.max_hint:
             return Stop("hint", f"the server asked for {verdict.after:g} s, more than {retry.max_hint:g} s")
@@ -192,8 +203,9 @@ class Run:
             if remaining is not None and remaining <= left:
                 if wait < remaining:
                     return None
-                name = scope.tightest().name
-                return Late("deadline", f"{remaining:.3g} s left of {name!r}", name, remaining)
+                tightest = scope.tightest()
+                why = f"{remaining:.3g} s left of {tightest.name!r}"
+                return Late("deadline", why, tightest.name, remaining, tightest)
         if wait > left:
             return Late("within", f"retrying is allowed for {within:g} s", "within", left)
         return None
@@ -278,6 +290,8 @@ class Run:
             refusal = BudgetExhausted(message)
         elif stop.reason == "cancelled":
             refusal = Cancelled(message)
+        elif stop.of is not None:
+            refusal = stop.of.late(message)
         else:
             refusal = DeadlineExceeded(message, stop.scope)
         refusal.retry_after = verdict.after
@@ -312,6 +326,7 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
         if isinstance(step, Stop):
             if isinstance(step, Late) and run.retry.late == "clip":
                 yield max(0.0, step.left)
+                step = _cancelled_meanwhile() or step
             return run.give_up(step, value, error, verdict)
         if bus.watchers:
             bus.publish(

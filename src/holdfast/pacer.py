@@ -11,7 +11,6 @@ import math
 from ._drive import clock as _clock
 from ._drive.memory import guard
 from .deadlines import ambient, check
-from .errors import DeadlineExceeded
 from .limiter import Grant, Reservation, Waiting
 from .options import count, number, seconds, timepiece
 from .rates import parse
@@ -185,7 +184,9 @@ class Pacer(Waiting):
         left = None if scope is None else scope.remaining()
         reservation = self.reserve(n, left)
         if not reservation.ok:
-            raise DeadlineExceeded(f"Pacer: the wait would end past the deadline, {left:.3g} s away")
+            assert scope is not None
+            tightest = scope.tightest()
+            raise tightest.late(f"Pacer: the wait would end past {tightest.name!r}, {left:.3g} s away")
         return reservation
 
     def tokens(self) -> float:

@@ -180,8 +180,8 @@ class Policy:
         """Call ``fn(*args, **kwargs)`` under this policy."""
         if (kind := colour(fn)) != "sync":
             raise TypeError(
-                f"Policy.call: {fn!r} is an {kind} function; use acall() for a coroutine function, "
-                "or decorate it"
+                f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
+                "function, or decorate it"
             )
         compiled = self._call
         if compiled is None:
@@ -192,6 +192,8 @@ class Policy:
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
+        if colour(fn) in ("generator", "async generator"):
+            raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
         compiled = self._acall
         if compiled is None:
             compiled = self._compile(_apply_async, Env(self, None), True)
@@ -239,6 +241,9 @@ class Policy:
                     f"here it is one of {len(places)}"
                 )
             row[places[0]] = row[places[0]].replace(**{option: value})
+        if own.get("clock", self.clock) is not self.clock:
+            # Live state goes by the clock it was made for, and stays with this policy.
+            row = [strategy.fresh() if hasattr(strategy, "fresh") else strategy for strategy in row]
         kept: dict[str, Any] = {"name": self.name, "clock": self.clock, "rng": self.rng, **own}
         return Policy(*row, **kept)
 

@@ -8,7 +8,7 @@ from ._drive import aio as _aio
 from ._drive import sync as _sync
 from ._drive.shape import Template
 from .deadlines import ambient, check
-from .errors import DeadlineExceeded, RateLimited
+from .errors import RateLimited
 from .keys import Keyed
 from .limiter import Limiter
 from .options import Options, count, hook, seconds
@@ -97,9 +97,9 @@ class RateLimit(Options):
         wait = _ready_in(limiter, n)
         if scope is None or left is None or wait is None or not left < wait <= patience:
             raise _refusal(limiter, n, wait, operation)
-        late = DeadlineExceeded(
-            f"{operation}: the wait for the rate limit would end past the deadline, {left:.3g} s away",
-            scope.tightest().name,
+        tightest = scope.tightest()
+        late = tightest.late(
+            f"{operation}: the wait for the rate limit would end past {tightest.name!r}, {left:.3g} s away"
         )
         late.retry_after = wait
         raise late

@@ -159,6 +159,12 @@ class Retry(Options):
         copy._set(budget=budget)
         return copy
 
+    def fresh(self) -> Retry:
+        """A copy whose budget, if it has one, is a new one with the same options."""
+        if self._own_budget:
+            return super().replace()
+        return self.replace(budget=self.budget.fresh()) if hasattr(self.budget, "fresh") else self
+
     def keep_time(self, clock: Clock) -> None:
         """Let the budget go by ``clock``, unless it was given one of its own."""
         if hasattr(self.budget, "keep_time"):

@@ -24,39 +24,54 @@ class Opened:
         self.ended = ended
 
 
-#: The generators that the attempts of one call have opened; all but the last are closed again.
-_tried: ContextVar[list[Any] | None] = ContextVar("holdfast_streams", default=None)
+class Tried:
+    """The generators that the attempts of one call have opened; all but the chosen one are closed again."""
+
+    __slots__ = ("items", "over")
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        #: Whether the call has its answer: who opens one after that closes it himself.
+        self.over = False
 
 
-def _remember(items: Any) -> Any:
-    tried = _tried.get()
-    if tried is not None:
-        tried.append(items)
-    return items
+_tried: ContextVar[Tried | None] = ContextVar("holdfast_streams", default=None)
+
+
+def _remember(items: Any) -> Tried:
+    tried = _tried.get() or Tried()
+    tried.items.append(items)
+    return tried
 
 
 def stream(fn: Callable[..., Any], compile: Callable[[Any], Any]) -> Callable[..., Any]:
     """``fn``, a generator function, opened under the policy that ``compile`` applies."""
 
     def begin(*args: Any, **kwargs: Any) -> Opened:
-        items = _remember(fn(*args, **kwargs))
+        items = fn(*args, **kwargs)
+        tried = _remember(items)
         try:
             return Opened(items, next(items))
         except StopIteration as stop:
             return Opened(items, stop.value, ended=True)
+        finally:
+            if tried.over:
+                items.close()
 
     opened = compile(begin)
 
     def streamed(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        tried: list[Any] = []
+        tried = Tried()
         token = _tried.set(tried)
         first: Any = None
         try:
             first = opened(*args, **kwargs)
         finally:
             _tried.reset(token)
-            for items in tried:
-                if not isinstance(first, Opened) or items is not first.items:
+            tried.over = True
+            for items in tried.items:
+                # One that another thread is still opening closes itself.
+                if (not isinstance(first, Opened) or items is not first.items) and not items.gi_running:
                     items.close()
         if not isinstance(first, Opened):
             # A fallback's answer: something to iterate in place of the stream.
@@ -93,7 +108,8 @@ def stream_async(fn: Callable[..., Any], compile: Callable[[Any], Any]) -> Calla
     """``fn``, an async generator function, opened under the policy that ``compile`` applies."""
 
     async def begin(*args: Any, **kwargs: Any) -> Opened:
-        items = _remember(fn(*args, **kwargs))
+        items = fn(*args, **kwargs)
+        _remember(items)
         try:
             return Opened(items, await anext(items))
         except StopAsyncIteration:
@@ -102,14 +118,14 @@ def stream_async(fn: Callable[..., Any], compile: Callable[[Any], Any]) -> Calla
     opened = compile(begin)
 
     async def streamed(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        tried: list[Any] = []
+        tried = Tried()
         token = _tried.set(tried)
         first: Any = None
         try:
             first = await opened(*args, **kwargs)
         finally:
             _tried.reset(token)
-            for items in tried:
+            for items in tried.items:
                 if not isinstance(first, Opened) or items is not first.items:
                     await items.aclose()
         if not isinstance(first, Opened):

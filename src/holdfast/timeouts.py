@@ -24,6 +24,9 @@ class AttemptScope(Scope):
 
     __slots__ = ()
 
+    def late(self, message: str) -> HoldfastError:
+        return AttemptTimeout(message)
+
     def refusal(self) -> HoldfastError:
         if self.cancelled:
             return super().refusal()
@@ -61,9 +64,10 @@ class Timeout(Options):
                 bell = Sleeper()
                 job = threads.start(bell, call, args, kwargs)
                 try:
-                    threads.wait(bell, None, lambda: job.done)
-                    if not job.done and (ended := scope.ended()) is not None:
-                        raise ended.refusal()
+                    while not job.done:
+                        threads.wait(bell, None, lambda: job.done)
+                        if not job.done and (ended := scope.ended()) is not None:
+                            raise ended.refusal()
                 except BaseException:
                     scope.cancel()
                     raise

@@ -216,6 +216,7 @@ def test_calls_pass_and_are_measured(play: Any) -> None:
     assert (limit.limit, limit.in_use) == (2, 0)
     play(policy, takes(1.5, "slow")).returned("slow")
     assert limit._rule.limit == pytest.approx(1.8)
+    assert limit.limit == 1, "rounded down"
 
 
 @each_way

@@ -6,7 +6,6 @@ from ..attempts import running
 from ..sight import keep_in_sight
 from . import clock as _clock
 from . import interrupt
-from .sync import LONGEST_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
     from ..loop import Flow
     from ..retries import Before
     from .clock import Clock
+
+
+#: An event loop's timer refuses more than the platform's largest timestamp; three years are enough.
+_LONGEST_S = 1e8
 
 
 async def drive(
@@ -91,4 +94,4 @@ async def sleep(seconds: float, clock: Clock | None = None) -> None:
             return
         clock.sleep(seconds)
         seconds = 0.0
-    await library.sleep(min(seconds, LONGEST_S))
+    await library.sleep(min(seconds, _LONGEST_S))

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _sleepers: set[Sleeper] = set()
 
 
+#: A signal that comes on the way into a wait is noticed only when the wait ends, so none is longer.
+_NAP_S = 1.0
+
+
 class Sleeper:
     """One thread's wait, which another thread can end."""
 
@@ -53,10 +57,10 @@ class Sleeper:
         _sleepers.add(self)
         try:
             while not over():
-                left = -1.0 if end is None else min(end - time.monotonic(), threading.TIMEOUT_MAX)
-                if end is not None and left <= 0:
+                left = _NAP_S if end is None else end - time.monotonic()
+                if left <= 0:
                     return
-                self._gate.acquire(timeout=left)
+                self._gate.acquire(timeout=min(left, _NAP_S))
         finally:
             _sleepers.discard(self)
 

@@ -29,6 +29,9 @@ def guard(owner: Any) -> None:
 def _renew_locks() -> None:
     for owner in list(_guarded):
         object.__setattr__(owner, "_lock", threading.RLock())
+        # What the threads of the parent held, nobody holds here.
+        if hasattr(owner, "after_fork"):
+            owner.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

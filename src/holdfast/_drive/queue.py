@@ -32,7 +32,7 @@ class Waiter:
         """Wait in a thread: whether the place was handed over in time. Raises if the scope ends first."""
         self._sleeper = interrupt.Sleeper()
         scope = ambient()
-        left = None if scope is None else scope.remaining()
+        left = None if scope is None else scope.real_remaining()
         limit = left if seconds is None else seconds if left is None else min(seconds, left)
         self._sleeper.wait(limit, lambda: self.granted or (scope is not None and scope.ended() is not None))
         if not self.granted:

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 def discard(value: Any) -> Any:
     """Close the answer that came second, if it can be closed; gives the awaitable of an async close."""
-    for name in ("aclose", "close"):
-        close = getattr(value, name, None)
-        if callable(close) and not isinstance(value, type):
-            return close()
+    try:
+        for name in ("aclose", "close"):
+            close = getattr(value, name, None)
+            if callable(close) and not isinstance(value, type):
+                return close()
+    except Exception:
+        # Nobody wants it; that it could not be closed must not cost the answer that won.
+        pass
     return None
 
 
@@ -54,6 +58,10 @@ def in_threads(race: Race) -> Any:
 
 
 def _launch_thread(race: Race, bell: interrupt.Sleeper, out: list[Any]) -> bool:
+    if out and not threads.available():
+        # Better one attempt than none: the first one is under way.
+        race.launched = race.most
+        return False
     launch = race.launch()
     if launch is None:
         return False
@@ -126,10 +134,23 @@ async def _run(call: Any, args: Any, kwargs: Any) -> tuple[BaseException | None,
         return error, None
 
 
+async def _discard_late(trio: Any, receive: Any) -> None:
+    try:
+        while True:
+            late, value, _ = receive.receive_nowait()
+            if late is None:
+                await _discard_async(value)
+    except trio.WouldBlock:
+        pass
+
+
 async def _discard_async(value: Any) -> None:
     pending = discard(value)
     if pending is not None and hasattr(pending, "__await__"):
-        await pending
+        try:
+            await pending
+        except Exception:
+            pass
 
 
 async def _in_trio(trio: Any, race: Race) -> Any:
@@ -149,7 +170,7 @@ async def _in_trio(trio: Any, race: Race) -> Any:
         nursery.start_soon(run, *started)
         return True
 
-    async with trio.open_nursery() as nursery:
+    async def follow(nursery: Any) -> tuple[BaseException | None, Any]:
         launch(nursery)
         while True:
             ended = None
@@ -159,22 +180,25 @@ async def _in_trio(trio: Any, race: Race) -> Any:
             if ended is None:
                 launch(nursery)
                 continue
-            error, answer, began = ended
-            if error is None:
+            failure, value, began = ended
+            if failure is None:
                 race.succeeded(race.now() - began)
-                break
-            step = race.failed(error)
+                return None, value
+            step = race.failed(failure)
             if step == "stop" or ((step == "wait" or not launch(nursery)) and not race.out):
-                error = race.end()
-                break
-        nursery.cancel_scope.cancel()
+                return race.end(), None
+
     try:
-        while True:
-            late, value, _ = receive.receive_nowait()
-            if late is None:
-                await _discard_async(value)
-    except trio.WouldBlock:
-        pass
+        async with trio.open_nursery() as nursery:
+            try:
+                error, answer = await follow(nursery)
+            except Exception as fault:
+                # Out of here it would arrive wrapped in a group.
+                error = fault
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await _discard_late(trio, receive)
     if error is None:
         return answer
     try:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ..retries import Before
     from .clock import Clock
 
-#: `time.sleep` refuses more than this platform's largest timestamp; three years are enough for a wait.
-LONGEST_S = 1e8
-
 
 def drive(
     flow: Flow,
@@ -89,6 +86,10 @@ def refuse_awaitable(hook: str, answer: object) -> None:
         raise TypeError(f"{hook} must not be async in a sync call, got {answer!r}")
 
 
+def _never() -> bool:
+    return False
+
+
 def sleep(seconds: float, clock: Clock | None = None) -> None:
     """Sleep on ``clock`` (None: the ambient one). Cancelling the enclosing scope ends the sleep."""
     if clock is None:
@@ -97,7 +98,4 @@ def sleep(seconds: float, clock: Clock | None = None) -> None:
         clock.sleep(seconds)
     elif seconds > 0:
         scope = ambient()
-        if scope is None:
-            clock.sleep(min(seconds, LONGEST_S))
-        else:
-            interrupt.wait(min(seconds, LONGEST_S), scope.ended)
+        interrupt.wait(seconds, _never if scope is None else scope.ended)

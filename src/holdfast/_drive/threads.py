@@ -80,9 +80,11 @@ class _Worker:
                 if _pool.retire(self):
                     return
                 continue
-            task()
-            del task
-            _pool.idle.append(self)
+            try:
+                task()
+            finally:
+                del task
+                _pool.idle.append(self)
 
 
 class _Pool:
@@ -103,7 +105,16 @@ class _Pool:
             if self._size >= LIMIT:
                 raise BulkheadFull(f"all {LIMIT} worker threads are busy with sync calls that did not stop")
             self._size += 1
-        return _Worker()
+        try:
+            return _Worker()
+        except BaseException:
+            with self._lock:
+                self._size -= 1
+            raise
+
+    def available(self) -> bool:
+        """Whether `take` would find a worker, or a place for a new one."""
+        return bool(self.idle) or self._size < LIMIT
 
     def retire(self, worker: _Worker) -> bool:
         """Whether ``worker`` may end: not if it has just been taken."""
@@ -129,6 +140,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
+def available() -> bool:
+    """Whether another call can be started now."""
+    return _pool.available()
+
+
 def start(bell: Sleeper, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Job:
     """Run ``fn`` in a worker thread, in a copy of this context; ``bell`` is woken when it ends."""
     job = Job(bell)
@@ -140,6 +156,6 @@ def start(bell: Sleeper, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 def wait(bell: Sleeper, seconds: float | None, over: Callable[[], object]) -> None:
     """Wait until ``over()``, the enclosing scope's end, or ``seconds`` (None: no limit) have passed."""
     scope = ambient()
-    left = None if scope is None else scope.remaining()
+    left = None if scope is None else scope.real_remaining()
     limit = left if seconds is None else seconds if left is None else min(left, seconds)
     bell.wait(limit, lambda: over() or (scope is not None and scope.ended() is not None))

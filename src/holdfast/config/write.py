@@ -89,7 +89,7 @@ class Writer:
 
 def _skipped(strategy: Any, policy: Policy) -> tuple[str, ...]:
     """What the policy itself gave to the strategy, and will give again."""
-    if getattr(strategy, "_own_budget", False):
+    if getattr(strategy, "_own_budget", False) or getattr(strategy, "_adopted", False):
         return ("budget",)
     paid = [s.budget for s in policy.strategies if type(s) is STRATEGIES["retry"].type]
     if type(strategy) is STRATEGIES["hedge"].type and any(strategy.budget is budget for budget in paid):
