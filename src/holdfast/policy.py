@@ -9,6 +9,7 @@ happens after a failure is in `loop`; the code that really sleeps and awaits is 
 from __future__ import annotations
 
 import functools
+import sys
 
 from . import bus, compose
 from ._drive import chance
@@ -19,6 +20,7 @@ from .block import Block
 from .budget import Budget
 from .deadlines import ambient, bypass
 from .hedge import Hedge
+from .keys import Recent
 from .options import plain, timepiece
 from .retries import _DEFAULT, Retry
 from .stream import stream, stream_async
@@ -339,5 +341,25 @@ def retrying(
     for attempt in retrying(on=ConnectionError):
         with attempt:
             ...
+
+    The default budget belongs to this place in the code (or to ``name``), so it lasts from one
+    execution of the block to the next.
     """
+    if budget is _DEFAULT:
+        budget = _block_budget(options.get("name"), options.get("clock"))
     return retry(on, attempts, backoff, within, budget, **options).retrying()
+
+
+#: The budgets of blocks, which have no decorator to keep theirs: by name, or by place in the code.
+_block_budgets = Recent(1024)
+
+
+def _block_budget(name: str | None, clock: Clock | None) -> Budget:
+    frame = sys._getframe(2)
+    key = ("name", name) if name is not None else (frame.f_code, frame.f_lasti)
+    found: Budget | None = _block_budgets.get((key, id(clock)))
+    if found is None:
+        named = (name, id(clock))
+        made = Budget(clock=clock) if name is None else _named_budgets.get(named, lambda: Budget(clock=clock))
+        found = _block_budgets.put_first((key, id(clock)), made)
+    return found
