@@ -56,10 +56,9 @@ def _over(scope: Scope) -> Stop:
     return Stop("deadline", f"no time left of {scope.name!r}", scope.name, scope)
 
 
-def _cancelled_meanwhile() -> Stop | None:
-    """The end of a call whose scope somebody has cancelled by now."""
-    scope = ambient()
-    ended = None if scope is None else scope.ended()
+def _cancelled(scope: Scope) -> Stop | None:
+    """The end of a call whose scope somebody has cancelled, or ``None``."""
+    ended = scope.ended()
     return _over(ended) if ended is not None and ended.cancelled else None
 
 
@@ -170,12 +169,13 @@ class Run:
             return Stop("fatal", "not worth retrying")
         if retry.attempts is not None and self.number >= retry.attempts:
             return Stop("attempts", "attempts used up")
-        if (gone := _cancelled_meanwhile()) is not None:
+        scope = ambient()
+        if scope is not None and (gone := _cancelled(scope)) is not None:
             return gone
         wait = self._wait(verdict)
         if verdict.after is not None and verdict.after > retry.max_hint:
             return Stop("hint", f"the server asked for {verdict.after:g} s, more than {retry.max_hint:g} s")
-        late = self._late(wait, now)
+        late = self._late(wait, now, scope)
         return late if late is not None else self._pay(wait, verdict, now)
 
     def _wait(self, verdict: Verdict) -> float:
@@ -192,12 +192,11 @@ class Run:
         self.place += 1
         return own if verdict.after is None else spread(own, verdict.after, draw)
 
-    def _late(self, wait: float, now: float) -> Late | None:
+    def _late(self, wait: float, now: float, scope: Scope | None) -> Late | None:
         """Why a wait of ``wait`` seconds would end too late, if it would."""
         assert self.first is not None
         within = self.retry.within
         left = math.inf if within is None else self.first + within - now
-        scope = ambient()
         if scope is not None:
             remaining = scope.remaining()
             if remaining is not None and remaining <= left:
@@ -326,7 +325,8 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
         if isinstance(step, Stop):
             if isinstance(step, Late) and run.retry.late == "clip":
                 yield max(0.0, step.left)
-                step = _cancelled_meanwhile() or step
+                scope = ambient()
+                step = step if scope is None else _cancelled(scope) or step
             return run.give_up(step, value, error, verdict)
         if bus.watchers:
             bus.publish(
