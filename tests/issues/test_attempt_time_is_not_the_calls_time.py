@@ -1,0 +1,94 @@
+"""A wait that did not fit into one attempt's Timeout was refused as if the whole call's time were over.
+
+Holdfast: that is an AttemptTimeout, which passes, so the outer Retry goes on; a deadline is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import trio
+from tests.scripted import Boom, retry
+
+import holdfast as hf
+
+
+@pytest.fixture
+def clock():
+    return hf.testing.FakeClock()
+
+
+@pytest.fixture
+def outer(clock):
+    return hf.Policy(hf.Retry(attempts=3, backoff=hf.Constant(0)), hf.Timeout(1), clock=clock)
+
+
+def test_inner_retry(clock, outer):
+    calls = []
+
+    @retry(attempts=5, backoff=hf.Constant(2), clock=clock)
+    def inner():
+        calls.append(None)
+        raise Boom
+
+    with pytest.raises(hf.AttemptTimeout) as caught:
+        outer.call(inner)
+    assert len(calls) == 3
+    assert isinstance(caught.value.__cause__, Boom)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
+def test_inner_async_retry(run, clock, outer):
+    calls = []
+
+    @retry(attempts=5, backoff=hf.Constant(2), clock=clock)
+    async def inner():
+        calls.append(None)
+        raise Boom
+
+    async def scenario():
+        with pytest.raises(hf.AttemptTimeout):
+            await outer.acall(inner)
+
+    run(scenario() if run is asyncio.run else scenario)
+    assert len(calls) == 3
+
+
+def test_limiter(clock, outer):
+    limiter, calls = hf.Limiter(0.1, 1, clock=clock), []
+    limiter.wait()
+
+    def fetch():
+        calls.append(None)
+        limiter.wait()
+
+    with pytest.raises(hf.AttemptTimeout):
+        outer.call(fetch)
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
+def test_async_limiter(run, clock, outer):
+    limiter, calls = hf.Limiter(0.1, 1, clock=clock), []
+    limiter.wait()
+
+    async def fetch():
+        calls.append(None)
+        await limiter.wait_async()
+
+    async def scenario():
+        with pytest.raises(hf.AttemptTimeout):
+            await outer.acall(fetch)
+
+    run(scenario() if run is asyncio.run else scenario)
+    assert len(calls) == 3
+
+
+def test_limiter_names_the_deadline():
+    limiter = hf.Limiter(1, 1)
+    limiter.wait()
+    with pytest.raises(hf.DeadlineExceeded) as caught, hf.deadline(0.1, "outer"):
+        limiter.wait()
+    assert type(caught.value) is hf.DeadlineExceeded
+    assert caught.value.scope == "outer"

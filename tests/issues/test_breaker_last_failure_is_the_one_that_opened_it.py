@@ -1,0 +1,21 @@
+"""A call from before the opening that failed late replaced the breaker's last failure.
+
+Holdfast: an outcome of an older generation changes nothing, last_failure included.
+"""
+
+from __future__ import annotations
+
+import holdfast as hf
+
+
+def test_a_late_failure():
+    clock = hf.testing.FakeClock()
+    breaker = hf.Breaker(consecutive=1, open_for=30, clock=clock)
+    old = breaker.admit()
+    real = ValueError("real")
+    breaker.admit().failure(real)
+    clock.advance(31)
+    assert breaker.state == "half_open"
+    old.failure(KeyError("late"))
+    assert breaker.last_failure is real
+    assert breaker.state == "half_open"

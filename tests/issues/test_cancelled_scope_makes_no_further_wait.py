@@ -1,0 +1,98 @@
+"""A scope cancelled during the attempt was noticed only after the retry had been paid and slept for.
+
+Holdfast: it makes no further wait and pays nothing; cancelled in the clipped last wait, it is Cancelled.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom, BudgetSpy, retry
+
+import holdfast as hf
+
+
+def test_during_the_attempt():
+    clock, budget, calls = hf.testing.FakeClock(), BudgetSpy(), []
+
+    @retry(clock=clock, budget=budget)
+    def work():
+        calls.append(None)
+        scope.cancel()
+        raise Boom
+
+    with pytest.raises(hf.Cancelled) as caught, hf.deadline(None) as scope:
+        work()
+    assert isinstance(caught.value.__cause__, Boom)
+    assert len(calls) == 1 and clock.sleeps == []
+    assert not any(told[0] == "withdraw" for told in budget.told)
+
+
+@each_loop
+def test_during_the_async_attempt(loop):
+    budget, calls = BudgetSpy(), []
+
+    async def scenario():
+        with hf.deadline(None) as scope:
+
+            @retry(budget=budget)
+            async def work():
+                calls.append(None)
+                scope.cancel()
+                raise Boom
+
+            await work()
+
+    with pytest.raises(hf.Cancelled):
+        loop.run(scenario)
+    assert len(calls) == 1
+    assert not any(told[0] == "withdraw" for told in budget.told)
+
+
+def test_during_the_clipped_wait():
+    waiting = threading.Event()
+
+    @retry(late="clip", backoff=hf.Constant(50))
+    def work():
+        waiting.set()
+        raise Boom
+
+    def cancel():
+        waiting.wait(10)
+        pause.wait(0.02)
+        scope.cancel()
+
+    pause = threading.Event()
+    with pytest.raises(hf.Cancelled), hf.deadline(2) as scope:
+        canceller = threading.Thread(target=cancel)
+        canceller.start()
+        try:
+            work()
+        finally:
+            canceller.join()
+
+
+@each_loop
+def test_during_the_clipped_async_wait(loop):
+    @retry(late="clip", backoff=hf.Constant(50))
+    async def work():
+        raise Boom
+
+    async def scenario():
+        scope = hf.deadline(2)
+
+        async def waits():
+            with scope:
+                await work()
+
+        async def cancels():
+            await loop.sleep(0.02)
+            scope.cancel()
+
+        error, _ = await loop.together(waits, cancels)
+        assert type(error) is hf.Cancelled
+        assert loop.time() < 1
+
+    loop.run(scenario)

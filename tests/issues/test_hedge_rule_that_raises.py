@@ -1,0 +1,45 @@
+"""On trio an error in the user's own rule left the hedge wrapped in an ExceptionGroup.
+
+Holdfast: what a rule raises inside a hedge surfaces as itself.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import each_loop
+from tests.scripted import Boom
+
+import holdfast as hf
+
+
+class Bug(Exception):
+    pass
+
+
+def rule(_error):
+    raise Bug
+
+
+def vary(_number, _args, _kwargs):
+    raise Bug
+
+
+@each_loop
+@pytest.mark.parametrize("options", [{"on": rule}, {"on": Boom, "vary": vary}], ids=["on", "vary"])
+def test_async(loop, options):
+    @hf.Policy(hf.Hedge(after=60, idempotent=True, **options))
+    async def fetch():
+        raise Boom
+
+    with pytest.raises(Bug):
+        loop.run(fetch)
+
+
+@pytest.mark.parametrize("options", [{"on": rule}, {"on": Boom, "vary": vary}], ids=["on", "vary"])
+def test_threads(options):
+    @hf.Policy(hf.Hedge(after=60, idempotent=True, **options))
+    def fetch():
+        raise Boom
+
+    with pytest.raises(Bug):
+        fetch()

@@ -1,0 +1,52 @@
+"""A hedge that found all worker threads busy failed the call, although its first attempt was under way.
+
+Holdfast: without a free thread nothing is hedged, and the first attempt may finish.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.scripted import Boom
+
+import holdfast as hf
+from holdfast._drive import threads
+
+
+@pytest.fixture
+def room_for_one(monkeypatch):
+    """One more thread may be started, and no other is free."""
+    pool = threads._pool
+    idle = pool.idle[:]
+    pool.idle.clear()
+    monkeypatch.setattr(threads, "LIMIT", pool._size + 1)
+    yield
+    pool.idle.extend(idle)
+
+
+@pytest.mark.usefixtures("room_for_one")
+def test_the_first_attempt_finishes():
+    budget = hf.Budget()
+    before, calls = budget.balance, []
+
+    @hf.Policy(hf.Hedge(after=0.01, idempotent=True, budget=budget))
+    def fetch():
+        calls.append(None)
+        time.sleep(0.05)
+        return "ok"
+
+    assert fetch() == "ok"
+    assert len(calls) == 1
+    assert budget.balance >= before, "it paid for an attempt that was not made"
+
+
+@pytest.mark.usefixtures("room_for_one")
+def test_the_first_attempts_error():
+    @hf.Policy(hf.Hedge(after=0.01, idempotent=True, on=KeyError))
+    def fetch():
+        time.sleep(0.05)
+        raise Boom
+
+    with pytest.raises(Boom):
+        fetch()

@@ -1,0 +1,40 @@
+"""All attempts shared one generator, so a loser still running in its thread spoilt the winner's items.
+
+Holdfast: every attempt has a generator of its own; the caller reads the one that answered.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import holdfast as hf
+
+POLICIES = {
+    "hedge": hf.Policy(hf.Hedge(after=0.02, idempotent=True)),
+    "timeout": hf.Policy(
+        hf.Retry(attempts=2, backoff=hf.Constant(0)),
+        hf.Timeout(0.05, thread=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_first_attempt_is_still_running(name):
+    calls, release = [], threading.Event()
+
+    @POLICIES[name]
+    def items():
+        calls.append(None)
+        number = len(calls)
+        if number == 1:
+            release.wait(10)
+        yield number, "first"
+        yield number, "second"
+
+    try:
+        assert list(items()) == [(2, "first"), (2, "second")]
+        assert not release.is_set()
+    finally:
+        release.set()
