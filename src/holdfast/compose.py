@@ -8,6 +8,7 @@ from .bulkhead import Bulkhead
 from .deadlines import Deadline
 from .errors import DeadlineExceeded
 from .hedge import Hedge
+from .keys import Keyed
 from .options import Options
 from .retries import Retry
 from .timeouts import Timeout
@@ -24,10 +25,12 @@ class PolicyWarning(UserWarning):
 def check(strategies: tuple[Any, ...]) -> list[str]:
     """Refuse a row that cannot make sense (`ValueError`); gives a warning for each doubtful pair."""
     retries = [s for s in strategies if isinstance(s, Retry)]
-    if len(retries) > 1:
+    every = [s.template if isinstance(s, Keyed) else s for s in strategies]
+    loops = [s for s in every if isinstance(s, Retry)]
+    if len(loops) > 1:
         raise ValueError(
-            f"Policy: strategies must hold one Retry, got {len(retries)}: they would multiply "
-            f"({' * '.join(str(r.attempts) for r in retries)} attempts)"
+            f"Policy: strategies must hold one Retry, got {len(loops)}: they would multiply "
+            f"({' * '.join(str(loop.attempts) for loop in loops)} attempts)"
         )
     if retries and not retries[0].bounded and not _around(strategies, Deadline, retries[0]):
         raise ValueError(

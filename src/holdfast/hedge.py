@@ -185,8 +185,10 @@ class Hedge(Options):
         return id(self)
 
     def fresh(self) -> Hedge:
-        """A new hedge with these options, which has measured nothing yet."""
-        return self.replace()
+        """A new hedge with these options and budget, which has measured nothing yet."""
+        copy = self.replace()
+        copy._set(budget=self.budget, _tells=self._tells, _adopted=self._adopted)
+        return copy
 
 
 def _percentile(text: str) -> float:

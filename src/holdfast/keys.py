@@ -62,7 +62,8 @@ class Keyed:
     """``keyed(template, key=..., limit=...)[key]``: the object of that key, made on first use.
 
     ``template`` is copied with fresh state for each key, or called for a new one when it is a
-    plain callable. ``key(*args, **kwargs)`` finds the key of a call. Beyond ``limit`` keys the
+    plain callable. ``key(*args, **kwargs)`` finds the key of a call; a decorated function's named
+    parameters arrive by position, in their order. Beyond ``limit`` keys the
     least recently used one is forgotten, with its state.
     """
 
@@ -91,7 +92,7 @@ class Keyed:
             if isinstance(self.template, type)
             else getattr(self.template, "fresh", self.template)
         )
-        made = make()
+        made: Any = make()
         if self._clock is not None and hasattr(made, "keep_time"):
             made.keep_time(self._clock)
         return self._items.put_first(key, made)

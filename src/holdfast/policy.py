@@ -20,7 +20,7 @@ from .block import Block
 from .budget import Budget
 from .deadlines import ambient, bypass
 from .hedge import Hedge
-from .keys import Recent
+from .keys import Keyed, Recent
 from .options import plain, timepiece
 from .retries import _DEFAULT, Retry
 from .stream import stream, stream_async
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .classify import Verdict
     from .compose import WorstCase
     from .judge import On
-    from .keys import Keyed
     from .options import Seconds
     from .retries import AnyBudget, Before
 
@@ -143,7 +142,15 @@ class Policy:
         row = [self._bound(strategy) for strategy in strategies]
         told = next((s.budget for s in row if isinstance(s, Retry) and s.budget is not None), None)
         paid = Budget(clock=self.clock) if told is None else told
-        return tuple(s.with_budget(paid, told is not None) if isinstance(s, Hedge) else s for s in row)
+
+        def paying(strategy: Any) -> Any:
+            if isinstance(strategy, Hedge):
+                return strategy.with_budget(paid, told is not None)
+            if isinstance(strategy, Keyed) and isinstance(strategy.template, Hedge):
+                return Keyed(paying(strategy.template), strategy.key, strategy.limit)
+            return strategy
+
+        return tuple(map(paying, row))
 
     def _bound(self, strategy: Any) -> Any:
         """``strategy``, going by this policy's clock, and by its name's budget unless it has its own."""
@@ -357,9 +364,10 @@ _block_budgets = Recent(1024)
 def _block_budget(name: str | None, clock: Clock | None) -> Budget:
     frame = sys._getframe(2)
     key = ("name", name) if name is not None else (frame.f_code, frame.f_lasti)
-    found: Budget | None = _block_budgets.get((key, id(clock)))
-    if found is None:
-        named = (name, id(clock))
-        made = Budget(clock=clock) if name is None else _named_budgets.get(named, lambda: Budget(clock=clock))
-        found = _block_budgets.put_first((key, id(clock)), made)
-    return found
+    budget: Budget | None = _block_budgets.get((key, id(clock)))
+    if budget is not None:
+        return budget
+    named = (name, id(clock))
+    made = Budget(clock=clock) if name is None else _named_budgets.get(named, lambda: Budget(clock=clock))
+    kept: Budget = _block_budgets.put_first((key, id(clock)), made)
+    return kept

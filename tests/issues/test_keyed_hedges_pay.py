@@ -1,0 +1,38 @@
+"""A strategy per key is still one: its hedges pay the policy's budget, and two Retries still multiply."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+
+
+def test_a_keyed_hedge_pays_the_budget_of_the_retries() -> None:
+    budget = hf.Budget(ratio=0, burst=1)
+    policy = hf.Policy(
+        hf.Retry(on=OSError, budget=budget),
+        hf.keyed(hf.Hedge(after=1, idempotent=True), key=lambda host: host),
+    )
+
+    async def main(clock: hf.testing.FakeClock) -> int:
+        calls = 0
+
+        @policy
+        async def fetch(host: str) -> None:
+            nonlocal calls
+            calls += 1
+            await asyncio.sleep(5)
+
+        await fetch("a")
+        await fetch("b")
+        return calls
+
+    assert hf.testing.run(main) == 3
+    assert budget.balance == 0
+
+
+def test_two_retries_are_refused_whether_keyed_or_not() -> None:
+    with pytest.raises(ValueError, match="one Retry, got 2"):
+        hf.Policy(hf.Retry(on=OSError), hf.keyed(hf.Retry(on=OSError), key=lambda host: host))
