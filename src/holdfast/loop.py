@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from .deadlines import Scope
     from .errors import HoldfastError
+    from .limiter import Grant
     from .policy import Env
     from .retries import Retry
 
@@ -82,6 +83,7 @@ class Run:
         "budget",
         "env",
         "first",
+        "grant",
         "number",
         "operation",
         "owner",
@@ -109,6 +111,8 @@ class Run:
         self.first: float | None = None
         self.prev: float | None = None
         self.spent: float | None = None
+        #: The token of a `RateBudget` that the wait is for.
+        self.grant: Grant | None = None
         #: The error of the last attempt as its caller would see it, without our marks around it.
         self.shown: BaseException | None = None
 
@@ -214,7 +218,8 @@ class Run:
         if budget is None:
             return wait
         if isinstance(budget, RateBudget) and budget.wait:
-            paid, delay = budget.reserve(self._time_left(now))
+            self.grant, delay = budget.reserve(self._time_left(now))
+            paid = 0.0 if self.grant is None else 1.0
             wait = max(wait, delay)
         elif kind == "throttle" and getattr(budget, "throttle_cost", None) is not None:
             paid = budget.withdraw(throttle=True)  # pyright: ignore[reportCallIssue]
@@ -237,6 +242,12 @@ class Run:
     def _elapsed(self) -> float:
         """Seconds since the first failure; without one the clock is not read."""
         return 0.0 if self.first is None else self.now() - self.first
+
+    def call_off(self) -> None:
+        """The wait was interrupted: what it was waiting for is free again."""
+        grant, self.grant = self.grant, None
+        if grant is not None:
+            self.budget.give_back(grant)
 
     def succeed(self) -> None:
         """Settle a success."""
@@ -340,8 +351,13 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
         scope = ambient()
         if scope is not None:
             scope.last_error = run.shown
-        yield step
+        try:
+            yield step
+        except BaseException:
+            run.call_off()
+            raise
         if scope is not None and (ended := scope.ended()) is not None:
+            run.call_off()
             return run.give_up(_over(ended), value, error, verdict, "Interrupted")
         value, error = yield run.begin(error)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
+    from .limiter import Grant
     from .options import Seconds
 
 
@@ -251,12 +252,18 @@ class RateBudget(Allowance):
     def _pay(self, timeout: bool) -> float:
         return 1.0 if self._bucket.reserve(1, self._live.last, 0.0).ok else 0.0
 
-    def reserve(self, max_wait_s: float | None) -> tuple[float, float]:
-        """Pay for one retry that may wait: (paid, seconds to wait). (0.0, 0.0) when refused."""
+    def reserve(self, max_wait_s: float | None) -> tuple[Grant | None, float]:
+        """A token for one retry that may wait: (the grant, seconds to wait). (None, 0.0) when refused."""
         with self._lock:
             now, _ = self._live.tick()
             grant = self._bucket.reserve(1, now, max_wait_s)
-            return (1.0, grant.delay(now)) if grant.ok else (0.0, 0.0)
+            return (grant, grant.delay(now)) if grant.ok else (None, 0.0)
+
+    def give_back(self, grant: Grant) -> None:
+        """The retry was called off before its token came."""
+        with self._lock:
+            now, _ = self._live.tick()
+            self._bucket.cancel(grant, now)
 
     def _held(self) -> float:
         return max(0.0, self._bucket.tokens(self._live.last))

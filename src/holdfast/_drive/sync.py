@@ -47,6 +47,8 @@ def drive(
             return value
         raise error
     finally:
+        # An interrupted flow learns of it now, not when the traceback that holds this frame is gone.
+        flow.close()
         # Tracebacks refer to this frame, so an error kept here would keep itself alive.
         step = reply = error = None
 

@@ -1,0 +1,46 @@
+"""A retry called off while it waited for a token of a `RateBudget` left it taken; later ones had to wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+
+
+def test_five_cancelled_waits_cost_nothing() -> None:
+    async def main(clock: hf.testing.FakeClock) -> float:
+        budget = hf.RateBudget(rate=1, burst=1, wait=True)
+        assert budget.withdraw()
+
+        @hf.retry(on=OSError, backoff=hf.Constant(0), budget=budget)
+        async def fail() -> None:
+            raise OSError
+
+        for _ in range(5):
+            waiting = asyncio.ensure_future(fail())
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        return budget.reserve(None)[1]
+
+    assert hf.testing.run(main) <= 1
+
+
+def test_a_cancelled_scope_gives_it_back_too() -> None:
+    async def main(clock: hf.testing.FakeClock) -> float:
+        budget = hf.RateBudget(rate=1, burst=1, wait=True)
+        assert budget.withdraw()
+
+        @hf.retry(on=OSError, backoff=hf.Constant(0), budget=budget)
+        async def fail() -> None:
+            raise OSError
+
+        with pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+            asyncio.get_running_loop().call_later(0.01, scope.cancel)
+            await fail()
+        return budget.reserve(None)[1]
+
+    assert hf.testing.run(main) <= 1
