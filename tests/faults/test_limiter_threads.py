@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast as hf
+from holdfast.limiter import Bucket
 
 THREADS = 64
 
@@ -73,3 +74,32 @@ def test_allow_among_everything_else() -> None:
 
     race(work)
     assert limiter.tokens() == 20_000 - sum(taken)
+
+
+class Paused(Bucket):
+    """Stops between looking and taking, the first time."""
+
+    def tokens(self, now: float) -> float:
+        found = super().tokens(now)
+        if not self.looked.is_set():
+            self.looked.set()
+            self.go_on.wait(10)
+        return found
+
+
+def test_nobody_takes_the_short_way_while_another_is_at_work() -> None:
+    """A token that `allow` took between another's look and its taking would be lost, and given twice."""
+    limiter = hf.Limiter(0, 10)
+    bucket = Paused(0.0, 10, 0.0)
+    bucket.looked, bucket.go_on = threading.Event(), threading.Event()
+    limiter._bucket = bucket
+    slow = threading.Thread(target=limiter.reserve)
+    quick = threading.Thread(target=limiter.allow)
+    slow.start()
+    assert bucket.looked.wait(10)
+    quick.start()
+    quick.join(0.1)
+    bucket.go_on.set()
+    slow.join()
+    quick.join()
+    assert limiter.tokens() == 8
