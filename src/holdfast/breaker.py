@@ -17,6 +17,7 @@ from .circuit import Circuit, default_trip
 from .errors import CircuitOpen
 from .judge import judge, whom
 from .options import Options, count, hook, number, seconds, timepiece
+from .tickets import Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -450,59 +451,6 @@ class Breaker(Options):
 
     def __hash__(self) -> int:
         return id(self)
-
-
-class Ticket:
-    """One admitted call. The first of success(), failure() and cancel() counts; the rest do nothing.
-
-    As a context manager it settles itself by how the block ends.
-    """
-
-    __slots__ = ("_breaker", "began", "bucket", "probe", "slow")
-
-    def __init__(self, breaker: Breaker, bucket: Bucket | None, probe: Probe | None, began: float) -> None:
-        self._breaker: Breaker | None = breaker
-        self.bucket = bucket
-        self.probe = probe
-        self.began = began
-        #: Whether it has been counted as slow while it ran.
-        self.slow = False
-
-    def _end(self, outcome: str, error: BaseException | None = None) -> None:
-        breaker, self._breaker = self._breaker, None
-        if breaker is not None:
-            breaker._settle(self, outcome, error)
-
-    def success(self) -> None:
-        """The call succeeded."""
-        self._end("success")
-
-    def failure(self, error: BaseException | None = None) -> None:
-        """The call failed; ``error`` is what `CircuitOpen.last_failure` will show."""
-        self._end("failure", error)
-
-    def cancel(self) -> None:
-        """The call does not count: its place is free again."""
-        self._end("excluded")
-
-    def end(self, error: BaseException) -> None:
-        """The call raised ``error``, which counts as the breaker's ``on`` and ``exclude`` say."""
-        if self._breaker is not None:
-            try:
-                outcome = self._breaker.outcome_of(error)
-            except BaseException:
-                self.cancel()
-                raise
-            self._end(outcome, error)
-
-    def __enter__(self) -> Ticket:
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if error is None:
-            self.success()
-        else:
-            self.end(error)
 
 
 #: While closed, and strictly within the current bucket: two ticks, one look at the clock, no lock.
