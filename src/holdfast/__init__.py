@@ -195,7 +195,25 @@ _HOMES = {
     "worker": ("Worker",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("events", "logging", "presets", "testing")
+#: Modules reached as attributes. Those that stand on another library import it when first used.
+_MODULES = (
+    "aiohttp",
+    "asgi",
+    "celery",
+    "dramatiq",
+    "events",
+    "grpc",
+    "httpx",
+    "idempotency",
+    "lab",
+    "logging",
+    "otel",
+    "presets",
+    "prometheus",
+    "redis",
+    "requests",
+    "testing",
+)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import bus
 from ._drive import chance
 from ._drive import clock as _clock
 from ._drive.memory import guard
@@ -189,6 +190,7 @@ class AdaptiveLimit(Options):
             if inflight <= limit:
                 _put(self, "_inflight", inflight)
                 return Ticket(self, inflight, clock, began)
+        bus.publish("Refused", operation=self.name or "adaptive limit", by="adaptive_limit")
         raise Throttled(
             f"{self.name or 'adaptive limit'}: {limit} calls at once are what the backend copes with"
         )

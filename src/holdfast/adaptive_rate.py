@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from . import bus
 from ._drive import aio as _aio
 from ._drive import clock as _clock
 from ._drive import sync as _sync
@@ -155,6 +156,7 @@ class AdaptiveRate(Options):
         scope = ambient()
         left = None if scope is None else scope.remaining()
         if wait > until - now:
+            bus.publish("Refused", operation=operation, by="adaptive_rate")
             raise RateLimited(
                 f"{operation}: over the rate that the server bears, try again in {wait:.3g} s", wait
             )

@@ -338,6 +338,7 @@ class Breaker(Options):
             )
 
     def _refusal(self, retry_after: float | None) -> CircuitOpen:
+        bus.publish("Refused", operation=self.name or "breaker", by="breaker")
         last = self._live.last_failure
         when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
         refusal = CircuitOpen(f"{self.name or 'breaker'} is open: {when}", retry_after, last)

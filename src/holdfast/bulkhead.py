@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from . import bus
 from ._drive.memory import guard
 from ._drive.queue import Waiter
 from ._drive.shape import Template
@@ -67,10 +68,11 @@ class Bulkhead(Options):
                 except IndexError:
                     # Taken by the success path, which does not ask for the lock.
                     pass
-            if len(self._waiting) >= self.queue:
-                raise self._refusal("and so is its queue" if self.queue else "and it has no queue")
-            waiter = Waiter()
-            self._waiting.append(waiter)
+            waiter = Waiter() if len(self._waiting) < self.queue else None
+            if waiter is not None:
+                self._waiting.append(waiter)
+        if waiter is None:
+            raise self._refusal("and so is its queue" if self.queue else "and it has no queue")
         self._dispatch()
         return waiter
 
@@ -103,6 +105,7 @@ class Bulkhead(Options):
         self._leave()
 
     def _refusal(self, why: str) -> BulkheadFull:
+        bus.publish("Refused", operation=self.name or "bulkhead", by="bulkhead")
         return BulkheadFull(f"{self.name or 'bulkhead'} is full with {self.limit} calls, {why}")
 
     def _limit_s(self) -> float | None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: The subscribers. The success path asks only whether there are any.
 watchers: list[Callable[[Event], object]] = []
 
+#: Those of them that want an event for a call that succeeds at its first attempt, too.
+thorough: list[Callable[[Event], object]] = []
+
 #: Whether retried-and-succeeded and gave-up go to the standard library's logging on their own.
 _logs = True
 
@@ -25,8 +28,11 @@ _telling: ContextVar[bool] = ContextVar("holdfast_telling", default=False)
 _LOGGED = {"Succeeded": 20, "GaveUp": 30, "Interrupted": 30}
 
 
-def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
+def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) -> Callable[[], None]:
     """Call ``callback(event)`` for every event from now on; returns the function that ends it.
+
+    ``first_tries=False`` leaves out the calls that succeed at their first attempt, which are nearly
+    all of them: `holdfast.census` counts those at a fraction of an event's cost.
 
     It runs in the thread or task where the event happens, with no lock held. What it raises is
     reported through `sys.unraisablehook` and otherwise ignored. Calls that it makes itself under a
@@ -34,6 +40,8 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
     """
     if not callable(callback):
         raise TypeError(f"subscribe: callback must be callable, got {callback!r}")
+    if first_tries:
+        thorough.append(callback)
     watchers.append(callback)
 
     done = False
@@ -44,6 +52,8 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
         if not done:
             done = True
             watchers.remove(callback)
+            if first_tries:
+                thorough.remove(callback)
 
     return unsubscribe
 
@@ -56,7 +66,17 @@ def heard(kind: str) -> bool:
 def publish(kind: str, /, **fields: Any) -> None:
     """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
     logged = kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind])
-    if (not watchers and not logged) or _telling.get():
+    if watchers or logged:
+        _tell(watchers, kind, fields, logged)
+
+
+def first_try(operation: str) -> None:
+    """Tell of a call that succeeded at its first attempt those who want to know even that."""
+    _tell(thorough, "Succeeded", {"operation": operation, "attempts": 1}, False)
+
+
+def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, Any], logged: bool) -> None:
+    if _telling.get():
         return
     from . import events
 
@@ -67,7 +87,7 @@ def publish(kind: str, /, **fields: Any) -> None:
             from . import logging
 
             _call(logging.log, event)
-        for watcher in tuple(watchers):
+        for watcher in tuple(whom):
             _call(watcher, event)
     finally:
         _telling.reset(token)

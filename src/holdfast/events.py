@@ -67,6 +67,17 @@ class Interrupted(GaveUp):
 
 
 @dataclass(frozen=True, slots=True)
+class Refused(Event):
+    """A call was not made: ``by`` names the strategy that refused it.
+
+    One of "breaker", "bulkhead", "rate_limit", "throttle", "adaptive_limit" and "adaptive_rate".
+    ``operation`` is the strategy's own name where it has one.
+    """
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class BreakerChanged(Event):
     """A breaker went from state ``before`` to state ``after``; ``operation`` is its name.
 

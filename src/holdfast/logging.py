@@ -8,9 +8,14 @@ its first attempt with an error not worth retrying is the caller's own business 
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from . import bus
-from .events import Event, GaveUp, Succeeded
+from .events import Event, GaveUp, Refused, Retrying, Succeeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _REASONS = {
     "fatal": "the error is not worth retrying",
@@ -54,6 +59,30 @@ def log(event: Event, logger: logging.Logger | None = None) -> None:
             event.error or "result refused",
             extra={"holdfast": event.as_dict()},
         )
+
+
+def to_structlog(logger: Any = None) -> Callable[[Event], None]:
+    """A subscriber that writes to a structlog logger, with the event's fields as the entry's::
+
+        hf.subscribe(hf.logging.to_structlog(), first_tries=False)
+
+    ``logger`` is ``structlog.get_logger("holdfast")`` unless given. What gave up or was refused is a
+    warning, a retry is at debug level, everything else at info.
+    """
+    if logger is None:
+        import structlog
+
+        logger = structlog.get_logger("holdfast")
+
+    def write(event: Event) -> None:
+        fields = event.as_dict()
+        kind = fields.pop("event")
+        level = "warning" if isinstance(event, (GaveUp, Refused)) else "info"
+        if isinstance(event, Retrying):
+            level = "debug"
+        getattr(logger, level)(kind, **fields)
+
+    return write
 
 
 def off() -> None:

@@ -18,6 +18,7 @@ from ._drive.memory import Shared
 from ._drive.shape import Template, colour
 from .block import Block
 from .budget import Budget
+from .census import census
 from .deadlines import ambient, bypass
 from .hedge import Hedge
 from .keys import Keyed, Recent
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
+    from .attempts import Exchange
     from .backoff import Backoff
     from .classify import Verdict
     from .compose import WorstCase
@@ -58,7 +60,7 @@ _named_budgets = Shared()
 class Env:
     """What the strategies of one compiled function share: names, clock, randomness."""
 
-    __slots__ = ("_function", "clock", "draw", "idempotent", "name", "timer")
+    __slots__ = ("_function", "clock", "count", "draw", "idempotent", "name", "timer")
 
     def __init__(self, policy: Policy, function: Any) -> None:
         self.clock = policy.clock
@@ -70,6 +72,8 @@ class Env:
         self.name = policy.name or (None if function is None else _name_of(function))
         #: ``(args, kwargs) -> bool`` where a client can tell from the request; None for plain functions.
         self.idempotent: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
+        #: Counts a call that succeeded at its first attempt; set when the function is compiled.
+        self.count: Callable[[], int]
 
     def now(self) -> float:
         return self.timer.now()
@@ -81,6 +85,10 @@ class Env:
     def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The user's own arguments: ``Policy.call(fn, x)`` carries ``fn`` in front of them."""
         return args if self._function is not None else args[1:]
+
+    def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
+        """The request that a client is sending with this call; ``None`` for plain functions."""
+        return None
 
     def owner(self, args: tuple[Any, ...]) -> object:
         """Who marks an error as retried to exhaustion: the decorated function.
@@ -218,6 +226,7 @@ class Policy:
 
     def _compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         """``fn`` wrapped in every strategy, innermost first."""
+        env.count = census.enrol(self, env.name or "Policy.call")
         call = fn
         for strategy in reversed(self.strategies):
             call = (strategy.aio if is_async else strategy.sync)(call, env, fn)

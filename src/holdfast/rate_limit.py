@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from . import bus
 from ._drive import aio as _aio
 from ._drive import sync as _sync
 from ._drive.shape import Template
@@ -221,6 +222,7 @@ def _ready_in(limiter: Any, n: int) -> float | None:
 
 
 def _refusal(limiter: Any, n: int, wait: float | None, operation: str) -> RateLimited:
+    bus.publish("Refused", operation=operation, by="rate_limit")
     if wait is not None:
         return RateLimited(f"{operation}: over the rate limit, try again in {wait:.3g} s", wait)
     if n > limiter.burst:

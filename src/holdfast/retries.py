@@ -205,7 +205,8 @@ class Retry(Options):
         budget = (
             self.budget.pick(env.arguments(args), kwargs) if isinstance(self.budget, Keyed) else self.budget
         )
-        return flow(Run(self, budget, env, env.operation(args), env.owner(args)), error)
+        run = Run(self, budget, env, env.operation(args), env.owner(args), exchange=env.exchange(args))
+        return flow(run, error)
 
     def _compile(
         self,
@@ -223,10 +224,10 @@ class Retry(Options):
             "call": call,
             "failed": failed,
             "watchers": bus.watchers,
+            "thorough": bus.thorough,
             "layer": env,
-            "succeeded": lambda args, kwargs: bus.publish(
-                "Succeeded", operation=env.operation(args), attempts=1
-            ),
+            "count": env.count,
+            "succeeded": lambda args, kwargs: bus.first_try(env.operation(args)),
         }
         if not plain:
             return _FOLLOWED.build(like, is_async, names)
@@ -266,7 +267,9 @@ _SUCCESS_PATH = """\
     else:
         _hf_tick()
         if _hf_watchers:
-            _hf_succeeded({{packed}})
+            _hf_count()
+            if _hf_thorough:
+                _hf_succeeded({{packed}})
         return _hf_result
     try:
         return {{await_}}_hf_failed(_hf_failure, {{packed}})

@@ -7,6 +7,7 @@ the window has failed.
 
 from __future__ import annotations
 
+from . import bus
 from ._drive import clock as _clock
 from ._drive.memory import Tally, guard
 from ._drive.shape import Template
@@ -177,6 +178,7 @@ class Throttle(Options):
         if share > 0 and draw() < share:
             with self._lock:
                 self._ledger.lose()
+            bus.publish("Refused", operation=self.name or "throttle", by="throttle")
             raise Throttled(
                 f"{self.name or 'throttle'} refuses {share:.1%} of the calls: too many of them fail"
             )

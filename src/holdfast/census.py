@@ -1,0 +1,86 @@
+"""Which operations there are, and how many of their calls succeeded at once.
+
+Nothing is counted until somebody subscribes. A success at the first attempt is then one tick of its
+operation's counter, which costs far less than an event; sinks read the totals when they are asked.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from ._drive.memory import Tally, guard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .policy import Policy
+
+#: Operations told apart. Further ones share the counter and the name `OTHER`.
+LIMIT = 1000
+OTHER = "other"
+
+
+class _Operation:
+    __slots__ = ("tally", "total")
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.total = 0
+
+
+class Census:
+    """Every operation, by name, with the policies that run it."""
+
+    __slots__ = ("__weakref__", "_lock", "_operations", "_policies", "_room")
+
+    _lock: Any
+
+    def __init__(self) -> None:
+        self._operations: dict[str, _Operation] = {}
+        #: Which policy runs which operation. Policies compare by value, so these are told by identity.
+        self._policies: list[tuple[weakref.ref[Policy], str]] = []
+        self._room = 64
+        guard(self)
+
+    def name(self, operation: str) -> str:
+        """``operation``, or `OTHER` when there are too many already."""
+        with self._lock:
+            return self._name(operation)
+
+    def _name(self, operation: str) -> str:
+        if operation not in self._operations:
+            if len(self._operations) >= LIMIT:
+                operation = OTHER
+            self._operations.setdefault(operation, _Operation())
+        return operation
+
+    def enrol(self, policy: Policy, operation: str) -> Callable[[], int]:
+        """``policy`` runs ``operation`` from now on; gives what a first-try success is to call."""
+        with self._lock:
+            operation = self._name(operation)
+            if len(self._policies) >= self._room:
+                self._bury()
+                self._room = max(64, 2 * len(self._policies))
+            self._policies.append((weakref.ref(policy), operation))
+            return self._operations[operation].tally.tick
+
+    def _bury(self) -> None:
+        self._policies = [entry for entry in self._policies if entry[0]() is not None]
+
+    def first_tries(self) -> dict[str, int]:
+        """Successes at the first attempt by operation, since somebody first subscribed."""
+        with self._lock:
+            for counted in self._operations.values():
+                counted.total += counted.tally.take()
+            return {name: counted.total for name, counted in self._operations.items()}
+
+    def policies(self) -> list[tuple[str, Policy]]:
+        """Every operation with each living policy that runs it, in the order of the names."""
+        with self._lock:
+            found = [(name, policy) for kept, name in self._policies if (policy := kept()) is not None]
+        return sorted(found, key=lambda entry: entry[0])
+
+
+census = Census()

@@ -1,0 +1,217 @@
+"""The numbers behind every sink: counts of what happened, and a look at what is live.
+
+`Meters` is told events and adds them up; `read` gives the totals. `gauges` looks at the strategies of
+every living policy: balances, states, places in use.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from ._drive.memory import guard
+from .breaker import Breaker
+from .bulkhead import Bulkhead
+from .census import census
+from .keys import Keyed
+from .rate_limit import RateLimit
+from .retries import Retry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .events import Event
+
+#: Attempts it took to succeed: upper bounds of the histogram's buckets.
+ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
+#: Seconds waited before a retry: upper bounds of the histogram's buckets.
+WAITS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+#: From letting everything through to letting nothing through.
+STATES = ("closed", "half_open", "open")
+
+
+class Counted:
+    """A number of times: its ``key`` in a reading, what it means, what its kinds are called if it has any."""
+
+    __slots__ = ("key", "kinds", "text")
+
+    def __init__(self, key: str, text: str, kinds: str | None = None) -> None:
+        self.key = key
+        self.text = text
+        self.kinds = kinds
+
+
+#: What is counted beside attempts, retries and successes.
+COUNTED = (
+    Counted("give_ups", "Calls that ended in failure, by reason.", "reason"),
+    Counted("refusals", "Calls refused before they were made, by the strategy.", "by"),
+    Counted("hedges", "Attempts launched while others were still out."),
+    Counted("fallbacks", "Calls answered by a fallback."),
+    Counted("breaker_changes", "Breakers that changed their state, by the new one.", "state"),
+    Counted("connections", "Connections made by reconnecting loops."),
+    Counted("disconnections", "Connections of reconnecting loops that ended."),
+    Counted("jobs", "Jobs a worker was done with, by outcome.", "outcome"),
+    Counted("chaos", "Faults injected on purpose, by kind.", "what"),
+)
+
+#: Event -> (the key it counts under, the field that tells its kinds apart).
+_KEYS = {
+    "GaveUp": ("give_ups", "reason"),
+    "Interrupted": ("give_ups", "reason"),
+    "Refused": ("refusals", "by"),
+    "Hedged": ("hedges", None),
+    "FellBack": ("fallbacks", None),
+    "BreakerChanged": ("breaker_changes", "after"),
+    "Connected": ("connections", None),
+    "Disconnected": ("disconnections", None),
+    "JobEnded": ("jobs", "outcome"),
+    "ChaosInjected": ("chaos", "what"),
+}
+
+#: What is measured at the moment of asking: key in `Gauges`, and what it means.
+MEASURED = (
+    ("budget_balance", "Retries the budget would allow now."),
+    ("limiter_tokens", "Tokens in the limiter; negative while calls wait."),
+    ("bulkhead_in_use", "Places of the bulkhead in use."),
+    ("bulkhead_queued", "Calls waiting for a place."),
+)
+
+
+class Histogram:
+    """Counts by bucket: ``counts[i]`` is how many were <= ``bounds[i]`` and above the bound before it."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def copy(self) -> Histogram:
+        copy = Histogram(self.bounds)
+        copy.counts, copy.total = list(self.counts), self.total
+        return copy
+
+    def cumulative(self) -> list[tuple[str, int]]:
+        """(upper bound as text, how many were at most that), the last one ``+Inf``."""
+        sofar, rows = 0, []
+        for bound, count in zip((*map(str, map(float, self.bounds)), "+Inf"), self.counts, strict=True):
+            sofar += count
+            rows.append((bound, sofar))
+        return rows
+
+
+class Reading:
+    """The totals of one moment. Every key begins with the operation."""
+
+    __slots__ = ("attempts", "counts", "retries", "successes", "waits")
+
+    def __init__(self) -> None:
+        self.attempts: dict[str, int] = {}
+        self.retries: dict[str, int] = {}
+        #: What happened -> (operation, kind) -> how often. ``kind`` is "" where there is only one.
+        self.counts: dict[str, dict[tuple[str, str], int]] = {counted.key: {} for counted in COUNTED}
+        self.successes: dict[str, Histogram] = {}
+        self.waits: dict[str, Histogram] = {}
+
+
+class Meters:
+    """Adds events up. Told first-try successes by `holdfast.census`, so it need not hear of those."""
+
+    __slots__ = ("__weakref__", "_before", "_lock", "_sums")
+
+    _lock: Any
+
+    def __init__(self) -> None:
+        self._sums = Reading()
+        # The census counts for everybody, from the first subscriber on: what it had counted is not ours.
+        self._before = census.first_tries()
+        guard(self)
+
+    def tell(self, event: Event) -> None:
+        """Count ``event``."""
+        kind = type(event).__name__
+        operation = census.name(event.operation)
+        with self._lock:
+            if kind in ("Retrying", "Succeeded", "GaveUp"):
+                _more(self._sums.attempts, operation)
+            if kind == "Retrying":
+                _more(self._sums.retries, operation)
+                self._sums.waits.setdefault(operation, Histogram(WAITS)).add(event.wait)  # type: ignore[attr-defined]
+            elif kind == "Succeeded":
+                self._sums.successes.setdefault(operation, Histogram(ATTEMPTS)).add(event.attempts)  # type: ignore[attr-defined]
+            elif kind in _KEYS:
+                key, field = _KEYS[kind]
+                _more(self._sums.counts[key], (operation, "" if field is None else getattr(event, field)))
+
+    def read(self) -> Reading:
+        """The totals of this moment, first-try successes among them."""
+        first_tries = census.first_tries()
+        reading = Reading()
+        with self._lock:
+            sums = self._sums
+            reading.attempts, reading.retries = dict(sums.attempts), dict(sums.retries)
+            reading.counts = {what: dict(counts) for what, counts in sums.counts.items()}
+            reading.waits = {name: waits.copy() for name, waits in sums.waits.items()}
+            reading.successes = {name: successes.copy() for name, successes in sums.successes.items()}
+        for name, total in first_tries.items():
+            fresh = total - self._before.get(name, 0)
+            if fresh:
+                _more(reading.attempts, name, fresh)
+                reading.successes.setdefault(name, Histogram(ATTEMPTS)).add(1, fresh)
+        return reading
+
+
+def _more(counts: dict[Any, int], key: Any, by: int = 1) -> None:
+    counts[key] = counts.get(key, 0) + by
+
+
+class Gauges:
+    """What is live now, by operation. Where several policies run one operation: the tightest."""
+
+    __slots__ = ("breaker_state", *(key for key, _ in MEASURED))
+
+    def __init__(self) -> None:
+        self.breaker_state: dict[str, str] = {}
+        self.budget_balance: dict[str, float] = {}
+        self.limiter_tokens: dict[str, float] = {}
+        self.bulkhead_in_use: dict[str, int] = {}
+        self.bulkhead_queued: dict[str, int] = {}
+
+
+def gauges() -> Gauges:
+    """Look at the strategies of every living policy."""
+    found = Gauges()
+    seen: set[tuple[str, int]] = set()
+    for name, part in _parts():
+        if (name, id(part)) in seen:
+            continue
+        seen.add((name, id(part)))
+        if isinstance(part, Breaker):
+            states = found.breaker_state
+            states[name] = max(part.state, states.get(name, "closed"), key=STATES.index)
+        elif isinstance(part, Bulkhead):
+            _more(found.bulkhead_in_use, name, part.in_use)
+            _more(found.bulkhead_queued, name, part.queued)
+        elif isinstance(part, RateLimit):
+            if not isinstance(part.limiter, Keyed):
+                _least(found.limiter_tokens, name, part.limiter.tokens())
+        elif isinstance(balance := getattr(part, "balance", None), float):
+            _least(found.budget_balance, name, balance)
+    return found
+
+
+def _least(values: dict[str, float], name: str, value: float) -> None:
+    values[name] = min(value, values.get(name, value))
+
+
+def _parts() -> Iterator[tuple[str, Any]]:
+    """Every operation with each strategy it has; of a Retry, its budget."""
+    for name, policy in census.policies():
+        for strategy in policy.strategies:
+            yield name, strategy.budget if isinstance(strategy, Retry) else strategy

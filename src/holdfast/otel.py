@@ -1,0 +1,172 @@
+"""OpenTelemetry: metrics, and what happened to a call as events on the span it runs in.
+
+::
+
+    import holdfast.otel
+    holdfast.otel.install()
+
+Needs the API only; without an SDK nothing is kept. Every attempt that did not succeed at once is one
+event on the current span: ``holdfast.retrying``, ``holdfast.succeeded`` or ``holdfast.gave_up``, with
+``error.type`` as the semantic conventions have it. No attribute holds an argument, a URL or an
+error's text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import Observation
+
+from . import bus
+from ._version import __version__
+from .events import Interrupted
+from .meters import COUNTED, MEASURED, STATES, WAITS, Meters, gauges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
+    from opentelemetry.util.types import AttributeValue
+
+    from .events import Event
+
+    Observing = Callable[[CallbackOptions], Iterator[Observation]]
+
+_OPERATION = "holdfast.operation"
+
+#: Event -> the span event's name. What happens outside of a call is told by metrics only.
+_SPAN_EVENTS = {
+    "Retrying": "holdfast.retrying",
+    "Succeeded": "holdfast.succeeded",
+    "GaveUp": "holdfast.gave_up",
+    "Interrupted": "holdfast.gave_up",
+    "Refused": "holdfast.refused",
+    "Hedged": "holdfast.hedged",
+    "FellBack": "holdfast.fell_back",
+}
+
+
+def install(
+    meter_provider: MeterProvider | None = None, *, spans: bool = True, first_tries: bool = False
+) -> Callable[[], None]:
+    """Start telling OpenTelemetry; gives the function that ends it.
+
+    ``meter_provider`` is the global one unless given. ``spans=False`` leaves the spans alone.
+    ``first_tries=True`` puts an event on the span of calls that succeed at once, too, which costs
+    every call a few microseconds.
+    """
+    sink = _Sink(metrics.get_meter("holdfast", __version__, meter_provider))
+    ends = [bus.subscribe(sink.count, first_tries=False)]
+    if spans:
+        ends.append(bus.subscribe(_on_span, first_tries=first_tries))
+
+    def uninstall() -> None:
+        for end in ends:
+            end()
+        sink.over = True
+
+    return uninstall
+
+
+class _Sink:
+    """The instruments. Counters are read when the SDK collects; only waits are recorded as they happen."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.over = False
+        self._meters = Meters()
+        self._waits = meter.create_histogram(
+            "holdfast.wait",
+            unit="s",
+            description="Seconds waited before a retry.",
+            explicit_bucket_boundaries_advisory=WAITS,
+        )
+        counter = meter.create_observable_counter
+        counter("holdfast.attempts", [self._watch(_attempts)], "{attempt}", "Attempts made.")
+        counter("holdfast.retries", [self._watch(_retries)], "{retry}", "Retries decided on.")
+        counter(
+            "holdfast.successes",
+            [self._watch(_successes)],
+            "{call}",
+            "Calls that succeeded, by the attempts it took at most.",
+        )
+        for counted in COUNTED:
+            observe = self._watch(_counts(counted.key, counted.kinds))
+            counter(f"holdfast.{counted.key}", [observe], "1", counted.text)
+        for key, text in MEASURED:
+            meter.create_observable_gauge(f"holdfast.{key}", [self._watch(_measured(key))], "1", text)
+        meter.create_observable_gauge(
+            "holdfast.breaker_state", [self._watch(_states)], "1", "1 for the state the breaker is in."
+        )
+
+    def _watch(self, observe: Callable[[Meters], Iterator[Observation]]) -> Observing:
+        def observed(options: CallbackOptions) -> Iterator[Observation]:
+            # An instrument cannot be taken back; it falls silent instead.
+            return iter(()) if self.over else observe(self._meters)
+
+        return observed
+
+    def count(self, event: Event) -> None:
+        self._meters.tell(event)
+        if type(event).__name__ == "Retrying":
+            self._waits.record(event.wait, {_OPERATION: event.operation})  # type: ignore[attr-defined]
+
+
+def _attempts(meters: Meters) -> Iterator[Observation]:
+    for operation, count in meters.read().attempts.items():
+        yield Observation(count, {_OPERATION: operation})
+
+
+def _retries(meters: Meters) -> Iterator[Observation]:
+    for operation, count in meters.read().retries.items():
+        yield Observation(count, {_OPERATION: operation})
+
+
+def _successes(meters: Meters) -> Iterator[Observation]:
+    for operation, histogram in meters.read().successes.items():
+        for bound, count in zip((*histogram.bounds, "more"), histogram.counts, strict=True):
+            if count:
+                yield Observation(count, {_OPERATION: operation, "holdfast.attempts": str(bound)})
+
+
+def _counts(key: str, kinds: str | None) -> Callable[[Meters], Iterator[Observation]]:
+    def observe(meters: Meters) -> Iterator[Observation]:
+        for (operation, kind), count in meters.read().counts[key].items():
+            yield Observation(
+                count, {_OPERATION: operation, **({f"holdfast.{kinds}": kind} if kinds else {})}
+            )
+
+    return observe
+
+
+def _measured(key: str) -> Callable[[Meters], Iterator[Observation]]:
+    def observe(meters: Meters) -> Iterator[Observation]:
+        for operation, value in getattr(gauges(), key).items():
+            yield Observation(value, {_OPERATION: operation})
+
+    return observe
+
+
+def _states(meters: Meters) -> Iterator[Observation]:
+    for operation, now in gauges().breaker_state.items():
+        for state in STATES:
+            yield Observation(int(state == now), {_OPERATION: operation, "holdfast.state": state})
+
+
+def _on_span(event: Event) -> None:
+    name = _SPAN_EVENTS.get(type(event).__name__)
+    if name is None:
+        return
+    span = trace.get_current_span()
+    if span.is_recording():
+        span.add_event(name, dict(_attributes(event)))
+
+
+def _attributes(event: Event) -> Iterator[tuple[str, AttributeValue]]:
+    for field, value in event.as_dict().items():
+        if field == "error" and value is not None:
+            yield "error.type", value
+        elif field not in ("event", "error") and value is not None:
+            yield f"holdfast.{field}", value
+    if isinstance(event, Interrupted):
+        yield "holdfast.interrupted", True

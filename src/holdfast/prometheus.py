@@ -1,0 +1,105 @@
+"""Metrics for Prometheus: one collector, whose numbers are put together when it is scraped.
+
+::
+
+    import holdfast.prometheus
+    holdfast.prometheus.install()
+
+A call that succeeds at its first attempt costs one tick of a counter; everything else is counted from
+events. Labels are bounded: ``operation`` by `holdfast.census` (1,000 names, the rest is "other"),
+``reason``, ``state`` and the like by their short lists. No label holds an argument, a URL or an
+error's text.
+
+``prometheus_client``'s multiprocess mode keeps its numbers in files of its own and asks no collector:
+there, let each process be scraped by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import REGISTRY
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from . import bus
+from .meters import COUNTED, MEASURED, STATES, Meters, gauges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from prometheus_client import CollectorRegistry, Metric
+
+    from .meters import Histogram
+
+
+class HoldfastCollector(Collector):
+    """Counts from the moment it is made until `close`; register it with any registry."""
+
+    def __init__(self) -> None:
+        self._meters = Meters()
+        self._unsubscribe = bus.subscribe(self._meters.tell, first_tries=False)
+
+    def close(self) -> None:
+        """Count no further."""
+        self._unsubscribe()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: asked at registration, when there may be no operation yet."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of this moment."""
+        reading = self._meters.read()
+        attempts = CounterMetricFamily("holdfast_attempts", "Attempts made.", labels=["operation"])
+        retries = CounterMetricFamily("holdfast_retries", "Retries decided on.", labels=["operation"])
+        for family, counts in ((attempts, reading.attempts), (retries, reading.retries)):
+            for operation, count in counts.items():
+                family.add_metric([operation], count)
+            yield family
+        for counted in COUNTED:
+            labels = ["operation", *([counted.kinds] if counted.kinds else [])]
+            family = CounterMetricFamily(f"holdfast_{counted.key}", counted.text, labels=labels)
+            for key, count in reading.counts[counted.key].items():
+                family.add_metric(key[: len(labels)], count)
+            yield family
+        yield _histogram(
+            "holdfast_attempts_at_success", "Attempts it took a call to succeed.", reading.successes
+        )
+        yield _histogram("holdfast_wait_seconds", "Seconds waited before a retry.", reading.waits)
+        yield from _gauges()
+
+
+def _histogram(name: str, text: str, found: dict[str, Histogram]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, text, labels=["operation"])
+    for operation, histogram in found.items():
+        family.add_metric([operation], histogram.cumulative(), histogram.total)
+    return family
+
+
+def _gauges() -> Iterator[Metric]:
+    live = gauges()
+    for key, text in MEASURED:
+        family = GaugeMetricFamily(f"holdfast_{key}", text, labels=["operation"])
+        for operation, value in getattr(live, key).items():
+            family.add_metric([operation], value)
+        yield family
+    states = GaugeMetricFamily(
+        "holdfast_breaker_state", "1 for the state the breaker is in.", labels=["operation", "state"]
+    )
+    for operation, now in live.breaker_state.items():
+        for state in STATES:
+            states.add_metric([operation, state], float(state == now))
+    yield states
+
+
+def install(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
+    """Register a collector with ``registry``; gives the function that takes it away again."""
+    collector = HoldfastCollector()
+    registry.register(collector)
+
+    def uninstall() -> None:
+        registry.unregister(collector)
+        collector.close()
+
+    return uninstall

@@ -1,0 +1,175 @@
+"""OpenTelemetry: spans and metrics as the SDK itself keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import holdfast as hf
+
+
+class Telemetry:
+    def __init__(self) -> None:
+        self.reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self.reader])
+        self.spans = InMemorySpanExporter()
+        tracers = TracerProvider()
+        tracers.add_span_processor(SimpleSpanProcessor(self.spans))
+        self.tracer = tracers.get_tracer("tests")
+
+    def points(self, name: str) -> dict[tuple[tuple[str, Any], ...], Any]:
+        data = self.reader.get_metrics_data()
+        return {
+            tuple(sorted(point.attributes.items())): point
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == f"holdfast.{name}"
+            for point in metric.data.data_points
+        }
+
+    def value(self, name: str, **attributes: str) -> Any:
+        wanted = tuple(sorted((f"holdfast.{key}", value) for key, value in attributes.items()))
+        point = self.points(name).get(wanted)
+        return None if point is None else point.value
+
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (event.name, dict(event.attributes))
+            for span in self.spans.get_finished_spans()
+            for event in span.events
+        ]
+
+
+@pytest.fixture
+def telemetry() -> Iterator[Telemetry]:
+    kept = Telemetry()
+    uninstall = hf.otel.install(kept.meters)
+    yield kept
+    uninstall()
+    kept.meters.shutdown()
+
+
+def flaky(name: str, times: int) -> Any:
+    failures = [ConnectionError("secret")] * times
+
+    @hf.retry(on=ConnectionError, backoff=hf.Constant(0.25), name=name)
+    def call() -> str:
+        if failures:
+            raise failures.pop()
+        return "ok"
+
+    return call
+
+
+def test_every_failed_attempt_and_the_end_are_events_on_the_current_span(telemetry, holdfast_instant) -> None:
+    with telemetry.tracer.start_as_current_span("request"):
+        flaky("otel-flaky", 2)()
+    retrying = {"holdfast.operation": "otel-flaky", "holdfast.wait": 0.25, "error.type": "ConnectionError"}
+    assert telemetry.events() == [
+        ("holdfast.retrying", {**retrying, "holdfast.attempt": 1}),
+        ("holdfast.retrying", {**retrying, "holdfast.attempt": 2}),
+        (
+            "holdfast.succeeded",
+            {"holdfast.operation": "otel-flaky", "holdfast.attempts": 3, "holdfast.elapsed": 0.5},
+        ),
+    ]
+
+
+def test_giving_up_says_why(telemetry, holdfast_instant) -> None:
+    with telemetry.tracer.start_as_current_span("request"), pytest.raises(ConnectionError):
+        flaky("otel-down", 99)()
+    name, attributes = telemetry.events()[-1]
+    assert name == "holdfast.gave_up"
+    assert attributes["holdfast.reason"] == "attempts"
+    assert attributes["error.type"] == "ConnectionError"
+    assert "secret" not in str(telemetry.events())
+    assert telemetry.value("give_ups", operation="otel-down", reason="attempts") == 1
+
+
+def test_events_land_on_the_span_of_their_own_task(telemetry) -> None:
+    async def one(name: str) -> None:
+        failures = [ConnectionError()]
+
+        @hf.retry(on=ConnectionError, backoff=hf.Constant(0), name=name)
+        async def call() -> None:
+            await asyncio.sleep(0)
+            if failures:
+                raise failures.pop()
+
+        with telemetry.tracer.start_as_current_span(name):
+            await call()
+
+    async def main() -> None:
+        await asyncio.gather(*(one(f"otel-task-{i}") for i in range(4)))
+
+    asyncio.run(main())
+    spans = telemetry.spans.get_finished_spans()
+    assert len(spans) == 4
+    for span in spans:
+        assert [event.attributes["holdfast.operation"] for event in span.events] == [span.name] * 2
+
+
+def test_counters_and_histogram(telemetry, holdfast_instant) -> None:
+    flaky("otel-counted", 1)()
+    flaky("otel-counted", 0)()
+    assert telemetry.value("attempts", operation="otel-counted") == 3
+    assert telemetry.value("retries", operation="otel-counted") == 1
+    assert telemetry.value("successes", operation="otel-counted", attempts="1") == 1
+    assert telemetry.value("successes", operation="otel-counted", attempts="2") == 1
+    (waits,) = (
+        p for key, p in telemetry.points("wait").items() if ("holdfast.operation", "otel-counted") in key
+    )
+    assert (waits.count, waits.sum) == (1, 0.25)
+
+
+def test_gauges(telemetry) -> None:
+    breaker = hf.Breaker()
+    call = hf.Policy(hf.Retry(on=OSError, budget=hf.Budget(burst=3)), breaker, name="otel-live")(lambda: 1)
+    call()
+    assert telemetry.value("budget_balance", operation="otel-live") == pytest.approx(3.1)
+    assert telemetry.value("breaker_state", operation="otel-live", state="closed") == 1
+    assert telemetry.value("breaker_state", operation="otel-live", state="open") == 0
+
+
+def test_no_events_outside_a_span_or_for_first_tries(telemetry, holdfast_instant) -> None:
+    flaky("otel-none", 1)()
+    with telemetry.tracer.start_as_current_span("request"):
+        flaky("otel-none", 0)()
+    assert telemetry.events() == []
+
+
+def test_first_tries_on_request(holdfast_instant) -> None:
+    kept = Telemetry()
+    uninstall = hf.otel.install(kept.meters, first_tries=True)
+    with kept.tracer.start_as_current_span("request"):
+        flaky("otel-thorough", 0)()
+    uninstall()
+    assert [name for name, _ in kept.events()] == ["holdfast.succeeded"]
+    kept.meters.shutdown()
+
+
+def test_uninstalled_it_is_silent(holdfast_instant) -> None:
+    kept = Telemetry()
+    hf.otel.install(kept.meters)()
+    with kept.tracer.start_as_current_span("request"):
+        flaky("otel-over", 1)()
+    assert kept.events() == []
+    assert kept.points("attempts") == {}
+    kept.meters.shutdown()
+
+
+def test_without_an_sdk_nothing_breaks(holdfast_instant) -> None:
+    uninstall = hf.otel.install()
+    assert not trace.get_current_span().is_recording()
+    assert flaky("otel-bare", 1)() == "ok"
+    uninstall()
