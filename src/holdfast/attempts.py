@@ -9,16 +9,41 @@ from . import deadlines as _deadlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Exchange(Protocol):
+        """A client's request on its way through the attempts of one call."""
+
+        @property
+        def draft(self) -> Any:
+            """The request of the attempt at hand, which a hook may change."""
+            ...
+
+        def turn(self, number: int) -> None:
+            """Attempt ``number`` is about to be made."""
+            ...
+
+        def response_of(self, error: BaseException) -> Any:
+            """The response that ``error`` stands for; ``None`` if there was none."""
+            ...
+
+        def veto(self, error: BaseException | None) -> str | None:
+            """Why the request must not be sent again after ``error`` (None: after a refused answer)."""
+            ...
 
 
 class Attempt:
     """One attempt: ``number`` counts from 1, ``last_error`` is why the one before failed."""
 
-    __slots__ = ("last_error", "number", "operation", "outer", "owner")
+    __slots__ = ("exchange", "last_error", "number", "operation", "outer", "owner")
 
     def __init__(
-        self, operation: str, number: int, last_error: Exception | None, owner: object = None
+        self,
+        operation: str,
+        number: int,
+        last_error: Exception | None,
+        owner: object = None,
+        exchange: Exchange | None = None,
     ) -> None:
         self.operation = operation
         self.number = number
@@ -26,6 +51,12 @@ class Attempt:
         #: Which layer makes it, and the attempt of another layer that it is part of.
         self.owner = owner
         self.outer: Attempt | None = None
+        self.exchange = exchange
+
+    @property
+    def request(self) -> Any:
+        """What a client is about to send, for ``before_attempt`` to change; ``None`` for a plain function."""
+        return None if self.exchange is None else self.exchange.draft
 
     @property
     def remaining(self) -> float | None:

@@ -171,7 +171,7 @@ class Hedge(Options):
         attempt = running.get()
         if attempt is not None and attempt.number > 1:
             return False
-        return self.idempotent or (env.idempotent is not None and env.idempotent(args, kwargs))
+        return env.may_hedge(self.idempotent, args, kwargs)
 
     def _race(
         self, call: Callable[..., Any], env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]

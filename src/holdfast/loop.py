@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any
 
+    from .attempts import Exchange
     from .deadlines import Scope
     from .errors import HoldfastError
     from .limiter import Grant
@@ -82,6 +83,7 @@ class Run:
         "_skew",
         "budget",
         "env",
+        "exchange",
         "first",
         "grant",
         "number",
@@ -95,7 +97,14 @@ class Run:
     )
 
     def __init__(
-        self, retry: Retry, budget: Any, env: Env, operation: str, owner: object, own_frames: int = 0
+        self,
+        retry: Retry,
+        budget: Any,
+        env: Env,
+        operation: str,
+        owner: object,
+        own_frames: int = 0,
+        exchange: Exchange | None = None,
     ) -> None:
         self.retry = retry
         self.budget = budget
@@ -103,6 +112,8 @@ class Run:
         self.operation = operation
         self.owner = owner
         self._own_frames = own_frames
+        #: The request of a client, which has a word in what may be sent again.
+        self.exchange = exchange
         self._skew = 0.0
         self._last = -math.inf
         self.number = 0
@@ -130,7 +141,9 @@ class Run:
         if self.number == 0 and self.budget is not None:
             self.budget.started()
         self.number += 1
-        return Attempt(self.operation, self.number, last_error, self.owner)
+        if self.exchange is not None:
+            self.exchange.turn(self.number)
+        return Attempt(self.operation, self.number, last_error, self.owner, self.exchange)
 
     def judge(self, value: Any, error: Exception | None) -> Verdict | None:
         """What the outcome means: ``None`` for success."""
@@ -145,7 +158,8 @@ class Run:
     def _judge_error(self, error: Exception) -> Verdict:
         if not isinstance(error, (Permanent, RetryAfter)):
             self.shown = error
-            return self.retry.judge(error)
+            told = self._judge_response(error)
+            return self.retry.judge(error) if told is None else told
         asked, after = whom(error)
         self.shown = error if asked is None else asked
         if isinstance(error, Permanent):
@@ -154,6 +168,16 @@ class Run:
         if after is None:
             return verdict
         return Verdict(verdict.retry, max(after, verdict.after or 0.0), verdict.kind, verdict.reason)
+
+    def _judge_response(self, error: Exception) -> Verdict | None:
+        """What ``on_result`` says about the response that ``error`` stands for: only that it is refused."""
+        if self.exchange is None or self.retry.judge_result is None:
+            return None
+        response = self.exchange.response_of(error)
+        if response is None:
+            return None
+        verdict = self.retry.judge_result(response)
+        return verdict if verdict.retry else None
 
     def next(self, error: Exception | None, verdict: Verdict, now: float) -> float | Stop:
         """How long to wait before the next attempt, or why there is none."""
@@ -171,6 +195,8 @@ class Run:
             self.budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
             return Stop("fatal", "not worth retrying")
+        if self.exchange is not None and (why := self.exchange.veto(shown)) is not None:
+            return Stop("unrepeatable", f"not sent again: {why}")
         if retry.attempts is not None and self.number >= retry.attempts:
             return Stop("attempts", "attempts used up")
         scope = ambient()
@@ -281,13 +307,13 @@ class Run:
             return value, None
         if stop.reason != "exhausted" and (self.number > 1 or stop.reason not in ("fatal", "permanent")):
             note(shown, f"{self._tried(elapsed)}; stopped: {stop.why}")
-        if stop.reason in ("fatal", "permanent", "exhausted"):
+        if stop.reason in ("fatal", "permanent", "exhausted", "unrepeatable"):
             return None, _as_raised(shown, error)
         if stop.reason in ("attempts", "hint"):
             # A layer ignores its own mark, left on an error object that is raised again and again. Not so
             # when the very same layer is at work further out: then the mark must stop it.
             owner = object() if encloses(self.owner, self._own_frames) else self.owner
-            mark(shown, Mark(self.operation, owner, self.number))
+            mark(shown, Mark(self.operation, owner, self.number, stop.why))
             if stop.reason == "hint":
                 _set_retry_after(shown, verdict.after)
             return None, _as_raised(shown, error)

@@ -12,27 +12,29 @@ _MARK = "__holdfast_mark__"
 
 
 class Mark:
-    """Says that ``layer`` has retried this error to exhaustion, in ``attempts`` calls.
+    """Says that ``layer`` has retried this error to exhaustion, in ``attempts`` calls, and why it stopped.
 
     ``owner`` is the identity by which a layer knows its own mark; it does not travel in a pickle.
     """
 
-    __slots__ = ("attempts", "layer", "owner")
+    __slots__ = ("attempts", "layer", "owner", "reason")
 
-    def __init__(self, layer: str, owner: object, attempts: int) -> None:
+    def __init__(self, layer: str, owner: object, attempts: int, reason: str = "") -> None:
         self.layer = layer
         self.owner = owner
         self.attempts = attempts
+        self.reason = reason
 
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mark, (self.layer, None, self.attempts)
+        return Mark, (self.layer, None, self.attempts, self.reason)
 
 
-def mark(outcome: Any, mark: Mark) -> None:
-    """Put ``mark`` on an exception or a response; one that refuses is left as it is."""
+def mark(outcome: Any, mark: Any) -> None:
+    """Put ``mark`` (or what else is to be told there) on an exception or a response; one that refuses is
+    left as it is."""
     try:
         if is_a(outcome, BaseException):
             setattr(outcome, _MARK, mark)

@@ -86,6 +86,10 @@ class Env:
         """The user's own arguments: ``Policy.call(fn, x)`` carries ``fn`` in front of them."""
         return args if self._function is not None else args[1:]
 
+    def may_hedge(self, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether two attempts of this call may be out at once; ``declared``: its `Hedge` says so."""
+        return declared or (self.idempotent is not None and self.idempotent(args, kwargs))
+
     def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
         """The request that a client is sending with this call; ``None`` for plain functions."""
         return None

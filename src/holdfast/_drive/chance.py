@@ -35,6 +35,15 @@ def draw() -> float:
     return own()
 
 
+def token() -> str:
+    """A fresh name that nobody else has, in the shape of a random UUID."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
 def _forget() -> None:
     """Drop the generator, so that a forked child seeds its own instead of repeating its parent's draws."""
     global _own

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from ..hedge import Race
 
 
-def discard(value: Any) -> Any:
-    """Close the answer that came second, if it can be closed; gives the awaitable of an async close."""
+def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
+    """Close the answer that came second by the first of ``names`` it has; gives what that gives."""
     try:
-        for name in ("aclose", "close"):
+        for name in names:
             close = getattr(value, name, None)
             if callable(close) and not isinstance(value, type):
                 return close()
@@ -145,7 +145,8 @@ async def _discard_late(trio: Any, receive: Any) -> None:
 
 
 async def _discard_async(value: Any) -> None:
-    pending = discard(value)
+    # A client's response may have both; where one can await, the async one is meant.
+    pending = discard(value, ("aclose", "close"))
     if pending is not None and hasattr(pending, "__await__"):
         try:
             await pending

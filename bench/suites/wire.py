@@ -1,0 +1,71 @@
+"""One GET over a warm connection to a server on loopback: what a client adds when nothing goes wrong."""
+
+from __future__ import annotations
+
+from .. import clients as c
+from ..model import Bar, Case, Group
+from ..talks import Talks
+
+
+def _group(library: str, title: str, cases: tuple[Case, ...], is_async: bool, rival: str) -> Group:
+    bare, ours, theirs = cases
+    return Group(
+        name=f"wire-{library}",
+        title=title,
+        baseline=bare.name,
+        meter=Talks(bare.name, is_async),
+        cases=cases,
+        bars=(
+            Bar(f"{library}: a GET, of bare {library}", ours.name, 1.03),
+            # A run cannot tell less than a hundredth apart.
+            Bar(f"{library}: a GET, of {rival}", ours.name, 1.01, goal=1.0, against=theirs.name),
+        ),
+    )
+
+
+GROUPS = [
+    _group(
+        "httpx",
+        "A GET with httpx",
+        (
+            Case("httpx", c.httpx_bare, needs="httpx"),
+            Case("holdfast.httpx", c.httpx_holdfast),
+            Case("httpx-retries", c.httpx_retries, needs="httpx_retries"),
+        ),
+        is_async=False,
+        rival="httpx-retries",
+    ),
+    _group(
+        "httpx-async",
+        "An awaited GET with httpx",
+        (
+            Case("httpx", c.httpx_async_bare, needs="httpx"),
+            Case("holdfast.httpx", c.httpx_async_holdfast),
+            Case("httpx-retries", c.httpx_async_retries, needs="httpx_retries"),
+        ),
+        is_async=True,
+        rival="httpx-retries",
+    ),
+    _group(
+        "aiohttp",
+        "A GET with aiohttp",
+        (
+            Case("aiohttp", c.aiohttp_bare, needs="aiohttp"),
+            Case("holdfast.aiohttp", c.aiohttp_holdfast),
+            Case("aiohttp-retry", c.aiohttp_retry, needs="aiohttp_retry"),
+        ),
+        is_async=True,
+        rival="aiohttp-retry",
+    ),
+    _group(
+        "requests",
+        "A GET with requests",
+        (
+            Case("requests", c.requests_bare, needs="requests"),
+            Case("holdfast.requests", c.requests_holdfast),
+            Case("requests + urllib3 Retry", c.requests_urllib3, needs="requests"),
+        ),
+        is_async=False,
+        rival="urllib3 Retry",
+    ),
+]

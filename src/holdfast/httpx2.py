@@ -1,0 +1,30 @@
+"""httpx2 (httpx under another name) under a policy: `Transport` and `AsyncTransport`.
+
+What the two transports do is in `holdfast.wire`; here they meet their library.
+"""
+
+from __future__ import annotations
+
+import httpx2
+
+from .wire import AsyncBody, Body, ClientOptions, Draft, NotRetried
+from .wire.transports import Tasks, Threads
+
+__all__ = ["AsyncBody", "AsyncTransport", "Body", "ClientOptions", "Draft", "NotRetried", "Transport"]
+
+
+class Transport(Threads, httpx2.BaseTransport):
+    """Sends the requests of an ``httpx2.Client`` under ``policy``, through ``transport``.
+
+    ``transport=None`` is a new ``httpx2.HTTPTransport()``. The keywords are those of `ClientOptions`.
+    A request may bring its own ``extensions={"holdfast": {"policy": ..., "idempotency_key": ...,
+    "retry": False}}``.
+    """
+
+    _library = httpx2
+
+
+class AsyncTransport(Tasks, httpx2.AsyncBaseTransport):
+    """`Transport` for an ``httpx2.AsyncClient``, under asyncio and trio."""
+
+    _library = httpx2

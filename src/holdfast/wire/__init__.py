@@ -1,0 +1,17 @@
+"""What every HTTP client shares: one exchange of requests and answers under a policy.
+
+A client library is a `port` (how to send, read, close). `client.Client` runs the user's policy over
+`attempt.attempt`, which sends one request and judges what comes back; `exchange.Exchange` is the
+state of one request on its way: what may be sent again, and what the caller gets in the end. Nothing
+here imports a client library, sleeps, or reads a clock of its own.
+"""
+
+from __future__ import annotations
+
+from .body import AsyncBody, Body
+from .client import Client
+from .draft import Draft
+from .exchange import Exchange, NotRetried
+from .settings import ClientOptions
+
+__all__ = ["AsyncBody", "Body", "Client", "ClientOptions", "Draft", "Exchange", "NotRetried"]

@@ -1,0 +1,206 @@
+"""The user's policy, made ready for one HTTP client."""
+
+from __future__ import annotations
+
+from ..deadlines import ambient
+from ..hedge import Hedge
+from ..keys import Recent
+from ..policy import Env, Policy
+from .attempt import attempt, conclude, drive, drive_async, judged, settle
+from .exchange import Exchange
+from .rules import Rules, adapted
+from .settings import Told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .port import Port
+    from .settings import ClientOptions
+
+_new = object.__new__
+#: How many policies that requests bring along are kept ready.
+_MAX_POLICIES = 128
+
+
+class _Env(Env):
+    """What the strategies know about a call that is an exchange."""
+
+    __slots__ = ()
+
+    def operation(self, args: tuple[Any, ...] = ()) -> str:
+        return args[0].operation if args and isinstance(args[0], Exchange) else self.name or "HTTP request"
+
+    def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        # What a key is made from: the request, as the library's users know it.
+        return (args[0].native,)
+
+    def may_hedge(self, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        # One policy serves every request: what it declares does not make a POST safe to send twice.
+        return _may_hedge(args, kwargs)
+
+    def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
+        found: Exchange = args[0]
+        return found
+
+
+class _Ready:
+    """A policy compiled for exchanges, and the rules that go with it."""
+
+    __slots__ = ("exchange", "is_simple", "methods", "policy", "run")
+
+    def __init__(self, policy: Policy, port: Port, options: ClientOptions, is_async: bool) -> None:
+        self.policy = policy
+        for strategy in policy.strategies:
+            if isinstance(strategy, Hedge) and strategy.vary is not None:
+                raise ValueError(
+                    f"{port.name}: a Hedge must have vary=None here, as a request has no arguments"
+                )
+        row = adapted(policy, options)
+        rules = Rules(row, options)
+        self.exchange = Exchange.of(port, rules)
+        self.is_simple = port.simple
+        self.methods = rules.methods
+        inner = (_attempts_async if is_async else _attempts)(port, rules)
+        env = _Env(row, inner)
+        env.name = row.name
+        env.idempotent = _may_hedge
+        self.run: Callable[[Exchange], Any] = row._compile(inner, env, is_async)
+
+
+# One attempt. The few lines before `drive` are the success path of a first one; a failure, or
+# anything out of the ordinary, goes the long way.
+
+
+def _attempts(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
+    fetch, status, most, floor = port.fetch, port.status, rules.options.buffer, rules.floor
+
+    def attempted(exchange: Exchange) -> Any:
+        if exchange.simple and ambient() is None:
+            try:
+                response = fetch(exchange.request, most)
+            except BaseException as error:
+                exchange.broke(error)
+                raise
+            if status(response) < floor:
+                exchange.answered = response
+                return response
+            return drive(judged(exchange, response))
+        return drive(attempt(exchange))
+
+    return attempted
+
+
+def _attempts_async(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
+    fetch, status, most, floor = port.fetch, port.status, rules.options.buffer, rules.floor
+
+    async def attempted(exchange: Exchange) -> Any:
+        if exchange.simple and ambient() is None:
+            try:
+                response = await fetch(exchange.request, most)
+            except BaseException as error:
+                exchange.broke(error)
+                raise
+            if status(response) < floor:
+                exchange.answered = response
+                return response
+            return await drive_async(judged(exchange, response))
+        return await drive_async(attempt(exchange))
+
+    return attempted
+
+
+def _may_hedge(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    exchange: Exchange = args[0]
+    return exchange.hedgeable
+
+
+class Client:
+    """Sends requests of one library under a policy: `send` in threads, `send_async` in tasks.
+
+    ``told`` is what a request says for itself: a mapping with ``policy``, ``idempotency_key``,
+    ``retry``; ``None`` says nothing.
+    """
+
+    __slots__ = ("_is_async", "_others", "_own", "options", "port")
+
+    def __init__(self, policy: Policy, port: Port, options: ClientOptions, is_async: bool = False) -> None:
+        if not isinstance(policy, Policy):
+            raise TypeError(f"{port.name}: policy must be a Policy, got {policy!r}")
+        self.port = port
+        self.options = options
+        self._is_async = is_async
+        self._own = _Ready(policy, port, options, is_async)
+        self._others = Recent(_MAX_POLICIES)
+
+    @property
+    def policy(self) -> Policy:
+        return self._own.policy
+
+    def send(self, request: Any, told: Any = None) -> Any:
+        """The answer to ``request``."""
+        ready = self._own
+        if told is None and ready.is_simple(request, ready.methods):
+            # Without __init__, which would be half of what the policy costs.
+            exchange: Exchange = _new(ready.exchange)
+            exchange.request = request
+        else:
+            ready, exchange = self._begin(request, told)
+        try:
+            response = ready.run(exchange)
+        except BaseException as error:
+            failure = error
+        else:
+            if response is exchange.answered and not exchange.failed:
+                exchange.over = True
+                return response
+            return drive(settle(exchange, response))
+        try:
+            return drive(conclude(exchange, failure))
+        finally:
+            del failure
+
+    async def send_async(self, request: Any, told: Any = None) -> Any:
+        """The answer to ``request``, awaited."""
+        ready = self._own
+        if told is None and ready.is_simple(request, ready.methods):
+            # Without __init__, which would be half of what the policy costs.
+            exchange: Exchange = _new(ready.exchange)
+            exchange.request = request
+        else:
+            ready, exchange = self._begin(request, told)
+        try:
+            response = await ready.run(exchange)
+        except BaseException as error:
+            failure = error
+        else:
+            if response is exchange.answered and not exchange.failed:
+                exchange.over = True
+                return response
+            return await drive_async(settle(exchange, response))
+        try:
+            return await drive_async(conclude(exchange, failure))
+        finally:
+            del failure
+
+    def _begin(self, request: Any, told: Any) -> tuple[_Ready, Exchange]:
+        ready = self._own
+        if told is not None:
+            told = Told(told)
+            if told.policy is not None:
+                ready = self._ready(told.policy)
+        exchange = ready.exchange(request)
+        exchange.get_ready(told)
+        return ready, exchange
+
+    def _ready(self, policy: Policy) -> _Ready:
+        if policy is self._own.policy:
+            return self._own
+        # By identity: two policies with the same options are two policies, each with its own state.
+        found = self._others.get(id(policy))
+        if found is None:
+            found = _Ready(policy, self.port, self.options, self._is_async)
+            self._others.put(id(policy), found)
+        ready: _Ready = found
+        return ready

@@ -1,0 +1,73 @@
+"""Header fields: a small case-insensitive list of pairs, and what is read from a response's."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+
+class Fields(MutableMapping[str, str]):
+    """Header fields in order, names in any case. Setting one replaces every field of that name."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self.pairs = list(pairs)
+
+    def __getitem__(self, name: str) -> str:
+        wanted = name.lower()
+        found = [value for key, value in self.pairs if key.lower() == wanted]
+        if not found:
+            raise KeyError(name)
+        return ", ".join(found)
+
+    def __setitem__(self, name: str, value: str) -> None:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(
+                f"headers: name and value must be strings, got {name!r} and a {type(value).__name__}"
+            )
+        if "\r" in value or "\n" in value or "\0" in value:
+            raise ValueError(f"headers: the value of {name!r} must be one line")
+        wanted = name.lower()
+        places = [i for i, (key, _) in enumerate(self.pairs) if key.lower() == wanted]
+        if not places:
+            self.pairs.append((name, value))
+            return
+        self.pairs[places[0]] = (self.pairs[places[0]][0], value)
+        for place in reversed(places[1:]):
+            del self.pairs[place]
+
+    def __delitem__(self, name: str) -> None:
+        wanted = name.lower()
+        kept = [pair for pair in self.pairs if pair[0].lower() != wanted]
+        if len(kept) == len(self.pairs):
+            raise KeyError(name)
+        self.pairs = kept
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(key.lower() == name.lower() for key, _ in self.pairs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(key for key, _ in self.pairs))
+
+    def __len__(self) -> int:
+        return len({key.lower() for key, _ in self.pairs})
+
+    def __repr__(self) -> str:
+        # Values may be secrets.
+        return f"<headers {', '.join(self)}>"
+
+
+_LENGTH: frozenset[str | bytes] = frozenset({"content-length", b"content-length"})
+
+
+def announced(pairs: Iterable[tuple[Any, Any]]) -> int | None:
+    """The Content-Length among raw pairs (str or bytes), ``None`` without one that can be believed."""
+    for name, value in pairs:
+        if len(name) == 14 and name.lower() in _LENGTH:
+            return int(value) if len(value) < 19 and value.isdigit() else None
+    return None

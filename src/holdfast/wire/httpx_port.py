@@ -1,0 +1,296 @@
+"""The ports of httpx, and of what has httpx's API under another name: one for threads, one for tasks."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from ..deadlines import remaining
+from .body import WHOLE, Files, Once, Refused, place, replay_of
+from .fields import announced
+from .streams import Broken, Rest, Watched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from .body import Replay
+    from .draft import Draft
+
+_PHASES = ("connect", "read", "write", "pool")
+#: A socket given no time at all does not time out but fails in another way.
+_LEAST_S = 0.001
+
+
+class Shrinking(dict[str, "float | None"]):
+    """The timeouts of one attempt, each asked for when its phase begins: never more than is left by then."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        own = super().get(name, default)
+        left = remaining()
+        if left is None:
+            return own
+        left = max(left, _LEAST_S)
+        return left if own is None else min(own, left)
+
+
+class _Port:
+    """What does not depend on threads or tasks; ``library`` is the httpx module."""
+
+    __slots__ = ("_broken", "_bytes", "_handle", "_library", "_read", "_rest", "_watched", "name", "status")
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self.name: str = library.__name__
+        self._library = library
+        self._bytes = library.ByteStream
+        #: From a response to its status.
+        self.status: Any = attrgetter("status_code")
+        #: Sends a request and gives the response: the wrapped transport's method.
+        self._handle = handle
+        bases = (library.SyncByteStream, library.AsyncByteStream)
+        self._watched: Any = type("Watched", (Watched, *bases), {})
+        self._rest: Any = type("Rest", (Rest, *bases), {})
+        self._broken: Any = type("Broken", (Broken, *bases), {})
+        #: The streams of which we have read all that we wanted to.
+        self._read = (self._rest, self._broken, self._bytes)
+
+    # Requests.
+
+    def native(self, request: Any) -> Any:
+        return request
+
+    def method(self, request: Any) -> str:
+        method: str = request.method
+        return method
+
+    def url(self, request: Any) -> str:
+        return str(request.url)
+
+    def headers(self, request: Any) -> list[tuple[str, str]]:
+        encoding = request.headers.encoding
+        return [(name.decode(encoding), value.decode(encoding)) for name, value in request.headers.raw]
+
+    def header(self, request: Any, name: str) -> str | None:
+        found: str | None = request.headers.get(name)
+        return found
+
+    def keep_header(self, request: Any, name: str, value: str) -> None:
+        request.headers[name] = value
+
+    def simple(self, request: Any, methods: frozenset[str]) -> bool:
+        return request.method in methods and type(request.stream) is self._bytes
+
+    def replay(self, request: Any, limit: int | None) -> Replay:
+        stream = request.stream
+        if isinstance(stream, self._bytes):
+            content: bytes = getattr(request, "_content", b"")
+            return WHOLE if not content else replay_of(content, len(content), limit)
+        if isinstance(stream, self._watched):
+            once: Once = stream.once
+            return once
+        length = announced(request.headers.raw)
+        if hasattr(stream, "fields"):
+            found = _of_parts(stream.fields, length, limit)
+        else:
+            found = replay_of(getattr(stream, "_stream", stream), length, limit)
+        if isinstance(found, Once):
+            watched = self._watched()
+            watched.inner, watched.once = stream, found
+            request.stream = watched
+        return found
+
+    def prepare(self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Any:
+        extensions = dict(request.extensions)
+        if limit_s is not None:
+            own = extensions.get("timeout") or dict.fromkeys(_PHASES)
+            extensions["timeout"] = Shrinking(
+                {name: limit_s if value is None else min(value, limit_s) for name, value in own.items()}
+            )
+        url, headers = request.url, request.headers
+        if draft is not None:
+            url = draft.url
+            headers = self._library.Headers(draft.headers.pairs, encoding=headers.encoding)
+            if draft.moved:
+                extensions.pop("sni_hostname", None)
+        made = self._library.Request(
+            request.method, url, headers=headers, stream=request.stream, extensions=extensions
+        )
+        for name, value in extra.items():
+            made.headers[name] = value
+        return made
+
+    # Responses.
+
+    def fields(self, response: Any) -> Iterable[tuple[bytes, bytes]]:
+        raw: list[tuple[bytes, bytes]] = response.headers.raw
+        return raw
+
+    def is_response(self, value: Any) -> bool:
+        return isinstance(value, self._library.Response)
+
+    def status_error(self, request: Any, response: Any) -> Exception:
+        response.request = request
+        error: Exception = self._library.HTTPStatusError(
+            f"{response.status_code} {response.reason_phrase}", request=request, response=response
+        )
+        return error
+
+    def timeout_error(self, request: Any, message: str) -> Exception:
+        error: Exception = self._library.ReadTimeout(message, request=request)
+        return error
+
+    def _whole(self, response: Any, chunks: list[bytes]) -> bool:
+        response.stream = self._bytes(b"".join(chunks))
+        return True
+
+    def _part(self, response: Any, chunks: list[bytes], iterator: Any) -> bool:
+        rest = self._rest()
+        rest.chunks, rest.iterator, rest.inner = chunks, iterator, response.stream
+        rest.ends = response.extensions.get("http_version", b"").startswith(b"HTTP/1")
+        response.stream = rest
+        return False
+
+    def _broke(self, response: Any, chunks: list[bytes], error: Exception) -> None:
+        broken = self._broken()
+        broken.chunks, broken.error = chunks, error
+        response.stream = broken
+
+    def _drains(self, response: Any, most: int) -> bool:
+        """Whether the rest may be short enough to be worth reading."""
+        if response.is_closed or isinstance(response.stream, self._read):
+            return False
+        return (announced(response.headers.raw) or 0) <= most
+
+
+def _length(headers: Any) -> int:
+    """The Content-Length of a response; -1 if it does not announce one."""
+    # The library keeps (name, name in lower case, value). Its public ways to a header cost more than all
+    # the rest of a request that succeeds.
+    entries = getattr(headers, "_list", None)
+    if entries is None:
+        length = announced(headers.raw)
+        return -1 if length is None else length
+    for entry in entries:
+        if entry[1] == b"content-length":
+            value = entry[2]
+            return int(value) if len(value) < 19 and value.isdigit() else -1
+    return -1
+
+
+def _of_parts(parts: Any, length: int | None, limit: int | None) -> Replay:
+    """A multipart body: its files go back to their beginning by themselves, if they can."""
+    if limit is not None and (length or 0) > limit:
+        return replay_of(b"", length, limit)
+    if limit == 0:
+        return Refused("its body cannot be sent again: replay=0")
+    files = [part.file for part in parts if not isinstance(getattr(part, "file", b""), (str, bytes))]
+    if any(place(file) is None for file in files):
+        return Once()
+    return Files([(file, 0) for file in files]) if files else WHOLE
+
+
+class ThreadPort(_Port):
+    """The port of a sync transport."""
+
+    __slots__ = ()
+
+    def fetch(self, request: Any, most: int) -> Any:
+        response = self._handle(request)
+        # The client does so later; `on_result` may want to know now.
+        response.request = request
+        if 0 < _length(response.headers) <= most:
+            stream = response.stream
+            try:
+                body = b"".join(stream)
+            finally:
+                stream.close()
+            response.stream = self._bytes(body)
+        return response
+
+    def buffer(self, response: Any, most: int) -> bool:
+        stream = response.stream
+        if isinstance(stream, self._bytes):
+            return True
+        chunks: list[bytes] = []
+        size = 0
+        iterator = iter(stream)
+        try:
+            for chunk in iterator:
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > most:
+                    return self._part(response, chunks, iterator)
+        except Exception as error:
+            stream.close()
+            self._broke(response, chunks, error)
+            raise
+        except BaseException:
+            stream.close()
+            raise
+        stream.close()
+        return self._whole(response, chunks)
+
+    def discard(self, response: Any, most: int) -> None:
+        try:
+            if most and self._drains(response, most):
+                self.buffer(response, most)
+        except Exception:
+            # Nobody wants it; that it broke off says nothing about the attempts to come.
+            pass
+        try:
+            response.close()
+        except Exception:
+            pass
+
+
+class TaskPort(_Port):
+    """The port of an async transport."""
+
+    __slots__ = ()
+
+    async def fetch(self, request: Any, most: int) -> Any:
+        response = await self._handle(request)
+        response.request = request
+        if 0 < _length(response.headers) <= most:
+            stream = response.stream
+            try:
+                body = b"".join([chunk async for chunk in stream])
+            finally:
+                await stream.aclose()
+            response.stream = self._bytes(body)
+        return response
+
+    async def buffer(self, response: Any, most: int) -> bool:
+        stream = response.stream
+        if isinstance(stream, self._bytes):
+            return True
+        chunks: list[bytes] = []
+        size = 0
+        iterator = stream.__aiter__()
+        try:
+            async for chunk in iterator:
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > most:
+                    return self._part(response, chunks, iterator)
+        except Exception as error:
+            await stream.aclose()
+            self._broke(response, chunks, error)
+            raise
+        except BaseException:
+            await stream.aclose()
+            raise
+        await stream.aclose()
+        return self._whole(response, chunks)
+
+    async def discard(self, response: Any, most: int) -> None:
+        try:
+            if most and self._drains(response, most):
+                await self.buffer(response, most)
+        except Exception:
+            # Nobody wants it; that it broke off says nothing about the attempts to come.
+            pass
+        try:
+            await response.aclose()
+        except Exception:
+            pass

@@ -1,0 +1,108 @@
+"""What a client library has to offer so that the rest of this package can work with it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Protocol
+
+    from .body import Replay
+    from .draft import Draft
+
+    class Port(Protocol):
+        """One client library. ``request`` and ``response`` are its own objects.
+
+        `fetch`, `buffer` and `discard` do the work; in an async client they give something to await.
+        Everything else only looks, and is quick.
+        """
+
+        #: The name of the client, for errors and default operation names: "httpx".
+        name: str
+
+        # Looking at a request.
+
+        def native(self, request: Any, /) -> Any:
+            """The library's own request, for hooks and keys: ``request`` itself unless it is a wrapper."""
+            ...
+
+        def method(self, request: Any, /) -> str:
+            """Its method in upper case."""
+            ...
+
+        def url(self, request: Any, /) -> str:
+            """Its absolute URL."""
+            ...
+
+        def headers(self, request: Any, /) -> list[tuple[str, str]]:
+            """Its header fields, in order."""
+            ...
+
+        def header(self, request: Any, name: str, /) -> str | None:
+            """One header field, or ``None``."""
+            ...
+
+        def simple(self, request: Any, methods: frozenset[str], /) -> bool:
+            """Whether nothing has to be done before it is first sent: its method is one of ``methods``, and
+            its body, if any, whole in memory. `replay` is then asked only after a failure. A quick look;
+            ``False`` is always right."""
+            ...
+
+        def replay(self, request: Any, limit: int | None, /) -> Replay:
+            """How its body can be sent again (see `body.replay_of`). Asked once, before the first attempt
+            unless it is `simple`: the place to wrap a stream that can be read only once, so that
+            `Once.touched` is set."""
+            ...
+
+        # Changing a request.
+
+        def keep_header(self, request: Any, name: str, value: str, /) -> None:
+            """Set a header on the request itself: it stays through redirects and authentication."""
+            ...
+
+        def prepare(
+            self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None, /
+        ) -> Any:
+            """A request for one attempt: a copy of ``request`` with the draft's URL and headers (``None``:
+            its own), then ``extra`` headers, and no timeout longer than ``limit_s``. ``request`` stays as it
+            is."""
+            ...
+
+        # Doing (awaitable in an async client).
+
+        def fetch(self, request: Any, most: int, /) -> Any:
+            """Send what `prepare` made, or the request itself. A response that announces a body of at most
+            ``most`` bytes (0: none) is read as by `buffer`; another comes with its body unread."""
+            ...
+
+        def buffer(self, response: Any, most: int, /) -> Any:
+            """Read the body into memory if it ends within ``most`` bytes: then ``True``, the connection is
+            free, and the caller can still read the response as if nothing had happened. Else ``False``, and
+            the caller can still read all of it. On an error in the body: close, and raise it."""
+            ...
+
+        def discard(self, response: Any, most: int, /) -> Any:
+            """Read at most ``most`` bytes so that the connection can be used again, then close. No
+            ``Exception`` comes out of here."""
+            ...
+
+        # Looking at a response, and making the library's own errors.
+
+        def status(self, response: Any, /) -> int: ...
+
+        def fields(self, response: Any, /) -> Iterable[tuple[Any, Any]]:
+            """The header fields, names and values as str or bytes."""
+            ...
+
+        def is_response(self, value: Any, /) -> bool:
+            """Whether ``value``, which a `Fallback` gave, is a response of this library."""
+            ...
+
+        def status_error(self, request: Any, response: Any, /) -> Exception:
+            """What the library's ``raise_for_status()`` would raise, ``.response`` included: strategies
+            judge this."""
+            ...
+
+        def timeout_error(self, request: Any, message: str, /) -> Exception:
+            """The library's own timeout, for an attempt that our `Timeout` or `Deadline` cut off."""
+            ...

@@ -1,0 +1,79 @@
+"""What a client goes by for one policy: the tables, and which statuses are failures."""
+
+from __future__ import annotations
+
+from ..classify import Classifier, transient
+from ..hints import read, should_retry
+from ..keys import Keyed
+from ..policy import Policy
+from ..retries import Retry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..settings import Settings
+    from .settings import ClientOptions
+
+
+class Rules:
+    """The options of a client and the tables of its policy, in one."""
+
+    __slots__ = ("failing", "floor", "methods", "name", "options", "retries", "settings")
+
+    def __init__(self, policy: Policy, options: ClientOptions) -> None:
+        self.options = options
+        self.name = policy.name
+        retries = _retries(policy)
+        #: Whether the policy retries at all.
+        self.retries = bool(retries)
+        own = [retry.on.settings for retry in retries if isinstance(retry.on, Classifier)]
+        changes = _changes(options, own)
+        self.settings: Settings = (own[0] if own else transient.settings).replace(**changes)
+        self.methods = self.settings.methods
+        self.failing = self.settings.statuses.union(*(each.statuses for each in own))
+        #: A status below this one is a success.
+        self.floor = min({400, *self.failing})
+
+    def fails(self, status: int, fields: Iterable[tuple[Any, Any]]) -> bool:
+        """Whether a response is a failure to the strategies: a 5xx, a status worth retrying, or one that
+        the server says to retry. Whether it *is* retried is for the policy to judge."""
+        if status in self.failing or status >= 500:
+            return True
+        return status >= 400 and should_retry(read(list(fields))) is True
+
+
+def _retries(policy: Policy) -> list[Retry]:
+    found = [s.template if isinstance(s, Keyed) else s for s in policy.strategies]
+    return [strategy for strategy in found if isinstance(strategy, Retry)]
+
+
+def _changes(options: ClientOptions, own: list[Settings]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if options.statuses is not None:
+        changes["statuses"] = options.statuses
+    if options.methods is not None:
+        changes["methods"] = options.methods
+    tables = (own[0] if own else transient.settings).key_headers
+    if options.key_header.lower() not in tables:
+        changes["key_headers"] = tables | {options.key_header.lower()}
+    return changes
+
+
+def adapted(policy: Policy, options: ClientOptions) -> Policy:
+    """``policy`` with the tables that ``options`` name instead of its classifier's own; itself if none do.
+
+    Live state is shared. A Retry whose ``on`` is the user's own types or function keeps it.
+    """
+
+    def with_tables(strategy: Any) -> Any:
+        if not isinstance(strategy, Retry) or not isinstance(strategy.on, Classifier):
+            return strategy
+        changes = _changes(options, [strategy.on.settings])
+        return strategy.replace(on=strategy.on.with_(**changes)) if changes else strategy
+
+    row = [with_tables(strategy) for strategy in policy.strategies]
+    if all(new is old for new, old in zip(row, policy.strategies, strict=True)):
+        return policy
+    return Policy(*row, name=policy.name, clock=policy.clock, rng=policy.rng)

@@ -1,0 +1,173 @@
+"""The options of an HTTP client, the same for every library."""
+
+from __future__ import annotations
+
+from ..options import Options, choice, count, flag, hook
+from ..settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from typing import Any
+
+    from .draft import Draft
+
+    #: Makes the idempotency key of a request; ``None`` leaves the request without one.
+    MakeKey = Callable[[Any], str | None]
+    #: Renews credentials on the draft after the response it is given; ``False``: nothing to renew.
+    Reauth = Callable[[Draft, Any], Awaitable[bool | None] | bool | None]
+
+#: Request headers that one origin must not learn about another.
+CREDENTIALS = frozenset(
+    {
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "x-api-key",
+        "api-key",
+        "x-auth-token",
+        "x-amz-security-token",
+        "x-goog-api-key",
+    }
+)
+
+_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_MIB = 2**20
+
+
+class ClientOptions(Options):
+    """How an HTTP client goes about retrying, beside its policy.
+
+    ``idempotency_key``: ``"auto"`` gives every request whose method is not safe to repeat a fresh key,
+    the same on all its attempts; a callable makes it from the request; ``None`` leaves it to the
+    caller. A key that the request already has is kept. ``key_header`` is the header's name.
+    ``buffer``: a response that announces at most so many bytes is read within the attempt; 0 reads none.
+    ``replay``: request bodies longer than this are sent once; 0 sends every body once, ``None`` has no limit.
+    ``drain``: how many bytes of an unwanted answer are read to keep its connection in use; 0 closes it.
+    ``statuses``, ``methods``: what is worth retrying and safe to repeat, instead of the policy's own tables.
+    ``reauth(draft, response)`` runs at most once per request, on a status in ``reauth_on``.
+    ``timeout_header`` tells the server the milliseconds left, ``attempt_header`` the attempt's number
+    from the second on; ``None`` sends neither. ``credentials`` are the headers never sent to another origin.
+    """
+
+    __slots__ = _fields = (
+        "idempotency_key",
+        "key_header",
+        "buffer",
+        "replay",
+        "drain",
+        "statuses",
+        "methods",
+        "reauth",
+        "reauth_on",
+        "timeout_header",
+        "attempt_header",
+        "credentials",
+    )
+
+    idempotency_key: str | MakeKey | None
+    key_header: str
+    buffer: int
+    replay: int | None
+    drain: int
+    statuses: frozenset[int] | None
+    methods: frozenset[str] | None
+    reauth: Reauth | None
+    reauth_on: frozenset[int]
+    timeout_header: str | None
+    attempt_header: str | None
+    credentials: frozenset[str]
+
+    def __init__(
+        self,
+        idempotency_key: str | MakeKey | None = None,
+        key_header: str = "Idempotency-Key",
+        buffer: int = 65536,
+        replay: int | None = 16 * _MIB,
+        drain: int = 65536,
+        statuses: Iterable[int] | None = None,
+        methods: Iterable[str] | None = None,
+        reauth: Reauth | None = None,
+        reauth_on: Iterable[int] = (401,),
+        timeout_header: str | None = "X-Request-Timeout-Ms",
+        attempt_header: str | None = "X-Request-Attempt",
+        credentials: Iterable[str] = CREDENTIALS,
+    ) -> None:
+        owner = "ClientOptions"
+        self._set(
+            idempotency_key=idempotency_key if callable(idempotency_key) else _key(idempotency_key),
+            key_header=_name("key_header", key_header),
+            buffer=count(owner, "buffer", buffer, least=0),
+            replay=None if replay is None else count(owner, "replay", replay, least=0),
+            drain=count(owner, "drain", drain, least=0),
+            statuses=None if statuses is None else Settings(statuses=statuses).statuses,
+            methods=None if methods is None else Settings(methods=methods).methods,
+            reauth=hook(owner, "reauth", reauth),
+            reauth_on=Settings(statuses=reauth_on).statuses,
+            timeout_header=None if timeout_header is None else _name("timeout_header", timeout_header),
+            attempt_header=None if attempt_header is None else _name("attempt_header", attempt_header),
+            credentials=frozenset(_name("credentials", name).lower() for name in _names(credentials)),
+        )
+
+
+def _key(value: Any) -> str | None:
+    if value is None:
+        return None
+    # One fixed key for a whole client would make the server take every request for the first one.
+    return choice("ClientOptions", "idempotency_key", value, ("auto",))
+
+
+def _names(values: Any) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"ClientOptions: credentials must be a collection of header names, got {values!r}")
+    return list(values)
+
+
+def _name(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or not _TOKEN.issuperset(value):
+        raise ValueError(f"ClientOptions: {field} must be a header name, got {value!r}")
+    return value
+
+
+class Told:
+    """What one request says for itself: the policy, the key, whether to retry. ``ABSENT`` says nothing."""
+
+    __slots__ = ("key", "policy", "retry")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        if not hasattr(told, "keys"):
+            raise TypeError(
+                f"holdfast: what a request says must be a mapping such as {{'retry': False}}, got {told!r}"
+            )
+        unknown = set(told) - {"policy", "idempotency_key", "retry"}
+        if unknown:
+            raise TypeError(
+                f"holdfast: a request has no option {min(map(str, unknown))!r}; "
+                "it has policy, idempotency_key, retry"
+            )
+        self.policy = told.get("policy")
+        self.key: Any = told.get("idempotency_key", ABSENT)
+        self.retry = flag("holdfast", "retry", told.get("retry", True))
+        if self.policy is not None and not hasattr(self.policy, "strategies"):
+            raise TypeError(f"holdfast: policy must be a Policy, got {self.policy!r}")
+        if self.key is not ABSENT and self.key is not None and not callable(self.key):
+            key_value("idempotency_key", self.key)
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "<not said>"
+
+
+ABSENT: Any = _Absent()
+
+
+def key_value(field: str, value: Any) -> str:
+    """``value`` if it can stand in a header: 1 to 255 printable ASCII characters."""
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= 255
+        or not (value.isascii() and value.isprintable())
+    ):
+        raise ValueError(f"holdfast: {field} must be 1 to 255 printable ASCII characters, got {value!r}")
+    return value

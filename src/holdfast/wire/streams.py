@@ -1,0 +1,86 @@
+"""Body streams with the two faces of httpx's: sync and async iteration, ``close`` and ``aclose``.
+
+Its client takes only what is a subclass of its own stream classes, so that the port derives from both.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from typing import Any
+
+    from .body import Once
+
+
+class Watched:
+    """A request stream that notes when somebody begins to read it."""
+
+    inner: Any
+    once: Once
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.once.touched = True
+        yield from self.inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self.once.touched = True
+        async for chunk in self.inner:
+            yield chunk
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class Rest:
+    """A response stream of which the first chunks have been read already."""
+
+    chunks: list[bytes]
+    iterator: Any
+    inner: Any
+    #: Whether the iterator ends once the stream under it is closed.
+    ends: bool
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.chunks
+        yield from self.iterator
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+        async for chunk in self.iterator:
+            yield chunk
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+        # Left in the middle, generators would be reported by trio; those in other generators must be run
+        # to their end for that.
+        try:
+            if not self.ends:
+                await self.iterator.aclose()
+            async for _ in self.iterator:
+                pass
+        except Exception:
+            pass
+
+
+class Broken:
+    """A response stream that broke off and has been closed: who reads it gets as far as we did."""
+
+    chunks: list[bytes]
+    error: Exception
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.chunks
+        raise self.error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+        raise self.error

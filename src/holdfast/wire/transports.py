@@ -1,0 +1,92 @@
+"""The transports for httpx and for what has httpx's API under another name.
+
+`Threads` and `Tasks` are the two transports without their library; `holdfast.httpx` and
+`holdfast.httpx2` give them one.
+"""
+
+from __future__ import annotations
+
+from .client import Client
+from .httpx_port import TaskPort, ThreadPort
+from .settings import ClientOptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from ..policy import Policy
+
+
+class Wrapping:
+    """A transport around another one."""
+
+    _library: Any
+    _port: Any
+
+    def _wrap(self, policy: Policy, transport: Any, options: dict[str, Any], is_async: bool) -> None:
+        unwrapped = self._library.AsyncBaseTransport if is_async else self._library.BaseTransport
+        if not isinstance(transport, unwrapped):
+            raise TypeError(
+                f"{type(self).__name__}: transport must be an {unwrapped.__name__} or None, got {transport!r}"
+            )
+        self._inner = transport
+        port = (
+            TaskPort(self._library, transport.handle_async_request)
+            if is_async
+            else ThreadPort(self._library, transport.handle_request)
+        )
+        self._client = Client(policy, port, ClientOptions(**options), is_async)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that requests go through unless they bring their own."""
+        return self._client.policy
+
+    @property
+    def options(self) -> ClientOptions:
+        return self._client.options
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.policy!r}, {self._inner!r})"
+
+
+class Threads(Wrapping):
+    """The sync transport of a library that has httpx's API."""
+
+    def __init__(self, policy: Policy, transport: Any = None, **options: Any) -> None:
+        self._wrap(policy, self._library.HTTPTransport() if transport is None else transport, options, False)
+
+    def handle_request(self, request: Any) -> Any:
+        return self._client.send(request, request.extensions.get("holdfast"))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._inner.__exit__(*exc)
+
+
+class Tasks(Wrapping):
+    """The async transport of a library that has httpx's API."""
+
+    def __init__(self, policy: Policy, transport: Any = None, **options: Any) -> None:
+        self._wrap(
+            policy, self._library.AsyncHTTPTransport() if transport is None else transport, options, True
+        )
+
+    async def handle_async_request(self, request: Any) -> Any:
+        return await self._client.send_async(request, request.extensions.get("holdfast"))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self._inner.__aexit__(*exc)

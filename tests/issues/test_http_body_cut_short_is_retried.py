@@ -1,0 +1,58 @@
+"""httpx-retries#29: an answer whose body broke off was not retried, because its headers had come.
+
+Holdfast: an answer that announces a short body is read within the attempt, so that a body cut short is
+a failed attempt. A longer or streamed one is the caller's from its headers on.
+"""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from tests.contract.http.server import Server, answer, chunked, half, hang_in_body
+
+import holdfast as hf
+import holdfast.httpx
+
+
+def client(**options):
+    policy = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None))
+    return httpx.Client(transport=holdfast.httpx.Transport(policy, **options), trust_env=False, timeout=0.2)
+
+
+@pytest.mark.parametrize("step", [half(b"ha"), hang_in_body(b"ha", 4)], ids=["cut", "stalled"])
+def test_a_short_body(step):
+    with Server() as server, client() as http:
+        server.on("/", step, answer(200, b"whole"))
+        assert http.get(server.url("/")).text == "whole"
+        assert len(server.seen) == 2
+
+
+def test_a_post_may_have_been_done():
+    with Server() as server, client() as http:
+        server.on("/", half(b"ha"))
+        with pytest.raises(httpx.TransportError) as caught:
+            http.post(server.url("/"))
+        assert "may have been processed" in caught.value.__notes__[0]
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [half(b"x" * 10, announced=65537), chunked(b"ha", ends=False)],
+    ids=["longer than the buffer", "without a length"],
+)
+def test_a_body_that_is_streamed(step):
+    with Server() as server, client() as http:
+        server.on("/", step)
+        with pytest.raises(httpx.TransportError):
+            http.get(server.url("/"))
+        assert len(server.seen) == 1
+
+
+def test_the_callers_stream_gets_what_there_was():
+    with Server() as server, client() as http:
+        server.on("/", half(b"first", announced=100_000))
+        got = []
+        with pytest.raises(httpx.TransportError), http.stream("GET", server.url("/")) as response:
+            got.extend(response.iter_bytes())
+        assert got == [b"first"]

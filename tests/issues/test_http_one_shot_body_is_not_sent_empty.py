@@ -1,0 +1,64 @@
+"""fetch-retry#99: a body that can be read once was sent empty on the retry, 18,000 times in production.
+
+Holdfast: it is sent once, the answer comes back as it is and says why; a body that can be had again is
+sent again, whole.
+"""
+
+from __future__ import annotations
+
+import io
+
+import httpx
+import pytest
+from tests.contract.http.server import Server, answer, reset
+
+import holdfast as hf
+import holdfast.httpx
+
+POLICY = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None))
+
+
+def lines():
+    yield b"line 1\n"
+    yield b"line 2\n"
+
+
+def put(server, body, **options):
+    transport = holdfast.httpx.Transport(POLICY, **options)
+    with httpx.Client(transport=transport, trust_env=False) as client:
+        return client.put(server.url("/"), content=body)
+
+
+def test_it_is_sent_once_and_the_answer_says_why():
+    with Server() as server:
+        server.on("/", answer(503, b"busy"), answer(200))
+        got = put(server, lines())
+        assert (got.status_code, got.text) == (503, "busy")
+        assert "a stream is read only once" in got.extensions["holdfast"].reason
+        assert [seen.body for seen in server.seen] == [b"line 1\nline 2\n"]
+
+
+def test_the_error_says_why():
+    with Server() as server:
+        server.on("/", reset(), answer(200))
+        with pytest.raises(httpx.TransportError) as caught:
+            put(server, lines())
+        assert "a stream is read only once" in caught.value.__notes__[0]
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: b"line 1\nline 2\n",
+        lambda: io.BytesIO(b"line 1\nline 2\n"),
+        lambda: holdfast.httpx.Body(lines),
+        lambda: [b"line 1\n", b"line 2\n"],
+    ],
+    ids=["bytes", "file", "made anew", "list"],
+)
+def test_what_can_be_had_again_is_sent_again_whole(make):
+    with Server() as server:
+        server.on("/", answer(503), reset(), answer(200))
+        assert put(server, make()).status_code == 200
+        assert [seen.body for seen in server.seen] == [b"line 1\nline 2\n"] * 3

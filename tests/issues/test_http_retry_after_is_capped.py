@@ -1,0 +1,64 @@
+"""urllib3#1338, open since 2018: ``Retry-After: 86400`` made the client sleep for a day.
+
+Holdfast: a hint is kept to up to ``max_hint`` and within the deadline; a longer one ends the call at
+once with the server's own answer, which says so.
+"""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from tests.contract.http.server import Server, answer
+
+import holdfast as hf
+import holdfast.httpx
+
+
+def get(*steps, deadline=None, **options):
+    with Server() as server:
+        server.on("/", *steps)
+        rows = [] if deadline is None else [hf.Deadline(deadline)]
+        retry = hf.Retry(backoff=hf.Constant(0.25), budget=None, **options)
+        policy = hf.Policy(*rows, retry, clock=hf.testing.FakeClock(), rng=lambda: 0.0)
+        with httpx.Client(transport=holdfast.httpx.Transport(policy), trust_env=False) as client:
+            response = client.get(server.url("/"))
+        return response, policy.clock.sleeps, len(server.seen)
+
+
+def asks(value, status=503, name="Retry-After"):
+    return answer(status, b"later", [(name, value)])
+
+
+@pytest.mark.parametrize(
+    "value", ["61", "86400", "1" + "0" * 12, "9" * 5000, "Fri, 31 Dec 2100 23:59:59 GMT"]
+)
+def test_too_long_is_the_end(value):
+    response, sleeps, requests = get(asks(value))
+    assert (response.status_code, response.text, sleeps, requests) == (503, "later", [], 1)
+    assert response.extensions["holdfast"].reason.startswith("the server asked for ")
+
+
+def test_a_hint_is_kept_to():
+    response, sleeps, _ = get(asks("20"), asks("0.5", 429), answer(200))
+    assert (response.status_code, sleeps) == (200, [20.0, 0.5])
+
+
+@pytest.mark.parametrize("value", ["-1", "soon", "", "Fri, 31 Dec 1999 23:59:59 GMT", "nan", "1e3"])
+def test_a_hint_that_says_nothing_leaves_our_own_wait(value):
+    response, sleeps, _ = get(asks(value), answer(200))
+    assert (response.status_code, sleeps) == (200, [0.25])
+
+
+def test_the_longest_of_several():
+    step = answer(503, b"", [("Retry-After", "1"), ("Retry-After", "7")])
+    assert get(step, answer(200))[1] == [7.0]
+
+
+def test_past_the_deadline_is_the_end_too():
+    response, sleeps, requests = get(asks("30"), deadline=10)
+    assert (response.status_code, sleeps, requests) == (503, [], 1)
+    assert response.extensions["holdfast"].reason.startswith("DeadlineExceeded: ")
+
+
+def test_the_cap_is_the_users():
+    assert get(asks("3600"), answer(200), max_hint=7200, within=None)[1] == [3600.0]

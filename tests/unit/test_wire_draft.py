@@ -1,0 +1,156 @@
+"""The draft of an attempt: changing where it goes, and what does not go along."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.wire.draft import Draft, netloc, origin
+from holdfast.wire.fields import Fields, announced
+from holdfast.wire.settings import CREDENTIALS
+
+SECRETS = [("Authorization", "Bearer s"), ("COOKIE", "c=1"), ("X-Api-Key", "k"), ("Accept", "*/*")]
+
+
+def draft(url: str = "https://a.example/p?q=1", headers: list[tuple[str, str]] | None = None) -> Draft:
+    own = [("Host", "a.example"), *SECRETS] if headers is None else headers
+    return Draft(2, "GET", url, own, CREDENTIALS)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://b.example/p",
+        "http://a.example/p",
+        "https://a.example:8443/p",
+        "https://a.example.evil/p",
+        "https://a.example@b.example/p",
+    ],
+)
+def test_another_origin_gets_no_credentials(url: str) -> None:
+    made = draft()
+    made.url = url
+    assert set(made.headers) == {"Host", "Accept"}
+    assert made.moved
+    assert made.url == url
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a.example/other", "https://A.EXAMPLE:443/p", "https://a.example:443/"]
+)
+def test_the_same_origin_keeps_them(url: str) -> None:
+    made = draft()
+    made.url = url
+    assert made.headers.pairs == [("Host", "a.example"), *SECRETS]
+    assert not made.moved
+
+
+def test_what_is_set_after_the_move_is_sent() -> None:
+    made = draft()
+    made.headers["Authorization"] = "for a"
+    made.host = "b.example:9000"
+    assert made.url == "https://b.example:9000/p?q=1"
+    assert "authorization" not in made.headers
+    made.headers["Authorization"] = "for b"
+    assert made.headers["AUTHORIZATION"] == "for b"
+
+
+def test_moving_there_and_back_does_not_bring_them_back() -> None:
+    made = draft()
+    made.host = "b.example"
+    made.host = "a.example"
+    assert "authorization" not in made.headers
+    assert not made.moved
+
+
+def test_the_host_header_follows_unless_it_is_the_callers_own() -> None:
+    made = draft(headers=[("Host", "a.example:443")], url="https://a.example:443/")
+    assert made.host == "a.example"
+    made = draft()
+    made.host = "b.example:444"
+    assert made.headers["host"] == "b.example:444"
+    made = draft(headers=[("Host", "virtual.example")])
+    made.host = "10.0.0.2"
+    assert made.headers["host"] == "virtual.example"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "/p", "ftp://b/", "https://", "https://b:99999/", "https://[b/", "b.example"]
+)
+def test_only_whole_urls(url: str) -> None:
+    made = draft()
+    with pytest.raises(ValueError, match="url must be absolute"):
+        made.url = url
+    assert (made.url, made.headers["authorization"]) == ("https://a.example/p?q=1", "Bearer s")
+
+
+def test_only_strings() -> None:
+    with pytest.raises(TypeError, match="url must be a string, got 5"):
+        draft().url = 5  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("host", ["", "b/c", "u:p@b", "b?x", "b#f", "b c", "b\r\nX: y"])
+def test_only_hosts(host: str) -> None:
+    with pytest.raises(ValueError, match="host must be a host"):
+        draft().host = host
+
+
+def test_its_repr_tells_no_secrets() -> None:
+    made = draft("https://user:pw@a.example/p?token=t")
+    assert repr(made) == "<draft 2: GET a.example>"
+    assert repr(made.headers) == "<headers Host, Authorization, COOKIE, X-Api-Key, Accept>"
+
+
+def test_origins() -> None:
+    assert origin("HTTPS://Example.com/") == ("https", "example.com", 443)
+    assert origin("http://[::1]:8000/x") == ("http", "::1", 8000)
+    assert origin("mailto:x@y") is None
+    assert netloc("http://u@h:80/") == "h"
+    assert netloc("https://h:80/") == "h:80"
+
+
+# Header fields.
+
+
+def test_fields_are_case_insensitive_and_keep_their_order() -> None:
+    fields = Fields([("B", "1"), ("a", "2"), ("b", "3")])
+    assert fields["b"] == "1, 3"
+    assert (len(fields), list(fields)) == (2, ["B", "a", "b"])
+    fields["b"] = "4"
+    assert fields.pairs == [("B", "4"), ("a", "2")]
+    fields["C"] = "5"
+    del fields["A"]
+    assert fields.pairs == [("B", "4"), ("C", "5")]
+    assert fields.get("a") is None
+    assert 5 not in fields
+    with pytest.raises(KeyError):
+        del fields["a"]
+
+
+@pytest.mark.parametrize("value", ["a\r\nX: y", "a\nb", "a\0b"])
+def test_a_field_is_one_line_and_the_error_does_not_repeat_it(value: str) -> None:
+    with pytest.raises(ValueError, match="'X-A' must be one line") as caught:
+        Fields()["X-A"] = value
+    assert value not in str(caught.value)
+
+
+def test_a_field_is_text() -> None:
+    with pytest.raises(TypeError, match="must be strings"):
+        Fields()["X-A"] = b"secret"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "length"),
+    [
+        ([(b"Content-Length", b"12")], 12),
+        ([("content-length", "0")], 0),
+        ([("X", "1"), ("CONTENT-LENGTH", "3")], 3),
+        ([], None),
+        ([("content-type", "x"), ("content-md5", "1")], None),
+        ([("content-length", "-1")], None),
+        ([("content-length", "1, 1")], None),
+        ([("content-length", "")], None),
+        ([("content-length", "9" * 5000)], None),
+    ],
+)
+def test_the_announced_length(pairs: list[tuple[str, str]], length: int | None) -> None:
+    assert announced(pairs) == length
