@@ -180,6 +180,8 @@ def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
         return Fault(False, "pushback", f"gRPC {name}, and the server says not to retry")
     if "CERTIFICATE_VERIFY_FAILED" in text_of(called(error, "details")):
         return tables.TLS
+    if name == "DEADLINE_EXCEEDED" and get(error, tables.ATTEMPT_DEADLINE) is True:
+        return Fault(True, "timeout", "gRPC DEADLINE_EXCEEDED of one attempt", safe=True, after=hint)
     if name not in settings.grpc_codes and (name not in tables.GRPC_PUSHBACK_CODES or hint is None):
         return Fault(False, "fatal", f"gRPC {name}", after=hint)
     return Fault(True, tables.GRPC_KINDS.get(name, "transient"), f"gRPC {name}", safe=True, after=hint)

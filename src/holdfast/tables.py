@@ -60,6 +60,8 @@ class Fault:
 LOST = Fault(True, "transient", "connection lost")
 NO_CONNECTION = Fault(True, "transient", "no connection", safe=True)
 TIMEOUT = Fault(True, "timeout", "timed out")
+IN_PROGRESS = Fault(True, "transient", "the same key is under way", safe=True)
+NO_STORE = Fault(True, "transient", "the store did not answer", safe=True)
 #: Of an SDK that makes its own calls safe to repeat, by keys or client tokens, and repeats them.
 SDK_LOST = Fault(True, "transient", "connection lost", safe=True)
 SDK_TIMEOUT = Fault(True, "timeout", "timed out", safe=True)
@@ -128,6 +130,8 @@ GRPC_PUSHBACK_CODES = frozenset({"RESOURCE_EXHAUSTED"})
 #: The wider list in common use: for calls whose deadline is one attempt's, and that are safe to repeat.
 GRPC_WIDE = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
 
+#: Set on the error of a call by the client whose `Timeout` cut the attempt: there may be time for another.
+ATTEMPT_DEADLINE = "__holdfast_attempt_deadline__"
 GRPC_KINDS: dict[str, Kind] = {"RESOURCE_EXHAUSTED": "throttle", "DEADLINE_EXCEEDED": "timeout"}
 
 # --- AWS ------------------------------------------------------------------------------------------
@@ -303,6 +307,8 @@ NAMES: dict[str, dict[str, Row]] = {
     "holdfast": {
         "AttemptTimeout": TIMEOUT,
         "HoldfastError": FINAL,
+        "IdempotencyConflict": IN_PROGRESS,
+        "StoreUnavailable": NO_STORE,
         "Permanent": FINAL,
     },
     "socket": {"gaierror": "dns", "herror": DNS_FINAL},

@@ -24,14 +24,18 @@ if TYPE_CHECKING:
     from .meshes import EnvoyBudget as EnvoyBudget
     from .meshes import envoy as envoy
     from .meshes import finagle as finagle
+    from .service_config import from_service_config as from_service_config
     from .service_config import grpc as grpc
     from .service_config import grpc_throttle as grpc_throttle
+    from .service_config_text import LossyServiceConfig as LossyServiceConfig
+    from .service_config_text import to_service_config as to_service_config
 
 __all__ = [
     "AwsBackoff",
     "EnvoyBudget",
     "GrpcBackoff",
     "HintedExponential",
+    "LossyServiceConfig",
     "PollyJitter",
     "aws_adaptive",
     "aws_standard",
@@ -39,12 +43,14 @@ __all__ = [
     "cenkalti",
     "envoy",
     "finagle",
+    "from_service_config",
     "google",
     "grpc",
     "grpc_throttle",
     "polly",
     "retryablehttp",
     "stripe",
+    "to_service_config",
 ]
 
 _HOMES = {
@@ -52,7 +58,8 @@ _HOMES = {
     "backoffs": ("AwsBackoff", "GrpcBackoff", "HintedExponential", "PollyJitter"),
     "clients": ("cenkalti", "google", "polly", "retryablehttp", "stripe"),
     "meshes": ("EnvoyBudget", "envoy", "finagle"),
-    "service_config": ("grpc", "grpc_throttle"),
+    "service_config": ("from_service_config", "grpc", "grpc_throttle"),
+    "service_config_text": ("LossyServiceConfig", "to_service_config"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..config.problem import Spot
 
 #: A6 lets no call make more attempts than this, whatever the config says.
-_MOST_ATTEMPTS = 5
+MOST_ATTEMPTS = 5
 
 
 class StatusCodes(Options):
@@ -112,8 +112,38 @@ def _throttle(root: Spot) -> ThrottleBudget | None:
     return ThrottleBudget(most.value, ratio.value)
 
 
+def from_service_config(service_config: str | Mapping[str, Any]) -> dict[str, Policy]:
+    """Every policy of ``service_config`` (JSON, or what it decodes to), by name.
+
+    A name is "pkg.Service/Method", "pkg.Service" for the rest of a service, "" for all others; the
+    most specific one counts. Policies that stand under several names are one object, and all of them
+    share the budget of ``retryThrottling``. See `grpc` for what becomes of each field, and for the
+    checks; fields that are not about time and retries (``waitForReady``, message sizes, load
+    balancing) are left to the channel.
+    """
+    root = _document(service_config).root()
+    budget = _throttle(root)
+    made: dict[int, Policy] = {}
+    policies: dict[str, Policy] = {}
+    for (service, method), entry in _entries(root).items():
+        place = id(entry.value)
+        if place not in made:
+            made[place] = Policy(*_strategies(entry, budget))
+        policies[f"{service}/{method}" if method else service] = made[place]
+    return policies
+
+
 def _entry(root: Spot, service: str, method: str) -> Spot | None:
     """The entry of methodConfig for the method: by its own name, its service's, or the default."""
+    found = _entries(root)
+    for name in ((service, method), (service, ""), ("", "")):
+        if name in found:
+            return found[name]
+    return None
+
+
+def _entries(root: Spot) -> dict[tuple[str, str], Spot]:
+    """The entries of methodConfig by (service, method), either of which may be empty."""
     listed = dict(root.entries()).get("methodConfig")
     found: dict[tuple[str, str], Spot] = {}
     for entry in _items(listed) if listed is not None else ():
@@ -123,10 +153,7 @@ def _entry(root: Spot, service: str, method: str) -> Spot | None:
             if name in found:
                 raise spot.error("stands for the same methods as another name")
             found[name] = entry
-    for name in ((service, method), (service, ""), ("", "")):
-        if name in found:
-            return found[name]
-    return None
+    return found
 
 
 def _name(spot: Spot) -> tuple[str, str]:
@@ -185,7 +212,7 @@ def _attempts(policy: Spot) -> int:
     value = spot.value
     if isinstance(value, bool) or not isinstance(value, int) or value < 2:
         raise spot.error(f"must be a whole number > 1, got {shown(value)}")
-    return min(value, _MOST_ATTEMPTS)
+    return min(value, MOST_ATTEMPTS)
 
 
 def _field(table: Spot, key: str) -> Spot:

@@ -1,0 +1,99 @@
+"""The interceptor of a grpc.aio server: the rules of `server`, awaited."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import asynccontextmanager, nullcontext
+
+import grpc
+
+from .._drive import chance
+from ..adaptive import AdaptiveLimit
+from ..deadlines import Scope, check
+from ..errors import BulkheadFull, Throttled
+from . import answers
+from .server import Shed, leaving, rebuilt, sync_behaviour
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from .answers import Answer, Door
+
+
+class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+    """Every handler behind the door, async ones and those that the server runs in threads."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._draw = chance.source(None)
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        retry = answers.is_retry(handler_call_details.invocation_metadata)
+        return rebuilt(handler, lambda fn: self._behaviour(fn, retry, handler.response_streaming))
+
+    def _behaviour(self, fn: Callable[..., Any], retry: bool, stream: bool) -> Callable[..., Any]:
+        door, draw = self._door, self._draw
+        if inspect.isasyncgenfunction(fn):
+
+            async def streamed(request: Any, context: Any) -> AsyncIterator[Any]:
+                async with _guard(context, door, draw, retry):
+                    async for item in fn(request, context):
+                        yield item
+
+            return streamed
+        if inspect.iscoroutinefunction(fn):
+
+            async def answered(request: Any, context: Any) -> Any:
+                async with _guard(context, door, draw, retry):
+                    return await fn(request, context)
+
+            return answered
+        return sync_behaviour(fn, door, draw, retry, stream)
+
+
+async def _answer(context: Any, given: Answer) -> None:
+    own = context.trailing_metadata() or ()
+    kept = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
+    await context.abort(given.code, given.details, (*kept, *given.trailers))
+
+
+@asynccontextmanager
+async def _guard(context: Any, door: Door, draw: Callable[[], float], retry: bool) -> AsyncIterator[None]:
+    left = answers.time_left(context.time_remaining())
+    if door.is_late(left):
+        await _answer(context, door.late())
+    given: Answer | None = None
+    try:
+        with Scope(left, "the caller's deadline"), await _admit(door, retry):
+            check()
+            yield
+        return
+    except Shed:
+        given = door.shed_answer(draw())
+    except Exception as error:
+        given = answers.given_up(error)
+        if given is None:
+            raise
+    await _answer(context, given)
+
+
+async def _admit(door: Door, retry: bool) -> AbstractContextManager[Any]:
+    """A place for one call, or `Shed`."""
+    limit = door.shed
+    if limit is None:
+        return nullcontext()
+    if door.sheds(retry):
+        raise Shed
+    try:
+        if isinstance(limit, AdaptiveLimit):
+            return limit.admit()
+        await limit._enter_async()
+    except (BulkheadFull, Throttled):
+        raise Shed from None
+    return leaving(limit)

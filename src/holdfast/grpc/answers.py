@@ -1,0 +1,135 @@
+"""What a server answers when a handler gives up, and whom it lets in. Pure: decides, sends nothing."""
+
+from __future__ import annotations
+
+import grpc
+
+from ..bus import clean, error_name
+from ..classify import transient
+from ..errors import HoldfastError
+from ..hints import is_digits
+from ..marks import exhausted_by
+from ..options import Options, number, seconds
+from ..options import count as whole
+from .refusals import DO_NOT_RETRY, PUSHBACK, status_of
+from .rpc import ATTEMPTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..adaptive import AdaptiveLimit
+    from ..bulkhead import Bulkhead
+    from ..options import Seconds
+
+#: A call without a deadline has centuries left, in some servers' words.
+_NO_DEADLINE_S = 1e8
+
+#: The statuses of a failed call further in that say the same to the caller as they said here.
+_PASSED_ON = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+)
+
+
+class Answer:
+    """A status, its text, and the trailers that steer the caller's retries."""
+
+    __slots__ = ("code", "details", "trailers")
+
+    def __init__(self, code: Any, details: str, trailers: tuple[tuple[str, str], ...]) -> None:
+        self.code = code
+        self.details = details
+        self.trailers = trailers
+
+
+def given_up(error: Exception) -> Answer | None:
+    """The answer for a handler that raised ``error``; ``None`` if that is the handler's own affair.
+
+    Holdfast's own refusals, and errors that a layer further in has retried to exhaustion or was told not
+    to retry, end with "do not retry": the caller would only multiply what was tried here.
+    """
+    if isinstance(error, HoldfastError):
+        return Answer(status_of(error), clean(str(error)), DO_NOT_RETRY)
+    if exhausted_by(error) is None and transient(error).kind != "pushback":
+        return None
+    return Answer(_status_beneath(error), f"given up on: {error_name(error)}", DO_NOT_RETRY)
+
+
+def _status_beneath(error: Exception) -> Any:
+    code = getattr(error, "code", None)
+    told = code() if isinstance(error, grpc.RpcError) and callable(code) else None
+    if told in _PASSED_ON:
+        return told
+    timed_out = isinstance(error, TimeoutError)
+    return grpc.StatusCode.DEADLINE_EXCEEDED if timed_out else grpc.StatusCode.UNAVAILABLE
+
+
+def time_left(told: float | None) -> float | None:
+    """Seconds until the caller's deadline, from what the server's context says; ``None`` without one."""
+    return None if told is None or told > _NO_DEADLINE_S else max(0.0, told)
+
+
+def is_retry(metadata: Iterable[Any] | None) -> bool:
+    """Whether the caller has tried this before."""
+    told = (str(value) for name, value in metadata or () if name in ATTEMPTS)
+    return any(is_digits(value) and value.strip("0") for value in told)
+
+
+class Door(Options):
+    """The options of the server interceptors.
+
+    ``least``: work that has no more than this many seconds left is refused (0: only what is already late).
+    ``shed``: how many calls at once, as a number, a `Bulkhead` or an `AdaptiveLimit`; ``None`` admits
+    all. ``retry_share``: retries are let in while less than this share of the places is taken, so that
+    first attempts still find one. ``pushback``: what is shed comes back after this many seconds, and up
+    to twice as many, drawn evenly.
+    """
+
+    __slots__ = ("least", "pushback", "retry_share", "shed")
+    _fields = ("least", "shed", "retry_share", "pushback")
+
+    least: float
+    shed: Bulkhead | AdaptiveLimit | None
+    retry_share: float
+    pushback: float
+
+    def __init__(
+        self,
+        least: Seconds = 0.0,
+        shed: int | Bulkhead | AdaptiveLimit | None = None,
+        retry_share: float = 0.8,
+        pushback: Seconds = 1.0,
+    ) -> None:
+        from ..adaptive import AdaptiveLimit
+        from ..bulkhead import Bulkhead
+
+        owner = "server_interceptors"
+        if shed is not None and not isinstance(shed, (Bulkhead, AdaptiveLimit)):
+            shed = Bulkhead(whole(owner, "shed", shed, most=1_000_000), name="server")
+        self._set(
+            least=seconds(owner, "least", least),
+            shed=shed,
+            retry_share=number(owner, "retry_share", retry_share, least=0, most=1),
+            pushback=seconds(owner, "pushback", pushback),
+        )
+
+    def is_late(self, left: float | None) -> bool:
+        """Whether there is no use in beginning: the caller will not wait for the end."""
+        return left is not None and left <= self.least
+
+    def sheds(self, retry: bool) -> bool:
+        """Whether this call is turned away although there are places: it is a retry, and they are few."""
+        return self.shed is not None and retry and self.shed.in_use >= self.retry_share * self.shed.limit
+
+    def late(self) -> Answer:
+        """The answer to what comes too late."""
+        return Answer(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time was left to begin", DO_NOT_RETRY)
+
+    def shed_answer(self, u: float) -> Answer:
+        """The answer to what is shed: come back, but not all at once. ``u`` is drawn from [0, 1)."""
+        wait_ms = round(self.pushback * (1.0 + u) * 1000)
+        trailers = ((PUSHBACK, str(wait_ms)),)
+        return Answer(grpc.StatusCode.UNAVAILABLE, "the server is at its limit", trailers)

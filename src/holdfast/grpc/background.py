@@ -1,0 +1,42 @@
+"""One event loop in a thread of its own, for sync futures: they cost no thread each while they wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import concurrent.futures
+    from collections.abc import Coroutine
+    from typing import Any
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+
+
+def submit(work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+    """Run ``work`` in the background, in a copy of this context. Cancelling the future cancels it."""
+    return asyncio.run_coroutine_threadsafe(work, _running())
+
+
+def _running() -> asyncio.AbstractEventLoop:
+    global _loop
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            # A daemon: it waits for work until the process ends.
+            threading.Thread(target=_loop.run_forever, name="holdfast-grpc", daemon=True).start()
+        return _loop
+
+
+def _renew() -> None:
+    # Threads do not survive a fork, so the child makes a loop of its own.
+    global _lock, _loop
+    _lock = threading.Lock()
+    _loop = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

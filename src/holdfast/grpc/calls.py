@@ -1,0 +1,294 @@
+"""What a sync caller holds: a future of a call under way, a stream, an answer that no server gave."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+
+import grpc
+
+from ..deadlines import Scope
+from ..errors import Cancelled
+from .refusals import as_rpc_error
+from .rpc import Answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .rpc import Rpc
+
+
+class _Held(grpc.Call, grpc.Future):  # type: ignore[type-arg]
+    """A call that stands for a native one, or for the error that there is instead.
+
+    ``_ended()`` waits for what it stands for: an `Answer`, a fallback's value, or an error.
+    """
+
+    def _ended(self) -> Any:
+        raise NotImplementedError
+
+    def _failure(self, timeout: float | None) -> BaseException | None:
+        error: BaseException | None = self.exception(timeout)  # type: ignore[call-arg]
+        return error
+
+    def _told(self, name: str, otherwise: Any) -> Any:
+        """What the native call, or the error, answers to ``name()``; ``otherwise`` if there is neither."""
+        outcome = self._ended()
+        asked = getattr(outcome.items if isinstance(outcome, Answer) else outcome, name, None)
+        return asked() if callable(asked) else otherwise
+
+    def code(self) -> Any:
+        failed = isinstance(self._ended(), BaseException)
+        return self._told("code", grpc.StatusCode.UNKNOWN if failed else grpc.StatusCode.OK)
+
+    def details(self) -> Any:
+        return self._told("details", "")
+
+    def initial_metadata(self) -> Any:
+        return self._told("initial_metadata", ())
+
+    def trailing_metadata(self) -> Any:
+        return self._told("trailing_metadata", ())
+
+    def debug_error_string(self) -> Any:
+        return self._told("debug_error_string", "")
+
+    def is_active(self) -> bool:
+        return not self.done()
+
+    def running(self) -> bool:
+        return not self.done()
+
+    def time_remaining(self) -> Any:
+        return None
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        if self.done():
+            return False
+        self.add_done_callback(lambda _: callback())
+        return True
+
+    def traceback(self, timeout: float | None = None) -> Any:
+        error: BaseException | None = self._failure(timeout)
+        return None if error is None else error.__traceback__
+
+
+class Given(_Held):
+    """A call that has ended with a value which no server gave: a fallback's."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def _ended(self) -> Any:
+        return None
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._value
+
+    def exception(self, timeout: float | None = None) -> None:
+        return None
+
+    def done(self) -> bool:
+        return True
+
+    def cancel(self) -> bool:
+        return False
+
+    def cancelled(self) -> bool:
+        return False
+
+    def add_done_callback(self, fn: Callable[[Any], None]) -> None:
+        fn(self)
+
+
+class Pending(_Held):
+    """The future of a call that goes on by itself. Dropping it cancels the call, as dropping grpc's does."""
+
+    def __init__(self, task: concurrent.futures.Future[Any], scope: Scope) -> None:
+        self._task = task
+        self._scope = scope
+
+    def __del__(self) -> None:
+        self._task.cancel()
+
+    def _wait(self, timeout: float | None) -> Any:
+        """The `Answer` or value; raises as grpc's futures do."""
+        try:
+            return self._task.result(timeout)
+        except concurrent.futures.CancelledError:
+            raise grpc.FutureCancelledError from None
+        except TimeoutError:
+            if self._task.done():
+                raise
+            raise grpc.FutureTimeoutError from None
+
+    def _ended(self) -> Any:
+        try:
+            return self._wait(None)
+        except grpc.FutureCancelledError:
+            return _cancelled()
+        except Exception as error:
+            return error
+
+    def result(self, timeout: float | None = None) -> Any:
+        outcome = self._wait(timeout)
+        return outcome.item if isinstance(outcome, Answer) else outcome
+
+    def exception(self, timeout: float | None = None) -> Any:
+        try:
+            self._wait(timeout)
+        except (grpc.FutureCancelledError, grpc.FutureTimeoutError):
+            raise
+        except Exception as error:
+            return error
+        return None
+
+    def cancel(self) -> bool:
+        return not self._task.done() and self._task.cancel()
+
+    def cancelled(self) -> bool:
+        return self._task.cancelled()
+
+    def done(self) -> bool:
+        return self._task.done()
+
+    def time_remaining(self) -> Any:
+        return self._scope.remaining()
+
+    def add_done_callback(self, fn: Callable[[Any], None]) -> None:
+        self._task.add_done_callback(lambda _: fn(self))
+
+
+def _cancelled() -> Any:
+    return as_rpc_error(Cancelled("cancelled by its caller"))
+
+
+class Stream(_Held):
+    """A stream of responses: begun when it is first used, retried until its first message is there.
+
+    Whoever reads first, or asks for its status or metadata, opens it in his own thread.
+    """
+
+    def __init__(self, rpc: Rpc, scope: Scope, open_: Callable[[], Any]) -> None:
+        self._rpc = rpc
+        self._scope = scope
+        self._open_with = open_
+        self._lock = threading.Lock()
+        self._begun = False
+        self._is_open = threading.Event()
+        self._outcome: Any = None
+        self._first: Any = None
+        self._has_first = False
+        self._rest: Iterator[Any] = iter(())
+        self._callbacks: list[Callable[[Any], None]] = []
+
+    def _ended(self) -> Any:
+        with self._lock:
+            mine, self._begun = not self._begun, True
+        if mine:
+            try:
+                self._open()
+            finally:
+                self._is_open.set()
+        else:
+            self._is_open.wait()
+        return self._outcome
+
+    def _open(self) -> None:
+        try:
+            outcome = self._open_with()
+        except Exception as error:
+            outcome = error
+        except BaseException:
+            # An interrupt: the stream is cancelled, and whoever asks again is told so.
+            self._outcome = _cancelled()
+            raise
+        if isinstance(outcome, Answer):
+            self._rest = outcome.items
+            self._first, self._has_first = outcome.item, not outcome.ended
+        elif not isinstance(outcome, BaseException):
+            self._rest = iter(outcome)
+        with self._lock:
+            self._outcome = outcome
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[[Any], None]) -> None:
+        native = self._native()
+        if native is None:
+            callback(self)
+        else:
+            native.add_done_callback(lambda _: callback(self))
+
+    def _native(self) -> Any:
+        return self._outcome.items if isinstance(self._outcome, Answer) else None
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Any:
+        outcome = self._ended()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if self._has_first:
+            self._has_first = False
+            item, self._first = self._first, None
+            return item
+        return next(self._rest)
+
+    def next(self) -> Any:
+        return self.__next__()
+
+    def result(self, timeout: float | None = None) -> Any:
+        outcome = self._ended()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return self._rest.result(timeout) if isinstance(outcome, Answer) else None  # type: ignore[attr-defined]
+
+    def exception(self, timeout: float | None = None) -> Any:
+        outcome = self._ended()
+        if isinstance(outcome, BaseException):
+            return outcome
+        return outcome.items.exception(timeout) if isinstance(outcome, Answer) else None
+
+    def cancel(self) -> bool:
+        if self.done():
+            return False
+        self._scope.cancel()
+        native = self._native()
+        if native is not None:
+            return bool(native.cancel())
+        self._rpc.settle()
+        return True
+
+    def cancelled(self) -> bool:
+        native = self._native()
+        return self._scope.cancelled if native is None else bool(native.cancelled())
+
+    def done(self) -> bool:
+        if not self._is_open.is_set():
+            return False
+        native = self._native()
+        return True if native is None else bool(native.done())
+
+    def time_remaining(self) -> Any:
+        native = self._native()
+        remaining: float | None = self._scope.remaining() if native is None else native.time_remaining()
+        return remaining
+
+    def add_done_callback(self, fn: Callable[[Any], None]) -> None:
+        with self._lock:
+            waiting = self._outcome is None
+            if waiting:
+                self._callbacks.append(fn)
+        if not waiting:
+            self._tell(fn)
+
+    def __del__(self) -> None:
+        # grpc's own streams cancel themselves when they are dropped, by the same rule.
+        native = self._native()
+        if native is not None and not native.done():
+            native.cancel()

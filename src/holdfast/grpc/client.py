@@ -1,0 +1,186 @@
+"""The interceptors of a sync channel: here calls are begun, waited for and called off."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import grpc
+
+from . import background
+from .aio import finish
+from .calls import Given, Pending, Stream
+from .compiled import Compiled, Policies
+from .native import startable, wants_future
+from .routes import Routes
+from .rpc import Answer, CallScope, Rpc, Wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .routes import ByMethod
+
+
+class Details(grpc.ClientCallDetails):
+    """What one attempt is sent with: the caller's own, with this attempt's time and metadata."""
+
+    __slots__ = ("compression", "credentials", "metadata", "method", "timeout", "wait_for_ready")
+
+    def __init__(self, given: Any, timeout: float | None, metadata: Any) -> None:
+        self.method = given.method
+        self.timeout = timeout
+        self.metadata = metadata
+        self.credentials = given.credentials
+        self.wait_for_ready = given.wait_for_ready
+        self.compression = getattr(given, "compression", None)
+
+
+def _details(before: str | None, left: float | None, given: Any, wire: Wire) -> Details:
+    metadata = given.metadata
+    if before is not None and wire.attempt_metadata:
+        metadata = (*(metadata or ()), *((name, before) for name in wire.attempt_metadata))
+    return Details(given, left, metadata)
+
+
+# How an attempt is made, by what is waited for.
+
+
+def _blocking(rpc: Rpc) -> Answer:
+    """One response, waited for in this thread."""
+    call = rpc.attempt()
+    error = call.exception()
+    if error is not None:
+        raise rpc.failed(error)
+    return Answer(call, call.result())
+
+
+def _cancellable(rpc: Rpc) -> Answer:
+    """One response, from a call that another thread may cancel."""
+    call = rpc.keep(rpc.attempt())
+    try:
+        return Answer(call, call.result())
+    except grpc.RpcError as error:
+        raise rpc.failed(error) from None
+
+
+async def _awaited(rpc: Rpc) -> Answer:
+    """One response, from a call that tells when it has ended."""
+    call = rpc.attempt()
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    def tell(_: Any) -> None:
+        try:
+            loop.call_soon_threadsafe(ended.set)
+        except RuntimeError:
+            # The loop is gone with the process that is ending.
+            pass
+
+    call.add_done_callback(tell)
+    try:
+        await ended.wait()
+    except BaseException:
+        call.cancel()
+        raise
+    try:
+        return Answer(call, call.result())
+    except grpc.RpcError as error:
+        raise rpc.failed(error) from None
+
+
+def _opened(rpc: Rpc) -> Answer:
+    """A stream whose first message is here."""
+    call = rpc.keep(rpc.attempt())
+    try:
+        return Answer(call, next(call))
+    except StopIteration:
+        return Answer(call, None, ended=True)
+    except grpc.RpcError as error:
+        raise rpc.failed(error) from None
+    except BaseException:
+        call.cancel()
+        raise
+
+
+class Interceptor(
+    grpc.UnaryUnaryClientInterceptor,  # type: ignore[type-arg]
+    grpc.UnaryStreamClientInterceptor,  # type: ignore[type-arg]
+    grpc.StreamUnaryClientInterceptor,  # type: ignore[type-arg]
+    grpc.StreamStreamClientInterceptor,  # type: ignore[type-arg]
+):
+    """Every call of a channel under the policy of its method."""
+
+    def __init__(self, policies: ByMethod, wire: Wire) -> None:
+        self._wire = wire
+        self._policies = Policies(Routes(policies), wire)
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return self._one(continuation, client_call_details, request, False)
+
+    def intercept_stream_unary(
+        self, continuation: Any, client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        return self._one(continuation, client_call_details, request_iterator, True)
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return self._many(continuation, client_call_details, request, False)
+
+    def intercept_stream_stream(
+        self, continuation: Any, client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        return self._many(continuation, client_call_details, request_iterator, True)
+
+    def _one(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
+        """One response: waited for, or as a future."""
+        rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
+        if wants_future(continuation):
+            return self._future(rpc)
+        compiled = self._policies.get(rpc, _blocking, False)
+        if compiled is None:
+            return _plainly(rpc)
+        if compiled.hedges:
+            rpc.start = startable(continuation)
+            compiled = self._policies.get(rpc, _cancellable, False)
+            assert compiled is not None
+        answer = _run(compiled, rpc, CallScope(rpc.timeout))
+        return answer.items if isinstance(answer, Answer) else Given(answer)
+
+    def _future(self, rpc: Rpc) -> Any:
+        compiled = self._policies.get(rpc, _awaited, True)
+        if compiled is None:
+            return _plainly(rpc)
+        scope = CallScope(rpc.timeout)
+        return Pending(background.submit(finish(compiled, rpc, scope)), scope)
+
+    def _many(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
+        """A stream of responses."""
+        rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
+        compiled = self._policies.get(rpc, _opened, False)
+        if compiled is None:
+            return _plainly(rpc)
+        scope = CallScope(rpc.timeout)
+        return Stream(rpc, scope, partial(_run, compiled, rpc, scope))
+
+
+def _plainly(rpc: Rpc) -> Any:
+    """The call as it would be without us."""
+    return rpc.attempt()
+
+
+def _run(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:
+    """The whole call in this thread: an `Answer`, or what a fallback gave."""
+    winner: Any = None
+    try:
+        with scope:
+            winner = compiled.call(rpc)
+        return winner
+    except Exception as error:
+        failure = rpc.surface(error, compiled.owner)
+    finally:
+        rpc.settle(winner.items if isinstance(winner, Answer) else None)
+    try:
+        # Outside the handler: the refusal that led here is told in a note, not as a cause of its own cause.
+        raise failure
+    finally:
+        del failure

@@ -1,0 +1,46 @@
+"""The one place that looks behind grpc's public names: how a sync interceptor was reached.
+
+A sync interceptor is not told whether its caller waits (``stub.Method(...)``) or wants a future
+(``stub.Method.future(...)``), and a call that is waited for cannot be cancelled by anybody. Both
+are known to the function that grpc hands to the interceptor. If a release of grpc hides them, calls
+still work: a future is then waited for, and the losers of a hedge run to their deadline.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def wants_future(continuation: Any) -> bool:
+    """Whether ``continuation`` starts a call and gives its future, instead of waiting for the end."""
+    return "future" in _names(continuation)
+
+
+def startable(continuation: Any) -> Callable[[Any, Any], Any]:
+    """``continuation`` in the form that gives a future, which can be cancelled; itself if there is none."""
+    code = getattr(continuation, "__code__", None)
+    cells = getattr(continuation, "__closure__", None) or ()
+    held = {} if code is None else dict(zip(code.co_freevars, cells, strict=False))
+    thunk = getattr(held["self"].cell_contents, "_thunk", None) if "self" in held else None
+    if thunk is None or wants_future(continuation):
+        return continuation  # type: ignore[no-any-return]
+
+    def start(details: Any, request: Any) -> Any:
+        return thunk(details.method).future(
+            request,
+            timeout=details.timeout,
+            metadata=details.metadata,
+            credentials=details.credentials,
+            wait_for_ready=details.wait_for_ready,
+            compression=details.compression,
+        )
+
+    return start
+
+
+def _names(function: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_names", ())
+    return names

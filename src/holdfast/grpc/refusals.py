@@ -1,0 +1,157 @@
+"""Calls that were refused before anything was sent: errors of both worlds.
+
+A refusal is a `grpc.RpcError` with a status for those who catch that, and Holdfast's own error
+(`CircuitOpen`, `RateLimited`, ...) for those who catch this. It answers like a call that has ended,
+as grpc's own errors do, and its trailers say "do not retry", so that no layer further out does.
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from .. import errors
+from ..bus import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..errors import HoldfastError
+
+#: The trailer by which a server steers its caller's retries (gRFC A6), and its "do not".
+PUSHBACK = "grpc-retry-pushback-ms"
+DO_NOT_RETRY = ((PUSHBACK, "-1"),)
+
+#: The status that says what each of Holdfast's errors means, on the wire and off it.
+STATUSES: dict[type[HoldfastError], Any] = {
+    errors.CircuitOpen: grpc.StatusCode.UNAVAILABLE,
+    errors.BudgetExhausted: grpc.StatusCode.UNAVAILABLE,
+    errors.Throttled: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.RateLimited: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.BulkheadFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
+    errors.AttemptTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
+    errors.Cancelled: grpc.StatusCode.CANCELLED,
+}
+
+
+def status_of(error: HoldfastError) -> Any:
+    """The ``grpc.StatusCode`` for one of Holdfast's own errors."""
+    for kind, status in STATUSES.items():
+        if isinstance(error, kind):
+            return status
+    return grpc.StatusCode.UNAVAILABLE
+
+
+class RpcRefused(grpc.aio.AioRpcError, errors.HoldfastError):
+    """The root of these errors. ``code()``, ``details()`` and the rest are there, and no server was asked."""
+
+    def cancel(self) -> bool:
+        return False
+
+    def cancelled(self) -> bool:
+        return False
+
+    def is_active(self) -> bool:
+        return False
+
+    def running(self) -> bool:
+        return False
+
+    def done(self) -> bool:
+        return True
+
+    def time_remaining(self) -> float | None:
+        return None
+
+    def result(self, timeout: float | None = None) -> Any:
+        raise self
+
+    def exception(self, timeout: float | None = None) -> RpcRefused:
+        return self
+
+    def traceback(self, timeout: float | None = None) -> Any:
+        return self.__traceback__
+
+    def add_callback(self, callback: Any) -> bool:
+        return False
+
+    def add_done_callback(self, fn: Any) -> None:
+        fn(self)
+
+    def __str__(self) -> str:
+        return f"{self.code().name}: {self.details()}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[RpcRefused], args: tuple[Any, ...], state: dict[str, Any]) -> RpcRefused:
+    refusal = kind.__new__(kind)
+    refusal.args = args
+    refusal.__dict__.update(state)
+    return refusal
+
+
+# Each is spelt out, so that tracebacks and type checkers know it by name.
+
+
+class RpcCircuitOpen(RpcRefused, errors.CircuitOpen):
+    """`CircuitOpen`, as UNAVAILABLE."""
+
+
+class RpcBudgetExhausted(RpcRefused, errors.BudgetExhausted):
+    """`BudgetExhausted`, as UNAVAILABLE."""
+
+
+class RpcThrottled(RpcRefused, errors.Throttled):
+    """`Throttled`, as RESOURCE_EXHAUSTED."""
+
+
+class RpcRateLimited(RpcRefused, errors.RateLimited):
+    """`RateLimited`, as RESOURCE_EXHAUSTED."""
+
+
+class RpcBulkheadFull(RpcRefused, errors.BulkheadFull):
+    """`BulkheadFull`, as RESOURCE_EXHAUSTED."""
+
+
+class RpcDeadlineExceeded(RpcRefused, errors.DeadlineExceeded):
+    """`DeadlineExceeded`, as DEADLINE_EXCEEDED."""
+
+
+class RpcAttemptTimeout(RpcRefused, errors.AttemptTimeout):
+    """`AttemptTimeout`, as DEADLINE_EXCEEDED."""
+
+
+class RpcCancelled(RpcRefused, errors.Cancelled):
+    """`Cancelled`, as CANCELLED."""
+
+
+_TWINS: dict[type[HoldfastError], type[RpcRefused]] = {
+    errors.CircuitOpen: RpcCircuitOpen,
+    errors.BudgetExhausted: RpcBudgetExhausted,
+    errors.Throttled: RpcThrottled,
+    errors.RateLimited: RpcRateLimited,
+    errors.BulkheadFull: RpcBulkheadFull,
+    errors.DeadlineExceeded: RpcDeadlineExceeded,
+    errors.AttemptTimeout: RpcAttemptTimeout,
+    errors.Cancelled: RpcCancelled,
+}
+
+
+def as_rpc_error(error: HoldfastError) -> RpcRefused:
+    """``error`` as one that is a `grpc.RpcError` too, with its cause, traceback, notes and marks."""
+    if isinstance(error, RpcRefused):
+        return error
+    twin = next((made for kind, made in _TWINS.items() if isinstance(error, kind)), RpcRefused)
+    refusal = twin(
+        status_of(error), grpc.aio.Metadata(), grpc.aio.Metadata(*DO_NOT_RETRY), clean(str(error)), ""
+    )
+    refusal.args = error.args
+    refusal.__dict__.update(error.__dict__)
+    refusal.__cause__ = error.__cause__
+    return refusal.with_traceback(error.__traceback__)

@@ -1,0 +1,59 @@
+"""Whether a request can be sent again, and how. Pure: looks at what it was given, sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Replay:
+    """The request of one call, as often as it is needed.
+
+    A single message can always be sent again. Of a stream: a function that makes one, as often as it is
+    called; a list or tuple of at most ``messages`` messages and ``size`` bytes (``None``: no limit). Any
+    other iterable is sent once: who has read from it cannot read that again.
+    """
+
+    __slots__ = ("_given", "_messages", "_size", "_streaming")
+
+    def __init__(self, given: Any, streaming: bool, messages: int | None, size: int | None) -> None:
+        self._given = given
+        self._streaming = streaming
+        self._messages = messages
+        self._size = size
+
+    def request(self) -> Any:
+        """What the next attempt is to send."""
+        if not self._streaming:
+            return self._given
+        if callable(self._given) and not hasattr(self._given, "__next__"):
+            return self._given()
+        return iter(self._given) if isinstance(self._given, Sequence) else self._given
+
+    def refusal(self) -> str | None:
+        """Why it cannot be sent again, or ``None`` if it can."""
+        given = self._given
+        if not self._streaming or (callable(given) and not hasattr(given, "__next__")):
+            return None
+        if not isinstance(given, Sequence):
+            return (
+                "its request stream is a one-shot iterator, and what it has sent is gone; "
+                "pass a list, or a function that makes the stream"
+            )
+        if self._messages is not None and len(given) > self._messages:
+            return f"its request stream has {len(given)} messages, more than replay_messages={self._messages}"
+        if self._size is not None and (size := sum(map(size_of, given))) > self._size:
+            return f"its request stream has {size} bytes, more than replay_bytes={self._size}"
+        return None
+
+
+def size_of(message: Any) -> int:
+    """The bytes of a message, as far as it tells: its length, or what protobuf says; 0 if neither."""
+    if isinstance(message, (bytes, bytearray, memoryview, str)):
+        return len(message)
+    measure: Any = getattr(message, "ByteSize", None)
+    size: Any = measure() if callable(measure) else 0
+    return int(size)

@@ -1,0 +1,236 @@
+"""One logical call: what each of its attempts sends, how much time it gets, and what its failure means."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import grpc
+
+from ..deadlines import Scope, ambient
+from ..errors import AttemptTimeout, HoldfastError, Permanent
+from ..loop import note
+from ..marks import Mark, mark
+from ..options import Options
+from ..options import count as whole
+from ..stream import Opened
+from ..tables import ATTEMPT_DEADLINE
+from ..timeouts import AttemptScope
+from .refusals import as_rpc_error
+from .replay import Replay
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any, Self
+
+#: The metadata of every attempt but the first: how many came before it. A channel strips A6's name from
+#: what its user sends, unless its own retries are off ("grpc.enable_retries": 0); the other one arrives.
+ATTEMPTS = ("grpc-previous-rpc-attempts", "x-previous-rpc-attempts")
+
+#: A deadline is kept to the millisecond on the wire, and the server may see its end first.
+_GRAIN_S = 0.01
+
+
+class Wire(Options):
+    """The options of the client interceptors."""
+
+    __slots__ = ("_may", "attempt_metadata", "idempotent", "replay_bytes", "replay_messages")
+    _fields = ("idempotent", "replay_messages", "replay_bytes", "attempt_metadata")
+
+    idempotent: Collection[str] | Callable[[str], bool]
+    replay_messages: int | None
+    replay_bytes: int | None
+    attempt_metadata: tuple[str, ...]
+    _may: Callable[[str], bool]
+
+    def __init__(
+        self,
+        idempotent: Collection[str] | Callable[[str], bool] = (),
+        replay_messages: int | None = 1000,
+        replay_bytes: int | None = 4 * 2**20,
+        attempt_metadata: tuple[str, ...] = ATTEMPTS,
+    ) -> None:
+        owner = "interceptors"
+        if isinstance(idempotent, str) or not (callable(idempotent) or hasattr(idempotent, "__iter__")):
+            raise TypeError(
+                f"{owner}: idempotent must be method names or a function of one, got {idempotent!r}"
+            )
+        if isinstance(attempt_metadata, str) or not all(
+            isinstance(name, str) and name and name == name.lower() for name in attempt_metadata
+        ):
+            raise TypeError(
+                f"{owner}: attempt_metadata must be a tuple of lower-case metadata names, "
+                f"got {attempt_metadata!r}"
+            )
+        names = frozenset() if callable(idempotent) else frozenset(n.strip("/") for n in idempotent)
+        self._set(
+            idempotent=idempotent if callable(idempotent) else tuple(idempotent),
+            replay_messages=None
+            if replay_messages is None
+            else whole(owner, "replay_messages", replay_messages, least=0),
+            replay_bytes=None
+            if replay_bytes is None
+            else whole(owner, "replay_bytes", replay_bytes, least=0),
+            attempt_metadata=tuple(attempt_metadata),
+            _may=idempotent if callable(idempotent) else lambda method: method.strip("/") in names,
+        )
+
+    def may_repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether the method of this call was declared safe to make twice at once."""
+        return bool(self._may(args[0].method))
+
+
+class CallScope(Scope):
+    """The caller's ``timeout=``, which counts from when the call was made, not from when it was begun."""
+
+    __slots__ = ()
+
+    def __init__(self, timeout: float | None) -> None:
+        super().__init__(timeout, "timeout")
+        self._began = self.clock.now()
+
+    def __enter__(self) -> Self:
+        made = self._began
+        super().__enter__()
+        self._began = made
+        return self
+
+
+class Answer(Opened):
+    """What an attempt brought: ``items`` is the call, ``item`` the response or the stream's first message."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Nobody wants it: it came second."""
+        self.items.cancel()
+
+
+class Rpc:
+    """One logical call, as ``key=`` functions see it: ``method``, ``request``, ``metadata``, ``timeout``."""
+
+    __slots__ = (
+        "_counter",
+        "_details",
+        "_live",
+        "_make",
+        "_over",
+        "_replay",
+        "last_error",
+        "metadata",
+        "method",
+        "opened",
+        "request",
+        "sent",
+        "start",
+        "timeout",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        details: Any,
+        request: Any,
+        streaming: bool,
+        wire: Wire,
+        make: Callable[[str | None, float | None, Any, Any], Any],
+        start: Callable[[Any, Any], Any],
+    ) -> None:
+        method = details.method
+        self.method: str = method.decode() if isinstance(method, bytes) else method
+        self.request = request
+        self.metadata = details.metadata
+        self.timeout: float | None = details.timeout
+        self.wire = wire
+        #: How many attempts were begun, and the error of the last one if it has ended with one.
+        self.sent = 0
+        self.last_error: grpc.RpcError | None = None
+        #: Where a call goes whose request is written by hand: its caller needs it before it ends.
+        self.opened: Any = None
+        #: Begins an attempt: ``start(details, request)``.
+        self.start = start
+        self._details = details
+        self._make = make
+        self._replay = Replay(request, streaming, wire.replay_messages, wire.replay_bytes)
+        self._counter = count(1)
+        self._live: list[Any] = []
+        self._over = False
+
+    @property
+    def once(self) -> bool:
+        """Whether the request can be sent one single time."""
+        return self._replay.refusal() is not None
+
+    def attempt(self) -> Any:
+        """Begin the next attempt: what ``start`` gives, which is the call."""
+        number = next(self._counter)
+        self.sent = number
+        self.last_error = None
+        scope = ambient()
+        left = self.timeout if scope is None else scope.remaining()
+        before = None if number == 1 else str(number - 1)
+        return self.start(self._make(before, left, self._details, self.wire), self._replay.request())
+
+    # What is out, so that it can be called off.
+
+    def keep(self, call: Any) -> Any:
+        """Remember ``call`` until it has ended or lost; one that comes when all is over ends at once."""
+        self._live.append(call)
+        if self._over:
+            call.cancel()
+        return call
+
+    def settle(self, winner: Any = None) -> None:
+        """The call has its outcome: whatever else is still out is cancelled on the wire."""
+        self._over = True
+        while self._live:
+            call = self._live.pop()
+            if call is not winner and not call.done():
+                call.cancel()
+
+    # What a failure means.
+
+    def failed(self, error: BaseException) -> BaseException:
+        """``error`` of an attempt as the policy is to see it."""
+        if not isinstance(error, grpc.RpcError):
+            return error
+        self.last_error = error
+        code = getattr(error, "code", None)
+        if callable(code) and code() is grpc.StatusCode.DEADLINE_EXCEEDED and _of_attempt():
+            setattr(error, ATTEMPT_DEADLINE, True)
+        refusal = self._replay.refusal()
+        if refusal is None:
+            return error
+        note(error, f"not retried: {refusal}")
+        return Permanent(error)
+
+    def surface(self, error: Exception, owner: object) -> Exception:
+        """``error`` of the whole call as its caller is to see it.
+
+        After an attempt that failed, that attempt's error, the same object; where Holdfast refused before
+        anything was sent (or cut the attempt short), an error of both worlds.
+        """
+        if isinstance(error, Permanent) and isinstance(error.error, Exception):
+            # Nobody inside was there to look through the mark.
+            error = error.error
+        if not isinstance(error, HoldfastError) or isinstance(error, grpc.RpcError):
+            return error
+        last = self.last_error
+        if last is None or isinstance(error, AttemptTimeout):
+            return as_rpc_error(error)
+        if not getattr(last, "__notes__", None):
+            note(last, f"{self.sent} attempts; stopped: {error}")
+        mark(last, Mark(self.method, owner, self.sent))
+        if error.retry_after is not None:
+            last.retry_after = error.retry_after  # type: ignore[attr-defined]
+        return last
+
+
+def _of_attempt() -> bool:
+    """Whether the time that is over is that of one attempt, with time left for another."""
+    scope = ambient()
+    if scope is None:
+        return False
+    tightest = scope.tightest()
+    left = tightest.own_remaining()
+    return isinstance(tightest, AttemptScope) and left is not None and left <= _GRAIN_S

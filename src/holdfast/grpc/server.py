@@ -1,0 +1,141 @@
+"""The interceptor of a sync server: the caller's deadline, shedding, and the answer of one who gives up."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
+
+import grpc
+
+from .._drive import chance
+from ..adaptive import AdaptiveLimit
+from ..deadlines import Scope, check
+from ..errors import BulkheadFull, Throttled
+from . import answers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from .answers import Answer, Door
+
+#: How a handler is rebuilt around another function, by (streams requests, streams responses).
+SHAPES: dict[tuple[bool, bool], tuple[str, Callable[..., Any]]] = {
+    (False, False): ("unary_unary", grpc.unary_unary_rpc_method_handler),
+    (False, True): ("unary_stream", grpc.unary_stream_rpc_method_handler),
+    (True, False): ("stream_unary", grpc.stream_unary_rpc_method_handler),
+    (True, True): ("stream_stream", grpc.stream_stream_rpc_method_handler),
+}
+
+
+class Shed(Exception):
+    """Turned away at the door; never seen outside."""
+
+
+def rebuilt(handler: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+    """``handler`` with its function wrapped; its serializers stay."""
+    name, make = SHAPES[bool(handler.request_streaming), bool(handler.response_streaming)]
+    return make(wrap(getattr(handler, name)), handler.request_deserializer, handler.response_serializer)
+
+
+def answer(context: Any, given: Answer) -> None:
+    """End the call with ``given``, beside whatever trailers the handler has set."""
+    own: Any = getattr(context, "trailing_metadata", tuple)() or ()
+    kept = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
+    context.set_trailing_metadata((*kept, *given.trailers))
+    context.abort(given.code, given.details)
+
+
+class Interceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]
+    """Every handler behind the door; ``draw`` gives the spread of the pushback."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._draw = chance.source(None)
+
+    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = continuation(handler_call_details)
+        if handler is None:
+            return None
+        retry = answers.is_retry(handler_call_details.invocation_metadata)
+        stream = handler.response_streaming
+        return rebuilt(handler, lambda fn: sync_behaviour(fn, self._door, self._draw, retry, stream))
+
+
+def sync_behaviour(
+    fn: Callable[..., Any], door: Door, draw: Callable[[], float], retry: bool, stream: bool
+) -> Callable[..., Any]:
+    """``fn(request, context)``, with the caller's time around it."""
+
+    def answered(request: Any, context: Any) -> Any:
+        with _guard(context, door, draw, retry):
+            return fn(request, context)
+
+    def streamed(request: Any, context: Any) -> Iterator[Any]:
+        # In a context of its own: the thread goes on to other calls, perhaps without closing this one.
+        own = copy_context()
+        guard = _guard(context, door, draw, retry)
+        own.run(guard.__enter__)
+        error: BaseException | None = None
+        try:
+            items = own.run(lambda: iter(fn(request, context)))
+            while (item := own.run(next, items, _END)) is not _END:
+                yield item
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            # The answer to an error of the handler is given in here, and takes the error's place.
+            own.run(guard.__exit__, None if error is None else type(error), error, None)
+
+    return streamed if stream else answered
+
+
+_END = object()
+
+
+@contextmanager
+def _guard(context: Any, door: Door, draw: Callable[[], float], retry: bool) -> Iterator[None]:
+    left = answers.time_left(context.time_remaining())
+    if door.is_late(left):
+        answer(context, door.late())
+    given: Answer | None = None
+    try:
+        with Scope(left, "the caller's deadline"), _admit(door, retry):
+            check()
+            yield
+        return
+    except Shed:
+        given = door.shed_answer(draw())
+    except Exception as error:
+        given = answers.given_up(error)
+        if given is None:
+            raise
+    answer(context, given)
+
+
+def _admit(door: Door, retry: bool) -> AbstractContextManager[Any]:
+    """A place for one call, or `Shed`."""
+    limit = door.shed
+    if limit is None:
+        return nullcontext()
+    if door.sheds(retry):
+        raise Shed
+    try:
+        if isinstance(limit, AdaptiveLimit):
+            return limit.admit()
+        limit._enter()
+    except (BulkheadFull, Throttled):
+        raise Shed from None
+    return leaving(limit)
+
+
+@contextmanager
+def leaving(limit: Any) -> Iterator[None]:
+    """Gives a bulkhead's place back at the end."""
+    try:
+        yield
+    finally:
+        limit._leave()
