@@ -123,6 +123,11 @@ class Scope:
             arm.cancel()
         _interrupt.wake()
 
+    def lift(self) -> None:
+        """Take the time limit away, unless it has already ended: what goes on inside may take its time."""
+        if self._arm is None or self._arm.lift():
+            self.limit = None
+
     def own_remaining(self) -> float | None:
         """Seconds left in this scope alone, never negative; ``None`` without a limit."""
         if self.limit is None:

@@ -89,3 +89,9 @@ class RetryAfter(Exception):
             raise TypeError(f"RetryAfter: cause must be an exception, got {cause!r}")
         super().__init__(self.seconds, cause)
         self.cause = cause
+
+
+for _kind in list(globals().values()):
+    # Named by where users import them from, also before anybody has: events and logs must not differ by that.
+    if isinstance(_kind, type):
+        _kind.__module__ = "holdfast"

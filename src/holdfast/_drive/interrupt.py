@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
         def cancel(self) -> None: ...
 
+        def lift(self) -> bool:
+            """Let the time pass without interrupting: False if it has interrupted already."""
+            ...
+
         def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
             """Leave the scope: True if this arm's own interruption is what ended it."""
             ...
@@ -136,6 +140,11 @@ class _AsyncioArm:
             # The loop is closed: nothing runs there any more.
             pass
 
+    def lift(self) -> bool:
+        if self._handle is not None:
+            self._handle.cancel()
+        return not self._fired
+
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
         if self._handle is not None:
             self._handle.cancel()
@@ -163,6 +172,12 @@ class _TrioArm:
             self._token.run_sync_soon(self._scope.cancel)
         except self._trio.RunFinishedError:
             pass
+
+    def lift(self) -> bool:
+        if self._scope.cancel_called:
+            return False
+        self._scope.deadline = float("inf")
+        return True
 
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
         self._scope.__exit__(kind, error, traceback)

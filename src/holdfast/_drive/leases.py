@@ -1,0 +1,117 @@
+"""Renews the leases of idempotency keys while their work runs: one thread, for sync and async alike."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..idempotency.records import Renew
+    from ..idempotency.store import Store
+
+#: A lease is renewed when this share of it has passed: two renewals may fail before it is over.
+_SHARE = 1 / 3
+_SWEEP = 1024
+
+
+class Kept:
+    """One running key whose lease is renewed until the block ends, or until somebody else has the key."""
+
+    __slots__ = ("active", "operation", "store")
+
+    def __init__(self, store: Store, operation: Renew) -> None:
+        self.store = store
+        self.operation = operation
+        self.active = True
+
+    def __enter__(self) -> Kept:
+        _keeper.add(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.active = False
+
+    def renew(self) -> None:
+        """Once. A store that does not answer is asked again next time."""
+        try:
+            self.active = self.active and self.store.run(self.operation)
+        except Exception:
+            return
+
+
+class _Keeper:
+    """The thread starts with the first lease that lives long enough to need it, and ends with the last."""
+
+    __slots__ = ("_due", "_numbers", "_running", "_sweep_at", "_wake")
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition(threading.Lock())
+        self._due: list[tuple[float, int, Kept]] = []
+        self._numbers = itertools.count()
+        self._running = False
+        self._sweep_at = _SWEEP
+
+    def add(self, kept: Kept) -> None:
+        with self._wake:
+            self._push(kept)
+            if len(self._due) > self._sweep_at:
+                self._sweep()
+            if not self._running:
+                # A daemon: the program may end while something runs, and the lease then ends too.
+                threading.Thread(target=self._serve, name="holdfast-leases", daemon=True).start()
+                self._running = True
+            elif self._due[0][2] is kept:
+                self._wake.notify()
+
+    def _sweep(self) -> None:
+        """Most runs end long before their first renewal is due: let go of those."""
+        self._due = [entry for entry in self._due if entry[2].active]
+        heapq.heapify(self._due)
+        self._sweep_at = max(_SWEEP, 2 * len(self._due))
+
+    def _push(self, kept: Kept) -> None:
+        due = time.monotonic() + kept.operation.lease_s * _SHARE
+        heapq.heappush(self._due, (due, next(self._numbers), kept))
+
+    def _serve(self) -> None:
+        while (kept := self._next()) is not None:
+            kept.renew()
+            if kept.active:
+                with self._wake:
+                    self._push(kept)
+
+    def _next(self) -> Kept | None:
+        """The next one to renew, when its time has come; ``None`` when nothing is left to wait for."""
+        with self._wake:
+            while True:
+                while self._due and not self._due[0][2].active:
+                    heapq.heappop(self._due)
+                if not self._due:
+                    self._running = False
+                    return None
+                left = self._due[0][0] - time.monotonic()
+                if left <= 0:
+                    return heapq.heappop(self._due)[2]
+                self._wake.wait(left)
+
+
+_keeper = _Keeper()
+
+
+def _renew() -> None:
+    # Threads do not survive a fork, and what runs is the parent's.
+    global _keeper
+    _keeper = _Keeper()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+def keep(store: Store, operation: Renew) -> Kept:
+    """``with keep(store, Renew(...)):`` renews the lease for as long as the block runs."""
+    return Kept(store, operation)

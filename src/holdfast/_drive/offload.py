@@ -1,0 +1,57 @@
+"""Blocking calls from async code that must not be half known: in a worker thread, waited for to the end."""
+
+from __future__ import annotations
+
+import contextlib
+
+from .interrupt import library
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+async def in_thread(fn: Callable[..., Any], *args: Any, undo: Callable[[Any], object] | None = None) -> Any:
+    """``fn(*args)`` in a worker thread. A cancelled caller waits for its end all the same.
+
+    Otherwise nobody would know whether it took place. ``undo(result)`` then takes it back (in asyncio;
+    trio hands the result over and cancels at the caller's next step).
+    """
+    running: Any = library()
+    if running is None:
+        raise RuntimeError(
+            "the async form of a store runs under asyncio or trio, and neither is running here"
+        )
+    if running.__name__ == "trio":
+        return await running.to_thread.run_sync(fn, *args)
+    loop = running.get_running_loop()
+    future = loop.run_in_executor(None, fn, *args)
+    try:
+        return await running.shield(future)
+    except running.CancelledError:
+        await _outlast(running, future)
+        if undo is not None and not future.cancelled() and future.exception() is None:
+            await _outlast(running, loop.run_in_executor(None, undo, future.result()))
+        raise
+
+
+async def _outlast(asyncio: Any, future: Any) -> None:
+    """Wait until ``future`` is done, however often the waiting task is cancelled meanwhile."""
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            # The first cancellation is already on its way out, and one is enough.
+            continue
+    if not future.cancelled():
+        # Seen: what it raised is nobody's any more.
+        future.exception()
+
+
+def shielded() -> contextlib.AbstractContextManager[object]:
+    """Inside, a task that is being cancelled may still await what settles its key."""
+    running: Any = library()
+    if running is not None and running.__name__ == "trio":
+        return running.CancelScope(shield=True)  # type: ignore[no-any-return]
+    return contextlib.nullcontext()

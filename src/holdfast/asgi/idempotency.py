@@ -1,0 +1,273 @@
+"""One execution per Idempotency-Key; whoever asks again gets the same answer."""
+
+from __future__ import annotations
+
+from .. import bus
+from .._drive import chance
+from .._drive.leases import keep
+from .._drive.offload import shielded
+from ..idempotency import keys
+from ..idempotency.errors import StoreUnavailable
+from ..idempotency.records import Begin, Finish, Release, Renew
+from ..idempotency.store import Store
+from ..options import choice, count, flag, hook, seconds
+from ..serving import refusals, replays
+from ..serving.problem import Problem
+from .messages import answer, application, header_name, is_last, values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, Literal
+
+    from ..idempotency.records import Claim
+    from ..options import Seconds
+    from ..serving.replays import Settlement
+    from .messages import App, Connection, Message, Receive, Send
+
+#: What a claim that does not run is answered with; a replay has its own answer.
+_TOLD = {
+    "in_progress": refusals.IN_PROGRESS,
+    "mismatch": refusals.MISMATCH,
+    "unknown": refusals.UNKNOWN,
+    "replay": refusals.NOT_KEPT,
+}
+
+
+def by_authorization(connection: Connection) -> str:
+    """The default scope: keys belong to the credentials in ``Authorization``, of which a hash is kept."""
+    return keys.fingerprint(*values(connection, "authorization"))
+
+
+class IdempotencyMiddleware:
+    """Runs a request with an Idempotency-Key once, and gives its answer to every repetition.
+
+    For ``methods`` only; others pass. Without the header a request passes, or is a 400 if ``required``
+    (True, or a callable of the ASGI scope). Repeated while the first one runs: 409 with
+    ``x-should-retry: true``. Repeated with another method, path, query or body: 422. ``scope(scope)`` says
+    whose key it is, by default whoever the ``Authorization`` header names: nobody is answered with
+    another's answer.
+
+    ``settle(status)`` says what an answer does to its key: "keep" it, "release" the key because nothing
+    was done, or "unknown"; `serving.replays.settlement` is the default. A handler that raises counts as 500.
+    ``on_unknown`` is for a key whose first request nobody knows the end of: "error" answers 409, "run" runs
+    it again. The lease is renewed while a request runs. A body of more than ``max_request`` bytes is a 413;
+    of an answer of more than the store's ``max_answer`` bytes only the fact is kept, and repetitions are
+    told so with a 409. Headers in ``drop_headers`` and ``Set-Cookie`` are never kept.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        methods: Iterable[str] = ("POST", "PATCH"),
+        required: bool | Callable[[Connection], bool] = False,
+        header: str = "Idempotency-Key",
+        scope: Callable[[Connection], str] | None = None,
+        lease: Seconds = 60.0,
+        ttl: Seconds | None = None,
+        on_unknown: Literal["error", "run"] = "error",
+        settle: Callable[[int], Settlement] | None = None,
+        max_request: int = 1 << 20,
+        drop_headers: Iterable[str] = (),
+    ) -> None:
+        owner = "IdempotencyMiddleware"
+        self.app = application(owner, app)
+        if not isinstance(store, Store):
+            raise TypeError(f"{owner}: store must be a Store such as MemoryStore(), got {store!r}")
+        self.store = store
+        if isinstance(methods, str):
+            raise TypeError(f"{owner}: methods must be a collection of methods, got {methods!r}")
+        self.methods = frozenset(method.upper() for method in methods)
+        self.required = required if callable(required) else flag(owner, "required", required)
+        self.header = header_name(owner, "header", header)
+        self.scope: Callable[[Connection], str] = hook(owner, "scope", scope) or by_authorization
+        self.lease_s = seconds(owner, "lease", lease, above=0)
+        self.ttl_s = store.ttl if ttl is None else seconds(owner, "ttl", ttl, above=0)
+        self.take_over = choice(owner, "on_unknown", on_unknown, ("error", "run")) == "run"
+        self.settle: Callable[[int], Settlement] = hook(owner, "settle", settle) or replays.settlement
+        self.max_request = count(owner, "max_request", max_request, least=0)
+        self.dropped = replays.NOT_KEPT | replays.names(owner, "drop_headers", drop_headers)
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in self.methods:
+            return await self.app(scope, receive, send)
+        key = replays.read_key(values(scope, self.header))
+        if key is None:
+            if not (self.required(scope) if callable(self.required) else self.required):
+                return await self.app(scope, receive, send)
+            key = replays.MISSING
+        if isinstance(key, Problem):
+            return await answer(send, key, chance.draw)
+        body = await self._body(receive)
+        if isinstance(body, Problem):
+            return await answer(send, body, chance.draw)
+        if body is not None:
+            await self._guarded(scope, receive, send, key, body)
+
+    async def _body(self, receive: Receive) -> bytes | Problem | None:
+        """The whole body, `TOO_LARGE`, or ``None`` if the caller left before it was sent."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            part = message.get("body", b"")
+            size += len(part)
+            if size > self.max_request:
+                return replays.TOO_LARGE
+            parts.append(part)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    async def _guarded(self, scope: Connection, receive: Receive, send: Send, key: str, body: bytes) -> None:
+        run = Run(self, scope, key, body)
+        try:
+            claim = await self.store.run_async(run.begin)
+        except StoreUnavailable:
+            return await answer(send, refusals.NO_STORE, chance.draw)
+        decision = "taken_over" if claim.taken_over else claim.state
+        bus.publish("IdempotentCall", operation="request", decision=decision)
+        if claim.state != "new":
+            return await self._repeat(send, claim)
+        recorder = Recorder(run, send)
+        try:
+            with keep(self.store, run.lease):
+                await self.app(visible(scope), replayed(receive, body), recorder)
+                await recorder.end(None)
+        except BaseException as error:
+            await recorder.end(error)
+            raise
+
+    async def _repeat(self, send: Send, claim: Claim) -> None:
+        kept = replays.replay(claim.answer) if claim.answer is not None else None
+        if kept is None:
+            return await answer(send, _TOLD[claim.state], chance.draw)
+        status, headers, body = kept
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Run:
+    """The operations of one request on its key."""
+
+    __slots__ = ("begin", "digest", "lease", "middleware", "owner")
+
+    def __init__(self, middleware: IdempotencyMiddleware, scope: Connection, key: str, body: bytes) -> None:
+        whose = middleware.scope(scope)
+        keys.text("IdempotencyMiddleware", "scope", whose, most=keys.MAX_SCOPE, empty=True)
+        path = scope.get("raw_path") or scope["path"].encode()
+        payload = keys.fingerprint(scope["method"].encode(), path, scope.get("query_string", b""), body)
+        self.middleware = middleware
+        self.digest = keys.digest(whose, key)
+        self.owner = keys.new_owner()
+        lease_s, ttl_s = middleware.lease_s, middleware.ttl_s
+        self.begin = Begin(self.digest, payload, self.owner, lease_s, ttl_s, middleware.take_over)
+        self.lease = Renew(self.digest, self.owner, lease_s, ttl_s)
+
+    def settled(self, how: Settlement, kept: bytes | None) -> Finish | Release | Renew:
+        if how == "release":
+            return Release(self.digest, self.owner)
+        if how == "keep":
+            return Finish(self.digest, self.owner, kept, self.middleware.ttl_s)
+        return Renew(self.digest, self.owner, 0.0, self.middleware.ttl_s)
+
+
+class Recorder:
+    """A ``send`` that passes the answer on and keeps a copy; the key is settled before the last part.
+
+    So a caller that has seen a whole answer can count on getting it again. A caller that leaves is no
+    reason to stop: the handler goes on, and its answer waits for the repetition.
+    """
+
+    __slots__ = ("_gone", "_headers", "_parts", "_run", "_send", "_settled", "_size", "_status")
+
+    def __init__(self, run: Run, send: Send) -> None:
+        self._run = run
+        self._send = send
+        self._settled = False
+        self._gone = False
+        self._status = 0
+        self._headers: replays.Headers = []
+        self._parts: list[bytes] | None = []
+        self._size = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = replays.keepable(message.get("headers", ()), self._run.middleware.dropped)
+        elif message["type"] == "http.response.body":
+            self._keep(bytes(message.get("body", b"")))
+            if is_last(message):
+                await self._settle(self._run.middleware.settle(self._status))
+        if self._gone:
+            return
+        try:
+            await self._send(message)
+        except OSError:
+            self._gone = True
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._parts is not None:
+            self._parts.append(part)
+            if self._size > self._run.middleware.store.max_answer:
+                self._parts = None
+
+    async def end(self, error: BaseException | None) -> None:
+        """The application is done. What it raised decides, unless its answer was complete before."""
+        if self._settled:
+            return
+        how: Settlement = "unknown"
+        if isinstance(error, Exception) and not self._status:
+            problem = refusals.refusal(error)
+            how = self._run.middleware.settle(500 if problem is None else problem.status)
+            # There is no answer to keep.
+            how = "unknown" if how == "keep" else how
+        await self._settle(how)
+
+    async def _settle(self, how: Settlement) -> None:
+        kept = None
+        if how == "keep" and self._parts is not None:
+            kept = replays.pack(self._status, self._headers, b"".join(self._parts))
+            if len(kept) > self._run.middleware.store.max_answer:
+                kept = None
+        # Even in a task that is cancelled meanwhile the store sees this to its end.
+        self._settled = True
+        try:
+            with shielded():
+                held = await self._run.middleware.store.run_async(self._run.settled(how, kept))
+        except StoreUnavailable:
+            # The answer is as good as without a key; the outcome is unknown when the lease ends.
+            held, decision = False, "unrecorded"
+        else:
+            decision = "lost"
+        if not held:
+            bus.publish("IdempotentCall", operation="request", decision=decision)
+
+
+#: Ways past ``http.response.body``, by which an answer would go out unseen.
+_UNSEEN = ("http.response.pathsend", "http.response.trailers", "http.response.zerocopysend")
+
+
+def visible(scope: Connection) -> Connection:
+    """``scope``, in which the server offers only such ways to answer as can be kept."""
+    offered = scope.get("extensions")
+    if not offered:
+        return scope
+    return {**scope, "extensions": {name: value for name, value in offered.items() if name not in _UNSEEN}}
+
+
+def replayed(receive: Receive, body: bytes) -> Receive:
+    """A ``receive`` that gives the body which has been read, and then what comes after it."""
+    first = True
+
+    async def again() -> Any:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return again

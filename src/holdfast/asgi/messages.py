@@ -1,0 +1,74 @@
+"""ASGI's messages: reading headers, sending an answer of ours, and watching an answer go by."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+    from typing import Any, TypeAlias
+
+    from ..serving.problem import Problem
+
+    Connection: TypeAlias = MutableMapping[str, Any]
+    Message: TypeAlias = MutableMapping[str, Any]
+    Receive: TypeAlias = Callable[[], Awaitable[Message]]
+    Send: TypeAlias = Callable[[Message], Awaitable[None]]
+    App: TypeAlias = Callable[[Connection, Receive, Send], Awaitable[None]]
+
+
+def application(owner: str, app: Any) -> App:
+    """``app`` if it can be called, else an error."""
+    if not callable(app):
+        raise TypeError(f"{owner}: app must be an ASGI application, got {app!r}")
+    return app  # type: ignore[no-any-return]
+
+
+def header_name(owner: str, field: str, value: Any) -> str:
+    """``value`` in lower case if it is a header's name, else an error."""
+    plain = isinstance(value, str) and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
+    if not plain:
+        raise ValueError(f"{owner}: {field} must be a header's name, got {value!r}")
+    return str(value).lower()
+
+
+def values(connection: Connection, name: str) -> list[bytes]:
+    """Every value of a header, by its lower-case name."""
+    wanted = name.encode()
+    return [value for key, value in connection.get("headers", ()) if key.lower() == wanted]
+
+
+def finder(connection: Connection) -> Callable[[str], list[str]]:
+    """`values` as text, for the rules in `serving.arrivals`."""
+    return lambda name: [value.decode("latin-1") for value in values(connection, name)]
+
+
+async def answer(send: Send, problem: Problem, draw: Callable[[], float], spread: float = 0.1) -> None:
+    """Send ``problem`` as the whole answer."""
+    pairs = [(name.encode(), value.encode()) for name, value in problem.headers(draw, spread)]
+    await send({"type": "http.response.start", "status": problem.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": problem.body()})
+
+
+class Watched:
+    """A ``send`` that remembers whether the answer has begun, and calls ``ended`` once it is sent."""
+
+    __slots__ = ("_ended", "_send", "began", "status")
+
+    def __init__(self, send: Send, ended: Callable[[], object] | None = None) -> None:
+        self._send = send
+        self._ended = ended
+        self.began = False
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.began = True
+            self.status = message["status"]
+        await self._send(message)
+        if self._ended is not None and is_last(message):
+            self._ended()
+
+
+def is_last(message: Message) -> bool:
+    """Whether nothing of the answer follows."""
+    return message["type"] == "http.response.body" and not message.get("more_body", False)

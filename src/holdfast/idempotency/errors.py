@@ -1,0 +1,43 @@
+"""What a caller is told when its key cannot simply run."""
+
+from __future__ import annotations
+
+from ..errors import HoldfastError
+
+
+class IdempotencyError(HoldfastError):
+    """The root of what a key can answer instead of a result."""
+
+
+class IdempotencyConflict(IdempotencyError):
+    """Another call with this key is under way. Transient: `hf.transient` calls it worth retrying.
+
+    ``lease_left`` is how many seconds its lease still runs, which is no promise about its end.
+    """
+
+    def __init__(self, message: str = "", lease_left: float | None = None) -> None:
+        super().__init__(message)
+        self.lease_left = lease_left
+
+
+class IdempotencyMismatch(IdempotencyError):
+    """This key was used before, for something else. Final: a new thing needs a new key."""
+
+
+class OutcomeUnknown(IdempotencyError):
+    """An earlier call with this key began and nobody knows how it ended. Final until somebody decides.
+
+    Look whether the work was done, then `Store.forget` the key, or call with ``on_unknown="run"``.
+    """
+
+
+class AnswerNotKept(IdempotencyError):
+    """The work of this key is done, but its answer was too large (or of a kind) that is not kept."""
+
+
+class StoreUnavailable(HoldfastError):
+    """The store did not answer. Transient; ``__cause__`` is what it said. Nothing was begun."""
+
+
+class StoreFull(StoreUnavailable):
+    """A store in memory has no place left: every record in it may still be needed."""

@@ -1,0 +1,95 @@
+"""Records in Redis or Valkey: for a service that runs as many processes on many machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..redis import RedisStore as Shared
+from ..redis import StoreUnavailable as Unreachable
+from .errors import StoreUnavailable
+from .records import Begin, Claim, Finish, Forget, Release, Renew
+from .store import DAY_S, MAX_ANSWER, Store
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..options import Seconds
+    from .records import Operation
+
+_MICRO = 1_000_000
+
+
+class RedisStore(Store):
+    """Keys in ``store``, a `holdfast.redis.RedisStore`, each with a time to live.
+
+    There is no fallback: while the store cannot be used nobody knows what has run, so
+    `StoreUnavailable` is raised, whatever the store's ``on_failure``. Redis may lose writes that it has
+    acknowledged when a replica takes over; a key lost so would run again.
+    """
+
+    def __init__(self, store: Shared, *, ttl: Seconds = DAY_S, max_answer: int = MAX_ANSWER) -> None:
+        super().__init__(ttl=ttl, max_answer=max_answer)
+        if not isinstance(store, Shared):
+            raise TypeError(f"idempotency.RedisStore: store must be a redis.RedisStore, got {store!r}")
+        self.store = store
+
+    def run(self, operation: Operation) -> Any:
+        key = self.store.key("idempotency", operation.digest.hex())
+        try:
+            told, answer, left = self.store.call("idempotency", key, *_arguments(operation), self._now())
+        except Unreachable as error:
+            raise StoreUnavailable(str(error)) from error.__cause__
+        except Exception as error:
+            # The key is not what it should be, or the script failed: whether it ran cannot be told.
+            raise StoreUnavailable(f"store {self.store.prefix!r} cannot tell about this key") from error
+        if isinstance(operation, Begin):
+            return _claim(told.decode(), answer, left)
+        return told == b"yes"
+
+    def _now(self) -> str:
+        """The server's own time."""
+        return ""
+
+    def __repr__(self) -> str:
+        return f"idempotency.RedisStore({self.store!r})"
+
+
+def _arguments(operation: Operation) -> tuple[str | int | bytes, ...]:
+    """Operation, owner, lease, kept for, print, take over, has an answer, answer."""
+    if isinstance(operation, Begin):
+        times = _micro(operation.lease_s), _micro(operation.ttl_s)
+        return "begin", operation.owner, *times, operation.fingerprint, int(operation.take_over), 0, ""
+    if isinstance(operation, Finish):
+        kept = operation.answer is not None
+        return (
+            "finish",
+            operation.owner,
+            0,
+            _micro(operation.ttl_s),
+            "",
+            0,
+            int(kept),
+            operation.answer or b"",
+        )
+    if isinstance(operation, Renew):
+        return "renew", operation.owner, _micro(operation.lease_s), _micro(operation.ttl_s), "", 0, 0, ""
+    if isinstance(operation, Release):
+        return "release", operation.owner, 0, 0, "", 0, 0, ""
+    assert isinstance(operation, Forget)
+    return "forget", "", 0, 0, "", 0, 0, ""
+
+
+def _micro(seconds: float) -> int:
+    return round(seconds * _MICRO)
+
+
+def _claim(told: str, answer: bytes, left: int) -> Claim:
+    if told == "replay":
+        return Claim("replay", answer)
+    if told == "not kept":
+        return Claim("replay")
+    if told == "in_progress":
+        return Claim("in_progress", lease_left=left / _MICRO)
+    if told == "taken over":
+        return Claim("new", taken_over=True)
+    return Claim(told)  # type: ignore[arg-type]

@@ -1,0 +1,75 @@
+"""Which request gets in: a bounded number at once, and retries only while there is room to spare. Pure."""
+
+from __future__ import annotations
+
+from ..adaptive import AdaptiveLimit
+from ..bulkhead import Bulkhead
+from ..options import number
+from .problem import Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..adaptive import Ticket
+    from ..options import Seconds
+
+#: Answers of the application by which an adaptive limit knows that it does not cope.
+DROPPED = (503, 504)
+
+
+def places(
+    limit: int | Bulkhead | AdaptiveLimit, queue: int, max_wait: Seconds | None
+) -> Bulkhead | AdaptiveLimit:
+    """``limit`` as what counts the requests; ``queue`` and ``max_wait`` belong to a plain number."""
+    if isinstance(limit, (Bulkhead, AdaptiveLimit)):
+        if queue or max_wait:
+            raise ValueError(
+                f"SheddingMiddleware: queue and max_wait must be given to the {type(limit).__name__} itself, "
+                f"got queue={queue!r}, max_wait={max_wait!r}"
+            )
+        return limit
+    return Bulkhead(limit, queue, max_wait, name="SheddingMiddleware")
+
+
+def room_for_a_retry(among: Bulkhead | AdaptiveLimit, share: float) -> bool:
+    """Whether a retry may ask for a place: fewer than ``share`` of the places are in use.
+
+    A retry is work that has failed once already; when the service is short of places, those go to
+    requests that have not been tried. One place is always within the share, unless it is 0. A retry
+    never queues: as long as somebody waits, no place is free.
+    """
+    return share > 0 and among.in_use < max(1.0, share * among.limit)
+
+
+def share(value: float) -> float:
+    """``retry_share``, checked: 0 admits no retry at all, 1 makes no difference between the two."""
+    return number("SheddingMiddleware", "retry_share", value, least=0, most=1)
+
+
+def full(after_s: float) -> Problem:
+    """The answer to a request that did not get in. Nothing was done, so it may be sent again."""
+    return Problem(503, "overloaded", "This service is at its limit", None, after_s)
+
+
+class Place:
+    """One admitted request. The first of `answered` and `failed` gives the place back, the rest nothing."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, held: Bulkhead | Ticket) -> None:
+        self._held: Bulkhead | Ticket | None = held
+
+    def answered(self, status: int) -> None:
+        """The answer is sent, or the application is done (``status`` 0: it said nothing)."""
+        held, self._held = self._held, None
+        if isinstance(held, Bulkhead):
+            held._leave()
+        elif held is not None:
+            (held.dropped if status in DROPPED else held.success if status else held.cancel)()
+
+    def failed(self, error: BaseException) -> None:
+        """The application raised. What that means, an adaptive limit is told by its own ``on``."""
+        held, self._held = self._held, None
+        if isinstance(held, Bulkhead):
+            held._leave()
+        elif held is not None:
+            held.__exit__(type(error), error, error.__traceback__)

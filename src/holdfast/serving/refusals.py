@@ -1,0 +1,123 @@
+"""From an error that a handler gave up with to the answer that says so. Pure."""
+
+from __future__ import annotations
+
+from ..classify import transient
+from ..errors import (
+    AttemptTimeout,
+    BudgetExhausted,
+    BulkheadFull,
+    Cancelled,
+    CircuitOpen,
+    DeadlineExceeded,
+    HoldfastError,
+    RateLimited,
+    Throttled,
+)
+from ..hints import read, should_retry
+from ..judge import leaves
+from ..marks import exhausted_by
+from .problem import Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_FAILING = "Something this service needs keeps failing"
+
+#: Most telling first: an answer for several errors takes the first of these.
+_KNOWN: tuple[tuple[type[HoldfastError], int, str, str], ...] = (
+    (DeadlineExceeded, 504, "deadline_exceeded", "The time allowed for this request is over"),
+    (AttemptTimeout, 504, "upstream_timeout", "Something this service needs took too long"),
+    (RateLimited, 429, "rate_limited", "Too many requests"),
+    (CircuitOpen, 503, "circuit_open", "Something this service needs is down"),
+    (BudgetExhausted, 503, "budget_exhausted", _FAILING),
+    (BulkheadFull, 503, "full", "This service is at its limit"),
+    (Throttled, 503, "throttled", "Something this service needs is overloaded"),
+    (Cancelled, 503, "cancelled", "The work was called off"),
+)
+
+
+def refusal(error: BaseException) -> Problem | None:
+    """What to answer for ``error``, or ``None`` if it is no refusal but an error of the application.
+
+    Refusals are Holdfast's own errors, and errors that an inner layer has retried to exhaustion. All
+    say ``x-should-retry: false``: the layer that knows best has tried, and every layer that tries
+    again multiplies the load. A group is a refusal if all that is in it is.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return _single(error)
+    problems = [_single(leaf) for leaf in leaves(error)]
+    if not problems or None in problems:
+        return None
+    told = [problem for problem in problems if problem is not None]
+    after = max((problem.after for problem in told if problem.after is not None), default=None)
+    first = min(told, key=_rank)
+    return Problem(first.status, first.code, first.title, first.should_retry, after)
+
+
+def _rank(problem: Problem) -> int:
+    codes = [code for _, _, code, _ in _KNOWN]
+    return codes.index(problem.code) if problem.code in codes else len(codes)
+
+
+def _single(error: BaseException) -> Problem | None:
+    for kind, status, code, title in _KNOWN:
+        if isinstance(error, kind):
+            return Problem(status, code, title, False, error.retry_after)
+    if isinstance(error, HoldfastError):
+        return _of_a_key(error)
+    if isinstance(error, Exception) and (exhausted_by(error) is not None or _told_to_stop(error)):
+        verdict = transient(error)
+        told = _seconds(getattr(error, "retry_after", None))
+        late = verdict.kind == "timeout" or isinstance(error, TimeoutError)
+        status, code = (504, "upstream_timeout") if late else (503, "exhausted")
+        return Problem(status, code, _FAILING, False, verdict.after if told is None else told)
+    return None
+
+
+def _told_to_stop(error: Exception) -> bool:
+    """Whether ``error`` is the answer of a service that said not to retry: the word is to be passed on.
+
+    Only of what would be retried without that word; anything else is the application's own matter.
+    """
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    if not isinstance(status, int) or (status < 500 and status not in (408, 425, 429)):
+        return False
+    return should_retry(read(getattr(response, "headers", None))) is False
+
+
+def _of_a_key(error: HoldfastError) -> Problem | None:
+    """What `hf.idempotent` raises inside a handler; the classes are loaded if anybody raised one."""
+    from ..idempotency import errors
+
+    if isinstance(error, errors.IdempotencyConflict):
+        return IN_PROGRESS
+    if isinstance(error, errors.IdempotencyMismatch):
+        return MISMATCH
+    if isinstance(error, errors.OutcomeUnknown):
+        return UNKNOWN
+    if isinstance(error, errors.AnswerNotKept):
+        return NOT_KEPT
+    return NO_STORE if isinstance(error, errors.StoreUnavailable) else None
+
+
+IN_PROGRESS = Problem(
+    409, "idempotency_in_progress", "A request with this Idempotency-Key is under way", True
+)
+MISMATCH = Problem(422, "idempotency_mismatch", "This Idempotency-Key was used with another request", False)
+UNKNOWN = Problem(
+    409, "idempotency_unknown", "It is not known how the request with this Idempotency-Key ended", False
+)
+NOT_KEPT = Problem(
+    409,
+    "idempotency_not_kept",
+    "The request with this Idempotency-Key is done; its answer was not kept",
+    False,
+)
+NO_STORE = Problem(503, "idempotency_store", "Idempotency keys cannot be checked at the moment", None, 1.0)
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and value >= 0 else None

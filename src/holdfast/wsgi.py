@@ -1,0 +1,262 @@
+"""Middleware for any WSGI server: deadline, shedding and refusals, by the same rules as `asgi`.
+
+The application runs, and its answer is iterated, in a context of the request's own, so that the
+ambient deadline holds for both and for nothing else in the server's thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextvars import copy_context
+
+from . import bus, deadlines
+from ._drive import chance
+from .bulkhead import Bulkhead
+from .errors import BulkheadFull, DeadlineExceeded, Throttled
+from .options import hook, number, seconds
+from .serving import admission
+from .serving.arrivals import ATTEMPT_HEADERS, TIMEOUT_HEADER, attempt_number, time_left
+from .serving.deadline import LATE, allowed
+from .serving.problem import SPREAD
+from .serving.refusals import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextvars import Context
+    from typing import Any
+
+    from .adaptive import AdaptiveLimit
+    from .options import Seconds
+    from .serving.problem import Problem
+
+    Environ = dict[str, Any]
+    App = Callable[[Environ, Any], Iterable[bytes]]
+
+__all__ = ["DeadlineMiddleware", "RefusalMiddleware", "SheddingMiddleware"]
+
+
+def _finder(environ: Environ) -> Callable[[str], list[str]]:
+    def find(name: str) -> list[str]:
+        value = environ.get("HTTP_" + name.upper().replace("-", "_"))
+        return [value] if isinstance(value, str) else []
+
+    return find
+
+
+def _application(owner: str, app: Any) -> App:
+    if not callable(app):
+        raise TypeError(f"{owner}: app must be a WSGI application, got {app!r}")
+    return app  # type: ignore[no-any-return]
+
+
+def _answer(
+    start_response: Any, problem: Problem, draw: Callable[[], float], spread: float = SPREAD
+) -> list[bytes]:
+    from http import HTTPStatus
+
+    status = f"{problem.status} {HTTPStatus(problem.status).phrase}"
+    failed = sys.exc_info()
+    # With an error at hand, the server replaces an answer that has been started but not sent.
+    start_response(status, problem.headers(draw, spread), *([failed] if failed[0] is not None else []))
+    return [problem.body()]
+
+
+class _Body:
+    """An answer's parts: ``ended`` is called once, when the server is done with them or one fails."""
+
+    __slots__ = ("_context", "_ended", "_failed", "_iterator", "_parts", "_sent")
+
+    def __init__(
+        self,
+        parts: Iterable[bytes],
+        ended: Callable[[BaseException | None], object],
+        failed: Callable[[Exception], list[bytes] | None],
+        context: Context | None = None,
+    ) -> None:
+        self._parts = parts
+        self._iterator: Iterator[bytes] | None = None
+        self._ended = ended
+        self._failed = failed
+        self._context = copy_context() if context is None else context
+        self._sent = False
+
+    def __iter__(self) -> _Body:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            part = self._context.run(self._next)
+        except StopIteration:
+            raise
+        except Exception as error:
+            instead = None if self._sent else self._failed(error)
+            if instead is None:
+                raise
+            self._iterator = iter(instead)
+            part = next(self._iterator)
+        self._sent = self._sent or bool(part)
+        return part
+
+    def _next(self) -> bytes:
+        if self._iterator is None:
+            self._iterator = iter(self._parts)
+        return next(self._iterator)
+
+    def close(self) -> None:
+        close = getattr(self._parts, "close", None)
+        try:
+            if close is not None:
+                self._context.run(close)
+        finally:
+            self._context.run(self._ended, None)
+
+
+def _is_lazy(parts: Iterable[bytes]) -> bool:
+    """Whether iterating may still run the application. Servers count the parts of a list by themselves."""
+    return not isinstance(parts, (list, tuple))
+
+
+def _nothing(error: BaseException | None) -> None:
+    return None
+
+
+class DeadlineMiddleware:
+    """Runs each request under the time that its caller has left; late ones get 504 and are not run.
+
+    The options are those of `asgi.DeadlineMiddleware`. Sync code is not interrupted: loops, waits and
+    client calls inside stop in time.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        header: str | tuple[str, ...] = TIMEOUT_HEADER,
+        max: Seconds | None = 3600.0,
+        default: Seconds | None = None,
+    ) -> None:
+        owner = "DeadlineMiddleware"
+        self.app = _application(owner, app)
+        self.headers = tuple(name.lower() for name in ((header,) if isinstance(header, str) else header))
+        self.max_s = None if max is None else seconds(owner, "max", max, above=0)
+        self.default_s = None if default is None else seconds(owner, "default", default, above=0)
+
+    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        left_s = allowed(time_left(_finder(environ), self.headers), self.max_s, self.default_s)
+        if left_s is None:
+            return self.app(environ, start_response)
+        if left_s <= 0:
+            return _answer(start_response, LATE, chance.draw)
+        limit = deadlines.deadline(left_s, "request")
+
+        def late(error: Exception) -> list[bytes] | None:
+            ours = isinstance(error, DeadlineExceeded) and (
+                error.scope == limit.name or not limit.own_remaining()
+            )
+            return _answer(start_response, LATE, chance.draw) if ours else None
+
+        # The context is this request's own and ends with it, so the scope need not be left.
+        context = copy_context()
+        context.run(limit.__enter__)
+        try:
+            parts = context.run(self.app, environ, start_response)
+        except Exception as error:
+            instead = late(error)
+            if instead is None:
+                raise
+            return instead
+        return _Body(parts, _nothing, late, context) if _is_lazy(parts) else parts
+
+
+class SheddingMiddleware:
+    """At most ``limit`` requests at once; others wait in the ``queue`` or get 503 with ``Retry-After``.
+
+    The options are those of `asgi.SheddingMiddleware`; ``exempt`` is given the WSGI environ. A request
+    counts until the server closes its answer.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        limit: int | Bulkhead | AdaptiveLimit = 50,
+        queue: int = 0,
+        max_wait: Seconds | None = 0,
+        retry_after: Seconds = 2.0,
+        spread: float = 1.0,
+        retry_share: float = 0.5,
+        attempt_header: str | None = None,
+        exempt: Callable[[Environ], bool] | None = None,
+        rng: Any = None,
+    ) -> None:
+        owner = "SheddingMiddleware"
+        self.app = _application(owner, app)
+        self.places = admission.places(limit, queue, max_wait)
+        self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
+        self.spread = number(owner, "spread", spread, least=0)
+        self.retry_share = admission.share(retry_share)
+        named = None if attempt_header is None else attempt_header.lower()
+        self.attempt_headers = ATTEMPT_HEADERS if named is None else {**ATTEMPT_HEADERS, named: 1}
+        self.exempt = hook(owner, "exempt", exempt)
+        self.draw = chance.source(rng, owner)
+
+    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        if self.exempt is not None and self.exempt(environ):
+            return self.app(environ, start_response)
+        if attempt_number(_finder(environ), self.attempt_headers) > 1:
+            if not admission.room_for_a_retry(self.places, self.retry_share):
+                return self._shed(start_response, "retry")
+        try:
+            place = self._enter()
+        except (BulkheadFull, Throttled):
+            return self._shed(start_response, "full")
+        status = 0
+
+        def started(line: str, *rest: Any) -> Any:
+            nonlocal status
+            status = int(line[:3])
+            return start_response(line, *rest)
+
+        try:
+            parts = self.app(environ, started)
+        except BaseException as error:
+            place.failed(error)
+            raise
+
+        def failed(error: Exception) -> None:
+            place.failed(error)
+
+        return _Body(parts, lambda _: place.answered(status), failed)
+
+    def _enter(self) -> admission.Place:
+        if not isinstance(self.places, Bulkhead):
+            return admission.Place(self.places.admit())
+        self.places._enter()
+        return admission.Place(self.places)
+
+    def _shed(self, start_response: Any, reason: str) -> list[bytes]:
+        bus.publish("Shed", operation="request", reason=reason)
+        return _answer(start_response, admission.full(self.retry_after_s), self.draw, self.spread)
+
+
+class RefusalMiddleware:
+    """Answers for an application that gave up, as `asgi.RefusalMiddleware` does."""
+
+    def __init__(self, app: App) -> None:
+        self.app = _application("RefusalMiddleware", app)
+
+    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        def told(error: Exception) -> list[bytes] | None:
+            problem = refusal(error)
+            if problem is None:
+                return None
+            bus.publish("Declined", operation="request", code=problem.code, error=bus.error_name(error))
+            return _answer(start_response, problem, chance.draw)
+
+        try:
+            parts = self.app(environ, start_response)
+        except Exception as error:
+            instead = told(error)
+            if instead is None:
+                raise
+            return instead
+        return _Body(parts, _nothing, told) if _is_lazy(parts) else parts

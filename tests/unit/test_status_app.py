@@ -1,0 +1,114 @@
+"""The status page: what a running process says about itself, and what it never says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import starlette.applications
+import starlette.routing
+import uvicorn
+
+import holdfast as hf
+from holdfast.asgi import StatusApp
+
+
+@pytest.fixture
+def app() -> Iterator[StatusApp]:
+    app = StatusApp(recent=3)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def client(app: StatusApp) -> Iterator[httpx.Client]:
+    """A real server in a thread, the page mounted in a Starlette application."""
+    site = starlette.applications.Starlette(routes=[starlette.routing.Mount("/holdfast", app)])
+    server = uvicorn.Server(uvicorn.Config(site, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}/holdfast", follow_redirects=True) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def trouble(name: str) -> None:
+    @hf.Policy(hf.Retry(on=ConnectionError, attempts=2), hf.Breaker(name=f"{name}-gate"), name=name)
+    def call(token: str) -> None:
+        raise ConnectionError(token)
+
+    with pytest.raises(ConnectionError):
+        call("hunter2")
+
+
+def test_a_call_that_gave_up(client: httpx.Client, holdfast_instant: object) -> None:
+    trouble("status-mail")
+    data = client.get("/data.json").json()
+    (row,) = [row for row in data["operations"] if row["operation"] == "status-mail"]
+    assert (row["attempts"], row["retries"], row["give_ups"]) == (2, 1, {"attempts": 1})
+    (last,) = data["recent"]
+    assert (last["operation"], last["why"], last["attempts"]) == ("status-mail", "attempts", 2)
+    assert last["error"] == "ConnectionError"
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "status-mail" in page.text
+    assert "hunter2" not in page.text + str(data)
+
+
+def test_living_policies_are_shown_with_their_state(client: httpx.Client) -> None:
+    breaker = hf.Breaker()
+    call = hf.Policy(
+        hf.Retry(on=OSError, budget=hf.Budget(burst=4)), breaker, hf.Bulkhead(9), name="status-live"
+    )(lambda: 1)
+    call()
+    breaker.force_open()
+    (row,) = [r for r in client.get("/data.json").json()["operations"] if r["operation"] == "status-live"]
+    assert row["breaker"] == "open"
+    assert row["in_use"] == 0
+    assert row["budget"] == pytest.approx(4.1)
+    assert '<td class="open">open</td>' in client.get("/").text
+
+
+def test_recent_trouble_is_bounded(client: httpx.Client, holdfast_instant: object) -> None:
+    for i in range(5):
+        trouble(f"status-many-{i}")
+    recent = [row["operation"] for row in client.get("/data.json").json()["recent"]]
+    assert recent == ["status-many-4", "status-many-3", "status-many-2"]
+
+
+def test_names_are_text_not_html(client: httpx.Client, holdfast_instant: object) -> None:
+    trouble('<script>alert("x")</script>')
+    page = client.get("/").text
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(&quot;x&quot;)" in page
+
+
+def test_it_is_read_only_and_locked_down(client: httpx.Client) -> None:
+    page = client.get("/")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert page.headers["cache-control"] == "no-store"
+    assert client.post("/").status_code == 405
+    assert client.get("/etc/passwd").status_code == 404
+    head = client.head("/")
+    assert head.status_code == 200 and head.content == b""
+
+
+def test_closed_it_counts_no_further(holdfast_instant: object) -> None:
+    app = StatusApp()
+    app.close()
+    trouble("status-closed")
+    assert app._status.read()["recent"] == []
+
+
+@pytest.mark.parametrize("options", [{"recent": 0}, {"refresh": 0}, {"refresh": 1.5}])
+def test_bad_options(options: dict[str, float]) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"StatusApp: {next(iter(options))} must be"):
+        StatusApp(**options)  # type: ignore[arg-type]
