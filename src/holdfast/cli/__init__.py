@@ -7,12 +7,16 @@ Exit codes, the same for every command:
 - 2: it was called in a way it does not understand, or a dependency is missing;
 - 130: ended by Ctrl-C.
 
+``run`` ends with its command's own code instead, and adds a few of its own; see there.
+
 ``app`` (the Typer application) is built on first use, so that this package can be
-imported, and can say what is missing, without typer and rich.
+imported, and can say what is missing, without typer and rich. The commands of ``TABLED`` keep
+their options in a table (see `_options`) and start without either of them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -24,19 +28,39 @@ OK, NEGATIVE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _NEEDED = ("typer", "rich")
 
+TABLED = ("explain", "fleet", "lint", "run", "simulate")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. ``None`` means ``sys.argv``."""
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
+        code = _at_once(words)
+        if code is not None:
+            return code
         from holdfast.cli import _app
 
-        return _app.run(sys.argv[1:] if argv is None else list(argv))
+        return _app.run(words)
     except ModuleNotFoundError as missing:
         name = (missing.name or "").partition(".")[0]
         if name not in _NEEDED:
             raise
         print(f"holdfast: {name} is missing: install holdfast[cli]", file=sys.stderr)
         return USAGE
+
+
+def _at_once(words: list[str]) -> int | None:
+    """The exit code of a plain command line of one of the ``TABLED``; ``None`` leaves it to typer."""
+    if not words or words[0] not in TABLED or "_HOLDFAST_COMPLETE" in os.environ:
+        return None
+    from importlib import import_module
+
+    from holdfast.cli._options import parse
+    from holdfast.cli._outcome import ending
+
+    module = import_module(f"holdfast.cli.{words[0]}")
+    given = parse(module.OPTIONS, words[1:])
+    return None if given is None else ending(lambda: module.command(**given))
 
 
 def __getattr__(name: str) -> Any:

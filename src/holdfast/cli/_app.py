@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,19 +10,19 @@ import typer.core
 import typer.main
 
 from holdfast._version import __version__
-from holdfast.cli import INTERRUPTED, NEGATIVE, OK, USAGE
+from holdfast.cli import INTERRUPTED, OK, TABLED, USAGE
+from holdfast.cli._options import for_typer
+from holdfast.cli._outcome import CommandError, complain, ending
 
-COMMANDS = ("demo", "schema")
+__all__ = ["COMMANDS", "CommandError", "app", "run"]
+
+COMMANDS = ("demo", "explain", "fleet", "lab", "lint", "run", "schema", "simulate")
 """Each is a module of this package with a function ``command``; its docstring is the help."""
 
 # Where click lives depends on typer's release; typer's own subclass leads to it in all of them.
 _UsageProblem: type[Exception] = next(
     c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException" and issubclass(c, Exception)
 )
-
-
-class CommandError(Exception):
-    """A command could not do its work: shown as one line, exit code 1."""
 
 
 class _Lazy(typer.core.TyperGroup):
@@ -39,7 +37,12 @@ class _Lazy(typer.core.TyperGroup):
         if cmd_name not in self.commands:
             module = importlib.import_module(f"holdfast.cli.{cmd_name}")
             single = typer.Typer(add_completion=False)
-            single.command(cmd_name)(module.command)
+            tabled = cmd_name in TABLED
+            function = for_typer(module.OPTIONS, module.command) if tabled else module.command
+            # What follows the name of another command is that command's own.
+            single.command(cmd_name, context_settings={"allow_interspersed_args": cmd_name != "run"})(
+                function
+            )
             self.commands[cmd_name] = typer.main.get_command(single)
         return self.commands[cmd_name]
 
@@ -71,25 +74,18 @@ def _root(
 
 def run(argv: list[str]) -> int:
     """Run one command line. Every expected error is one line on stderr."""
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        from holdfast.config.problem import unknown
+
+        return complain(unknown("command", argv[0][:64], COMMANDS), USAGE)
+    return ending(lambda: _typed(argv))
+
+
+def _typed(argv: list[str]) -> Any:
     try:
-        result = typer.main.get_command(app).main(args=argv, prog_name="holdfast", standalone_mode=False)
+        return typer.main.get_command(app).main(args=argv, prog_name="holdfast", standalone_mode=False)
     except _UsageProblem as problem:
         click_error: Any = problem
-        return _complain(click_error.format_message(), click_error.exit_code)
-    except CommandError as problem:
-        return _complain(str(problem), NEGATIVE)
-    except (typer.Abort, KeyboardInterrupt):
-        result = INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; what is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NEGATIVE
-    # Ctrl-C arrives here as this code or as an exception, depending on typer's release.
-    if result == INTERRUPTED:
-        return _complain("stopped", INTERRUPTED)
-    return result if isinstance(result, int) else OK
-
-
-def _complain(message: str, code: int) -> int:
-    print("holdfast: " + " ".join(message.split()), file=sys.stderr)
-    return code
+        return complain(click_error.format_message(), click_error.exit_code)
+    except typer.Abort:
+        return INTERRUPTED

@@ -27,7 +27,7 @@ def naive(scenario: Scenario) -> Retried:
     """The loop found in much code: wait 0.1, 0.2, 0.4 s, no jitter, no budget."""
 
     async def retried(attempt: Attempt) -> None:
-        for n in range(scenario.attempts):
+        for n in range(scenario.attempts):  # holdfast: ignore[HF009] - it is the bad example
             try:
                 return await attempt()
             except OSError:

@@ -1,0 +1,113 @@
+"""``holdfast explain`` for people: a table, a plot, the verdict."""
+
+from __future__ import annotations
+
+import math
+
+from holdfast.cli._explain_facts import advice
+from holdfast.cli._style import tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.cli._explain_facts import Facts, Step
+    from holdfast.cli._style import Style
+
+HEAD = ("retry", "shortest", "mean", "longest", "starts by")
+PLOT = 48
+
+
+def lines(facts: Facts, style: Style) -> list[str]:
+    """The whole answer about one policy."""
+    out = [style.bold(facts.name) + style.dim("  " + outline(facts)), ""]
+    if facts.schedule:
+        out += [*table(facts.schedule, style), "", *plot(facts.schedule, style), ""]
+    out += [*_worst(facts), *_verdict(facts, style)]
+    found = advice(facts)
+    if found:
+        out += ["", *(f"  {style.yellow('-')} {line}" for line in found)]
+    return out
+
+
+def outline(facts: Facts) -> str:
+    """The strategies, outermost first."""
+    return " > ".join(type(s).__name__ for s in facts.policy.strategies) or "no strategies"
+
+
+def table(steps: Sequence[Step], style: Style) -> list[str]:
+    """The schedule, a row a retry, columns aligned."""
+    rows = [
+        (
+            str(step.number),
+            tell(step.low),
+            "?" if step.mean is None else tell(step.mean),
+            tell(step.high),
+            tell(step.starts),
+        )
+        for step in steps
+    ]
+    widths = [max(len(row[i]) for row in (HEAD, *rows)) for i in range(len(HEAD))]
+
+    def laid(row: Sequence[str]) -> str:
+        return "  " + "   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+    body = [
+        laid(row) + (f"   never: {step.why_not}" if step.why_not else "")
+        for row, step in zip(rows, steps, strict=True)
+    ]
+    return [style.dim(laid(HEAD)), *body]
+
+
+def plot(steps: Sequence[Step], style: Style) -> list[str]:
+    """Each wait on one axis: where it may end, and (o) its mean."""
+    top = max((step.high for step in steps if math.isfinite(step.high)), default=0.0)
+    if top <= 0:
+        return ["  (no waits to draw)"]
+    digits = len(str(steps[-1].number))
+    rows = [
+        f"  {step.number:>{digits}} |{style.cyan(_bar(step, top, '█░' if style.blocks else '#.'))}"
+        for step in steps
+    ]
+    scale = f"0{tell(top).rjust(PLOT)}"
+    return [
+        *rows,
+        style.dim("  " + " " * digits + " +" + "-" * PLOT),
+        style.dim("  " + " " * digits + " " + scale),
+    ]
+
+
+def _bar(step: Step, top: float, cell: str) -> str:
+    last = PLOT - 1
+    low = round(step.low / top * last)
+    high = last if math.isinf(step.high) else round(step.high / top * last)
+    cells = [" "] * low + [cell[low != high]] * (high - low + 1)
+    if step.mean is not None and low != high:
+        cells[min(high, max(low, round(step.mean / top * last)))] = "o"
+    return "".join(cells)
+
+
+def _worst(facts: Facts) -> list[str]:
+    worst = facts.worst
+    most = "no bound on attempts" if math.isinf(worst.attempts) else f"{worst.attempts:g} attempts"
+    hint = ""
+    if facts.retry is not None and math.isfinite(worst.seconds):
+        hint = f" (with a server that asks for up to {tell(facts.retry.max_hint)} of patience)"
+    return [
+        f"  worst case     {most}, {tell(worst.seconds)} per call{hint}",
+        f"  retrying       at most {tell(facts.retry_s)} after the first failure"
+        + (", without the attempts themselves (no timeout)" if math.isinf(facts.timeout_s) else ""),
+        f"  amplification  {_times(worst.amplification)} the load in the long run",
+    ]
+
+
+def _times(value: float) -> str:
+    return "any multiple of" if math.isinf(value) else f"{value:.3g} times"
+
+
+def _verdict(facts: Facts, style: Style) -> list[str]:
+    if facts.allowed_s is None or facts.slo_s is None:
+        return []
+    verdict = style.green("fits") if facts.fits else style.red("does not fit")
+    rule = f"retrying may take a third, {tell(facts.allowed_s)}, and takes up to {tell(facts.retry_s)}"
+    return [f"  SLO {tell(facts.slo_s):<10} {verdict}: {rule}"]

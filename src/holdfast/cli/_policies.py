@@ -1,0 +1,96 @@
+"""Policies named on a command line: ``file``, ``file:name``, or ``--python package.module:object``."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from holdfast.cli._outcome import CommandError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.policy import Policy
+    from holdfast.registry import Registry
+
+
+def split(target: str) -> tuple[str, str | None]:
+    """(file, policy's name or None). A file that exists under the whole text is that file."""
+    if os.path.exists(target) or ":" not in target:
+        return target, None
+    file, _, name = target.rpartition(":")
+    if not name or not file or "/" in name or os.sep in name:
+        raise UsageError(f"{target!r}: must be a file, or file:policy")
+    return file, name
+
+
+def from_file(target: str) -> dict[str, Policy]:
+    """The policies that ``target`` names, by name, in the file's order.
+
+    Exception classes that the file names are not looked up, and its store is left alone: nothing a
+    command shows depends on them, and it is only asked about the application, not part of it.
+    """
+    file, name = split(target)
+    registry = registered(file)
+    if name is None:
+        if not registry:
+            raise CommandError(f"{file}: there is no policy in it")
+        return dict(registry)
+    try:
+        return {name: registry[name]}
+    except KeyError as error:
+        raise CommandError(f"{file}: {error.args[0]}") from None
+
+
+def registered(file: str) -> Registry:
+    """The registry of ``file``, with the environment's changes, as the program would load it."""
+    from holdfast.config import sources
+    from holdfast.config.detached import detached
+    from holdfast.config.problem import ConfigError
+    from holdfast.registry import Registry
+
+    try:
+        with warnings.catch_warnings():
+            # What a policy warns of when it is made is shown as advice, with the rest.
+            warnings.simplefilter("ignore")
+            return Registry(lambda: detached(sources.read(file)), environ=os.environ)
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from None
+
+
+def from_python(reference: str) -> dict[str, Policy]:
+    """The policy that ``package.module:object`` is, or (a decorated function) goes by. Imports the module."""
+    import sys
+    from importlib import import_module
+
+    module, colon, name = reference.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise UsageError(f"--python: must read like package.module:policy, got {reference[:100]!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = import_module(module)
+    except Exception as error:
+        raise CommandError(
+            f"--python: importing {module!r} failed: {type(error).__name__}: {error}"
+        ) from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise CommandError(f"--python: {module!r} has no {name!r}")
+        found = getattr(found, part)
+    return {name: _policy_of(found, reference)}
+
+
+def _policy_of(found: Any, reference: str) -> Policy:
+    from holdfast.policy import Policy
+    from holdfast.retries import Retry
+
+    found = getattr(found, "__holdfast__", found)
+    if isinstance(found, Retry):
+        return Policy(found)
+    if not isinstance(found, Policy):
+        raise CommandError(f"--python: {reference} is a {type(found).__name__}, not a Policy")
+    return found

@@ -1,0 +1,59 @@
+"""``holdfast explain``: what a policy does in the worst case, and whether that fits an SLO."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import NEGATIVE, OK
+from holdfast.cli._options import Option
+from holdfast.cli._outcome import UsageError
+from holdfast.cli._values import duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli._explain_facts import Facts
+
+OPTIONS = (
+    Option("target", "A policy file, or file:name for one policy of it.", default="", metavar="FILE[:NAME]"),
+    Option("slo", "The time a call of yours may take, such as 2s.", "--slo", metavar="DURATION"),
+    Option(
+        "python",
+        "A policy (or a function decorated with one) in code; imports that module.",
+        "--python",
+        metavar="MODULE:NAME",
+    ),
+    Option("as_json", "The same as JSON.", "--json", kind="flag"),
+)
+
+
+def command(target: str, slo: str | None, python: str | None, as_json: bool) -> int:
+    """The schedule, the worst case and the load of a policy, and whether it fits an SLO.
+
+    Retrying fits if it takes at most a third of the SLO. Exit code 1 if a policy does not fit.
+    """
+    from holdfast.cli import _policies
+    from holdfast.cli._explain_facts import Facts
+
+    slo_s = duration("--slo", slo, zero=False)
+    if bool(target) == (python is not None):
+        raise UsageError("explain: give either a policy file or --python MODULE:NAME")
+    policies = _policies.from_python(python) if python is not None else _policies.from_file(target)
+    facts = [Facts(name, policy, slo_s) for name, policy in policies.items()]
+    if as_json:
+        import json
+
+        print(json.dumps({"policies": [each.as_data() for each in facts]}, indent=2))
+    else:
+        _show(facts)
+    return NEGATIVE if any(each.fits is False for each in facts) else OK
+
+
+def _show(facts: list[Facts]) -> None:
+    from holdfast.cli import _explain_view
+    from holdfast.cli._style import Style
+
+    style = Style.of(sys.stdout)
+    for place, each in enumerate(facts):
+        if place:
+            print()
+        print("\n".join(_explain_view.lines(each, style)))

@@ -1,0 +1,97 @@
+"""``holdfast lint``: what is wrong with the retries of a program."""
+
+from __future__ import annotations
+
+from holdfast.cli import NEGATIVE, OK, USAGE
+from holdfast.cli._options import Option
+from holdfast.cli._outcome import UsageError, complain
+from holdfast.cli._values import choice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.lint import Finding
+
+_FORMATS = ("text", "json", "sarif", "github")
+
+OPTIONS = (
+    Option("paths", "Files and folders; the present folder if none is given.", kind="many", metavar="PATH"),
+    Option(
+        "select",
+        "Only these rules: codes or beginnings of codes, ALL.",
+        "--select",
+        kind="many",
+        metavar="CODES",
+    ),
+    Option("ignore", "Not these rules.", "--ignore", kind="many", metavar="CODES"),
+    Option("exclude", "Leave out what matches, in folders.", "--exclude", kind="many", metavar="PATTERN"),
+    Option("config", "A pyproject.toml; else the nearest one upwards.", "--config", metavar="FILE"),
+    Option("format", "text, json, sarif or github.", "--format", default="text", complete=lambda: _FORMATS),
+    Option("as_json", "Short for --format json.", "--json", kind="flag"),
+    Option("rules", "Describe every rule and end.", "--rules", kind="flag"),
+)
+
+
+def command(
+    paths: list[str],
+    select: list[str],
+    ignore: list[str],
+    exclude: list[str],
+    config: str | None,
+    format: str,
+    as_json: bool,
+    rules: bool,
+) -> int:
+    """Look for what is wrong with retries, in Python sources and policy files.
+
+    Exit code 0 if nothing is found, 1 if something is, 2 if it was called wrongly or a file cannot be read.
+    Nothing that it looks at is imported or run. A comment "# holdfast: ignore[HF003]" ignores a finding.
+    """
+    from holdfast.lint import reports
+
+    written = choice("--format", "json" if as_json else format, _FORMATS)
+    if rules:
+        _describe(written)
+        return OK
+    findings, looked, unread = _look(paths, select, ignore, exclude, config)
+    told = reports.WRITERS[written](findings, looked)
+    if told:
+        print(told)
+    for problem in unread:
+        complain(problem, USAGE)
+    return USAGE if unread else NEGATIVE if findings else OK
+
+
+def _describe(format: str) -> None:
+    import json
+
+    from holdfast.lint import reports
+
+    if format not in ("text", "json"):
+        raise UsageError(f"lint: --rules can be text or json, got {format!r}")
+    data = reports.rules_as_data()
+    print(json.dumps({"rules": data}, indent=2) if format == "json" else reports.rules_as_text())
+
+
+def _look(
+    paths: list[str], select: list[str], ignore: list[str], exclude: list[str], config: str | None
+) -> tuple[list[Finding], int, list[str]]:
+    """(the findings, how many files were looked at, what could not be read)."""
+    from dataclasses import replace
+
+    from holdfast import lint
+    from holdfast.cli import _lint_files
+
+    chosen = _lint_files.settings(config, select, ignore)
+    chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))
+    findings: list[Finding] = []
+    unread: list[str] = []
+    looked = 0
+    for path in _lint_files.files(paths or ["."], chosen):
+        try:
+            text = _lint_files.text_of(path)
+        except (OSError, ValueError) as error:
+            unread.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+            continue
+        looked += 1
+        findings += lint.check(text, path, chosen)
+    return findings, looked, unread

@@ -1,0 +1,233 @@
+"""What each rule looks for. A check yields a place and a message for everything it finds in one retry."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ..durations import spell
+from .findings import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .loops import Function, Loop
+    from .source import Module
+
+    Found = Iterator[tuple[Place, str]]
+
+#: Client errors that may pass: SPEC of HTTP retries, and 409 where somebody asks for it.
+_MAY_PASS = {408, 409, 425, 429}
+_NOT_EXCEPTIONS = {
+    "BaseException",
+    "KeyboardInterrupt",
+    "SystemExit",
+    "GeneratorExit",
+    "asyncio.CancelledError",
+    "asyncio.exceptions.CancelledError",
+    "concurrent.futures.CancelledError",
+    "trio.Cancelled",
+}
+#: Raised for every status from 400 on.
+_STATUS_ERRORS = {
+    "requests.HTTPError",
+    "requests.exceptions.HTTPError",
+    "httpx.HTTPStatusError",
+    "urllib.error.HTTPError",
+    "aiohttp.ClientResponseError",
+    "aiohttp.client_exceptions.ClientResponseError",
+}
+#: These cover the above, and much that is worth retrying.
+_WIDE_ERRORS = {
+    "requests.RequestException",
+    "requests.exceptions.RequestException",
+    "httpx.HTTPError",
+    "aiohttp.ClientError",
+}
+_CLIENTS = re.compile(r"(?:^|[._])(?:client|session|http|requests|httpx)$", re.IGNORECASE)
+
+
+def no_jitter(loop: Loop, module: Module | None) -> Found:
+    if loop.waits == "fixed" and not loop.by_hand:
+        yield loop.at("waits"), f"{loop.label} waits the same time in every caller: no jitter"
+
+
+def no_wait(loop: Loop, module: Module | None) -> Found:
+    if loop.waits == "none" and not loop.by_hand:
+        yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
+
+
+def unbounded(loop: Loop, module: Module | None) -> Found:
+    if loop.bounded is False and not loop.by_hand:
+        yield loop.at("bounded"), f"{loop.label} has no limit of attempts or time"
+
+
+def times(loop: Loop, module: Module | None) -> Found:
+    limit = loop.deadline_s
+    if limit is None:
+        return
+    if loop.timeout_s is not None and loop.timeout_s > limit:
+        yield (
+            loop.at("timeout_s"),
+            f"a timeout of {spell(loop.timeout_s)} never acts inside a deadline of {spell(limit)}",
+        )
+    if loop.first_wait_s is not None and loop.first_wait_s >= limit:
+        wait = spell(loop.first_wait_s)
+        yield (
+            loop.at("waits"),
+            f"the first wait, {wait}, ends after the deadline of {spell(limit)}: no retry ever",
+        )
+
+
+def client_errors(loop: Loop, module: Module | None) -> Found:
+    wrong = [str(s) for s in loop.statuses or () if 400 <= s < 500 and s not in _MAY_PASS]
+    if wrong:
+        shown = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
+        yield loop.at("statuses"), f"{loop.label} retries {shown}: the same request gets the same answer"
+    caught = set(loop.catches or ())
+    if loop.filtered or module is None or loop.function is None:
+        return
+    if caught & (_STATUS_ERRORS | _WIDE_ERRORS) and _raises_for_status(loop.function):
+        name = sorted(caught & (_STATUS_ERRORS | _WIDE_ERRORS))[0]
+        yield loop.at("catches"), f"{name} after raise_for_status() retries every 4xx, 404 included"
+
+
+def _raises_for_status(function: Function) -> bool:
+    return any(
+        isinstance(c.func, ast.Attribute) and c.func.attr == "raise_for_status" for c in function.calls
+    )
+
+
+def unsafe_method(loop: Loop, module: Module | None) -> Found:
+    unsafe = [m for m in loop.methods or () if m in ("POST", "PATCH", "*")]
+    if unsafe:
+        what = "every method, POST included," if "*" in unsafe else " and ".join(unsafe)
+        yield loop.at("methods"), f"{loop.label} retries {what} without an idempotency key"
+    if module is None or loop.function is None or loop.library == "policy file":
+        return
+    calls = loop.calls if loop.by_hand else loop.function.calls
+    if "idempoten" in module.segment(loop.function.node).lower():
+        return
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("post", "patch"):
+            target = module.names.dotted(call.func.value)
+            if target is not None and _CLIENTS.search(target):
+                method = call.func.attr.upper()
+                yield Place.of(call), f"{method} is retried without an idempotency key: it may happen twice"
+
+
+def nested(loop: Loop, module: Module | None) -> Found:
+    if module is None or loop.function is None:
+        return
+    function = loop.function
+    layers = _layers(module)
+    own = layers.get(id(function), [])
+    if not loop.by_hand and len(own) > 1 and own[0] is loop and not all(_is_ours(each) for each in own):
+        yield loop.place, f"{function.name}() is retried by {len(own)} decorators, which multiply"
+    for call in loop.calls if loop.by_hand else function.calls:
+        inner = _called(call, function, module)
+        if inner is None or inner is function:
+            inner = None
+        for layer in layers.get(id(inner), []) if inner is not None else []:
+            if inner is not None and not (_is_ours(loop) and _is_ours(layer)):
+                inside = "a retry loop" if loop.by_hand else loop.label
+                yield (
+                    Place.of(call),
+                    f"{inner.name}() retries already ({layer.label}): inside {inside} the attempts multiply",
+                )
+        name = module.names.dotted(call.func) or ""
+        client = next((known for known in module.clients if name.startswith(known + ".")), None)
+        if client is not None:
+            yield (
+                Place.of(call),
+                f"the client {client!r} retries by itself (twice, by default): attempts multiply",
+            )
+
+
+def _is_ours(loop: Loop) -> bool:
+    # Errors that Holdfast has given up on are marked, and an outer Holdfast layer lets them pass.
+    return loop.library == "holdfast"
+
+
+def _layers(module: Module) -> dict[int, list[Loop]]:
+    """The decorating retries of each function, by its identity."""
+    layers: dict[int, list[Loop]] = {}
+    for loop in module.loops:
+        if loop.function is not None and not loop.by_hand:
+            layers.setdefault(id(loop.function), []).append(loop)
+    return layers
+
+
+def _called(call: ast.Call, within: Function, module: Module) -> Function | None:
+    """The function of this module that ``call`` calls: by its name, or as ``self.name`` of the same class."""
+    func = call.func
+    if isinstance(func, ast.Name):
+        return module.functions.get((None, func.id))
+    if (
+        isinstance(func, ast.Attribute)
+        and isinstance(func.value, ast.Name)
+        and func.value.id in ("self", "cls")
+    ):
+        return module.functions.get((within.owner, func.attr))
+    return None
+
+
+def budget(loop: Loop, module: Module | None) -> Found:
+    messages = {
+        "none": "has no budget: in an outage it multiplies the load by its attempts",
+        "loose": "has a budget that pays for a retry of every call: it bounds nothing",
+        "tight": "has a budget whose burst is below 1: it can never pay for a first retry",
+    }
+    if loop.budget in messages:
+        yield loop.at("budget"), f"{loop.label} {messages[loop.budget]}"
+
+
+def by_hand(loop: Loop, module: Module | None) -> Found:
+    lacking = [
+        word
+        for word, lacks in (
+            ("no limit", loop.bounded is False),
+            ("no jitter", loop.waits == "fixed"),
+            ("no wait", loop.waits == "none"),
+        )
+        if lacks
+    ]
+    if loop.by_hand and lacking:
+        yield loop.place, f"a retry loop written by hand, with {' and '.join(lacking)}"
+
+
+def cancellation(loop: Loop, module: Module | None) -> Found:
+    wrong = sorted(set(loop.catches or ()) & _NOT_EXCEPTIONS)
+    if wrong:
+        how = "catches" if loop.by_hand else "retries"
+        yield (
+            loop.at("catches"),
+            f"{loop.label} {how} {', '.join(wrong)}: cancelling and Ctrl-C no longer end it",
+        )
+
+
+def hints(loop: Loop, module: Module | None) -> Found:
+    if loop.hints == "shortened":
+        yield loop.at("hints"), f"{loop.label} draws a shorter wait than the server's Retry-After asks for"
+    elif loop.hints == "ignored":
+        about = "429 is retried" if loop.by_hand else f"{loop.label} retries"
+        yield loop.at("hints"), f"{about} without regard to the server's Retry-After"
+
+
+def everything(loop: Loop, module: Module | None) -> Found:
+    if loop.everything:
+        yield loop.at("catches"), f"{loop.label} retries every Exception, TypeError and KeyError included"
+
+
+def blocking(loop: Loop, module: Module | None) -> Found:
+    if loop.blocking:
+        yield loop.at("blocking"), "time.sleep in an async function stops the whole event loop while it waits"
+
+
+def no_timeout(loop: Loop, module: Module | None) -> Found:
+    if loop.unbounded_attempt:
+        yield (
+            loop.place,
+            f"{loop.label} has neither timeout nor deadline: an attempt that hangs is never retried",
+        )

@@ -1,0 +1,215 @@
+"""Readers of retry decorators: tenacity, backoff, stamina, retry, retrying."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .findings import Place
+from .loops import Loop
+from .names import UNKNOWN, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Reader = Callable[[Use, str], Loop | None]
+
+_TENACITY_JITTER = {"wait_random", "wait_random_exponential", "wait_full_jitter", "wait_exponential_jitter"}
+_TENACITY_FIXED = {"wait_fixed", "wait_exponential", "wait_incrementing"}
+#: They only put others together.
+_TENACITY_GLUE = {"wait_chain", "wait_combine"}
+
+
+def _loop(use: Use, label: str, library: str, **places: ast.expr | None) -> Loop:
+    loop = Loop(library, label, Place.of(use.node))
+    loop.places = {name: Place.of(node) for name, node in places.items() if node is not None}
+    return loop
+
+
+def _calls(use: Use, node: ast.expr, home: str) -> Iterator[tuple[str, ast.expr]]:
+    """Every name of module ``home`` in ``node``, called or not; "" for names from elsewhere."""
+    node = use.names.follow(node)
+    if isinstance(node, ast.BinOp):
+        yield from _calls(use, node.left, home)
+        yield from _calls(use, node.right, home)
+        return
+    func = node.func if isinstance(node, ast.Call) else node
+    name = use.names.dotted(func)
+    if name is None or not name.startswith(home + "."):
+        yield "", node
+        return
+    last = name.rpartition(".")[2]
+    yield last, node
+    if isinstance(node, ast.Call) and (last in _TENACITY_GLUE or last in ("retry_any", "retry_all")):
+        for arg in node.args:
+            yield from _calls(use, arg.value if isinstance(arg, ast.Starred) else arg, home)
+
+
+def tenacity(use: Use, label: str) -> Loop | None:
+    wait, stop, retry = use.arg("wait"), use.arg("stop"), use.arg("retry")
+    if stop is not None and _tenacity_once(use, stop):
+        return None
+    loop = _loop(use, label, "tenacity", waits=wait, bounded=stop, catches=retry)
+    if not use.open:
+        loop.bounded = False if stop is None else _tenacity_stop(use, stop)
+        loop.waits = "none" if wait is None else _tenacity_wait(use, wait)
+        loop.everything = retry is None
+    if retry is not None:
+        loop.catches, loop.filtered = _tenacity_catches(use, retry)
+    return loop
+
+
+def _tenacity_once(use: Use, stop: ast.expr) -> bool:
+    """Whether it stops after the first attempt: no retry at all."""
+    found = list(_calls(use, stop, "tenacity"))
+    return any(
+        name == "stop_after_attempt" and Use(use.names, node).value("max_attempt_number", 0, 0) == 1
+        for name, node in found
+    )
+
+
+def _tenacity_stop(use: Use, stop: ast.expr) -> bool | None:
+    names = [name for name, _ in _calls(use, stop, "tenacity")]
+    if names == ["stop_never"]:
+        return False
+    return True if any(name.startswith("stop_") and name != "stop_never" for name in names) else None
+
+
+def _tenacity_wait(use: Use, wait: ast.expr) -> str | None:
+    found = [(name, node) for name, node in _calls(use, wait, "tenacity") if name not in _TENACITY_GLUE]
+    names = {name for name, _ in found}
+    if names & _TENACITY_JITTER:
+        return "jittered"
+    if names and names <= {"wait_none"}:
+        return "none"
+    if names and names <= _TENACITY_FIXED | {"wait_none"}:
+        given = [Use(use.names, node).value("wait", 0, 0) for name, node in found if name == "wait_fixed"]
+        return "none" if given == [0] and len(found) == 1 else "fixed"
+    return None
+
+
+def _tenacity_catches(use: Use, retry: ast.expr) -> tuple[tuple[str, ...] | None, bool]:
+    caught: list[str] = []
+    for name, node in _calls(use, retry, "tenacity"):
+        inner = Use(use.names, node)
+        if name in ("retry_if_not_exception_type", "retry_unless_exception_type"):
+            spared = use.names.exceptions(inner.arg("exception_types", 0)) or ()
+            # tenacity asks about every BaseException; what is not spared is tried again.
+            caught += [] if "BaseException" in spared else ["BaseException"]
+        elif name == "retry_if_exception_type":
+            types = use.names.exceptions(inner.arg("exception_types", 0))
+            caught += ["Exception"] if not inner.positional and not inner.keywords else types or []
+        elif name not in ("retry_any", "retry_all", "retry_if_result", "retry_if_not_result"):
+            return None, True
+    return tuple(caught), False
+
+
+def backoff(use: Use, label: str) -> Loop:
+    loop = _loop(use, label, "backoff", waits=use.arg("jitter"), catches=use.arg("exception", 1))
+    tries, limit = use.value("max_tries", None), use.value("max_time", None)
+    if label.endswith("on_exception"):
+        # on_predicate polls; a poll may well have no end.
+        loop.bounded = False if tries is None and limit is None else None if use.open else True
+        loop.catches = use.names.exceptions(use.arg("exception", 1))
+        loop.everything = loop.catches == ("Exception",)
+        loop.filtered = "giveup" in use.keywords
+    maker = use.arg("wait_gen", 0)
+    schedule = use.names.dotted(maker)
+    jitter = use.value("jitter", "full")
+    if schedule == "backoff.constant" and use.value("interval", 1) == 0:
+        loop.waits = "none"
+    elif jitter is None:
+        loop.waits = "fixed"
+    elif jitter == "full":
+        loop.waits = "jittered"
+    if schedule == "backoff.runtime" and (
+        jitter == "full" or use.names.dotted(use.arg("jitter")) == "backoff.full_jitter"
+    ):
+        loop.hints = "shortened"
+        loop.places["hints"] = Place.of(maker) if maker is not None else loop.place
+    return loop
+
+
+def stamina(use: Use, label: str) -> Loop:
+    first = 0 if label.endswith("retry_context") else None
+    caught = use.arg("on", first)
+    loop = _loop(use, label, "stamina", waits=use.arg("wait_jitter"), catches=caught)
+    loop.bounded = not (use.value("attempts", 10) is None and use.value("timeout", 45.0) is None)
+    jitter = use.value("wait_jitter", 1.0)
+    loop.waits = None if jitter is UNKNOWN else "fixed" if jitter == 0 else "jittered"
+    loop.catches = use.names.exceptions(caught)
+    loop.everything = loop.catches == ("Exception",)
+    return loop
+
+
+_RETRY_OPTIONS = {
+    "exceptions",
+    "tries",
+    "delay",
+    "max_delay",
+    "backoff",
+    "jitter",
+    "logger",
+    "fargs",
+    "fkwargs",
+    "f",
+}
+
+
+def retry(use: Use, label: str) -> Loop | None:
+    """The package ``retry``. A module of that name may be anybody's: its options tell."""
+    if not use.keywords or not set(use.keywords) <= _RETRY_OPTIONS:
+        return None
+    skipped = 3 if label.endswith("retry_call") else 0
+    loop = _loop(
+        use, label, "retry", waits=use.arg("delay", 2 + skipped), catches=use.arg("exceptions", skipped)
+    )
+    tries, delay = use.value("tries", -1, 1 + skipped), use.value("delay", 0, 2 + skipped)
+    jitter = use.value("jitter", 0, 5 + skipped)
+    loop.bounded = None if tries is UNKNOWN else tries != -1
+    if delay == 0 and delay is not UNKNOWN:
+        loop.waits = "none"
+    elif jitter is not UNKNOWN:
+        loop.waits = "fixed" if jitter == 0 else "jittered"
+    loop.catches = use.names.exceptions(use.arg("exceptions", skipped))
+    loop.everything = loop.catches == ("Exception",) or (loop.catches is None and not use.open)
+    return loop
+
+
+def retrying(use: Use, label: str) -> Loop:
+    loop = _loop(use, label, "retrying")
+    if use.open:
+        return loop
+    given = set(use.keywords)
+    loop.bounded = bool(given & {"stop_max_attempt_number", "stop_max_delay", "stop_func", "stop"})
+    if given & {"wait_random_min", "wait_random_max", "wait_jitter_max"}:
+        loop.waits = "jittered"
+    elif given & {
+        "wait_fixed",
+        "wait_exponential_multiplier",
+        "wait_exponential_max",
+        "wait_incrementing_start",
+    }:
+        loop.waits = "fixed"
+    elif not given & {"wait_func", "wait"}:
+        loop.waits = "none"
+    loop.everything = not given & {"retry_on_exception", "retry_on_result"}
+    loop.filtered = not loop.everything
+    return loop
+
+
+READERS: dict[str, Reader] = {
+    "tenacity.retry": tenacity,
+    "tenacity.Retrying": tenacity,
+    "tenacity.AsyncRetrying": tenacity,
+    "tenacity.asyncio.AsyncRetrying": tenacity,
+    "backoff.on_exception": backoff,
+    "backoff.on_predicate": backoff,
+    "stamina.retry": stamina,
+    "stamina.retry_context": stamina,
+    "retry.retry": retry,
+    "retry.api.retry": retry,
+    "retry.retry_call": retry,
+    "retry.api.retry_call": retry,
+    "retrying.retry": retrying,
+}

@@ -1,0 +1,68 @@
+"""One retry, however it is written: a library's decorator, a client's option, a policy file, a loop by hand.
+
+Readers turn each of these into a `Loop`; rules look at nothing else. ``None`` always means "cannot be
+told from the text", and no rule fires on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
+
+    from .findings import Place
+
+
+@dataclass(slots=True)
+class Function:
+    """A function of a module: what rules ask of the code that is retried."""
+
+    name: str
+    owner: str | None
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    calls: list[ast.Call] = field(default_factory=list)
+
+    @property
+    def is_async(self) -> bool:
+        return type(self.node).__name__ == "AsyncFunctionDef"
+
+
+@dataclass(slots=True)
+class Loop:
+    """What is known of one retry.
+
+    ``waits`` is "none" (at once), "fixed" (the same for everybody) or "jittered"; ``catches`` holds
+    the names of the exceptions it retries; ``everything`` that it retries every `Exception`, bugs
+    included; ``methods`` the HTTP methods it retries ("*": all); ``hints`` is "ignored" or
+    "shortened" (a server's Retry-After); ``budget`` "none", "tight" or "loose". ``places`` points at
+    the part of the source that says so, by field; without one ``place`` is meant.
+    """
+
+    library: str
+    label: str
+    place: Place
+    bounded: bool | None = None
+    waits: str | None = None
+    catches: tuple[str, ...] | None = None
+    everything: bool | None = None
+    statuses: tuple[int, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    hints: str | None = None
+    budget: str | None = None
+    deadline_s: float | None = None
+    timeout_s: float | None = None
+    first_wait_s: float | None = None
+    by_hand: bool = False
+    blocking: bool = False
+    filtered: bool = False
+    unbounded_attempt: bool = False
+    function: Function | None = None
+    #: The calls made inside, for a loop by hand; a decorated function has its own.
+    calls: list[ast.Call] = field(default_factory=list)
+    places: dict[str, Place] = field(default_factory=dict)
+
+    def at(self, name: str) -> Place:
+        """Where to point for ``name``."""
+        return self.places.get(name, self.place)

@@ -1,0 +1,119 @@
+"""What the names of a module stand for: imports followed to their dotted names, constants to their values."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+#: Where a value cannot be told from the text.
+UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN", "__bool__": lambda self: False})()
+
+
+class Names:
+    """The imports and module-level constants of one module."""
+
+    def __init__(self) -> None:
+        self.imports: dict[str, str] = {}
+        self._constants: dict[str, ast.expr | None] = {}
+
+    def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                self.imports[bound] = alias.name if alias.asname else bound
+        elif node.level == 0 and node.module:
+            for alias in node.names:
+                self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+
+    def add_constant(self, name: str, value: ast.expr) -> None:
+        """A module-level assignment. A name assigned twice stands for nothing that can be told."""
+        self._constants[name] = None if name in self._constants else value
+
+    def dotted(self, node: ast.AST | None) -> str | None:
+        """``tenacity.retry`` for whatever the module calls it; a name not imported stands for itself."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        parts.append(self.imports.get(node.id, node.id))
+        return ".".join(reversed(parts))
+
+    def follow(self, node: ast.expr) -> ast.expr:
+        """The expression that a module-level constant stands for, else ``node`` itself."""
+        for _ in range(5):
+            if not isinstance(node, ast.Name):
+                break
+            held = self._constants.get(node.id)
+            if held is None:
+                break
+            node = held
+        return node
+
+    def value(self, node: ast.expr | None) -> Any:
+        """The plain value of ``node``: a constant, a collection of them, a range; else `UNKNOWN`."""
+        if node is None:
+            return UNKNOWN
+        node = self.follow(node)
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            inner = self.value(node.operand)
+            return -inner if isinstance(inner, (int, float)) else UNKNOWN
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            items = [self.value(item) for item in node.elts]
+            return UNKNOWN if any(item is UNKNOWN for item in items) else tuple(items)
+        if isinstance(node, ast.Call) and not node.keywords:
+            return self._called(node)
+        return UNKNOWN
+
+    def _called(self, node: ast.Call) -> Any:
+        name, values = self.dotted(node.func), [self.value(item) for item in node.args]
+        if name in ("frozenset", "set", "list", "tuple") and len(values) == 1:
+            return values[0] if isinstance(values[0], tuple) else UNKNOWN
+        if name == "range" and 1 <= len(values) <= 2 and all(isinstance(v, int) for v in values):
+            # HTTP statuses are listed like this; anything longer is no list of them.
+            numbers = range(*values)
+            return tuple(numbers) if len(numbers) <= 1000 else UNKNOWN
+        return UNKNOWN
+
+    def exceptions(self, node: ast.expr | None) -> tuple[str, ...] | None:
+        """The dotted names of an exception class or a tuple of them; ``None`` if it is something else."""
+        if node is None:
+            return None
+        node = self.follow(node)
+        items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+        found = [self.dotted(item) for item in items]
+        return None if any(name is None for name in found) else tuple(name for name in found if name)
+
+
+class Use:
+    """One call (or bare decorator) of something that retries, with its arguments by name."""
+
+    def __init__(self, names: Names, node: ast.expr) -> None:
+        self.names = names
+        self.node = node
+        call = node if isinstance(node, ast.Call) else None
+        self.positional = [] if call is None else call.args
+        self.keywords = {} if call is None else {k.arg: k.value for k in call.keywords if k.arg}
+        #: Whether arguments may come from elsewhere, so that one not seen may still be given.
+        self.open = call is not None and (
+            any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
+        )
+
+    def arg(self, name: str, position: int | None = None) -> ast.expr | None:
+        """The expression given for ``name``; ``None`` if it is not given (or cannot be seen)."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if position is not None and position < len(self.positional):
+            found = self.positional[position]
+            return None if isinstance(found, ast.Starred) else found
+        return None
+
+    def value(self, name: str, default: Any, position: int | None = None) -> Any:
+        """The plain value of ``name``, ``default`` if it is not given, `UNKNOWN` if it cannot be told."""
+        given = self.arg(name, position)
+        if given is None:
+            return UNKNOWN if self.open else default
+        return self.names.value(given)

@@ -1,0 +1,143 @@
+"""Reads a policy file: its policies as `Loop`, each thing with the line it stands on."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+from ..budget import Budget
+from ..config import sources
+from ..config.build import Builder
+from ..config.detached import detached
+from ..config.problem import ConfigError
+from ..deadlines import Deadline
+from ..policy import Policy
+from ..retries import Retry
+from ..timeouts import Timeout
+from .findings import Place
+from .loops import Loop
+from .ours import judge_budget
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..config.build import Row
+    from ..config.problem import Spot
+
+SUFFIXES = (".toml", ".json", ".yaml", ".yml")
+
+
+class Broken(Exception):
+    """The file does not describe policies: what is wrong, and the line."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.line = line or 1
+
+
+def read(text: str, path: str) -> list[Loop]:
+    """The retries of every policy in ``text``. Raises `Broken`; imports nothing that the file names."""
+    try:
+        document = sources.parse(text, os.path.splitext(path)[1], path)
+        named = document.data
+        rows = Builder(detached(document)).build()
+        lines = text.splitlines()
+        return [loop for row in rows.values() for loop in _loops(row, named, lines)]
+    except ConfigError as error:
+        raise Broken(": ".join(part for part in (error.key, error.message) if part), error.line) from None
+
+
+def _loops(row: Row, named: Any, lines: list[str]) -> list[Loop]:
+    spots = dict(zip(row.kinds, _spots(row.spot), strict=True))
+    retry = next((s for s in row.strategies if isinstance(s, Retry)), None)
+    deadlines = [s.seconds for s in row.strategies if isinstance(s, Deadline)]
+    if retry is None or retry.bounded or deadlines:
+        _compose(row)
+    if retry is None:
+        return []
+    spot = spots["retry"]
+    loop = Loop("policy file", f"policy {row.spot.path[-1]!r}", _place(spot, lines))
+    loop.bounded = retry.bounded or bool(deadlines)
+    loop.deadline_s = min(deadlines, default=None)
+    loop.timeout_s = min((s.seconds for s in row.strategies if isinstance(s, Timeout)), default=None)
+    loop.unbounded_attempt = loop.timeout_s is None and loop.deadline_s is None
+    rows = retry.backoff.preview(5)
+    loop.waits = (
+        "none"
+        if all(each.high == 0 for each in rows)
+        else "fixed"
+        if all(each.low == each.high for each in rows)
+        else "jittered"
+    )
+    loop.first_wait_s = rows[0].low
+    loop.budget = _budget(retry)
+    loop.catches = _names(_at(named, (*spot.path, "on")))
+    loop.everything = loop.catches == ("Exception",)
+    loop.places = {
+        name: _place(_inner(spot, key), lines)
+        for name, key in (
+            ("waits", "backoff"),
+            ("budget", "budget"),
+            ("catches", "on"),
+            ("bounded", "attempts"),
+        )
+    }
+    if "timeout" in spots:
+        loop.places["timeout_s"] = _place(spots["timeout"], lines)
+    return [loop]
+
+
+def _compose(row: Row) -> None:
+    """What only the whole row shows to be wrong."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Policy(*row.strategies)
+    except (TypeError, ValueError) as error:
+        raise row.spot.error(str(error)) from error
+
+
+def _spots(spot: Spot) -> list[Spot]:
+    entries = spot.entries()
+    if "strategies" not in dict(entries):
+        return [inner for _, inner in entries]
+    listed = spot.at("strategies")
+    return [listed.at(place).entries()[0][1] for place in range(len(listed.value))]
+
+
+def _inner(spot: Spot, key: str) -> Spot:
+    return spot.at(key) if isinstance(spot.value, dict) and key in spot.value else spot
+
+
+def _place(spot: Spot, lines: list[str]) -> Place:
+    line = spot.line or 1
+    text = lines[line - 1] if line <= len(lines) else ""
+    key = next((str(part) for part in reversed(spot.path) if isinstance(part, str)), "")
+    column = max(0, text.find(key)) + 1
+    return Place(line, column, line, column + max(1, len(key) if key in text else 1))
+
+
+def _at(data: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        try:
+            data = data[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+def _names(on: Any) -> tuple[str, ...] | None:
+    if isinstance(on, str):
+        return (on,)
+    return tuple(str(name) for name in on) if isinstance(on, list) else None
+
+
+def _budget(retry: Retry) -> str | None:
+    if retry.budget is None:
+        return "none"
+    if type(retry.budget) is Budget:
+        return judge_budget(retry.budget.ratio, retry.budget.burst)
+    sustained = float(getattr(retry.budget, "sustained", math.nan))
+    return "loose" if 1.0 <= sustained < math.inf else None

@@ -1,0 +1,365 @@
+"""The table of rules: what each says, why, what to do, and a sample that fails and one that passes.
+
+``holdfast lint --rules``, the page of the docs and the tests are all made from this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .findings import Place
+    from .loops import Loop
+    from .source import Module
+
+    Check = Callable[[Loop, Module | None], Iterator[tuple[Place, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. ``severity`` is "error", "warning" or "note"; ``default`` whether it is on unless asked for.
+
+    The samples are Python, or a policy file where ``language`` is "toml".
+    """
+
+    code: str
+    name: str
+    severity: str
+    summary: str
+    why: str
+    fix: str
+    failing: str
+    passing: str
+    check: Check | None = None
+    language: str = "python"
+    default: bool = True
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "HF000",
+        "unreadable",
+        "error",
+        "A file that cannot be read: a policy file Holdfast would refuse, Python that does not parse.",
+        "A program that loads this file fails when it starts.",
+        "Correct what the message names.",
+        "[policies.search]\nretry = { atempts = 4 }\n",
+        "[policies.search]\nretry = { attempts = 4 }\n",
+        language="toml",
+    ),
+    Rule(
+        "HF001",
+        "no-jitter",
+        "warning",
+        "Waits without jitter.",
+        "Callers that failed together come back together, as one wave after the other.",
+        'Spread the waits: jitter="full" in Holdfast, wait_random_exponential in tenacity, '
+        "jitter=backoff.full_jitter, backoff_jitter in urllib3.",
+        """\
+from tenacity import retry, stop_after_attempt, wait_exponential
+
+@retry(stop=stop_after_attempt(4), wait=wait_exponential(max=10))
+def fetch(): ...
+""",
+        """\
+from tenacity import retry, stop_after_attempt, wait_random_exponential
+
+@retry(stop=stop_after_attempt(4), wait=wait_random_exponential(max=10))
+def fetch(): ...
+""",
+        checks.no_jitter,
+    ),
+    Rule(
+        "HF002",
+        "no-wait",
+        "warning",
+        "Retries without any wait.",
+        "A server that is down is asked again at the speed of the network, by everybody.",
+        "Wait between attempts, longer each time: wait_random_exponential(), backoff_factor=0.5.",
+        """\
+from urllib3.util.retry import Retry
+
+retries = Retry(total=5, status_forcelist=[502, 503])
+""",
+        """\
+from urllib3.util.retry import Retry
+
+retries = Retry(total=5, status_forcelist=[502, 503], backoff_factor=0.5, backoff_jitter=0.5)
+""",
+        checks.no_wait,
+    ),
+    Rule(
+        "HF003",
+        "unbounded",
+        "error",
+        "Retries without an end.",
+        "If the dependency does not come back, every caller is stuck in its loop: the load never falls.",
+        "Limit attempts or time: attempts=4, stop_after_attempt(4), max_tries=4, or a deadline around it.",
+        """\
+import backoff
+
+@backoff.on_exception(backoff.expo, ConnectionError)
+def fetch(): ...
+""",
+        """\
+import backoff
+
+@backoff.on_exception(backoff.expo, ConnectionError, max_tries=4)
+def fetch(): ...
+""",
+        checks.unbounded,
+    ),
+    Rule(
+        "HF004",
+        "times-do-not-fit",
+        "warning",
+        "A timeout or a wait that is longer than the deadline around it.",
+        "It can never do what it is there for: the deadline ends the call first.",
+        "Let the timeout be a fraction of the deadline (deadline / attempts is a start).",
+        '[policies.search]\ndeadline = "1s"\nretry = { attempts = 3 }\ntimeout = "2s"\n',
+        '[policies.search]\ndeadline = "1s"\nretry = { attempts = 3 }\ntimeout = "300ms"\n',
+        checks.times,
+        language="toml",
+    ),
+    Rule(
+        "HF005",
+        "client-errors",
+        "warning",
+        "Retries of client errors (4xx other than 408, 409, 425 and 429).",
+        "The request itself is wrong: sent again, it gets the same answer, and costs the same.",
+        "Retry 408, 425, 429 and 5xx only; for exceptions, look at the status (hf.transient does).",
+        """\
+from urllib3.util.retry import Retry
+
+retries = Retry(total=3, backoff_factor=0.5, backoff_jitter=0.5, status_forcelist=[404, 429, 503])
+""",
+        """\
+from urllib3.util.retry import Retry
+
+retries = Retry(total=3, backoff_factor=0.5, backoff_jitter=0.5, status_forcelist=[429, 503])
+""",
+        checks.client_errors,
+    ),
+    Rule(
+        "HF006",
+        "unsafe-method",
+        "warning",
+        "POST or PATCH retried without an idempotency key.",
+        "An attempt that timed out may have been carried out: the retry does it a second time.",
+        "Send one Idempotency-Key with every attempt of a call, or leave POST out of the retried methods.",
+        """\
+import requests
+import stamina
+
+@stamina.retry(on=ConnectionError, attempts=3)
+def pay(order):
+    return requests.post("https://example.com/payments", json=order, timeout=5)
+""",
+        """\
+import requests
+import stamina
+
+@stamina.retry(on=ConnectionError, attempts=3)
+def pay(order, key):
+    headers = {"Idempotency-Key": key}
+    return requests.post("https://example.com/payments", json=order, headers=headers, timeout=5)
+""",
+        checks.unsafe_method,
+    ),
+    Rule(
+        "HF007",
+        "nested-retries",
+        "warning",
+        "A retry inside a retry.",
+        "The attempts multiply: three layers of four make 64 calls, when the server can bear least.",
+        "Retry in one layer. (Holdfast's own layers see each other's marks and do not multiply.)",
+        """\
+import stamina
+
+@stamina.retry(on=ConnectionError, attempts=4)
+def fetch(): ...
+
+@stamina.retry(on=ConnectionError, attempts=4)
+def page():
+    return fetch()
+""",
+        """\
+import stamina
+
+@stamina.retry(on=ConnectionError, attempts=4)
+def fetch(): ...
+
+def page():
+    return fetch()
+""",
+        checks.nested,
+    ),
+    Rule(
+        "HF008",
+        "budget",
+        "warning",
+        "No retry budget, or one that bounds nothing or pays for nothing.",
+        "Without a budget an outage multiplies the load by the attempts; that load is what keeps it down.",
+        "Leave the default budget (a tenth of the successes, and 10 in hand), or share one by name.",
+        '[policies.search]\nretry = { attempts = 4, budget = "none" }\n',
+        "[policies.search]\nretry = { attempts = 4, budget = { ratio = 0.1, burst = 10 } }\n",
+        checks.budget,
+        language="toml",
+    ),
+    Rule(
+        "HF009",
+        "by-hand",
+        "warning",
+        "A retry loop written by hand that lacks an end, a wait or jitter.",
+        "These loops are copied, and each copy forgets something else.",
+        "Use a retry that has all three: @hf.retry(on=..., attempts=4), or hf.retrying for a block.",
+        """\
+import time
+
+def fetch(client):
+    while True:
+        try:
+            return client.get("/")
+        except ConnectionError:
+            time.sleep(1)
+""",
+        """\
+import holdfast as hf
+
+@hf.retry(on=ConnectionError, attempts=4)
+def fetch(client):
+    return client.get("/")
+""",
+        checks.by_hand,
+    ),
+    Rule(
+        "HF010",
+        "cancellation",
+        "error",
+        "A retry that catches cancellation.",
+        "A cancelled task runs on, Ctrl-C does not end the program, a timeout around it has no effect.",
+        "Catch Exception or less. In tenacity, retry_if_not_exception_type retries everything else, "
+        "KeyboardInterrupt included: use retry_if_exception_type.",
+        """\
+import random
+import time
+
+def fetch(client):
+    for attempt in range(4):
+        try:
+            return client.get("/")
+        except BaseException:
+            time.sleep(random.uniform(0, 2**attempt))
+""",
+        """\
+import random
+import time
+
+def fetch(client):
+    for attempt in range(4):
+        try:
+            return client.get("/")
+        except ConnectionError:
+            time.sleep(random.uniform(0, 2**attempt))
+""",
+        checks.cancellation,
+    ),
+    Rule(
+        "HF011",
+        "retry-after",
+        "warning",
+        "A server's Retry-After that is ignored or shortened.",
+        "The server has said when it can answer; coming earlier earns another refusal, or a ban.",
+        "Let Retry-After be the shortest wait (Holdfast and urllib3 do so by default).",
+        """\
+import backoff
+
+@backoff.on_predicate(backoff.runtime, predicate=too_many, value=retry_after)
+def fetch(): ...
+""",
+        """\
+import backoff
+
+@backoff.on_predicate(backoff.runtime, predicate=too_many, value=retry_after, jitter=backoff.random_jitter)
+def fetch(): ...
+""",
+        checks.hints,
+    ),
+    Rule(
+        "HF012",
+        "everything",
+        "note",
+        "A retry of every exception.",
+        "A bug fails the same way every time: retried, it only costs more and is found later.",
+        "Name the failures that may pass, or use hf.transient.",
+        """\
+from tenacity import retry, stop_after_attempt, wait_random_exponential
+
+@retry(stop=stop_after_attempt(4), wait=wait_random_exponential(max=10))
+def fetch(): ...
+""",
+        """\
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+@retry(
+    retry=retry_if_exception_type(ConnectionError),
+    stop=stop_after_attempt(4),
+    wait=wait_random_exponential(max=10),
+)
+def fetch(): ...
+""",
+        checks.everything,
+        default=False,
+    ),
+    Rule(
+        "HF013",
+        "blocking-sleep",
+        "error",
+        "time.sleep in the retry loop of an async function.",
+        "Nothing else in the process runs while it sleeps: one failing call stops all the others.",
+        "await asyncio.sleep(...), or decorate the async function with hf.retry.",
+        """\
+import random
+import time
+
+async def fetch(client):
+    for attempt in range(4):
+        try:
+            return await client.get("/")
+        except ConnectionError:
+            time.sleep(random.uniform(0, 2**attempt))
+""",
+        """\
+import asyncio
+import random
+
+async def fetch(client):
+    for attempt in range(4):
+        try:
+            return await client.get("/")
+        except ConnectionError:
+            await asyncio.sleep(random.uniform(0, 2**attempt))
+""",
+        checks.blocking,
+    ),
+    Rule(
+        "HF014",
+        "no-timeout",
+        "note",
+        "A policy in which nothing bounds an attempt.",
+        "An attempt that hangs does not fail, so it is never retried; the caller waits for ever.",
+        'Add timeout = "500ms" innermost, or a deadline outermost, if the client has no timeout of its own.',
+        "[policies.search]\nretry = { attempts = 4 }\n",
+        '[policies.search]\nretry = { attempts = 4 }\ntimeout = "500ms"\n',
+        checks.no_timeout,
+        language="toml",
+        default=False,
+    ),
+)
+
+BY_CODE = {rule.code: rule for rule in RULES}

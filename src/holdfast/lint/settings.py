@@ -1,0 +1,87 @@
+"""Which rules apply to which files: ``[tool.holdfast.lint]`` of pyproject.toml, and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+from ..config.problem import unknown
+from .rules import BY_CODE, RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+#: Never looked into when a folder is searched.
+SKIPPED = (
+    ".git", ".hg", ".tox", ".nox", ".venv", "venv", "__pycache__", "node_modules", "build", "dist",
+    ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs",
+)  # fmt: skip
+KEYS = ("select", "ignore", "exclude", "policy-files")
+
+
+class SettingsError(ValueError):
+    """Settings that make no sense; the message names the key, the value and the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``select`` are the rules that apply; ``exclude`` and ``policy_files`` are patterns for paths."""
+
+    select: frozenset[str] = field(default_factory=lambda: frozenset(r.code for r in RULES if r.default))
+    exclude: tuple[str, ...] = ()
+    policy_files: tuple[str, ...] = ()
+
+    def excluded(self, path: str) -> bool:
+        """Whether ``path``, found in a folder, is left out: it or a folder it is in matches."""
+        return any(fnmatch(path, pattern) or _inside(path, pattern) for pattern in self.exclude)
+
+    def is_policy_file(self, path: str) -> bool:
+        """Whether ``path``, found in a folder, is read as a policy file."""
+        name = path.rpartition("/")[2]
+        stem, _, suffix = name.rpartition(".")
+        if suffix not in ("toml", "json", "yaml", "yml"):
+            return False
+        return (
+            stem == "holdfast"
+            or stem.endswith(".holdfast")
+            or any(fnmatch(path, p) for p in self.policy_files)
+        )
+
+
+def _inside(path: str, pattern: str) -> bool:
+    folder = pattern.rstrip("/")
+    return path.startswith(folder + "/") or f"/{folder}/" in f"/{path}"
+
+
+def make(data: dict[str, Any], select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Settings:
+    """The settings of a ``[tool.holdfast.lint]`` table, with the command line's words on top.
+
+    ``select`` replaces the rules that are on by default; "ALL" is every one of them. ``ignore`` takes
+    rules away. Both accept a code or the beginning of codes ("HF00").
+    """
+    for key in data:
+        if key not in KEYS:
+            raise SettingsError(f"[tool.holdfast.lint]: {unknown('key', key, KEYS)}")
+    lists = {key: _words(key, data.get(key, [])) for key in KEYS}
+    chosen = list(select) or lists["select"]
+    codes = _codes("select", chosen) if chosen else Settings().select
+    codes -= _codes("ignore", [*lists["ignore"], *ignore])
+    return Settings(codes, tuple(lists["exclude"]), tuple(lists["policy-files"]))
+
+
+def _words(key: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise SettingsError(f"[tool.holdfast.lint] {key}: must be a list of strings, got {value!r}")
+    return value
+
+
+def _codes(key: str, words: Iterable[str]) -> frozenset[str]:
+    found: set[str] = set()
+    for word in (part.strip() for item in words for part in item.split(",")):
+        matching = {code for code in BY_CODE if word == "ALL" or (word and code.startswith(word))}
+        if not matching:
+            raise SettingsError(f"{key}: {unknown('rule', word[:64], list(BY_CODE))}")
+        found |= matching
+    return frozenset(found)

@@ -1,0 +1,144 @@
+"""Reads a Python module: one walk over its tree, out of which come its retries."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from . import byhand, clients, libraries, ours
+from .loops import Function, Loop
+from .names import Names, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+READERS: dict[str, Callable[[Use, str], Loop | None]] = {
+    **libraries.READERS,
+    **clients.READERS,
+    **ours.READERS,
+}
+
+#: A file that holds none of these holds nothing to find, and is not even parsed.
+TRIGGERS = ("sleep", "retry", "Retry", "backoff", "stamina", "tenacity", "holdfast")
+
+#: Clients that retry by themselves unless told max_retries=0.
+_RETRYING_CLIENTS = {
+    f"{package}.{prefix}{kind}"
+    for package, kinds in (("openai", ("OpenAI", "AzureOpenAI")), ("anthropic", ("Anthropic",)))
+    for kind in kinds
+    for prefix in ("", "Async")
+}
+
+
+def worth_reading(text: str) -> bool:
+    """Whether ``text`` mentions anything that lint knows."""
+    return any(trigger in text for trigger in TRIGGERS)
+
+
+class Module:
+    """A parsed module: its names, its functions and its retries, in the order of the source."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.splitlines()
+        self.names = Names()
+        self.functions: dict[tuple[str | None, str], Function] = {}
+        self.loops: list[Loop] = []
+        #: Names of client objects that retry by themselves.
+        self.clients: set[str] = set()
+        self._calls: list[ast.Call] = []
+        self._rounds: list[tuple[byhand.Rounds, Function | None]] = []
+        self._decorated: list[tuple[ast.expr, Function]] = []
+        self._assigned: list[ast.Assign] = []
+        self._walk(ast.parse(text))
+        self._read()
+
+    def segment(self, node: ast.AST | None) -> str:
+        """The lines that ``node`` stands on; "" for none."""
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+        return "\n".join(self.lines[first - 1 : last]) if node is not None else ""
+
+    def _walk(self, tree: ast.Module) -> None:
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                if isinstance(statement.targets[0], ast.Name):
+                    self.names.add_constant(statement.targets[0].id, statement.value)
+        stack: list[tuple[ast.AST, Function | None, str | None]] = [(tree, None, None)]
+        while stack:
+            node, function, owner = stack.pop()
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                inner = Function(node.name, owner, node)
+                self.functions.setdefault((owner, node.name), inner)
+                self._decorated += [(decorator, inner) for decorator in node.decorator_list]
+                # What stands in the decorators runs in the scope outside.
+                stack += [(decorator, function, owner) for decorator in node.decorator_list]
+                stack += [(child, inner, owner) for child in [*node.body, node.args]]
+                continue
+            self._note(node, function)
+            if isinstance(node, ast.ClassDef):
+                owner = node.name
+            stack += [(child, function, owner) for child in ast.iter_child_nodes(node)]
+
+    def _note(self, node: ast.AST, function: Function | None) -> None:
+        if isinstance(node, ast.Call):
+            self._calls.append(node)
+            if function is not None:
+                function.calls.append(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self.names.add_import(node)
+        elif isinstance(node, (ast.For, ast.While)):
+            self._rounds.append((node, function))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            # Decided in `_read`, when all imports are known.
+            self._assigned.append(node)
+
+    def _read(self) -> None:
+        decorating = {id(node): function for node, function in self._decorated}
+        for call in self._calls:
+            self._add(call, call.func, decorating.get(id(call)))
+        for node, decorated in self._decorated:
+            if not isinstance(node, ast.Call):
+                self._add(node, node, decorated)
+                self._add_named(node, decorated)
+        for rounds, function in self._rounds:
+            scope = None if function is None else function.node
+            loop = byhand.read(rounds, self.names, scope, self.segment(scope or rounds))
+            if loop is not None:
+                loop.function = function
+                self.loops.append(loop)
+        for assigned in self._assigned:
+            self._add_client(assigned)
+        self.loops.sort(key=lambda loop: loop.place)
+
+    def _add(self, node: ast.expr, called: ast.expr, function: Function | None) -> None:
+        label = self.names.dotted(called)
+        reader = None if label is None else READERS.get(label)
+        if reader is None or label is None:
+            return
+        if not isinstance(node, ast.Call) and label.startswith(("holdfast.", "urllib3.")):
+            return
+        loop = reader(Use(self.names, node), label)
+        if loop is not None:
+            loop.function = function
+            self.loops.append(loop)
+
+    def _add_named(self, node: ast.expr, function: Function) -> None:
+        """``@policy``, where ``policy`` is a constant of the module that holds a retry."""
+        made = self.names.follow(node)
+        if not isinstance(made, ast.Call):
+            return
+        self._add(made, made.func, function)
+        if self.names.dotted(made.func) == "holdfast.Policy":
+            for strategy in map(self.names.follow, made.args):
+                if isinstance(strategy, ast.Call):
+                    self._add(strategy, strategy.func, function)
+
+    def _add_client(self, node: ast.Assign) -> None:
+        call = node.value
+        assert isinstance(call, ast.Call)
+        if self.names.dotted(call.func) in _RETRYING_CLIENTS:
+            use = Use(self.names, call)
+            if not use.open and "max_retries" not in use.keywords:
+                for target in node.targets:
+                    name = self.names.dotted(target)
+                    self.clients |= set() if name is None else {name}

@@ -1,0 +1,87 @@
+"""The recorded sessions of docs/command-line.md and the page of lint's rules are what the commands say now.
+
+``.venv/bin/python scripts/record-sessions`` rewrites both.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("numpy")
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="other platform: the sessions are run by sh")
+
+
+def loaded() -> ModuleType:
+    loader = SourceFileLoader("record_sessions", str(ROOT / "scripts" / "record-sessions"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+script = loaded()
+
+
+def test_the_sessions_are_current() -> None:
+    page = script.PAGE.read_text(encoding="utf-8")
+    now = script.recorded(page, every=False)
+    assert script.quiet(now) == script.quiet(page), "run scripts/record-sessions"
+
+
+def test_the_rules_page_is_current() -> None:
+    assert script.RULES.read_text(encoding="utf-8") == script.rules_page(), "run scripts/record-sessions"
+
+
+def test_every_command_has_a_session() -> None:
+    from holdfast.cli._app import COMMANDS
+
+    page = script.PAGE.read_text(encoding="utf-8")
+    shown = {block["what"].split()[1] for block in script.BLOCK.finditer(page) if block["kind"] != "file"}
+    assert {"demo", "explain", "lint", "run", "schema", "simulate"} <= shown
+    for name in COMMANDS:
+        assert f"holdfast {name}" in page, f"{name} is not mentioned"
+
+
+# The recorder itself.
+
+SMALL = """\
+<!-- file: in/x.txt -->
+```
+hello
+```
+
+<!-- session: cat in/x.txt; exit 3 -->
+```console
+old
+```
+
+<!-- session, not checked: echo new -->
+```console
+old
+```
+"""
+
+
+def test_a_page_is_recorded() -> None:
+    now = script.recorded(SMALL)
+    assert "$ cat in/x.txt; exit 3\nhello\n$ echo $?\n3\n```" in now
+    assert "$ echo new\nnew\n```" in now and "old" not in now
+    assert script.recorded(now) == now
+    assert "$ echo new" not in script.recorded(SMALL, every=False)
+
+
+def test_only_noise_is_forgiven() -> None:
+    assert script.quiet("ended with exit code 3 after 0.12 s; again in 20 ms") == (
+        "ended with exit code 3 after 0.00 s; again in 20 ms"
+    )
+    assert script.quiet("exit code 3") != script.quiet("exit code 4")

@@ -1,0 +1,320 @@
+"""Which loops are retry loops by hand, and which only look like one."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from holdfast.lint import Finding, check
+
+HEAD = "import asyncio, itertools, queue, random, time\n"
+
+
+def findings(text: str) -> list[Finding]:
+    return check(HEAD + textwrap.dedent(text), "module.py")
+
+
+def messages(text: str) -> list[str]:
+    return [f"{finding.code} {finding.message.rpartition('with ')[2]}" for finding in findings(text)]
+
+
+RETRIES = {
+    "while true": (
+        """
+        def f():
+            while True:
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(1)
+        """,
+        "no limit and no jitter",
+    ),
+    "counted, doubling": (
+        """
+        def f():
+            for n in range(5):
+                try:
+                    return call()
+                except OSError as error:
+                    last = error
+                    time.sleep(2 ** n)
+            raise last
+        """,
+        "no jitter",
+    ),
+    "break after the call, sleep after the try": (
+        """
+        def f():
+            attempts = 0
+            while attempts < 3:
+                try:
+                    result = call()
+                    break
+                except OSError:
+                    attempts += 1
+                time.sleep(delay)
+            return result
+        """,
+        "no jitter",
+    ),
+    "else": (
+        """
+        def f():
+            for n in range(3):
+                try:
+                    result = call()
+                except OSError:
+                    time.sleep(1 * n)
+                else:
+                    return result
+        """,
+        "no jitter",
+    ),
+    "raise at the limit": (
+        """
+        def f():
+            n = 0
+            while True:
+                try:
+                    return call()
+                except OSError:
+                    n += 1
+                    if n > 3:
+                        raise
+                    time.sleep(1)
+        """,
+        "no jitter",
+    ),
+    "a list of waits": (
+        """
+        def f():
+            for wait in (1, 2, 4):
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(wait)
+        """,
+        "no jitter",
+    ),
+    "without an end, with jitter": (
+        """
+        def f():
+            for n in itertools.count():
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(random.random() * n)
+        """,
+        "no limit",
+    ),
+    "async, inside a with": (
+        """
+        async def f():
+            for n in range(3):
+                with span():
+                    try:
+                        return await call()
+                    except OSError:
+                        await asyncio.sleep(1)
+        """,
+        "no jitter",
+    ),
+    "no wait at all": (
+        """
+        def f():
+            for n in range(3):
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(0)
+        """,
+        "no wait",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETRIES)
+def test_a_retry_loop_is_found(name: str) -> None:
+    text, lacking = RETRIES[name]
+    assert messages(text) == [f"HF009 {lacking}"]
+
+
+OTHERS = {
+    "bounded, with jitter": """
+        def f():
+            for n in range(3):
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(random.uniform(0, 2 ** n))
+        """,
+    "jitter in a variable": """
+        def f():
+            for n in range(3):
+                wait = 2 ** n
+                wait += random.random()
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(wait)
+        """,
+    "somebody else computes the wait": """
+        def f(policy):
+            for n in range(3):
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(policy.wait_for(n))
+        """,
+    "a worker that survives errors": """
+        def f():
+            while True:
+                try:
+                    work()
+                except OSError:
+                    time.sleep(5)
+        """,
+    "a poll of a queue": """
+        def f(q):
+            while True:
+                try:
+                    return q.get_nowait()
+                except queue.Empty:
+                    time.sleep(0.5)
+        """,
+    "a poll until a time": """
+        def f():
+            end = time.monotonic() + 5
+            while time.monotonic() < end:
+                try:
+                    return connect()
+                except OSError:
+                    time.sleep(0.5)
+        """,
+    "a poll that looks at the clock inside": """
+        def f():
+            while True:
+                try:
+                    return connect()
+                except OSError:
+                    if time.time() > limit:
+                        raise
+                    time.sleep(0.5)
+        """,
+    "a poll by short glances": """
+        def f():
+            for _ in range(100):
+                try:
+                    return connect()
+                except OSError:
+                    time.sleep(0.05)
+        """,
+    "waits for a condition": """
+        def f():
+            while True:
+                try:
+                    if ready():
+                        return True
+                except OSError:
+                    pass
+                time.sleep(1)
+        """,
+    "goes through things": """
+        def f(mirrors):
+            for mirror in mirrors:
+                try:
+                    return fetch(mirror)
+                except OSError:
+                    time.sleep(1)
+        """,
+    "every error leaves": """
+        def f():
+            while True:
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(1)
+                    raise
+        """,
+    "the sleep is in a function inside": """
+        def f():
+            for n in range(3):
+                try:
+                    return call()
+                except OSError:
+                    def later():
+                        time.sleep(1)
+        """,
+    "no sleep": """
+        def f():
+            for n in range(3):
+                try:
+                    return call()
+                except OSError:
+                    log()
+        """,
+    "somebody else's sleep": """
+        def f(clock):
+            while True:
+                try:
+                    return call()
+                except OSError:
+                    clock.sleep(1)
+        """,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_careless_retry_is_left_alone(name: str) -> None:
+    assert messages(OTHERS[name]) == []
+
+
+def test_the_finding_stands_at_the_loop() -> None:
+    (found,) = findings(RETRIES["while true"][0])
+    assert (found.place.line, found.place.column) == (4, 5)
+
+
+def test_429_without_retry_after() -> None:
+    text = """
+    def f():
+        for n in range(3):
+            try:
+                response = call()
+                if response.status_code == 429:
+                    raise Busy
+                return response
+            except Busy:
+                time.sleep({})
+    """
+    assert [f.code for f in findings(text.format("random.random()"))] == ["HF011"]
+    assert findings(text.format("random.random() + float(response.headers['Retry-After'])")) == []
+
+
+def test_bare_except_and_blocking_sleep() -> None:
+    text = """
+    async def f():
+        for n in range(3):
+            try:
+                return await call()
+            except:
+                {}
+                time.sleep(random.random())
+    """
+    assert {f.code for f in findings(text.format("pass"))} == {"HF010", "HF013"}
+
+
+def test_a_loop_around_a_function_that_retries() -> None:
+    text = """
+    import stamina
+    @stamina.retry(on=OSError)
+    def call(): ...
+    def f():
+        for n in range(3):
+            try:
+                return call()
+            except OSError:
+                time.sleep(random.random())
+    """
+    assert [f.code for f in findings(text)] == ["HF007"]

@@ -1,0 +1,318 @@
+"""Lint as a whole: ignore comments, settings, reports in every format, files that are no Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.lint import RULES, Finding, Settings, SettingsError, check, reports
+from holdfast.lint.findings import Place
+from holdfast.lint.settings import make
+from holdfast.lint.source import TRIGGERS
+
+ROOT = Path(__file__).parents[2]
+BARE = "import tenacity\n@tenacity.retry{}\ndef f(): ...\n"
+
+
+def codes(text: str, settings: Settings | None = None) -> list[str]:
+    return [finding.code for finding in check(text, "module.py", settings)]
+
+
+# Comments.
+
+
+@pytest.mark.parametrize(
+    ("comment", "left"),
+    [
+        ("", ["HF002", "HF003"]),
+        ("  # holdfast: ignore[HF003]", ["HF002"]),
+        ("  # holdfast: ignore[HF002, HF003] - told so", []),
+        ("  # holdfast: ignore", []),
+        ("  #holdfast:ignore[HF003]", ["HF002"]),
+        ("  # holdfast: ignore[HF001]", ["HF002", "HF003"]),
+        ("  # holdfast: ignore[]", ["HF002", "HF003"]),
+        ("  # noqa: HF003", ["HF002", "HF003"]),
+    ],
+)
+def test_a_comment_ignores_what_it_names_on_its_line(comment: str, left: list[str]) -> None:
+    assert codes(BARE.format(comment)) == left
+
+
+def test_a_comment_on_a_line_of_its_own_counts_for_the_next() -> None:
+    above = BARE.format("").replace("@", "# holdfast: ignore[HF003]\n@")
+    assert codes(above) == ["HF002"]
+    assert codes(above.replace("]\n@", "]\n\n@")) == ["HF002", "HF003"]
+
+
+def test_a_comment_for_the_whole_file() -> None:
+    assert codes("# holdfast: ignore-file[HF003]\n" + BARE.format("")) == ["HF002"]
+    assert codes(BARE.format("") + "# holdfast: ignore-file\n") == []
+
+
+def test_a_comment_anywhere_inside_a_long_call() -> None:
+    text = "import tenacity\nr = tenacity.Retrying(\n    sleep=s,  # holdfast: ignore\n)\n"
+    assert codes(text.replace("  # holdfast: ignore", "")) == ["HF002", "HF003"]
+    assert codes(text) == []
+
+
+def test_a_comment_in_a_policy_file() -> None:
+    text = '[policies.a]\nretry = { budget = "none" }  # holdfast: ignore[HF008]\n'
+    assert check(text, "holdfast.toml") == []
+    assert [f.code for f in check(text.partition("  #")[0], "holdfast.toml")] == ["HF008"]
+
+
+# Settings.
+
+
+def test_settings_choose_rules() -> None:
+    text = BARE.format("")
+    assert codes(text, make({"select": ["HF003"]})) == ["HF003"]
+    assert codes(text, make({"ignore": ["HF003"]})) == ["HF002"]
+    assert codes(text, make({"select": ["HF003"]}, select=["HF002"])) == ["HF002"], "the command line wins"
+    assert codes(text, make({"ignore": ["HF002"]}, ignore=["HF003"])) == [], "ignores add up"
+    assert codes(text, make({}, select=["HF00"])) == ["HF002", "HF003"]
+    assert codes(text, make({}, select=["HF002,HF003"])) == ["HF002", "HF003"]
+    assert codes(text, make({}, select=["ALL"], ignore=["HF002"])) == ["HF003", "HF012"]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"selct": ["HF001"]}, "did you mean 'select'"),
+        ({"select": "HF001"}, "select: must be a list of strings, got 'HF001'"),
+        ({"select": [1]}, "select: must be a list of strings"),
+        ({"ignore": ["HF999"]}, "ignore: unknown rule 'HF999'"),
+        ({"select": [""]}, "must be a list of strings"),
+        ({"select": [","]}, "unknown rule ''"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(data: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        make(data)
+    assert says in str(caught.value)
+
+
+def test_which_files_a_folder_has_for_lint() -> None:
+    chosen = make({"exclude": ["generated", "*_pb2.py"], "policy-files": ["config/*.json"]})
+    assert chosen.excluded("src/generated/x.py") and chosen.excluded("generated/x.py")
+    assert chosen.excluded("src/api_pb2.py") and not chosen.excluded("src/api.py")
+    assert not chosen.excluded("src/generated_by_hand/x.py")
+    assert chosen.is_policy_file("deploy/holdfast.toml") and chosen.is_policy_file("payments.holdfast.yml")
+    assert chosen.is_policy_file("config/retries.json") and not chosen.is_policy_file("other/retries.json")
+    assert not chosen.is_policy_file("pyproject.toml") and not chosen.is_policy_file("holdfast.py")
+
+
+# Files of all kinds.
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("import retry\n\ndef f(:\n", 3, "is not Python"),
+        ("retry = 1\0\n", 1, "is not Python"),
+        ("retry = " + "(" * 5000 + ")" * 5000, 1, "is not Python"),
+    ],
+)
+def test_what_does_not_parse_is_a_finding(text: str, line: int, says: str) -> None:
+    (found,) = check(text, "module.py")
+    assert (found.code, found.place.line) == ("HF000", line) and says in found.message
+
+
+def test_a_file_that_mentions_nothing_is_not_parsed() -> None:
+    assert check("def f(:\n", "module.py") == []
+    for rule in RULES:
+        if rule.language == "python":
+            assert any(trigger in rule.failing for trigger in TRIGGERS)
+
+
+def test_a_policy_file_that_is_broken_says_where() -> None:
+    (found,) = check("[policies.a]\nretry = {}\ntimeout = -1\n", "holdfast.toml")
+    assert (found.code, found.place.line) == ("HF000", 3) and "timeout" in found.message
+    (found,) = check("[policies.a\n", "holdfast.toml")
+    assert (found.code, found.place.line) == ("HF000", 1)
+    twice = "[[policies.a.strategies]]\nretry = {}\n" * 2
+    (found,) = check(twice, "holdfast.toml")
+    assert (found.code, found.place.line) == ("HF000", 1) and "one Retry" in found.message
+
+
+def test_columns_count_characters() -> None:
+    text = 'import tenacity\nx = "äöü", tenacity.Retrying()\n'
+    found = check(text, "module.py")[0]
+    assert text.splitlines()[1][found.place.column - 1 :].startswith("tenacity.Retrying")
+    assert found.place.end_column == len(text.splitlines()[1]) + 1
+
+
+def test_our_own_source_is_clean() -> None:
+    files = sorted((ROOT / "src").rglob("*.py"))
+    assert len(files) > 50
+    assert [f for path in files for f in check(path.read_text("utf-8"), str(path))] == []
+
+
+# Reports.
+
+
+def some() -> list[Finding]:
+    return [
+        Finding("a b.py", Place(3, 5, 4, 9), "HF003", "error", "50% of: this,\nthat", "why", "fix"),
+        Finding("holdfast.toml", Place(1, 1, 1, 2), "HF014", "note", "message", "why", "fix"),
+    ]
+
+
+def test_text() -> None:
+    lines = reports.text(some(), 7).splitlines()
+    assert lines[0] == "a b.py:3:5: HF003 error: 50% of: this,"
+    assert "HF003 unbounded" in lines and "HF014 no-timeout" in lines
+    assert lines[-1] == "2 findings in 7 files"
+    assert reports.text([], 1) == "0 findings in 1 file"
+
+
+def test_json() -> None:
+    data = json.loads(reports.as_json(some(), 7))
+    assert data["files"] == 7 and len(data["findings"]) == 2
+    first = data["findings"][0]
+    assert (first["code"], first["line"], first["column"], first["end_line"], first["end_column"]) == (
+        "HF003",
+        3,
+        5,
+        4,
+        9,
+    )
+
+
+def test_github_annotations_are_escaped() -> None:
+    error, note = reports.github(some(), 7).splitlines()
+    assert error == (
+        "::error file=a b.py,line=3,col=5,endLine=4,endColumn=9,title=HF003 unbounded"
+        "::50%25 of: this,%0Athat. fix"
+    )
+    assert note.startswith("::notice file=holdfast.toml,line=1,")
+    odd = Finding("a,b:c.py", Place(1, 1, 1, 2), "HF001", "warning", "m", "w", "f")
+    assert "file=a%2Cb%3Ac.py," in reports.github([odd], 1)
+    assert reports.github([], 1) == ""
+
+
+#: The parts of the SARIF 2.1.0 schema that a log of ours uses, with their requirements.
+SARIF: dict[str, Any] = {
+    "type": "object",
+    "required": ["version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "$schema": {"type": "string", "format": "uri"},
+        "runs": {"type": "array", "items": {"$ref": "#/$defs/run"}},
+    },
+    "additionalProperties": False,
+    "$defs": {
+        "text": {
+            "type": "object",
+            "required": ["text"],
+            "properties": {"text": {"type": "string", "minLength": 1}},
+        },
+        "run": {
+            "type": "object",
+            "required": ["tool", "results"],
+            "additionalProperties": False,
+            "properties": {
+                "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                "tool": {
+                    "type": "object",
+                    "required": ["driver"],
+                    "additionalProperties": False,
+                    "properties": {"driver": {"$ref": "#/$defs/driver"}},
+                },
+                "results": {"type": "array", "items": {"$ref": "#/$defs/result"}},
+            },
+        },
+        "driver": {
+            "type": "object",
+            "required": ["name", "rules"],
+            "additionalProperties": False,
+            "properties": {
+                "name": {"type": "string"},
+                "version": {"type": "string"},
+                "rules": {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/rule"}},
+            },
+        },
+        "level": {"enum": ["none", "note", "warning", "error"]},
+        "rule": {
+            "type": "object",
+            "required": ["id"],
+            "additionalProperties": False,
+            "properties": {
+                "id": {"type": "string"},
+                "name": {"type": "string"},
+                "shortDescription": {"$ref": "#/$defs/text"},
+                "fullDescription": {"$ref": "#/$defs/text"},
+                "help": {"$ref": "#/$defs/text"},
+                "defaultConfiguration": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"level": {"$ref": "#/$defs/level"}, "enabled": {"type": "boolean"}},
+                },
+            },
+        },
+        "result": {
+            "type": "object",
+            "required": ["message", "ruleId", "level", "locations"],
+            "additionalProperties": False,
+            "properties": {
+                "ruleId": {"type": "string"},
+                "ruleIndex": {"type": "integer", "minimum": -1},
+                "level": {"$ref": "#/$defs/level"},
+                "message": {"$ref": "#/$defs/text"},
+                "locations": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/location"}},
+            },
+        },
+        "location": {
+            "type": "object",
+            "required": ["physicalLocation"],
+            "properties": {
+                "physicalLocation": {
+                    "type": "object",
+                    "required": ["artifactLocation", "region"],
+                    "properties": {
+                        "artifactLocation": {
+                            "type": "object",
+                            "required": ["uri"],
+                            "properties": {"uri": {"type": "string", "pattern": "^[^ \\\\]+$"}},
+                        },
+                        "region": {
+                            "type": "object",
+                            "required": ["startLine"],
+                            "additionalProperties": False,
+                            "properties": {
+                                name: {"type": "integer", "minimum": 1}
+                                for name in ("startLine", "startColumn", "endLine", "endColumn")
+                            },
+                        },
+                    },
+                }
+            },
+        },
+    },
+}
+
+
+def test_sarif_is_valid() -> None:
+    import jsonschema
+
+    for findings in (some(), []):
+        log = json.loads(reports.sarif(findings, 2))
+        jsonschema.Draft202012Validator(SARIF).validate(log)
+        (run,) = log["runs"]
+        rules = run["tool"]["driver"]["rules"]
+        assert [rule["id"] for rule in rules] == [rule.code for rule in RULES]
+        for finding, result in zip(findings, run["results"], strict=True):
+            assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == finding.code
+            assert result["level"] == finding.severity
+    first = json.loads(reports.sarif(some(), 2))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert first["artifactLocation"]["uri"] == "a%20b.py"
+    assert first["region"] == {"startLine": 3, "startColumn": 5, "endLine": 4, "endColumn": 9}
+
+
+def test_the_rules_can_be_read() -> None:
+    told = reports.rules_as_text()
+    assert all(rule.code in told and rule.fix in told for rule in RULES)
+    assert [row["code"] for row in reports.rules_as_data()] == [rule.code for rule in RULES]

@@ -1,0 +1,157 @@
+"""``holdfast lint``: which files it looks at, how it is configured, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast import cli
+
+BAD = "import backoff\n@backoff.on_exception(backoff.expo, OSError)\ndef f(): ...\n"
+GOOD = "import backoff\n@backoff.on_exception(backoff.expo, OSError, max_tries=3)\ndef f(): ...\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def linted(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]:
+    """The exit code, and "path:line code" for each finding."""
+    code = cli.main(["lint", "--json", *argv])
+    data = json.loads(capsys.readouterr().out)
+    return code, [f"{f['path']}:{f['line']} {f['code']}" for f in data["findings"]]
+
+
+def test_nothing_found_is_0_and_something_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, good_dot_py=GOOD, bad_dot_py=BAD)
+    assert linted(capsys, "good.py") == (0, [])
+    assert linted(capsys, "bad.py") == (1, ["bad.py:2 HF003"])
+    assert linted(capsys, "good.py", "bad.py") == (1, ["bad.py:2 HF003"])
+    assert linted(capsys) == (1, ["bad.py:2 HF003"]), "the present folder"
+
+
+def test_folders_are_searched_in_order_and_some_are_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        folder,
+        src__b_dot_py=BAD,
+        src__a__x_dot_py=BAD,
+        src__notes_dot_txt=BAD,
+        src__build__c_dot_py=BAD,
+        _dot_venv__lib__x_dot_py=BAD,
+        node_modules__x_dot_py=BAD,
+    )
+    assert linted(capsys, ".") == (1, ["src/b.py:2 HF003", "src/a/x.py:2 HF003"])
+    assert linted(capsys, "src/a", "src") == (1, ["src/a/x.py:2 HF003", "src/b.py:2 HF003"]), "each file once"
+    assert linted(capsys, ".venv/lib/x.py")[0] == 1, "a file that is named is looked at"
+    assert linted(capsys, "src/notes.txt")[0] == 1
+
+
+def test_policy_files_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policies = '[policies.a]\nretry = { budget = "none" }\n'
+    write(folder, holdfast_dot_toml=policies, other_dot_toml=policies, conf__x_dot_toml=policies)
+    assert linted(capsys, ".") == (1, ["holdfast.toml:2 HF008"])
+    assert linted(capsys, "other.toml") == (1, ["other.toml:2 HF008"])
+    write(folder, pyproject_dot_toml='[tool.holdfast.lint]\npolicy-files = ["conf/*.toml"]\n')
+    assert linted(capsys, ".") == (1, ["holdfast.toml:2 HF008", "conf/x.toml:2 HF008"])
+
+
+def test_configuration(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        folder,
+        bad_dot_py=BAD,
+        old__bad_dot_py=BAD,
+        pyproject_dot_toml='[tool.holdfast.lint]\nexclude = ["old"]\n',
+        strict_dot_toml='[tool.holdfast.lint]\nignore = ["HF003"]\n',
+    )
+    assert linted(capsys, ".") == (1, ["bad.py:2 HF003"])
+    assert linted(capsys, ".", "--exclude", "bad.py")[1] == []
+    assert linted(capsys, ".", "--ignore", "HF003") == (0, [])
+    assert linted(capsys, ".", "--config", "strict.toml") == (0, [])
+    assert linted(capsys, ".", "--select", "HF001", "--select", "HF002") == (0, [])
+    (folder / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(folder / "deep" / "er")
+    assert linted(capsys, "../../bad.py", "--ignore", "HF003") == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[tool.holdfast.lint]\nselct = []\n", "did you mean 'select'"),
+        ("[tool.holdfast.lint]\nselect = 'HF001'\n", "must be a list of strings"),
+        ("[tool.holdfast\n", "pyproject.toml"),
+        ("[tool]\nholdfast = 3\n", "holdfast must be a table"),
+    ],
+)
+def test_a_wrong_configuration_is_one_line_and_2(
+    text: str, says: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, pyproject_dot_toml=text, bad_dot_py=BAD)
+    assert cli.main(["lint"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("holdfast: ") and err.count("\n") == 1 and says in err
+
+
+def test_a_file_that_cannot_be_read_is_2_and_the_rest_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, b_dot_py=BAD)
+    (folder / "a.py").write_bytes(b"# coding: no-such\n# \xff retry\n")
+    os.symlink("nowhere", folder / "c.py")
+    assert cli.main(["lint", "--json", "."]) == 2
+    out, err = capsys.readouterr()
+    assert [f["path"] for f in json.loads(out)["findings"]] == ["b.py"]
+    assert "a.py: is in no known encoding" in err and "c.py: No such file" in err and err.count("\n") == 2
+
+
+def test_other_encodings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "latin.py").write_bytes(b"# coding: latin-1\nx = '\xe4'\n" + BAD.encode())
+    (folder / "bom.py").write_bytes(b"\xef\xbb\xbf" + BAD.encode())
+    assert linted(capsys, ".") == (1, ["bom.py:2 HF003", "latin.py:4 HF003"])
+
+
+def test_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder, bad_dot_py=BAD, good_dot_py=GOOD)
+    assert cli.main(["lint", "."]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("bad.py:2:2: HF003 error: backoff.on_exception has no limit") and "\n  fix: " in out
+    assert out.endswith("1 finding in 2 files\n")
+    assert cli.main(["lint", ".", "--format", "github"]) == 1
+    assert capsys.readouterr().out.startswith("::error file=bad.py,line=2,col=2,")
+    assert cli.main(["lint", ".", "--format=sarif"]) == 1
+    assert json.loads(capsys.readouterr().out)["runs"][0]["results"][0]["ruleId"] == "HF003"
+    assert cli.main(["lint", "good.py", "--format=github"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_rules_are_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["lint", "--rules"]) == 0
+    assert "HF003 unbounded (error)" in capsys.readouterr().out
+    assert cli.main(["lint", "--rules", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rules"][3]["code"] == "HF003"
+    assert cli.main(["lint", "--rules", "--format", "sarif"]) == 2
+    assert "--rules" in capsys.readouterr().err
+
+
+def test_nothing_is_imported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        folder,
+        trap_dot_py="raise SystemExit('imported')\nimport retry\n",
+        holdfast_dot_toml='[policies.a]\nretry = { on = "trap.Error" }\n',
+    )
+    assert linted(capsys, ".") == (0, [])
