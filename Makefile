@@ -13,9 +13,12 @@ CLI := $(VENV)/.installed-cli
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 
+# Without Node or the network the page's own tests are skipped, and the run says so at its end; in CI it is an error.
+BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs clean
+.PHONY: help demo test check format bench test-all coverage docs page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +28,7 @@ demo: $(CLI) ## 20 seconds: an outage, naive retries against Holdfast
 
 test: $(DEV) ## the whole suite; installs redis-server and chromium first where it can
 	@scripts/setup-services
+	@$(BUILD_PAGE)
 	$(BIN)/python -m pytest -rs $(ARGS)
 
 check: $(DEV) ## lint, format, types, import rules
@@ -46,14 +50,24 @@ test-all: ## the unit tests under every Python of 3.11, 3.12, 3.13 found here
 
 coverage: $(DEV) ## the suite again, with a report of lines and branches never run
 	@scripts/setup-services
+	@$(BUILD_PAGE)
 	$(BIN)/coverage run -m pytest -rs $(ARGS)
 	$(BIN)/coverage report
 
-docs: $(DEV) ## run every code block of the README and the docs
-	$(BIN)/python -m pytest -rs tests/docs $(ARGS)
+docs: $(DEV) ## build the site into build/site, without a warning and without the network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
+	$(BIN)/python scripts/build-page
+
+web-test: $(DEV) ## the unit tests of the lab's page
+	$(BIN)/python scripts/build-page --test
+
+pictures: $(DEV) ## the screenshots in docs/images, made by the browser tests
+	HOLDFAST_PICTURES=1 $(BIN)/python -m pytest -q tests/browser
 
 clean: ## remove environments, caches and build output
-	rm -rf .venv .venv-* build dist .coverage htmlcov .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-* build dist web/node_modules web/.test-build src/holdfast/lab/_page .coverage htmlcov .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(BIN)/python:

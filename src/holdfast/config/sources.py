@@ -19,9 +19,7 @@ _MOST_NODES = 100_000
 
 def read(file: str) -> Document:
     """The document in ``file``; its suffix tells the format."""
-    reader = _READERS.get(os.path.splitext(file)[1].lower())
-    if reader is None:
-        raise ConfigError(f"the suffix must be one of {', '.join(_READERS)}", file)
+    suffix = _known(os.path.splitext(file)[1], file)
     with open(file, "rb") as stream:
         raw = stream.read()
     try:
@@ -30,13 +28,25 @@ def read(file: str) -> Document:
         raise ConfigError(
             f"must be UTF-8: {error.reason}", file, raw.count(b"\n", 0, error.start) + 1
         ) from None
+    return parse(text, suffix, file)
+
+
+def parse(text: str, suffix: str, file: str | None = None) -> Document:
+    """The document that ``text`` is, in the format of ``suffix``; ``file`` is only named in errors."""
+    reader = _READERS[_known(suffix, file)]
     try:
         return reader(text, file)
     except RecursionError:
         raise ConfigError("is nested too deeply", file) from None
 
 
-def _toml(text: str, file: str) -> Document:
+def _known(suffix: str, file: str | None) -> str:
+    if suffix.lower() not in _READERS:
+        raise ConfigError(f"the suffix must be one of {', '.join(_READERS)}", file)
+    return suffix.lower()
+
+
+def _toml(text: str, file: str | None) -> Document:
     import tomllib
 
     try:
@@ -59,7 +69,7 @@ def _without_place(message: str, text: str) -> tuple[str, int | None]:
     return head, int(number)
 
 
-def _json(text: str, file: str) -> Document:
+def _json(text: str, file: str | None) -> Document:
     import json
 
     def refuse(name: str) -> Any:
@@ -77,7 +87,7 @@ def _json(text: str, file: str) -> Document:
     return Document(data, file, lines)
 
 
-def _yaml(text: str, file: str) -> Document:
+def _yaml(text: str, file: str | None) -> Document:
     try:
         import yaml
     except ModuleNotFoundError:
@@ -121,7 +131,9 @@ def _yaml_loader(yaml: Any) -> Any:
     return Loader
 
 
-def _yaml_lines(yaml: Any, node: Any, path: Path, lines: dict[Path, int], file: str, left: list[int]) -> None:
+def _yaml_lines(
+    yaml: Any, node: Any, path: Path, lines: dict[Path, int], file: str | None, left: list[int]
+) -> None:
     """Remember the line of every key. What ``<<`` merges in stands where it was first written."""
     left[0] -= 1
     if left[0] < 0:
@@ -152,7 +164,7 @@ def _yaml_lines(yaml: Any, node: Any, path: Path, lines: dict[Path, int], file: 
                 _yaml_lines(yaml, source, path, lines, file, left)
 
 
-def _given_twice(file: str, path: Path, line: int, lines: dict[Path, int]) -> ConfigError:
+def _given_twice(file: str | None, path: Path, line: int, lines: dict[Path, int]) -> ConfigError:
     return ConfigError(f"given twice, first on line {lines[path]}", file, line, spelt(path))
 
 

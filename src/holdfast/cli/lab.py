@@ -1,0 +1,47 @@
+"""``holdfast lab``: the page on which a policy meets an outage, served on loopback."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import OK
+
+
+def command(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")
+    ] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+) -> int:
+    """Try policies against simulated outages, in the browser.
+
+    Serves one page on 127.0.0.1 and opens it. The address holds a token that is new at each start.
+    Ctrl-C ends it.
+    """
+    from holdfast.cli._app import CommandError
+
+    try:
+        from holdfast.lab import report, server
+    except ModuleNotFoundError as missing:
+        raise CommandError(f"{missing.name} is missing: install holdfast[lab]") from missing
+
+    def ready(address: str) -> None:
+        print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
+        if not no_open:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    try:
+        server.serve(port, ready=ready)
+    except report.PageMissing as problem:
+        raise CommandError(str(problem)) from problem
+    except OSError as problem:
+        why = str(problem) if problem.errno is None else os.strerror(problem.errno)
+        raise CommandError(f"cannot serve on 127.0.0.1:{port}: {why}") from problem
+    except KeyboardInterrupt:
+        pass  # how it is meant to end
+    return OK

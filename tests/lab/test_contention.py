@@ -1,0 +1,76 @@
+"""AWS's table of contention for one row: calls within 2 %, time within 4 %."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast import lab
+
+WAITS = {"base": 0.005, "cap": 2.0}
+KINDS: dict[str, Any] = {
+    "exponential": hf.Exponential(**WAITS, jitter="none"),
+    "decorrelated": hf.Decorrelated(**WAITS, clip="sample"),
+    "equal": hf.Exponential(**WAITS, jitter="equal"),
+    "full": hf.Exponential(**WAITS, jitter="full"),
+    "none": hf.Constant(0),
+}
+#: Published: calls per client, and milliseconds until the last is done, for 50 and 100 clients.
+TABLE = [
+    ("exponential", 50, 12.46, 36_400),
+    ("exponential", 100, 18.61, 63_700),
+    ("decorrelated", 50, 7.52, 2_145),
+    ("decorrelated", 100, 10.02, 4_575),
+    ("equal", 50, 6.94, 4_239),
+    ("equal", 100, 8.12, 6_644),
+    ("full", 50, 6.65, 2_860),
+    ("full", 100, 7.96, 4_916),
+    ("none", 50, 13.80, 1_139),
+    ("none", 100, 24.22, 2_030),
+]
+
+
+@pytest.mark.parametrize(("kind", "clients", "calls", "milliseconds"), TABLE)
+def test_the_table(kind: str, clients: int, calls: float, milliseconds: float) -> None:
+    # Over 100 runs the mean time of the shortest rows still varies by 2 %.
+    runs = 400 if clients == 50 and milliseconds < 5_000 else 100
+    found = lab.occ(KINDS[kind], clients=clients, runs=runs)
+    assert found.calls_per_client == pytest.approx(calls, rel=0.02)
+    assert found.completion_time == pytest.approx(milliseconds / 1000, rel=0.04)
+
+
+def test_one_client_writes_once() -> None:
+    alone = lab.occ(hf.Exponential(), clients=1, runs=50)
+    assert alone.calls_per_client == 1.0
+    assert alone.completion_time == pytest.approx(0.04, rel=0.05)  # four messages of 10 ms
+
+
+def test_same_seed_same_figures() -> None:
+    first, again, other = (lab.occ(KINDS["full"], 20, 10, seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+class Own(hf.Backoff):
+    """Knows no arrays."""
+
+    def delay(self, n: Any, prev: Any, u: Any) -> float:
+        assert type(n) is int
+        assert (prev is None) == (n == 1)
+        return 0.005 * 2**n * u if u < 1 else 0.0
+
+    def ceiling(self, n: Any) -> float:
+        return 0.005 * 2**n
+
+
+def test_a_schedule_of_ones_own() -> None:
+    own = lab.occ(Own(), 20, 20, 3)
+    shipped = lab.occ(hf.Exponential(0.005, cap=1e9), 20, 20, 3)
+    assert own.calls_per_client == pytest.approx(shipped.calls_per_client)
+
+
+@pytest.mark.parametrize("given", [{"clients": 0}, {"runs": 0}, {"seed": -1}, {"backoff": "full"}])
+def test_bad_arguments(given: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError), match=next(iter(given))):
+        lab.occ(**{"backoff": hf.Exponential(), **given})

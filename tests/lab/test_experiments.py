@@ -1,0 +1,276 @@
+"""Many runs: comparisons, sweeps, search; anywhere, kept, and gone on with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast import lab
+from holdfast.lab import experiments
+from holdfast.lab.statistics import mean_of, wilson
+
+ON = (lab.BackendError, hf.AttemptTimeout)
+SCENARIO = lab.Scenario(
+    clients=10, arrival_rps=75, capacity_rps=100, timeout=0.5, outage=lab.Outage(2, 1), duration=15
+)
+POLICIES = {
+    "naive": hf.Policy(hf.Retry(on=ON, attempts=4, backoff=hf.Constant(0.1), budget=None)),
+    "careful": hf.Policy(hf.Retry(on=ON, budget=hf.Budget(burst=1))),
+    "none": None,
+}
+
+
+class Counting(Executor):
+    """Runs at once, and counts."""
+
+    def __init__(self) -> None:
+        self.jobs = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.jobs += 1
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.fixture(scope="module")
+def compared() -> lab.Comparison:
+    return lab.compare(POLICIES, SCENARIO, seeds=range(4))
+
+
+def test_who_recovers_and_how_surely(compared: lab.Comparison) -> None:
+    assert isinstance(compared, lab.Comparison)
+    assert compared.recovery["naive"].hits == 0
+    assert compared.recovery["careful"].hits == 4
+    assert compared.best in ("careful", "none")
+    share = compared.recovery["careful"]
+    assert (share.value, share.high) == (1.0, 1.0)
+    assert share.low == pytest.approx(0.51, abs=0.005)
+    text = str(compared)
+    assert "naive" in text
+    assert "0% (0% to 49%)" in text
+    assert len(compared.metrics["naive"]) == 4
+
+
+def test_each_run_is_the_run_of_that_seed(compared: lab.Comparison) -> None:
+    alone = lab.simulate(POLICIES["naive"], SCENARIO, seed=2, engine="exact")
+    assert compared.metrics["naive"][2] == alone.metrics
+
+
+def test_data_has_several_runs(compared: lab.Comparison, tmp_path: Path) -> None:
+    data = json.loads(compared.to_json(tmp_path / "c.json"))
+    assert [run["name"] for run in data["runs"]] == list(POLICIES)
+    assert data["format"] == 1
+    assert (
+        data["runs"][0]["series"] == lab.simulate(POLICIES["naive"], SCENARIO, seed=0, engine="exact").series
+    )
+    assert data["runs"][0]["summary"]["recovered"] == 0.0
+    compared.plot(tmp_path / "c.png")
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["kept.jsonl", "kept.parquet"])
+def test_a_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.Comparison) -> None:
+    path = tmp_path / name
+    first = Counting()
+    lab.compare(POLICIES, SCENARIO, seeds=range(2), executor=first, save=path)
+    assert first.jobs == 6
+    rest = Counting()
+    whole = lab.compare(POLICIES, SCENARIO, seeds=range(4), executor=rest, save=path)
+    assert rest.jobs == 6, "what is in the file is not run again"
+    assert whole.to_json() == compared.to_json()
+    other = Counting()
+    lab.compare(POLICIES, SCENARIO.replace(clients=11), seeds=range(2), executor=other, save=path)
+    assert other.jobs == 6, "another scenario is another experiment"
+
+
+def test_a_line_cut_short_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    lab.compare({"none": None}, SCENARIO, seeds=range(3), save=path)
+    text = path.read_text()
+    path.write_text(text[:-40])
+    again = Counting()
+    lab.compare({"none": None}, SCENARIO, seeds=range(3), executor=again, save=path)
+    assert again.jobs == 1
+    assert path.read_text() == text
+    path.write_text("garbage\n" + text)
+    with pytest.raises(ValueError, match=r"line 1 .* must be JSON"):
+        lab.compare({"none": None}, SCENARIO, seeds=range(3), save=path)
+    path.write_text("[1]\n")
+    with pytest.raises(ValueError, match="must hold results"):
+        lab.compare({"none": None}, SCENARIO, seeds=range(3), save=path)
+
+
+def test_what_was_done_is_kept_when_a_run_fails(tmp_path: Path) -> None:
+    path = tmp_path / "kept.parquet"
+
+    def failing(error: Exception) -> bool:
+        raise RuntimeError("the user's own bug")
+
+    bad = hf.Policy(
+        hf.Retry(on=lambda error: error.status == 503 if hasattr(error, "status") else failing(error))
+    )
+    with pytest.raises(RuntimeError, match="own bug"):
+        lab.compare({"none": None, "bad": bad}, SCENARIO, seeds=[0], save=path)
+    import pyarrow.parquet
+
+    assert not path.exists() or pyarrow.parquet.read_table(path)["name"].to_pylist() == ["none"]
+
+
+def test_local_processes(compared: lab.Comparison) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        there = lab.compare(POLICIES, SCENARIO, seeds=range(4), executor=pool)
+    assert there.to_json() == compared.to_json()
+
+
+def test_a_dask_cluster(compared: lab.Comparison) -> None:
+    import logging
+
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=2,
+            processes=False,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        client.get_executor() as pool,
+    ):
+        there = lab.compare(POLICIES, SCENARIO, seeds=range(4), executor=pool)
+    assert there.to_json() == compared.to_json()
+
+
+def test_a_sweep_finds_where_it_tips(tmp_path: Path) -> None:
+    swept = lab.sweep(
+        {"naive": POLICIES["naive"], "none": None},
+        SCENARIO,
+        {"arrival_rps": [20, 75], "timeout": [0.5]},
+        seeds=[0, 1],
+    )
+    assert [(row["arrival_rps"], row["policy"], row["recovered"]) for row in swept.rows] == [
+        (20, "naive", 1.0),
+        (20, "none", 1.0),
+        (75, "naive", 0.0),
+        (75, "none", 1.0),
+    ]
+    assert swept.threshold("arrival_rps", "naive") == (20, 75)
+    assert swept.threshold("arrival_rps", "none") is None
+    swept.to_csv(tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text().startswith("arrival_rps,timeout,policy,runs,recovered,")
+    swept.to_parquet(tmp_path / "s.parquet")
+    assert "arrival_rps" in str(swept)
+
+
+def test_a_sweep_over_an_option_of_the_policy() -> None:
+    swept = lab.sweep(POLICIES["naive"], SCENARIO, {"policy.attempts": [1, 2, 6]}, seeds=[0])
+    loads = [row["amplification"] for row in swept.rows]
+    assert loads == sorted(loads)
+    assert loads[0] == 1.0
+
+
+def test_the_search_keeps_the_bounds_and_shows_the_trade_off(tmp_path: Path) -> None:
+    space = {"attempts": [1, 2, 4], "budget": [None, hf.Budget(burst=1)]}
+    goal = lab.Objective(availability=0.5, peak=2.0)
+    found = lab.tune(SCENARIO, goal, space, seeds=[0, 1])
+    assert len(found.trials) == 6
+    best = found.trials[0]
+    assert found.best is best.policy
+    assert best.excess == 0
+    assert best.figures["availability"] >= 0.5
+    assert best.load <= 2.0 * SCENARIO.capacity_rps
+    kept = [trial for trial in found.trials if trial.excess == 0]
+    assert best.value == min(trial.value for trial in kept)
+    for trial in found.front:
+        better = [t for t in found.trials if t.load <= trial.load and t.value < trial.value]
+        assert not better
+    assert "6 policies tried" in str(found)
+    found.plot(tmp_path / "t.png")
+    nothing = lab.tune(SCENARIO, lab.Objective(amplification=1.0, availability=1.0), space, seeds=[0])
+    assert nothing.best is None
+    assert "None keeps the bounds" in str(nothing)
+
+
+def test_the_search_draws_from_a_large_space() -> None:
+    space = {"attempts": list(range(1, 30)), "within": [float(n) for n in range(1, 30)]}
+    short = SCENARIO.replace(duration=4)
+    found = [
+        lab.tune(short, lambda figures: figures["amplification"], space, seeds=[0], trials=5)
+        for _ in range(2)
+    ]
+    tried = [[trial.options for trial in tuning.trials] for tuning in found]
+    assert tried[0] == tried[1]
+    assert len({str(options) for options in tried[0]}) == 5
+    values = [trial.value for trial in found[0].trials]
+    assert values == sorted(values)
+
+
+def test_wilsons_interval() -> None:
+    """Against the values of Wilson (1927) as tabled by Newcombe (1998) for 81/263, 15/148, 0/20, 1/29."""
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=1e-4)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
+    assert wilson(1, 29) == pytest.approx((0.0061, 0.1718), abs=1e-4)
+    assert wilson(20, 20)[1] == 1.0
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_the_interval_of_a_mean() -> None:
+    assert mean_of([]) is None
+    assert mean_of([None]) is None
+    assert mean_of([2.0, None]) == (2.0, 2.0, 2.0)
+    mean, low, high = mean_of([1.0, 2.0, 3.0])  # type: ignore[misc]
+    assert mean == 2.0
+    assert high - mean == pytest.approx(1.96 / 3**0.5, abs=1e-3) == mean - low
+
+
+def test_a_bar_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    lab.compare({"none": None}, SCENARIO.replace(duration=4), seeds=range(2), progress=True)
+    assert "simulating" in capsys.readouterr().out
+
+
+def test_jobs_ahead_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "_AHEAD", 2)
+    pool = Counting()
+    rows = experiments.run_all(
+        [experiments.Job("none", None, SCENARIO.replace(duration=4), seed, "exact") for seed in range(7)],
+        pool,
+        None,
+    )
+    assert [row["seed"] for row in rows] == list(range(7))
+    assert pool.jobs == 7
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: lab.compare({}, SCENARIO), "policies must be a dict"),
+        (lambda: lab.compare({1: None}, SCENARIO), "texts as names"),
+        (lambda: lab.compare({"a": None}, SCENARIO, seeds=[]), "seeds must be at least one"),
+        (lambda: lab.compare({"a": None}, SCENARIO, seeds=[1, 1]), "each once"),
+        (lambda: lab.sweep(None, SCENARIO, {}), "over must map"),
+        (lambda: lab.sweep(None, SCENARIO, {"nothing": [1]}), "no option 'nothing'"),
+        (lambda: lab.tune(SCENARIO, space={"attempts": []}), "space must map"),
+        (lambda: lab.Objective("beauty"), "minimise must be one of"),
+    ],
+)
+def test_bad_arguments(call: Callable[[], object], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        call()
+
+
+def test_doubts_are_told_once_for_all_runs() -> None:
+    with pytest.warns(hf.PolicyWarning, match="odd: on=KeyError") as told:
+        lab.compare({"odd": hf.Policy(hf.Retry(on=KeyError))}, SCENARIO.replace(duration=4), seeds=range(3))
+    assert len(told) == 1

@@ -1,0 +1,101 @@
+"""``holdfast lab``: how it begins, how it ends, and what it says when it cannot begin."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.browser.serving import Served, built_page
+
+from holdfast.cli import main
+from holdfast.lab import report
+
+
+@pytest.fixture(autouse=True)
+def page() -> Path:
+    return built_page()
+
+
+def test_a_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["lab", "--no-open", "--port", str(port)]) == 1
+    said = capsys.readouterr()
+    assert said.err == f"holdfast: cannot serve on 127.0.0.1:{port}: Address already in use\n"
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_a_usage_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "--no-open", "--port", port]) == 2
+    assert "--port" in capsys.readouterr().err
+
+
+def test_without_its_page_it_says_how_to_build_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "files", lambda package: tmp_path)
+    report.page.cache_clear()
+    try:
+        assert main(["lab", "--no-open"]) == 1
+    finally:
+        report.page.cache_clear()
+    assert "make page" in capsys.readouterr().err
+
+
+def begun() -> tuple[subprocess.Popen[str], Served]:
+    command = [sys.executable, "-m", "holdfast.cli", "lab", "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    return process, Served(process.stdout.readline().split()[-1])
+
+
+def test_each_start_has_a_token_of_its_own() -> None:
+    tokens = set()
+    for _ in range(2):
+        process, served = begun()
+        tokens.add(served.token)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        process.communicate()
+    assert len(tokens) == 2
+
+
+def children(process: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def is_gone(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="other platform: needs /proc")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_its_processes_end_with_it(ending: signal.Signals) -> None:
+    process, _ = begun()
+    try:
+        until(lambda: len(children(process.pid)) == 2, "the processes for runs were not started")
+        workers = children(process.pid)
+        process.send_signal(ending)
+        process.wait(20)
+        until(lambda: all(map(is_gone, workers)), "a process for runs outlived the lab")
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,230 @@
+"""The page's editor: text in, knobs turned, text out; and the text it hands to take away is right."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.config.problem import ConfigError
+from holdfast.lab import page_examples, page_policy, page_scenario, policy_text
+from holdfast.lab.page_policy import edited, knobs, read
+
+PLAIN = "[policies.p]\nretry = { attempts = 4 }\n"
+
+
+def turned(knob: str, value: str, text: str = PLAIN) -> dict[str, Any]:
+    """The policy's table after one knob was turned, read back from the text that comes out."""
+    sheet = edited(read(text), knob, value)
+    written = sheet.described()["toml"]
+    assert repr(read(written).policy) == repr(sheet.policy)
+    table: dict[str, Any] = tomllib.loads(written)["policies"]["p"]
+    return table
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "table"),
+    [
+        ("attempts", "7", {"retry": {"attempts": 7}}),
+        ("attempts", "none", {"retry": {"attempts": "none"}}),
+        ("timeout", "500ms", {"retry": {"attempts": 4}, "timeout": "500ms"}),
+        ("timeout", "2", {"retry": {"attempts": 4}, "timeout": 2}),
+        ("deadline", "5s", {"deadline": "5s", "retry": {"attempts": 4}}),
+        ("breaker", "on", {"retry": {"attempts": 4}, "breaker": {}}),
+        ("base", "20ms", {"retry": {"attempts": 4, "backoff": {"base": "20ms"}}}),
+        ("cap", "9s", {"retry": {"attempts": 4, "backoff": {"cap": "9s"}}}),
+        ("jitter", "none", {"retry": {"attempts": 4, "backoff": {"jitter": "none"}}}),
+        ("backoff", "fibonacci", {"retry": {"attempts": 4, "backoff": {"kind": "fibonacci"}}}),
+        ("backoff", "constant", {"retry": {"attempts": 4, "backoff": {"kind": "constant", "wait": 0.1}}}),
+        ("budget", "none", {"retry": {"attempts": 4, "budget": "none"}}),
+        ("budget", "window", {"retry": {"attempts": 4, "budget": {"kind": "window"}}}),
+        ("ratio", "0.5", {"retry": {"attempts": 4, "budget": {"ratio": 0.5}}}),
+        ("burst", "3", {"retry": {"attempts": 4, "budget": {"burst": 3}}}),
+    ],
+)
+def test_a_knob_changes_its_option_and_nothing_else(knob: str, value: str, table: dict[str, Any]) -> None:
+    result = turned(knob, value)
+    assert result == table
+    assert list(result) == list(table), "the order of the keys is the order of the strategies"
+
+
+def test_a_strategy_that_is_added_stands_where_it_belongs() -> None:
+    text = "[policies.p]\nretry = {}\nbulkhead = 5\n"
+    assert list(turned("breaker", "on", text)) == ["retry", "breaker", "bulkhead"]
+    assert list(turned("timeout", "1s", text)) == ["retry", "bulkhead", "timeout"]
+    assert list(turned("deadline", "1s", text)) == ["deadline", "retry", "bulkhead"]
+
+
+@pytest.mark.parametrize("value", ["none", ""])
+def test_a_strategy_is_taken_out(value: str) -> None:
+    text = "[policies.p]\ndeadline = 5\nretry = {}\nbreaker = { consecutive = 3 }\ntimeout = 1\n"
+    for knob in ("deadline", "breaker", "timeout"):
+        assert knob not in turned(knob, value, text)
+
+
+def test_switching_a_breaker_on_that_is_on_keeps_its_options() -> None:
+    text = "[policies.p]\nretry = {}\nbreaker = { consecutive = 3 }\n"
+    assert turned("breaker", "on", text)["breaker"] == {"consecutive": 3}
+
+
+def test_another_kind_of_backoff_keeps_what_both_have() -> None:
+    text = '[policies.p]\nretry = { backoff = { base = "20ms", cap = "1s", factor = 3 } }\n'
+    linear = turned("backoff", "linear", text)
+    assert linear["retry"]["backoff"] == {"kind": "linear", "base": "20ms", "cap": "1s"}
+    constant = turned("backoff", "constant", text)
+    assert constant["retry"]["backoff"] == {"kind": "constant", "wait": "20ms"}
+    back = turned("backoff", "exponential", policy_text.toml({"policies": {"p": constant}}))
+    assert back["retry"]["backoff"] == {"base": "20ms"}
+    assert (
+        turned("base", "1s", policy_text.toml({"policies": {"p": constant}}))["retry"]["backoff"]["wait"]
+        == "1s"
+    )
+
+
+def test_every_choice_the_page_offers_can_be_made() -> None:
+    for kind in page_policy.BACKOFFS:
+        assert knobs(edited(read(PLAIN), "backoff", kind).policy)["backoff"] == kind
+    for jitter in page_policy.JITTERS:
+        assert knobs(edited(read(PLAIN), "jitter", jitter).policy)["jitter"] == jitter
+    for kind in page_policy.BUDGETS:
+        sheet = edited(read(PLAIN), "budget", kind)
+        assert knobs(sheet.policy)["budget"] == kind
+        if kind != "none":
+            for knob in ("ratio", "burst"):
+                assert knobs(edited(sheet, knob, "1").policy)[knob] == "1"
+
+
+def test_other_policies_and_shared_parts_of_the_text_stay() -> None:
+    text = '[budgets.b]\nratio = 0.2\n\n[policies.p]\nretry = { budget = "b" }\n\n[policies.q]\ntimeout = 1\n'
+    written = edited(read(text, "p"), "attempts", "2").described()["toml"]
+    assert tomllib.loads(written) == {
+        "budgets": {"b": {"ratio": 0.2}},
+        "policies": {"p": {"retry": {"budget": "b", "attempts": 2}}, "q": {"timeout": 1}},
+    }
+    assert read(text, "q").described()["names"] == ["p", "q"]
+    assert read(text, "q").name == "q"
+    assert read(text, "gone").name == "p"
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "key"),
+    [
+        ("attempts", "0", "policies.p.retry.attempts"),
+        ("attempts", "many", "policies.p.retry.attempts"),
+        ("base", "soon", "policies.p.retry.backoff.base"),
+        ("ratio", "-1", "policies.p.retry.budget.ratio"),
+        ("timeout", "0", "policies.p.timeout"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_at_its_place(knob: str, value: str, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        edited(read(PLAIN), knob, value)
+    assert caught.value.key == key
+
+
+def test_what_knobs_cannot_turn_says_so() -> None:
+    with pytest.raises(ConfigError, match="edit its text"):
+        edited(read("[[policies.p.strategies]]\nretry = {}\n"), "attempts", "2")
+    with pytest.raises(ConfigError, match="edit its text"):
+        edited(read('[budgets.b]\n\n[policies.p]\nretry = { budget = "b" }\n'), "ratio", "0.5")
+    with pytest.raises(ConfigError, match="unknown knob 'volume'"):
+        edited(read(PLAIN), "volume", "11")
+    assert set(read("[[policies.p.strategies]]\nretry = {}\n").described()["knobs"].values()) == {None}
+
+
+def test_a_text_without_policies_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one policy"):
+        read("[policies]\n")
+
+
+def made(code: str) -> hf.Policy:
+    """The policy that the Python for taking away makes. Only tests ever run it."""
+    names: dict[str, Any] = {}
+    exec(code, names)
+    policy: hf.Policy = names["policy"]
+    return policy
+
+
+POLICIES = [
+    hf.Policy(hf.Retry(hf.transient), name="x"),
+    hf.Policy(hf.Timeout(0.5)),
+    hf.Policy(
+        hf.Deadline(5),
+        hf.Retry(
+            (ConnectionError, hf.AttemptTimeout),
+            attempts=None,
+            backoff=hf.Exponential(base=0.2, jitter=hf.Symmetric(0.3)),
+            budget=hf.WindowBudget(ratio=0.5),
+        ),
+        hf.Hedge(after=0.02, idempotent=True),
+        hf.Breaker(consecutive=5),
+        hf.RateLimit(hf.Limiter(10, 20)),
+        hf.Bulkhead(5),
+        hf.Timeout(0.5),
+        name='quoted "name"\n',
+    ),
+    hf.Policy(hf.Retry(hf.transient, budget=None, max_hint=float("inf"))),
+    hf.Policy(hf.Retry(hf.transient, backoff=hf.Schedule([0.1, 0.5]))),
+    hf.presets.aws_standard(),
+    hf.presets.aws_v2_1(),
+    hf.presets.google(),
+    hf.presets.stripe(),
+    hf.presets.finagle(),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
+def test_the_python_to_take_away_makes_the_policy_again(policy: hf.Policy) -> None:
+    assert repr(made(policy_text.python(policy))) == repr(policy)
+
+
+def test_python_leaves_out_what_is_the_default() -> None:
+    policy = hf.Policy(hf.Deadline(5), hf.Retry(hf.transient, attempts=6), hf.Timeout(0.5), name="x")
+    assert policy_text.python(policy) == (
+        "import holdfast as hf\n\n"
+        "policy = hf.Policy(\n    hf.Deadline(5),\n    hf.Retry(attempts=6),\n    hf.Timeout(0.5),\n"
+        '    name="x",\n)\n'
+    )
+    assert policy_text.python(None) == "import holdfast as hf\n\npolicy = hf.Policy()\n"
+
+
+@pytest.mark.parametrize("name", ["p", "a b", 'quote"', "new\nline", "tab\t\x7f", "ünï", "a.b", "", "\\"])
+def test_toml_is_read_back_as_it_was(name: str) -> None:
+    data = {
+        "x-note": 1.5,
+        "budgets": {name or "b": {"ratio": 0.25}},
+        "policies": {
+            name: {"timeout": "1s", "retry": {"on": ["transient"], "retry_exhausted": True, "backoff": {}}},
+            "list": {"strategies": [{"retry": {}}, {"breaker": {"name": name}}]},
+        },
+    }
+    written = policy_text.toml(data)
+    assert tomllib.loads(written) == data
+    assert list(tomllib.loads(written)["policies"][name]) == ["timeout", "retry"]
+
+
+def test_every_text_the_page_starts_from_can_be_run_there() -> None:
+    texts = [example["toml"] for example in page_examples.EXAMPLES]
+    texts += [policy["toml"] for story in page_scenario.described() for policy in story["policies"]]
+    assert len(texts) > 20
+    for text in texts:
+        assert read(text).policy.strategies
+
+
+def test_every_story_is_told_within_the_sliders() -> None:
+    stories = page_scenario.described()
+    assert {story["id"] for story in stories} == set(page_scenario.scenarios)
+    for story in stories:
+        scenario = page_scenario.chosen(story["id"], story["values"])
+        told = page_scenario.offered()[story["id"]][0].scenario
+        assert scenario == told, story["id"]
+
+
+def test_the_page_changes_only_what_its_sliders_say() -> None:
+    values = next(story["values"] for story in page_scenario.described() if story["id"] == "cold-cache")
+    scenario = page_scenario.chosen("cold-cache", {**values, "clients": 7, "outage_lasts": 3, "timeout": 60})
+    told = page_scenario.offered()["cold-cache"][0].scenario
+    assert (scenario.clients, scenario.outages[0].lasts, scenario.timeout) == (7, 3.0, None)
+    assert scenario.faults == told.faults and scenario.arrival_rps == told.arrival_rps

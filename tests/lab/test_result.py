@@ -1,0 +1,262 @@
+"""A result: its figures, its words, its files; progress, and what the user is told."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast import lab
+
+ON = (lab.BackendError, hf.AttemptTimeout)
+SCENARIO = lab.Scenario(
+    clients=100,
+    arrival_rps=200,
+    capacity_rps=300,
+    outage=lab.Outage(at=2, lasts=0.5, mode="hang"),
+    timeout=0.3,
+    duration=10,
+)
+POLICY = hf.Policy(
+    hf.Retry(on=ON, attempts=3, budget=hf.Budget(burst=1)), hf.Breaker(name="reads"), name="reads"
+)
+COLUMNS = [
+    "time",
+    "offered",
+    "received",
+    "goodput",
+    "p50",
+    "p99",
+    "queue",
+    "budget",
+    "breaker_open",
+    "amplification",
+    "capacity",
+]
+
+
+@pytest.fixture(scope="module")
+def result() -> lab.Result:
+    return lab.simulate(POLICY, SCENARIO, seed=42)
+
+
+def test_figures_hang_together(result: lab.Result) -> None:
+    figures = result.metrics
+    assert result.attempts == figures["attempts"] > result.calls > result.successes > 0
+    assert result.amplification == result.attempts / result.calls
+    assert result.calls_per_success == result.attempts / result.successes
+    assert result.goodput == pytest.approx(result.successes / 10)
+    assert result.calls == result.successes + sum(figures["failures"].values()) + figures["unfinished"]
+    assert 0 < result.p50 < result.p99  # type: ignore[operator]
+    assert result.recovered
+    assert 0 <= result.recovery_time < 7  # type: ignore[operator]
+
+
+def test_series_are_columns_of_one_length_that_add_up(result: lab.Result) -> None:
+    series = result.series
+    assert list(series) == COLUMNS
+    assert {len(column) for column in series.values()} == {200}
+    step = SCENARIO.step
+
+    def total(name: str) -> float:
+        return sum(value or 0.0 for value in series[name]) * step
+
+    assert total("offered") == pytest.approx(result.calls)
+    assert total("received") == pytest.approx(result.attempts)
+    assert total("goodput") == pytest.approx(result.successes)
+    assert series["time"][:3] == [0.0, 0.05, 0.1]
+    assert series["capacity"][40] == 0.0 == series["goodput"][45]
+
+
+def test_data_has_the_shared_form(result: lab.Result) -> None:
+    data = json.loads(result.to_json())
+    assert {"format", "version", "seed", "engine", "scenario", "runs"} <= data.keys()
+    assert (data["format"], data["seed"], data["engine"]) == (1, 42, "exact")
+    assert data["version"] == hf.__version__
+    (run,) = data["runs"]
+    assert {"name", "policy", "verdict", "metrics", "series"} <= run.keys()
+    assert run["name"] == "reads"
+    assert list(run["series"]) == COLUMNS
+    wanted = {"peak_rps", "amplification", "goodput", "recovered", "recovery_time", "attempts", "calls"}
+    assert wanted | {"successes", "calls_per_success", "p50", "p99"} <= run["metrics"].keys()
+    assert run["verdict"] == result.verdict
+
+
+def test_the_policy_comes_back_from_its_texts(result: lab.Result) -> None:
+    policy = result.to_data()["runs"][0]["policy"]
+    namespace: dict[str, Any] = {}
+    exec(policy["python"], namespace)
+    assert repr(namespace["policy"]) == repr(POLICY) == policy["repr"]
+    from holdfast.config.sources import parse
+    from holdfast.registry import Registry
+
+    loaded = Registry(lambda: parse(policy["toml"], ".toml"), environ={})["reads"]
+    assert repr(loaded) == repr(POLICY)
+    by_function = lab.simulate(hf.Policy(hf.Retry(on=lambda error: True)), SCENARIO.replace(duration=3))
+    assert by_function.to_data()["runs"][0]["policy"]["toml"] is None
+
+
+def test_same_seed_same_bytes(result: lab.Result) -> None:
+    again = lab.simulate(POLICY, SCENARIO, seed=42)
+    assert again.to_json() == result.to_json()
+    assert lab.simulate(POLICY, SCENARIO, seed=43).to_json() != result.to_json()
+
+
+def test_no_global_randomness_is_touched() -> None:
+    import random
+
+    import numpy as np
+
+    random.seed(1)
+    np.random.seed(1)
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    lab.simulate(POLICY, SCENARIO)
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_files(result: lab.Result, tmp_path: Path) -> None:
+    result.to_csv(tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 200
+    assert [float(row["offered"]) for row in rows] == result.series["offered"]
+    assert rows[45]["p50"] == ""
+    result.to_json(tmp_path / "run.json")
+    assert json.loads((tmp_path / "run.json").read_text()) == result.to_data()
+    result.to_parquet(tmp_path / "run.parquet")
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(tmp_path / "run.parquet").to_pydict() == result.series
+    result.plot(tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes()[:4] == b"\x89PNG"
+    result.plot(tmp_path / "run.svg")
+    assert "<svg" in (tmp_path / "run.svg").read_text()[:1000]
+
+
+def test_the_verdict_is_words(result: lab.Result) -> None:
+    said = str(result)
+    assert said.startswith("Recovered ")
+    assert f"{result.calls:,} calls" in said
+    assert f"{result.peak_rps:,.0f}/s" in said
+    stuck = lab.simulate(
+        hf.Policy(hf.Retry(on=ON, budget=None)),
+        SCENARIO.replace(arrival_rps=280, duration=40, outage=lab.Outage(2, 5)),
+    )
+    assert str(stuck).startswith("Did not recover: after the fault, goodput was ")
+    assert "and can serve 300/s" in str(stuck)
+    over = lab.simulate(None, SCENARIO.replace(arrival_rps=400, outage=None))
+    assert str(over).startswith("Overloaded: all along, goodput was ")
+    calm = lab.simulate(None, SCENARIO.replace(outage=None))
+    assert str(calm).startswith("Steady")
+    assert (calm.recovered, calm.recovery_time) == (True, 0.0)
+    cut = lab.simulate(None, SCENARIO.replace(outage=lab.Outage(2, 20)))
+    assert str(cut).startswith("Not seen to recover")
+    silent = lab.simulate(None, SCENARIO.replace(arrival_rps=0))
+    assert "No calls were made." in str(silent)
+    assert math.isnan(silent.amplification)
+
+
+def test_a_little_too_much_load_is_not_recovery() -> None:
+    """320/s on 300/s: goodput is 94 % of the offered load, for ever."""
+    place = SCENARIO.replace(arrival_rps=320, timeout=None, duration=60, arrivals="even")
+    assert not lab.simulate(None, place).recovered
+    assert lab.simulate(None, place.replace(arrival_rps=310)).recovered  # 97 %
+
+
+@pytest.mark.parametrize(
+    "policy", [POLICY, hf.Policy(hf.Hedge(after=0.1, idempotent=True))], ids=["direct", "driven"]
+)
+def test_progress_fills_in_and_ends_the_run(policy: hf.Policy) -> None:
+    seen: list[lab.Progress] = []
+    whole = lab.simulate(policy, SCENARIO, seed=1, progress=seen.append)
+    assert 20 <= len(seen) <= 50
+    assert [state.now for state in seen] == sorted({state.now for state in seen})
+    assert {state.until for state in seen} == {10.0}
+    middle = seen[len(seen) // 2]
+    length = len(middle.series["time"])
+    assert 0 < length < 200
+    assert middle.series["offered"] == whole.series["offered"][:length]
+    assert whole.to_json() == lab.simulate(policy, SCENARIO, seed=1).to_json(), "watching changes nothing"
+
+    stopped = lab.simulate(policy, SCENARIO, seed=1, progress=lambda state: state.now < 4)
+    assert stopped.metrics["until"] == pytest.approx(4, abs=0.3)
+    kept = len(stopped.series["time"]) - 1
+    assert stopped.series["offered"][:kept] == whole.series["offered"][:kept]
+
+
+def test_a_policy_that_retries_nothing_here_is_told_so() -> None:
+    with pytest.warns(hf.PolicyWarning, match=r"KeyError.* matches neither lab\.BackendError"):
+        lab.simulate(hf.Policy(hf.Retry(on=KeyError)), SCENARIO)
+    batch = lab.Clients("batch", 1, 1.0, hf.Policy(hf.Retry(on=KeyError)))
+    with pytest.warns(hf.PolicyWarning, match="clients 'batch'"):
+        lab.simulate(POLICY, SCENARIO.replace(others=[batch]))
+    # Either of the two is enough, and so are their bases.
+    for on in (lab.BackendError, hf.AttemptTimeout, ConnectionError, TimeoutError, Exception, hf.transient):
+        lab.simulate(hf.Policy(hf.Retry(on=on)), SCENARIO.replace(duration=3))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"policy": 5}, TypeError, "policy must be a Policy"),
+        ({"policy": hf.Retry}, TypeError, "policy must be a Policy"),
+        ({"scenario": {}}, TypeError, "scenario must be a lab.Scenario"),
+        ({"seed": -1}, ValueError, "seed must be >= 0"),
+        ({"seed": 1.5}, TypeError, "seed must be a whole number"),
+        ({"engine": "slow"}, ValueError, "engine must be one of"),
+        ({"progress": 1}, TypeError, "progress must be callable"),
+    ],
+)
+def test_bad_arguments(given: dict[str, Any], error: type[Exception], says: str) -> None:
+    arguments: dict[str, Any] = {"policy": POLICY, "scenario": SCENARIO, **given}
+    with pytest.raises(error, match=says):
+        lab.simulate(**arguments)
+
+
+def test_a_single_strategy_is_a_policy() -> None:
+    one = lab.simulate(hf.Retry(on=ON), SCENARIO, seed=3)
+    assert one.metrics == lab.simulate(hf.Policy(hf.Retry(on=ON)), SCENARIO, seed=3).metrics
+
+
+def test_the_exact_engine_refuses_what_would_never_end() -> None:
+    huge = lab.Scenario(clients=10, arrival_rps=1e7, capacity_rps=1e7, duration=60)
+    with pytest.raises(ValueError, match="at most 50,000,000 calls, got about 600,000,000"):
+        lab.simulate(POLICY, huge, engine="exact")
+
+
+def test_percentiles_are_the_smallest_value_that_is_enough() -> None:
+    """The nearest-rank percentile of each step, of values in any order."""
+    import numpy as np
+
+    from holdfast.lab.recorder import _percentiles
+
+    places = np.array([0] * 100 + [2] * 3)
+    values = np.array([*range(100, 0, -1), 7.0, 5.0, 6.0])
+    p50, p99 = _percentiles(places, values, 4)
+    np.testing.assert_array_equal(p50, [50, np.nan, 6, np.nan])
+    np.testing.assert_array_equal(p99, [99, np.nan, 7, np.nan])
+
+
+def test_backend_errors_can_be_pickled() -> None:
+    import pickle
+
+    error = pickle.loads(pickle.dumps(lab.BackendError(429)))
+    assert (type(error), error.status) == (lab.BackendError, 429)
+    assert isinstance(error, ConnectionError)
+
+
+def test_importing_the_lab_loads_only_numpy() -> None:
+    def loaded(module: str) -> set[str]:
+        code = f"import sys, {module}; print(*sys.modules)"
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return set(ran.stdout.split())
+
+    assert not loaded("holdfast.lab") & {"numba", "matplotlib", "pyarrow", "rich", "starlette", "dask"}
+    assert "numpy" not in loaded("holdfast")

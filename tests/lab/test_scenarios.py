@@ -1,0 +1,141 @@
+"""The scenarios that come with the lab: their answers are what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import lab
+from holdfast.lab.scenarios import contention, scenarios
+
+#: Some are run smaller here; what they say does not depend on their size.
+SCALE = {
+    "failover": 0.02,
+    "video-players": 0.0002,
+    "three-layers": 0.4,
+    "metastable": 0.2,
+    "cold-cache": 0.5,
+    "reconnects": 0.1,
+}
+
+
+def summaries(name: str) -> dict[str, dict[str, Any]]:
+    story = scenarios[name]
+    story = story.scaled(SCALE[name]) if name in SCALE else story
+    return story.run(engine="exact").summary
+
+
+def test_every_story_is_told() -> None:
+    wanted = [
+        "config-reload",
+        "herd",
+        "failover",
+        "video-players",
+        "three-layers",
+        "metastable",
+        "cold-cache",
+    ]
+    assert list(scenarios) == [*wanted, "rolling-deploy", "reconnects"]
+    for story in scenarios.values():
+        assert story.question.endswith((".", "?"))
+        assert story.answer.endswith(".")
+        assert story.scenario.name == story.name
+        assert len(story.policies) >= 2
+        assert story.answer in str(story)
+
+
+def test_config_reload() -> None:
+    found = summaries("config-reload")
+    assert found["no jitter"]["peak_rps_after"] == pytest.approx(1000, rel=0.05)
+    for kind in ("equal jitter", "full jitter"):
+        assert found[kind]["peak_rps_after"] == pytest.approx(1200, rel=0.15)
+        assert found[kind]["availability"] > 0.999
+    assert found["no retry"]["availability"] == pytest.approx(1 - 100 / 3000, abs=0.001)
+    assert found["no retry"]["peak_rps_after"] == pytest.approx(500, rel=0.05)
+
+
+def test_herd() -> None:
+    peaks = {name: told["peak_rps_after"] for name, told in summaries("herd").items()}
+    assert peaks["no jitter"] == pytest.approx(20_000, rel=0.05)
+    assert peaks["equal jitter"] == pytest.approx(10_000, rel=0.15)
+    assert peaks["full jitter"] == pytest.approx(6_700, rel=0.2)
+
+
+def test_failover() -> None:
+    found = summaries("failover")
+    usual = 100_000 * SCALE["failover"]
+    assert found["no jitter"]["peak_rps_after"] == pytest.approx(4 * usual, rel=0.1)
+    assert found["full jitter"]["peak_rps_after"] == pytest.approx(3.6 * usual, rel=0.1)
+    budgeted = found["full jitter and budget"]
+    assert budgeted["peak_rps_after"] == pytest.approx(usual, rel=0.05)
+    assert budgeted["availability"] == pytest.approx(1 - 2 / 12, abs=0.005)
+    assert 0.86 < found["full jitter"]["availability"] < found["no jitter"]["availability"] < 0.9
+
+
+def test_video_players() -> None:
+    found = summaries("video-players")
+    met = 0.1 / 12  # the share of the calls that begin in the hiccup
+    assert found["three times at once"]["availability"] == pytest.approx(1 - met, abs=0.001)
+    once = found["once, jittered, one in 30 s"]
+    assert once["availability"] == pytest.approx(1 - met / 2, abs=0.002)
+    assert once["amplification"] == pytest.approx(1 + met, abs=0.001)
+
+
+def test_three_layers() -> None:
+    found = summaries("three-layers")
+    assert found["every layer retries all"]["peak_rps"] > 8 * found["marks are honoured"]["peak_rps"]
+    assert found["marks are honoured"]["amplification"] < 4
+
+
+def test_metastable() -> None:
+    found = summaries("metastable")
+    recovered = {name: told["recovered"] for name, told in found.items()}
+    assert recovered == {
+        "no budget": 0.0,
+        "by time (RateBudget)": 0.0,
+        "by call (WindowBudget)": 0.0,
+        "by success (Budget)": 1.0,
+    }
+    assert 120 < found["by success (Budget)"]["recovery_time"] < 200
+
+
+def test_cold_cache() -> None:
+    found = summaries("cold-cache")
+    assert found["no budget"]["recovered"] == 0.0
+    assert 10 < found["budget"]["recovery_time"] < 30
+
+
+def test_rolling_deploy() -> None:
+    found = summaries("rolling-deploy")
+    assert found["no retry"]["availability"] == pytest.approx(0.99, abs=0.003)
+    assert found["default"]["availability"] > 0.9995
+    assert found["default"]["amplification"] == pytest.approx(1.01, abs=0.005)
+
+
+def test_reconnects() -> None:
+    found = summaries("reconnects")
+    assert found["every second"]["availability"] > 0.99
+    assert found["exponential, full jitter"]["availability"] > 0.99
+    assert found["exponential, no jitter"]["availability"] < 0.9
+    assert found["every second"]["amplification"] > 2 * found["exponential, full jitter"]["amplification"]
+
+
+def test_contention() -> None:
+    found = contention(clients=30, runs=30)
+    calls = {name: told.calls_per_client for name, told in found.items()}
+    assert min(calls, key=lambda name: calls[name]) == "full jitter"
+    assert max(found, key=lambda name: found[name].completion_time) == "exponential, no jitter"
+
+
+def test_a_smaller_story_keeps_its_proportions() -> None:
+    small = scenarios["failover"].scaled(0.01)
+    assert (small.scenario.clients, small.scenario.arrival_rps, small.scenario.capacity_rps) == (
+        1000,
+        1000,
+        1200,
+    )
+    crowd = scenarios["reconnects"].scaled(0.1).scenario
+    assert [fault.calls for fault in crowd.faults if isinstance(fault, lab.Burst)] == [2000]
+    with pytest.raises(ValueError, match="factor must be"):
+        scenarios["failover"].scaled(2)

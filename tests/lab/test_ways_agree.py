@@ -1,0 +1,130 @@
+"""The direct way (rules called from a heap) and the driven way (compiled policies) give the same run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast import lab
+from holdfast.lab.recorder import Raw
+from holdfast.lab.simulate import exact
+
+ON = (lab.BackendError, hf.AttemptTimeout)
+HANG, FAIL = lab.Outage(3, 1.5), lab.Outage(3, 1.5, "fail", retry_after=0.4)
+
+
+def scenario(**changes: Any) -> lab.Scenario:
+    base: dict[str, Any] = {
+        "clients": 20,
+        "arrival_rps": 140,
+        "capacity_rps": 150,
+        "duration": 10,
+        "timeout": 0.7,
+        "outage": HANG,
+    }
+    return lab.Scenario(**{**base, **changes})
+
+
+def rule(**options: Any) -> hf.Retry:
+    return hf.Retry(**{"on": ON, **options})
+
+
+CASES = {
+    "default budget": (hf.Policy(rule()), scenario()),
+    "hints": (hf.Policy(rule(budget=None)), scenario(outage=FAIL)),
+    "last come": (hf.Policy(rule(budget=None)), scenario(order="lifo")),
+    "shared": (
+        hf.Policy(rule(budget=None)),
+        scenario(order="shared", workers=3, service="exponential", queue=40),
+    ),
+    "deadline": (hf.Policy(hf.Deadline(2), rule(budget=hf.QuotaBudget())), scenario(latency=0.05)),
+    "deadline, breaker around": (
+        hf.Policy(hf.Deadline(1), hf.Breaker(min_calls=5, open_for=2), rule(), hf.Timeout(0.4)),
+        scenario(),
+    ),
+    "gates inside": (
+        hf.Policy(
+            rule(budget=hf.WindowBudget(), late="clip", within=1),
+            hf.Breaker(min_calls=5, open_for=2, ramp=1),
+            hf.Throttle(min_calls=2),
+            hf.RateLimit(hf.Limiter(6, 6)),
+            hf.Timeout(0.4),
+        ),
+        scenario(outage=FAIL),
+    ),
+    "waiting budget, closed loop": (
+        hf.Policy(
+            rule(on=hf.transient, attempts=2, budget=hf.RateBudget(1, 2, wait=True), late="clip", within=5)
+        ),
+        scenario(
+            closed_loop=True,
+            queue=50,
+            limit_rps=145,
+            outage=None,
+            faults=[
+                lab.Errors(2, 2, 0.5),
+                lab.Latency(1, 1, 0.2),
+                lab.Partition(5, 1, 0.5),
+                lab.Deploy(7, 2),
+            ],
+        ),
+    ),
+    "keyed budget, a function as on": (
+        hf.Policy(
+            rule(on=lambda error: True, budget=hf.keyed(hf.RateBudget(1 / 30, 1), key=lambda key: key))
+        ),
+        scenario(
+            keys=10,
+            shed=True,
+            queue=60,
+            service="lognormal",
+            faults=[lab.Spike(6, 1, 3), lab.Burst(1, 90, 0.5), lab.ColdCache(5), lab.Ramp(5, 1)],
+            others=[lab.Clients("batch", 3, 10.0, hf.Policy(rule(attempts=2)), timeout=0.2)],
+        ),
+    ),
+    "throttle budget, one for the fleet, store lost": (
+        hf.Policy(rule(budget=hf.ThrottleBudget())),
+        scenario(fleet=True, outage=FAIL, faults=[lab.StoreLoss(4, 1, "local")]),
+    ),
+    "small quota": (
+        hf.Policy(rule(budget=hf.QuotaBudget(capacity=30))),
+        scenario(outage=None, error_rate=0.4),
+    ),
+    "no retry": (hf.Policy(hf.Breaker(min_calls=5, open_for=1)), scenario()),
+    "no policy": (None, scenario(outage=FAIL, latency=lab.Spread("exponential", 0.02))),
+}
+COLUMNS = ("offered", "received", "succeeded", "p50", "p99", "queue", "budget", "breaker_open")
+TOTALS = ("calls", "attempts", "successes", "failures", "latency")
+
+
+def totals(raw: Raw) -> dict[str, Any]:
+    return {name: getattr(raw, name) for name in TOTALS}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_same_run_either_way(name: str) -> None:
+    policy, place = CASES[name]
+    direct, driven = (exact(policy, place, 7, way=way) for way in ("direct", "driven"))
+    assert (direct.path, driven.path) == ("direct", "driven")
+    assert direct.calls > 500
+    assert sum(direct.failures.values()) > 0, "the case should see failures"
+    assert totals(direct) == totals(driven)
+    for column in COLUMNS:
+        np.testing.assert_array_equal(getattr(direct, column), getattr(driven, column), err_msg=column)
+
+
+def test_other_seeds_are_other_runs() -> None:
+    policy, place = CASES["default budget"]
+    assert totals(exact(policy, place, 1)) != totals(exact(policy, place, 2))
+
+
+def test_what_takes_time_of_its_own_is_driven() -> None:
+    queued = hf.Policy(rule(), hf.Bulkhead(3, queue=5, max_wait=1))
+    assert exact(queued, scenario(), 1).why == "Bulkhead takes time of its own"
+    assert lab.simulate(queued, scenario(), seed=1).path == "driven"
+    with pytest.raises(ValueError, match="Bulkhead takes time"):
+        exact(queued, scenario(), 1, way="direct")
+    assert lab.simulate(hf.Policy(rule()), scenario(), seed=1).path == "direct"

@@ -1,0 +1,158 @@
+/** The scenario: one of those that ship, and sliders to change it. */
+
+import type { ScenarioValues, Setup, Shipped } from "./api.ts";
+import type { Outage, Series } from "./data.ts";
+import { bands, emptySeries } from "./data.ts";
+import { h } from "./dom.ts";
+import { amount, count, seconds } from "./format.ts";
+import { type Scale, STEPS, positionOf, valueAt } from "./scale.ts";
+import type { Picture } from "./strip.ts";
+
+type Numeric = Exclude<keyof ScenarioValues, "outage_mode">;
+
+interface Slider {
+  id: Numeric;
+  label: string;
+  unit: string;
+  log: boolean;
+  whole: boolean;
+  spoken: (value: number) => string;
+}
+
+const rate = (value: number): string => `${amount(value)} a second`;
+
+const SLIDERS: readonly Slider[] = [
+  { id: "clients", label: "Clients", unit: "", log: true, whole: true, spoken: count },
+  { id: "arrival_rps", label: "Arrivals", unit: "/s", log: true, whole: false, spoken: rate },
+  { id: "capacity_rps", label: "Capacity", unit: "/s", log: true, whole: false, spoken: rate },
+  { id: "outage_at", label: "Outage at", unit: "s", log: false, whole: false, spoken: seconds },
+  { id: "outage_lasts", label: "Outage lasts", unit: "s", log: true, whole: false, spoken: seconds },
+  { id: "timeout", label: "Timeout", unit: "s", log: true, whole: false, spoken: seconds },
+  { id: "duration", label: "Duration", unit: "s", log: true, whole: false, spoken: seconds },
+];
+
+export class ScenarioPanel {
+  readonly element: HTMLElement;
+  private readonly ranges = new Map<Numeric, HTMLInputElement>();
+  private readonly numbers = new Map<Numeric, HTMLInputElement>();
+  private readonly story = h("p.story");
+  private readonly answer = h("p.answer");
+  private readonly known = h("details.expected", {}, h("summary", {}, "What is known about it"), this.answer);
+  private readonly chooser: HTMLSelectElement;
+  private readonly mode: HTMLSelectElement;
+  private readonly seed: HTMLInputElement;
+  current: Shipped;
+  values: ScenarioValues;
+
+  constructor(
+    private readonly setup: Setup,
+    private readonly changed: () => void,
+    private readonly chosen: () => void,
+  ) {
+    this.current = setup.scenarios[0] as Shipped;
+    this.values = { ...this.current.values };
+    this.chooser = h("select", { id: "scenario" }, ...setup.scenarios.map(({ id, title }) => h("option", { value: id }, title)));
+    this.mode = h(
+      "select",
+      { id: "outage_mode" },
+      h("option", { value: "hang" }, "hang: requests wait"),
+      h("option", { value: "fail" }, "fail: 503 at once"),
+    );
+    this.seed = h("input", { id: "seed", type: "number", min: 0, max: 2 ** 32 - 1, step: 1, value: setup.seed });
+    this.element = this.build();
+    this.chooser.addEventListener("change", () => this.choose(this.chooser.value));
+    this.mode.addEventListener("change", () => this.set("outage_mode", this.mode.value));
+    this.show();
+  }
+
+  get request(): { scenario: string; values: ScenarioValues; seed: number } {
+    return { scenario: this.current.id, values: this.values, seed: Math.max(0, Math.trunc(this.seed.valueAsNumber || 0)) };
+  }
+
+  /** What the strip shows before a run: the offered load, the capacity and the outage. */
+  get preview(): Picture {
+    const { duration, arrival_rps, capacity_rps } = this.values;
+    const series: Series = { ...emptySeries(), time: [0, duration], offered: [arrival_rps, arrival_rps], capacity: [capacity_rps, capacity_rps] };
+    return { runs: [{ name: "", series }], bands: bands({ outages: this.outages, faults: this.current.faults }), duration };
+  }
+
+  private get outages(): Outage[] {
+    if (this.current.fixed.includes("outage_at")) return this.current.outages;
+    const { outage_at, outage_lasts, outage_mode } = this.values;
+    return outage_lasts > 0 ? [{ at: outage_at, lasts: outage_lasts, mode: outage_mode }] : [];
+  }
+
+  private build(): HTMLElement {
+    return h(
+      "fieldset.scenario",
+      { id: "scenario-panel" },
+      h("legend", {}, "Scenario"),
+      h("div.field.wide", {}, h("label", { for: "scenario" }, "Situation"), this.chooser),
+      this.story,
+      ...SLIDERS.map((slider) => this.slider(slider)),
+      h("div.field.wide", {}, h("label", { for: "outage_mode" }, "Outage mode"), this.mode),
+      h("div.field.wide", {}, h("label", { for: "seed" }, "Seed"), this.seed),
+      this.known,
+    );
+  }
+
+  private scale(slider: Slider): Scale {
+    const [min, max] = this.setup.limits[slider.id];
+    return { min, max, log: slider.log, whole: slider.whole };
+  }
+
+  private slider(slider: Slider): HTMLElement {
+    const scale = this.scale(slider);
+    const range = h("input", { type: "range", id: slider.id, min: 0, max: STEPS, step: 1 });
+    const number = h("input", {
+      type: "number",
+      id: `${slider.id}-number`,
+      min: scale.min,
+      max: scale.max,
+      step: slider.whole ? 1 : "any",
+      "aria-label": `${slider.label}${slider.unit && `, ${slider.unit}`}`,
+    });
+    range.addEventListener("input", () => this.set(slider.id, valueAt(scale, Number(range.value))));
+    number.addEventListener("change", () => {
+      const value = number.valueAsNumber;
+      if (Number.isFinite(value)) this.set(slider.id, Math.min(scale.max, Math.max(scale.min, value)));
+      else this.show();
+    });
+    this.ranges.set(slider.id, range);
+    this.numbers.set(slider.id, number);
+    return h("div.slider", {}, h("label", { for: slider.id }, slider.label), range, number, h("span.unit", {}, slider.unit));
+  }
+
+  private choose(id: string): void {
+    const found = this.setup.scenarios.find((scenario) => scenario.id === id);
+    if (!found) return;
+    this.current = found;
+    this.values = { ...found.values };
+    this.show();
+    this.chosen();
+    this.changed();
+  }
+
+  private set<K extends keyof ScenarioValues>(id: K, value: ScenarioValues[K]): void {
+    this.values[id] = value;
+    this.show();
+    this.changed();
+  }
+
+  private show(): void {
+    this.story.textContent = this.current.story;
+    this.answer.textContent = this.current.answer;
+    this.known.hidden = this.current.answer === "";
+    for (const slider of SLIDERS) {
+      const range = this.ranges.get(slider.id) as HTMLInputElement;
+      const number = this.numbers.get(slider.id) as HTMLInputElement;
+      const value = this.values[slider.id];
+      range.value = String(positionOf(this.scale(slider), value));
+      range.setAttribute("aria-valuetext", slider.spoken(value));
+      number.value = String(value);
+      range.disabled = number.disabled = this.current.fixed.includes(slider.id);
+    }
+    this.mode.value = this.values.outage_mode;
+    this.mode.disabled = this.current.fixed.includes("outage_mode");
+  }
+}

@@ -1,0 +1,355 @@
+/**
+ * The strip chart: one channel above the other on one time axis, as a chart recorder draws them.
+ * The outage is one hatched band through all of them; beside each channel stand its readings.
+ */
+
+import uPlot from "uplot";
+import { CHANNELS, type Channel, type Trace, isShared, nearest, onGrid, sharedTime, summary } from "./channels.ts";
+import { LETTERS, type Band, type Series } from "./data.ts";
+import { h } from "./dom.ts";
+import { amount, seconds } from "./format.ts";
+import { colour, onThemeChange } from "./theme.ts";
+
+export interface Picture {
+  runs: { name: string; series: Series }[];
+  bands: Band[];
+  duration: number;
+}
+
+interface Cell {
+  run: number;
+  trace: Trace;
+  value: HTMLElement;
+}
+
+interface Lane {
+  channel: Channel;
+  plot: HTMLElement;
+  readings: HTMLElement;
+  cells: Cell[];
+  chart: uPlot | null;
+}
+
+const DASH = [7, 4];
+const AXIS = 46;
+
+export class Strip {
+  readonly element: HTMLElement;
+  private readonly lanes: Lane[];
+  private readonly clock = h("output.clock", { for: "playhead" });
+  private readonly playhead = h("input", {
+    type: "range",
+    id: "playhead",
+    min: 0,
+    max: 0,
+    step: 1,
+    value: 0,
+    "aria-label": "Moment to read",
+  });
+  private picture: Picture = { runs: [], bands: [], duration: 1 };
+  private zoomed: [number, number] | null = null;
+  private at: number | null = null;
+  private following = false;
+
+  constructor() {
+    this.lanes = CHANNELS.map((channel) => this.lane(channel));
+    const rows = this.lanes.map(({ channel, plot, readings }) =>
+      h("section.lane", { "aria-label": channel.title, "data-channel": channel.id }, readings, plot),
+    );
+    const whole = h("button.quiet", { type: "button", id: "whole", onclick: () => this.zoom(null) }, "Whole run");
+    this.element = h(
+      "div.strip",
+      {},
+      ...rows,
+      h("div.playhead", {}, h("div.now", {}, this.clock, whole), this.playhead),
+    );
+    this.playhead.addEventListener("input", () => this.point(Number(this.playhead.value)));
+    new ResizeObserver(() => this.resize()).observe(this.element);
+    onThemeChange(() => this.rebuild());
+  }
+
+  /** Show `picture`; charts are made anew only when the number of runs has changed. */
+  show(picture: Picture): void {
+    const same = picture.runs.length === this.picture.runs.length && this.lanes.every((lane) => lane.chart);
+    if (picture.duration !== this.picture.duration) this.zoomed = null;
+    this.picture = picture;
+    if (same) this.update();
+    else this.rebuild();
+  }
+
+  private lane(channel: Channel): Lane {
+    return { channel, plot: h("div.plot"), readings: h("div.readings"), cells: [], chart: null };
+  }
+
+  private rebuild(): void {
+    if (!this.element.isConnected) return;
+    for (const lane of this.lanes) {
+      lane.chart?.destroy();
+      this.label(lane);
+      lane.chart = new uPlot(this.options(lane), this.data(lane.channel), lane.plot);
+    }
+    this.settle();
+  }
+
+  private update(): void {
+    for (const lane of this.lanes) lane.chart?.setData(this.data(lane.channel), true);
+    this.settle();
+  }
+
+  private resize(): void {
+    for (const lane of this.lanes) lane.chart?.setSize(this.size(lane));
+  }
+
+  /** After new data: the slider's range, and the readings. */
+  private settle(): void {
+    const last = Math.max(0, sharedTime(this.picture.runs).length - 1);
+    this.playhead.max = String(last);
+    if (this.at !== null && this.at > last) this.at = null;
+    this.read();
+  }
+
+  private size(lane: Lane): { width: number; height: number } {
+    const narrow = this.element.clientWidth < 620;
+    const tall = lane.channel.id === "load" ? 24 : 0;
+    const axis = this.isLast(lane) ? 26 : 0;
+    return { width: Math.max(120, lane.plot.clientWidth), height: (narrow ? 92 : 98) + tall + axis };
+  }
+
+  private isLast(lane: Lane): boolean {
+    return lane === this.lanes[this.lanes.length - 1];
+  }
+
+  // The readings beside a channel.
+
+  private label(lane: Lane): void {
+    lane.cells = [];
+    const rows = lane.channel.traces.map((trace) => h("tr", {}, h("th", { scope: "row" }, trace.label), ...this.cells(lane, trace)));
+    lane.readings.replaceChildren(
+      h("h3", {}, lane.channel.title, " ", h("small", {}, lane.channel.unit)),
+      h("table", {}, h("tbody", {}, ...rows)),
+    );
+  }
+
+  private cells(lane: Lane, trace: Trace): HTMLElement[] {
+    const several = this.picture.runs.length > 1;
+    if (isShared(trace)) {
+      const value = h("td.value", { "data-stroke": trace.stroke, ...(several ? { colspan: 2 } : {}) });
+      lane.cells.push({ run: 0, trace, value });
+      return [value];
+    }
+    return this.picture.runs.map((_, run) => {
+      const value = h("td.value", { "data-run": LETTERS[run], "data-stroke": trace.stroke });
+      lane.cells.push({ run, trace, value });
+      return value;
+    });
+  }
+
+  private read(): void {
+    const grid = sharedTime(this.picture.runs);
+    const words: string[] = [];
+    for (const lane of this.lanes) {
+      for (const { run, trace, value } of lane.cells) {
+        const column = this.picture.runs[run]?.series[trace.column] ?? [];
+        const number = this.at === null ? summary(column, trace.summary) : (column[this.at] ?? null);
+        value.textContent = trace.format(number);
+        value.title = this.at === null ? `${trace.summary} of the run` : "";
+        const letter = isShared(trace) || this.picture.runs.length < 2 ? "" : ` ${LETTERS[run]}`;
+        if (number !== null) words.push(`${trace.label}${letter} ${value.textContent}`);
+      }
+    }
+    const time = this.at === null ? null : (grid[this.at] ?? null);
+    this.clock.textContent = time === null ? "peaks; drag to zoom" : `t = ${seconds(time)}`;
+    this.playhead.setAttribute("aria-valuetext", time === null ? "whole run" : `${seconds(time)}: ${words.join(", ")}`);
+    if (this.at !== null) this.playhead.value = String(this.at);
+  }
+
+  /** Read the moment at a place of the grid, on all channels. */
+  private point(place: number): void {
+    this.at = place;
+    const time = sharedTime(this.picture.runs)[place] ?? 0;
+    this.following = true;
+    for (const lane of this.lanes) {
+      if (lane.chart) lane.chart.setCursor({ left: lane.chart.valToPos(time, "x"), top: 8 }, false);
+    }
+    this.following = false;
+    this.read();
+  }
+
+  private pointed(chart: uPlot): void {
+    if (this.following) return;
+    const left = chart.cursor.left ?? -1;
+    const grid = sharedTime(this.picture.runs);
+    const place = left < 0 ? null : nearest(grid, chart.posToVal(left, "x"));
+    if (place === this.at) return;
+    this.at = place === -1 ? null : place;
+    this.read();
+  }
+
+  private zoom(to: [number, number] | null): void {
+    this.zoomed = to;
+    const [min, max] = to ?? [0, this.picture.duration];
+    for (const lane of this.lanes) lane.chart?.setScale("x", { min, max });
+    this.element.classList.toggle("zoomed", to !== null);
+  }
+
+  // What uPlot is told.
+
+  private data(channel: Channel): uPlot.AlignedData {
+    const grid = sharedTime(this.picture.runs);
+    const columns = this.drawn(channel).map(({ run, trace }) =>
+      onGrid(this.picture.runs[run]?.series[trace.column] ?? [], grid.length, channel.log),
+    );
+    return [grid, ...columns] as uPlot.AlignedData;
+  }
+
+  private drawn(channel: Channel): { run: number; trace: Trace }[] {
+    return channel.traces.flatMap((trace) =>
+      isShared(trace) ? [{ run: 0, trace }] : this.picture.runs.map((_, run) => ({ run, trace })),
+    );
+  }
+
+  private options(lane: Lane): uPlot.Options {
+    const { channel } = lane;
+    const last = this.isLast(lane);
+    return {
+      ...this.size(lane),
+      padding: [9, 26, last ? 0 : 5, 0],
+      legend: { show: false },
+      scales: {
+        x: { time: false, range: () => this.zoomed ?? [0, this.picture.duration] },
+        y: channel.log ? { distr: 3, range: decades } : { range: (_, __, max) => [0, top(max, channel.atLeast)] },
+        share: { range: [0, 1] },
+      },
+      axes: [this.axis({ size: last ? 26 : 0, show: true, values: last ? spans : () => [] }), this.valueAxis(channel)],
+      series: [{}, ...this.drawn(channel).map(({ run, trace }) => this.line(run, trace))],
+      cursor: {
+        sync: { key: "holdfast", setSeries: false },
+        points: { size: 5 },
+        drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => (this.zoom(null), null) },
+      },
+      hooks: {
+        drawClear: [(chart) => this.shade(chart, lane)],
+        setCursor: [(chart) => this.pointed(chart)],
+        setSelect: [(chart) => this.selected(chart)],
+      },
+    };
+  }
+
+  private selected(chart: uPlot): void {
+    if (chart.select.width < 6) return;
+    const from = chart.posToVal(chart.select.left, "x");
+    const to = chart.posToVal(chart.select.left + chart.select.width, "x");
+    chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.zoom([Math.max(0, from), Math.min(this.picture.duration, to)]);
+  }
+
+  private axis(rest: uPlot.Axis): uPlot.Axis {
+    return {
+      stroke: colour("muted"),
+      font: "11px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace",
+      grid: { stroke: colour("grid"), width: 1 },
+      ticks: { show: false },
+      gap: 5,
+      ...rest,
+    };
+  }
+
+  private valueAxis(channel: Channel): uPlot.Axis {
+    if (!channel.log) return this.axis({ scale: "y", size: AXIS, space: 28, values: (_, ticks) => ticks.map(brief) });
+    return this.axis({
+      scale: "y",
+      size: AXIS,
+      space: 18,
+      splits: (_, __, min, max) => powers(min, max),
+      values: (_, ticks) => ticks.map((tick) => seconds(tick).replace(" ", "")),
+    });
+  }
+
+  private line(run: number, trace: Trace): uPlot.Series {
+    const own = colour(run === 0 ? "run-a" : "run-b");
+    const dash = run === 0 ? {} : { dash: DASH };
+    const points = { show: false };
+    switch (trace.stroke) {
+      case "capacity":
+        return { scale: "y", stroke: colour("muted"), width: 1, dash: [2, 3], points };
+      case "offered":
+        return { scale: "y", stroke: colour("offered"), width: 1, points };
+      case "faint":
+        return { scale: "y", stroke: own, width: 1, alpha: 0.65, ...dash, points };
+      case "area":
+        return { scale: "share", stroke: own, fill: own, width: 1, alpha: 0.22, ...dash, points };
+      case "run":
+        return { scale: "y", stroke: own, width: 1.75, ...dash, points };
+    }
+  }
+
+  /** The outage as a hatched band. It goes over the channel's full height, so that all bands are one. */
+  private shade(chart: uPlot, lane: Lane): void {
+    const { ctx, bbox } = chart;
+    const ratio = devicePixelRatio || 1;
+    const bottom = this.isLast(lane) ? bbox.top + bbox.height : ctx.canvas.height;
+    ctx.save();
+    for (const band of this.picture.bands) {
+      const from = Math.max(bbox.left, chart.valToPos(band.at, "x", true));
+      const end = Math.min(bbox.left + bbox.width, chart.valToPos(band.at + band.lasts, "x", true));
+      const to = Math.max(end, from + 2 * ratio);
+      if (from > bbox.left + bbox.width || end < bbox.left) continue;
+      hatch(ctx, from, to, bottom, ratio, band.outage);
+      const length = band.lasts > 0 ? ` ${seconds(band.lasts)}` : "";
+      if (lane === this.lanes[0]) caption(ctx, band.name + length, to + 5 * ratio, ratio);
+    }
+    ctx.restore();
+  }
+}
+
+/** An outage is hatched rising, any other fault falling and on no ground of its own. */
+function hatch(ctx: CanvasRenderingContext2D, from: number, to: number, bottom: number, ratio: number, outage: boolean): void {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(from, 0, to - from, bottom);
+  ctx.clip();
+  ctx.fillStyle = colour("outage");
+  if (outage || to - from < 4 * ratio) ctx.fillRect(from, 0, to - from, bottom);
+  ctx.strokeStyle = colour("outage-line");
+  ctx.lineWidth = ratio;
+  const step = 7 * ratio;
+  ctx.beginPath();
+  for (let x = from - bottom; x < to + step; x += step) {
+    ctx.moveTo(x, outage ? bottom : 0);
+    ctx.lineTo(x + bottom, outage ? 0 : bottom);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+function caption(ctx: CanvasRenderingContext2D, text: string, x: number, ratio: number): void {
+  ctx.fillStyle = colour("outage-text");
+  ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "top";
+  ctx.fillText(text, x, 4 * ratio);
+}
+
+const top = (max: number | null, atLeast: number): number => Math.max(atLeast, (max ?? 0) * 1.08);
+
+function decades(_chart: uPlot, min: number | null, max: number | null): [number, number] {
+  if (min === null || max === null || min <= 0) return [0.001, 1];
+  const low = 10 ** Math.floor(Math.log10(min));
+  return [low, Math.max(low * 10, 10 ** Math.ceil(Math.log10(max)))];
+}
+
+/** The powers of ten from `min` to `max`. */
+function powers(min: number, max: number): number[] {
+  const first = Math.ceil(Math.log10(min) - 1e-9);
+  const last = Math.floor(Math.log10(max) + 1e-9);
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => 10 ** (first + i));
+}
+
+function brief(value: number): string {
+  if (Math.abs(value) >= 1e6) return `${amount(value / 1e6)}M`;
+  if (Math.abs(value) >= 1e4) return `${amount(value / 1e3)}k`;
+  return amount(value);
+}
+
+const spans = (_chart: uPlot, ticks: number[]): string[] => ticks.map((tick) => (tick === 0 ? "0" : seconds(tick)));
