@@ -1,0 +1,218 @@
+"""requests under a policy: ``session.mount("https://", holdfast.requests.Adapter(policy))``.
+
+What a request goes through is in `holdfast.wire`; here it meets its library.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
+from urllib3.util.timeout import Timeout
+
+from .urllib3 import drain, watched, within
+from .wire import Body, Client, ClientOptions, Draft, NotRetried
+from .wire.body import Once, replay_of
+from .wire.fields import announced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from .policy import Policy
+    from .wire.body import Replay
+
+__all__ = ["Adapter", "Body", "ClientOptions", "Draft", "NotRetried", "override"]
+
+_told: ContextVar[dict[str, Any] | None] = ContextVar("holdfast.requests.override", default=None)
+
+
+@contextmanager
+def override(**told: Any) -> Iterator[None]:
+    """What the requests sent inside say for themselves: ``policy``, ``idempotency_key``, ``retry=False``.
+
+    requests has no place for that in a request::
+
+        with holdfast.requests.override(retry=False):
+            session.get(url)
+    """
+    before = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(before)
+
+
+class _Call:
+    """One request with the arguments that the session sends it with; ``send`` makes one attempt."""
+
+    __slots__ = ("body", "options", "request", "send")
+
+    def __init__(self, send: Any, request: Any, body: Any, options: dict[str, Any]) -> None:
+        self.send = send
+        self.request = request
+        self.body = body
+        self.options = options
+
+
+class _Port:
+    """See `wire.port.Port`."""
+
+    name = "requests"
+
+    # Requests.
+
+    def native(self, call: _Call) -> Any:
+        return call.request
+
+    def method(self, call: _Call) -> str:
+        return str(call.request.method).upper()
+
+    def url(self, call: _Call) -> str:
+        return str(call.request.url)
+
+    def headers(self, call: _Call) -> list[tuple[str, str]]:
+        return [(_text(name), _text(value)) for name, value in call.request.headers.items()]
+
+    def header(self, call: _Call, name: str) -> str | None:
+        value = call.request.headers.get(name)
+        return None if value is None else _text(value)
+
+    def simple(self, call: _Call, methods: frozenset[str]) -> bool:
+        return call.request.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
+
+    def replay(self, call: _Call, limit: int | None) -> Replay:
+        found = replay_of(call.body, announced(self.headers(call)), limit)
+        if isinstance(found, Once):
+            call.body = watched(call.body, found)
+        return found
+
+    def keep_header(self, call: _Call, name: str, value: str) -> None:
+        call.request.headers[name] = value
+
+    def prepare(
+        self, call: _Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
+    ) -> _Call:
+        request, options = call.request.copy(), call.options
+        if draft is not None:
+            request.url = draft.url
+            request.headers = CaseInsensitiveDict()
+            for name in draft.headers:
+                request.headers[name] = draft.headers[name]
+        request.headers.update(extra)
+        if limit_s is not None:
+            options = {**options, "timeout": within(_timeout(options["timeout"]), limit_s)}
+        return _Call(call.send, request, call.body, options)
+
+    # Doing.
+
+    def fetch(self, call: _Call, most: int) -> Any:
+        request = call.request
+        own, request.body = request.body, call.body
+        try:
+            response = call.send(request, **call.options)
+        finally:
+            request.body = own
+        response.holdfast_streams = call.options["stream"]
+        if most:
+            self.buffer(response, most)
+        return response
+
+    def buffer(self, response: Any, most: int) -> bool:
+        length = announced((("content-length", response.headers.get("content-length", "")),))
+        if response.holdfast_streams or length is None or length > most:
+            # What the caller reads piece by piece cannot be put back; it stays as it came.
+            return False
+        try:
+            # Kept by the response, once read.
+            response.content  # noqa: B018
+        except BaseException:
+            response.close()
+            raise
+        return True
+
+    def discard(self, response: Any, most: int) -> None:
+        try:
+            drain(response.raw, most)
+            response.close()
+        except Exception:
+            # Nobody wants it; what other adapters put into a response may have ways of its own.
+            pass
+
+    # Responses.
+
+    def status(self, response: Any) -> int:
+        status: int = response.status_code
+        return status
+
+    def fields(self, response: Any) -> Iterable[tuple[str, str]]:
+        # Those of the raw response: in requests' own, fields of the same name are one.
+        pairs: Iterable[tuple[str, str]] = getattr(response.raw, "headers", response.headers).items()
+        return pairs
+
+    def is_response(self, value: Any) -> bool:
+        return isinstance(value, requests.Response)
+
+    def status_error(self, call: _Call, response: Any) -> Exception:
+        return requests.HTTPError(f"{response.status_code} {response.reason}", response=response)
+
+    def timeout_error(self, call: _Call, message: str) -> Exception:
+        return requests.ReadTimeout(message, request=call.request)
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _timeout(given: Any) -> Any:
+    """The timeout of a request, as urllib3 has it."""
+    if not isinstance(given, tuple):
+        return given
+    connect, read = given
+    return Timeout(connect=connect, read=read)
+
+
+class Adapter(HTTPAdapter):
+    """Sends the requests of a session under ``policy``.
+
+    The keywords are those of ``HTTPAdapter``, without ``max_retries``, and those of `ClientOptions`.
+    With ``stream=True`` the answer is committed at its headers, however short it is.
+    """
+
+    #: What a pickle of it carries.
+    __attrs__ = [*HTTPAdapter.__attrs__, "policy", "options"]  # noqa: RUF012 - as the base has it
+
+    def __init__(self, policy: Policy, **options: Any) -> None:
+        if "max_retries" in options:
+            raise TypeError("Adapter: max_retries must not be given: the policy says how often to retry")
+        own = {name: options.pop(name) for name in ClientOptions._fields if name in options}
+        self._join(policy, ClientOptions(**own))
+        super().__init__(**options)
+
+    def _join(self, policy: Policy, options: ClientOptions) -> None:
+        self._client = Client(policy, _Port(), options)
+        self.policy = policy
+        self.options = options
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        self._join(self.policy, self.options)
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: bool | str = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> requests.Response:
+        """What ``HTTPAdapter.send`` does, under the policy."""
+        options = {"stream": stream, "timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
+        call = _Call(super().send, request, request.body, options)
+        response: requests.Response = self._client.send(call, _told.get())
+        return response

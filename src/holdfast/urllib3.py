@@ -1,0 +1,374 @@
+"""urllib3 under a policy: ``holdfast.urllib3.PoolManager(policy)`` in place of ``urllib3.PoolManager()``.
+
+What a request goes through is in `holdfast.wire`; here it meets its library. urllib3's own retries
+are off; ``retries=`` still says how many redirects are followed.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import urllib3
+from urllib3.util.retry import Retry as _Retry
+from urllib3.util.timeout import Timeout as _Timeout
+from urllib3.util.url import parse_url
+
+from .wire import Body, Client, ClientOptions, Draft, NotRetried
+from .wire.body import Once, replay_of
+from .wire.fields import announced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from .policy import Policy
+    from .wire.body import Replay
+
+__all__ = ["Body", "ClientOptions", "Draft", "NotRetried", "PoolManager", "ProxyManager", "StatusError"]
+
+_CHUNK = 16384
+_UNSET: Any = object()
+
+
+class StatusError(Exception):
+    """Stands for a failed ``response`` inside the policy; urllib3 itself has no such error."""
+
+    def __init__(self, request: Any, response: urllib3.BaseHTTPResponse) -> None:
+        super().__init__(f"HTTP {response.status}")
+        self.request = request
+        self.response = response
+
+
+class _Hops(_Retry):
+    """Counts redirects and retries nothing: errors come out as they are, bad answers as answers."""
+
+    @classmethod
+    def of(cls, given: _Retry) -> _Retry:
+        if given.total is False:
+            return given
+        return cls(
+            total=None,
+            connect=False,
+            read=False,
+            status=0,
+            other=0,
+            redirect=given.total if given.redirect is None else given.redirect,
+            raise_on_redirect=given.raise_on_redirect,
+            remove_headers_on_redirect=given.remove_headers_on_redirect,
+            respect_retry_after_header=False,
+        )
+
+
+class Watched:
+    """A request body that can be read once, and notes when somebody begins to."""
+
+    def __init__(self, inner: Any, once: Once) -> None:
+        self._inner = inner
+        self._once = once
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._once.touched = True
+        return iter(self._inner)
+
+
+class WatchedFile(Watched):
+    """`Watched`, for what is read and not iterated."""
+
+    def read(self, size: int = -1) -> bytes:
+        self._once.touched = True
+        data: bytes = self._inner.read(size)
+        return data
+
+
+def watched(body: Any, once: Once) -> Watched:
+    return (WatchedFile if hasattr(body, "read") else Watched)(body, once)
+
+
+def drain(response: Any, most: int) -> None:
+    """Read what is left of a urllib3 response, if it is at most ``most`` bytes, and close it."""
+    try:
+        left = most if (announced(response.headers.items()) or 0) <= most else 0
+        while left > 0:
+            data = response.read(min(left, _CHUNK), decode_content=False)
+            if not data:
+                break
+            left -= len(data)
+    except Exception:
+        # Nobody wants it; that it broke off says nothing about the attempts to come.
+        pass
+    put_back(response)
+
+
+def put_back(response: Any) -> None:
+    """Close a urllib3 response, and give its connection's place in the pool free."""
+    response.close()
+    response.release_conn()
+
+
+def within(timeout: Any, limit_s: float) -> _Timeout:
+    """``timeout``, one of urllib3's kinds, with at most ``limit_s`` seconds in all."""
+    made = timeout.clone() if isinstance(timeout, _Timeout) else _Timeout.from_float(timeout)
+    made.total = min(made.total, limit_s) if isinstance(made.total, (int, float)) else limit_s
+    return made
+
+
+class _OwnHeaders(urllib3.HTTPHeaderDict):
+    """The headers of one request through all its redirects, to be written to."""
+
+
+class _Call:
+    """One request to a pool, as `urlopen` got it."""
+
+    __slots__ = ("body", "headers", "method", "options", "pool", "streams", "target", "timeout")
+
+    def __init__(self, pool: Any, method: str, target: str, body: Any, headers: Any, options: Any) -> None:
+        self.pool = pool
+        self.method = method
+        self.target = target
+        self.body = body
+        self.headers = pool.headers if headers is None else headers
+        timeout = options.pop("timeout", _UNSET)
+        self.timeout = pool.timeout if timeout is _UNSET else timeout
+        self.streams = not options.pop("preload_content", True)
+        self.options = options
+
+    def copy(self) -> _Call:
+        made = _Call.__new__(_Call)
+        for name in _Call.__slots__:
+            setattr(made, name, getattr(self, name))
+        return made
+
+
+class _Port:
+    """See `wire.port.Port`."""
+
+    name = "urllib3"
+
+    # Requests.
+
+    def native(self, call: _Call) -> Any:
+        return call
+
+    def method(self, call: _Call) -> str:
+        return call.method.upper()
+
+    def url(self, call: _Call) -> str:
+        pool = call.pool
+        if not call.target.startswith("/"):
+            return call.target
+        port = "" if pool.port is None else f":{pool.port}"
+        return f"{pool.scheme}://{pool.host}{port}{call.target}"
+
+    def headers(self, call: _Call) -> list[tuple[str, str]]:
+        return [(_text(name), _text(value)) for name, value in call.headers.items()]
+
+    def header(self, call: _Call, name: str) -> str | None:
+        wanted = name.lower()
+        return next((value for key, value in self.headers(call) if key.lower() == wanted), None)
+
+    def simple(self, call: _Call, methods: frozenset[str]) -> bool:
+        return call.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
+
+    def replay(self, call: _Call, limit: int | None) -> Replay:
+        found = replay_of(call.body, announced(self.headers(call)), limit)
+        if isinstance(found, Once):
+            call.body = watched(call.body, found)
+        return found
+
+    def keep_header(self, call: _Call, name: str, value: str) -> None:
+        if not isinstance(call.headers, _OwnHeaders):
+            # The mapping is the caller's, or the manager's for all requests.
+            call.headers = urllib3.HTTPHeaderDict(call.headers)
+        call.headers[name] = value
+
+    def prepare(
+        self, call: _Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
+    ) -> _Call:
+        made = call.copy()
+        made.headers = urllib3.HTTPHeaderDict(call.headers if draft is None else None)
+        if draft is not None:
+            for name, value in draft.headers.pairs:
+                made.headers.add(name, value)
+            made.pool, made.target = _place(call, draft)
+        for name, value in extra.items():
+            made.headers[name] = value
+        if limit_s is not None:
+            made.timeout = within(call.timeout, limit_s)
+            waits = call.options.get("pool_timeout")
+            made.options = {
+                **call.options,
+                "pool_timeout": limit_s if waits is None else min(waits, limit_s),
+            }
+        return made
+
+    # Doing.
+
+    def fetch(self, call: _Call, most: int) -> Any:
+        response = call.pool.open_once(
+            call.method,
+            call.target,
+            call.body,
+            call.headers,
+            timeout=call.timeout,
+            preload_content=False,
+            release_conn=False,
+            **call.options,
+        )
+        response.holdfast_streams = call.streams
+        if most:
+            self.buffer(response, most)
+        return response
+
+    def buffer(self, response: Any, most: int) -> bool:
+        if response.holdfast_streams:
+            # What the caller reads piece by piece cannot be put back; it stays as it came.
+            return False
+        length = announced((("content-length", response.headers.get("content-length", "")),))
+        if length is None or length > most:
+            return False
+        try:
+            # Kept by the response, once read.
+            response.data  # noqa: B018
+        except BaseException:
+            put_back(response)
+            raise
+        return True
+
+    def discard(self, response: Any, most: int) -> None:
+        drain(response, most)
+
+    # Responses.
+
+    def status(self, response: Any) -> int:
+        status: int = response.status
+        return status
+
+    def fields(self, response: Any) -> Iterable[tuple[str, str]]:
+        pairs: Iterable[tuple[str, str]] = response.headers.items()
+        return pairs
+
+    def is_response(self, value: Any) -> bool:
+        return isinstance(value, urllib3.BaseHTTPResponse)
+
+    def status_error(self, call: _Call, response: Any) -> Exception:
+        return StatusError(call, response)
+
+    def timeout_error(self, call: _Call, message: str) -> Exception:
+        return urllib3.exceptions.ReadTimeoutError(call.pool, call.target, message)
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _place(call: _Call, draft: Draft) -> tuple[Any, str]:
+    """The pool and the target for the draft's URL."""
+    url = parse_url(draft.url)
+    pool = call.pool
+    if draft.moved:
+        manager = pool.manager()
+        if manager is None:
+            raise ValueError("draft: url must be of the pool's own origin where there is no PoolManager")
+        pool = manager.connection_from_url(draft.url)
+    return pool, url.request_uri if call.target.startswith("/") else draft.url
+
+
+class _Pooled:
+    """A connection pool that sends what it is given under the policy of its manager."""
+
+    client: Client
+    manager: Any
+    retries: Any
+
+    def open_once(self, method: str, target: str, *args: Any, **options: Any) -> Any:
+        return super().urlopen(method, target, *args, **options)  # type: ignore[misc]
+
+    def urlopen(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Any = None,
+        retries: Any = None,
+        redirect: bool = True,
+        assert_same_host: bool = True,
+        *,
+        holdfast: Any = None,
+        release_conn: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        options.update(redirect=redirect, assert_same_host=assert_same_host)
+        if redirect and isinstance(retries, _Hops):
+            # The next hop of a redirect that the pool itself follows: part of the attempt at hand.
+            return self.open_once(method, url, body, headers, retries, release_conn=release_conn, **options)
+        given = retries
+        if not isinstance(given, _Retry):
+            given = _Retry.from_int(retries, redirect=redirect, default=self.retries)
+        options["retries"] = _Hops.of(given)
+        call = _Call(self, method, url, body, headers, options)
+        response = self.client.send(call, holdfast)
+        response.retries = given
+        if not call.streams:
+            response.data  # noqa: B018
+        elif release_conn:
+            response.release_conn()
+        return response
+
+
+class _HTTPPool(_Pooled, urllib3.HTTPConnectionPool):  # type: ignore[misc]
+    pass
+
+
+class _HTTPSPool(_Pooled, urllib3.HTTPSConnectionPool):  # type: ignore[misc]
+    pass
+
+
+class _Managing:
+    """A pool manager whose pools go by ``policy``."""
+
+    headers: Any
+    pool_classes_by_scheme: Any
+
+    def __init__(self, policy: Policy, *args: Any, **options: Any) -> None:
+        own = {name: options.pop(name) for name in ClientOptions._fields if name in options}
+        self._client = Client(policy, _Port(), ClientOptions(**own))
+        super().__init__(*args, **options)
+        self.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that requests go through unless they bring their own."""
+        return self._client.policy
+
+    @property
+    def options(self) -> ClientOptions:
+        return self._client.options
+
+    def urlopen(self, method: str, url: str, redirect: bool = True, **options: Any) -> Any:
+        """What ``urllib3.PoolManager.urlopen`` does; ``holdfast=`` is what the request says for itself."""
+        headers = options.get("headers")
+        keyed = self.options.idempotency_key is not None or options.get("holdfast") is not None
+        if keyed and not isinstance(headers, _OwnHeaders):
+            options["headers"] = _OwnHeaders(self.headers if headers is None else headers)
+        return super().urlopen(method, url, redirect=redirect, **options)  # type: ignore[misc]
+
+    def _new_pool(self, *args: Any, **options: Any) -> Any:
+        pool = super()._new_pool(*args, **options)  # type: ignore[misc]
+        pool.client = self._client
+        # Not the manager itself: a cycle would keep the connections open until it is collected.
+        pool.manager = weakref.ref(self)
+        return pool
+
+
+class PoolManager(_Managing, urllib3.PoolManager):  # type: ignore[misc]
+    """A ``urllib3.PoolManager`` that sends every request under ``policy``.
+
+    The keywords are those of ``urllib3.PoolManager`` and those of `ClientOptions`. A request may bring
+    its own ``holdfast={"policy": ..., "idempotency_key": ..., "retry": False}``. With
+    ``preload_content=False`` the answer is committed at its headers, however short it is.
+    """
+
+
+class ProxyManager(_Managing, urllib3.ProxyManager):  # type: ignore[misc]
+    """`PoolManager` for requests through a proxy: ``ProxyManager(policy, proxy_url)``."""

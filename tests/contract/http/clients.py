@@ -1,0 +1,369 @@
+"""Every HTTP client behind one small interface, so that the contract is written once.
+
+`Client.request` makes one request the way the library's users do, and gives an `Answer`. With
+``policy=None`` the library is used bare: that is how the server itself is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import httpx
+import httpx2
+import requests
+import urllib3
+from tests.contract.http.server import Server
+
+import holdfast as hf
+import holdfast.aiohttp
+import holdfast.httpx
+import holdfast.httpx2
+import holdfast.requests
+import holdfast.urllib3
+
+
+class OneShot:
+    """A request body that can be read once: each client's own kind of stream."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self.chunks = chunks
+
+    def sync(self) -> Iterator[bytes]:
+        yield from self.chunks
+
+    async def aio(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+
+
+class StatusError(Exception):
+    """What a user of urllib3, which has no ``raise_for_status``, would raise."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__(f"status {response.status}")
+        self.response = response
+
+
+@dataclass
+class Answer:
+    """What came back: read whole, unless it was asked for as a stream."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    #: The library's own response object.
+    native: Any
+    #: Raises the library's error for a status that is one.
+    raise_for_status: Callable[[], None]
+    #: For a stream: reads what is left of it, and closes it.
+    rest: Callable[[], Awaitable[bytes]]
+
+
+@dataclass
+class Call:
+    """A request to be made. ``timeout`` is the client's own, per connect and per read."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    stream: bool = False
+    timeout: float = 5.0
+    redirects: bool = False
+    #: This request's own Holdfast options.
+    override: dict[str, Any] | None = None
+
+
+class Client:
+    """One library, made ready for one test. ``lost``, ``refused`` and ``slow`` are its own errors."""
+
+    is_async = False
+    loop: str | None = None
+    refused: tuple[type[Exception], ...] = ()
+    lost: tuple[type[Exception], ...] = ()
+    slow: tuple[type[Exception], ...] = ()
+    #: What all its errors are.
+    family: tuple[type[Exception], ...] = ()
+    #: aiohttp: a request's own options are those of a middleware of its own.
+    overrides_by_middleware = False
+    #: httpx's async client takes no plain files.
+    takes_files = True
+    #: Makes a body that is made anew for every attempt.
+    body: Any = None
+    #: urllib3 closes the connections of a pool when the pool is collected; an error may hold it.
+    closed_by_collector = False
+
+    def __init__(self, server: Server, policy: hf.Policy | None, connections: int, options: Any) -> None:
+        self.server = server
+        self.open(policy, connections, options)
+
+    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        """One request; ``path`` may be a whole URL, the options are those of `Call`."""
+        url = path if "://" in path else self.server.url(path)
+        return await self.send(Call(method, url, **options))
+
+    async def get(self, path: str, **options: Any) -> Answer:
+        return await self.request("GET", path, **options)
+
+    async def post(self, path: str, body: Any = b"data", **options: Any) -> Answer:
+        return await self.request("POST", path, body=body, **options)
+
+    async def send(self, call: Call) -> Answer:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+
+def _httpx_errors(module: Any) -> dict[str, tuple[type[Exception], ...]]:
+    return {
+        "refused": (module.ConnectError,),
+        "lost": (module.ReadError, module.RemoteProtocolError),
+        "slow": (module.ReadTimeout,),
+        "family": (module.HTTPError,),
+    }
+
+
+def _extensions(client: Any, call: Call) -> dict[str, Any]:
+    limits = {"timeout": client.module.Timeout(call.timeout).as_dict()}
+    return limits if call.override is None else {**limits, "holdfast": call.override}
+
+
+class SyncHttpx(Client):
+    module: Any = httpx
+    ours: Any = holdfast.httpx
+
+    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        limits = self.module.Limits(max_connections=connections)
+        inner = self.module.HTTPTransport(limits=limits, verify=False)
+        transport = inner if policy is None else self.ours.Transport(policy, inner, **options)
+        self.client = self.module.Client(transport=transport, trust_env=False)
+
+    async def send(self, call: Call) -> Answer:
+        content = call.body.sync() if isinstance(call.body, OneShot) else call.body
+        request = self.client.build_request(
+            call.method, call.url, headers=call.headers, content=content, extensions=_extensions(self, call)
+        )
+        response = self.client.send(request, stream=call.stream, follow_redirects=call.redirects)
+
+        async def rest() -> bytes:
+            try:
+                return bytes(response.read())
+            finally:
+                response.close()
+
+        read = b"" if call.stream else response.content
+        return Answer(response.status_code, response.headers, read, response, _raising(response), rest)
+
+    async def close(self) -> None:
+        self.client.close()
+
+
+class SyncHttpx2(SyncHttpx):
+    module: Any = httpx2
+    ours: Any = holdfast.httpx2
+
+
+class AsyncHttpx(Client):
+    is_async = True
+    takes_files = False
+    loop = "asyncio"
+    module: Any = httpx
+    ours: Any = holdfast.httpx
+
+    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        limits = self.module.Limits(max_connections=connections)
+        inner = self.module.AsyncHTTPTransport(limits=limits, verify=False)
+        transport = inner if policy is None else self.ours.AsyncTransport(policy, inner, **options)
+        self.client = self.module.AsyncClient(transport=transport, trust_env=False)
+
+    async def send(self, call: Call) -> Answer:
+        content = call.body.aio() if isinstance(call.body, OneShot) else call.body
+        request = self.client.build_request(
+            call.method, call.url, headers=call.headers, content=content, extensions=_extensions(self, call)
+        )
+        response = await self.client.send(request, stream=call.stream, follow_redirects=call.redirects)
+
+        async def rest() -> bytes:
+            try:
+                return bytes(await response.aread())
+            finally:
+                await response.aclose()
+
+        read = b"" if call.stream else response.content
+        return Answer(response.status_code, response.headers, read, response, _raising(response), rest)
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
+
+class TrioHttpx(AsyncHttpx):
+    loop = "trio"
+
+
+class AsyncHttpx2(AsyncHttpx):
+    module: Any = httpx2
+    ours: Any = holdfast.httpx2
+
+
+class Requests(Client):
+    closed_by_collector = True
+
+    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        self.client = requests.Session()
+        self.client.trust_env = False
+        pool = {"pool_maxsize": connections, "pool_block": True}
+        if policy is None:
+            adapter = requests.adapters.HTTPAdapter(**pool)
+        else:
+            adapter = holdfast.requests.Adapter(policy, **options, **pool)
+        self.client.mount("http://", adapter)
+
+    async def send(self, call: Call) -> Answer:
+        data = call.body.sync() if isinstance(call.body, OneShot) else call.body
+        prepared = self.client.prepare_request(
+            requests.Request(call.method, call.url, headers=call.headers, data=data)
+        )
+        with holdfast.requests.override(**(call.override or {})):
+            response = self.client.send(
+                prepared, stream=call.stream, timeout=call.timeout, allow_redirects=call.redirects
+            )
+
+        async def rest() -> bytes:
+            try:
+                return bytes(response.content)
+            finally:
+                response.close()
+
+        read = b"" if call.stream else response.content
+        return Answer(response.status_code, response.headers, read, response, _raising(response), rest)
+
+    async def close(self) -> None:
+        self.client.close()
+
+
+class Urllib3(Client):
+    closed_by_collector = True
+
+    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        pool: dict[str, Any] = {"maxsize": connections, "block": True}
+        if policy is None:
+            self.client: Any = urllib3.PoolManager(**pool, retries=False)
+        else:
+            self.client = holdfast.urllib3.PoolManager(policy, **options, **pool)
+
+    async def send(self, call: Call) -> Answer:
+        data = call.body.sync() if isinstance(call.body, OneShot) else call.body
+        own = {} if call.override is None else {"holdfast": call.override}
+        response = self.client.request(
+            call.method,
+            call.url,
+            headers=call.headers,
+            body=data,
+            preload_content=not call.stream,
+            timeout=call.timeout,
+            redirect=call.redirects,
+            **own,
+        )
+
+        async def rest() -> bytes:
+            try:
+                return bytes(response.read())
+            finally:
+                response.release_conn()
+
+        def raise_for_status() -> None:
+            if response.status >= 400:
+                raise StatusError(response)
+
+        read = b"" if call.stream else response.data
+        return Answer(response.status, response.headers, read, response, raise_for_status, rest)
+
+    async def close(self) -> None:
+        self.client.clear()
+
+
+class Aiohttp(Client):
+    is_async = True
+    overrides_by_middleware = True
+    loop = "asyncio"
+
+    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        own = () if policy is None else (holdfast.aiohttp.middleware(policy, **options),)
+        self.client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections), middlewares=own
+        )
+
+    async def send(self, call: Call) -> Answer:
+        data = call.body.aio() if isinstance(call.body, OneShot) else call.body
+        limit = aiohttp.ClientTimeout(sock_connect=call.timeout, sock_read=call.timeout)
+        own = {}
+        if call.override is not None:
+            import holdfast.aiohttp
+
+            own = {"middlewares": [holdfast.aiohttp.middleware(**call.override)]}
+        response = await self.client.request(
+            call.method,
+            call.url,
+            headers=call.headers,
+            data=data,
+            timeout=limit,
+            allow_redirects=call.redirects,
+            **own,
+        )
+
+        async def rest() -> bytes:
+            try:
+                return await response.read()
+            finally:
+                response.release()
+
+        read = b"" if call.stream else await rest()
+        return Answer(response.status, response.headers, read, response, _raising(response), rest)
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+def _raising(response: Any) -> Callable[[], None]:
+    def raise_for_status() -> None:
+        response.raise_for_status()
+
+    return raise_for_status
+
+
+for _kind in (SyncHttpx, SyncHttpx2, AsyncHttpx, AsyncHttpx2):
+    for _name, _errors in _httpx_errors(_kind.module).items():
+        setattr(_kind, _name, _errors)
+Requests.refused = Requests.lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
+Requests.family = (requests.RequestException,)
+Requests.slow = (requests.ReadTimeout,)
+Urllib3.refused = (urllib3.exceptions.NewConnectionError,)
+Urllib3.lost = (urllib3.exceptions.ProtocolError,)
+Urllib3.family = (urllib3.exceptions.HTTPError,)
+Urllib3.slow = (urllib3.exceptions.ReadTimeoutError,)
+Aiohttp.refused = (aiohttp.ClientConnectorError,)
+Aiohttp.lost = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
+Aiohttp.family = (aiohttp.ClientError,)
+Aiohttp.slow = (aiohttp.ServerTimeoutError,)
+
+for _kind in (SyncHttpx, SyncHttpx2, Requests, Urllib3):
+    _kind.body = holdfast.requests.Body
+for _kind in (AsyncHttpx, AsyncHttpx2, Aiohttp):
+    _kind.body = holdfast.aiohttp.AsyncBody
+
+CLIENTS: dict[str, type[Client]] = {
+    "httpx": SyncHttpx,
+    "httpx-asyncio": AsyncHttpx,
+    "httpx-trio": TrioHttpx,
+    "httpx2": SyncHttpx2,
+    "requests": Requests,
+    "urllib3": Urllib3,
+    "aiohttp": Aiohttp,
+}

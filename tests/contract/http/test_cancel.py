@@ -1,0 +1,98 @@
+"""Cancelled in an attempt or in a wait: no further request, nothing held, nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from tests.contract.http.contract import Http, each_async_client, each_sync_client, retry
+from tests.contract.http.server import answer, hang
+
+import holdfast as hf
+
+
+@each_async_client
+async def test_cancelled_in_the_attempt(http: Http) -> None:
+    http.server.on("/", hang())
+    client = http.client(retry(), connections=1)
+    assert await http.cancelled(lambda: client.get("/"), lambda: len(http.server.seen) == 1)
+    http.server.no_connection_is_open()
+    http.server.on("/", answer(200, b"ok"))
+    # The one connection of the pool is free again.
+    assert (await client.get("/")).body == b"ok"
+    assert len(http.server.seen) == 2
+
+
+@each_async_client
+async def test_cancelled_in_the_wait(http: Http) -> None:
+    http.server.on("/", answer(503))
+    client = http.client(retry(backoff=hf.Constant(20)), connections=1)
+    waiting: list[object] = []
+    stop = hf.subscribe(waiting.append)
+    try:
+        assert await http.cancelled(lambda: client.get("/"), lambda: bool(waiting))
+    finally:
+        stop()
+    assert len(http.server.seen) == 1
+    http.server.on("/", answer(200, b"ok"))
+    assert (await client.get("/")).body == b"ok"
+
+
+@each_async_client
+async def test_cancelled_in_the_wait_after_an_answer_too_long_to_keep(http: Http) -> None:
+    http.server.on("/", answer(503, b"x" * 1_000_000))
+    client = http.client(retry(backoff=hf.Constant(20)), connections=1)
+    waiting: list[object] = []
+    stop = hf.subscribe(waiting.append)
+    try:
+        assert await http.cancelled(lambda: client.get("/"), lambda: bool(waiting))
+    finally:
+        stop()
+    http.server.no_connection_is_open()
+    http.server.on("/", answer(200, b"ok"))
+    assert (await client.get("/")).body == b"ok"
+
+
+@each_async_client
+async def test_cancelled_while_hedging(http: Http) -> None:
+    http.server.on("/", hang())
+    client = http.client(hf.Policy(hf.Hedge(after=0.01, budget=hf.Budget(burst=10))))
+    assert await http.cancelled(lambda: client.get("/"), lambda: len(http.server.seen) == 2)
+    http.server.no_connection_is_open()
+    if http.kind.loop == "asyncio":
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@each_sync_client
+async def test_a_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -> None:
+    http.server.on("/", answer(503, b"last"))
+    client = http.client(retry(backoff=hf.Constant(20)))
+    with hf.deadline(60) as scope:
+        threading.Timer(0.05, scope.cancel).start()
+        started = time.monotonic()
+        try:
+            got = await client.get("/")
+        except hf.Cancelled:
+            got = None
+        assert time.monotonic() - started < 5
+    assert got is None or got.status == 503
+    assert len(http.server.seen) == 1
+
+
+@each_sync_client
+async def test_an_interrupt_before_an_attempt_is_not_retried(http: Http) -> None:
+    http.server.on("/", answer(503, b"x" * 1_000_000))
+
+    def interrupt(attempt: hf.attempts.Attempt) -> None:
+        if attempt.number == 2:
+            raise KeyboardInterrupt
+
+    client = http.client(retry(before_attempt=interrupt), connections=1)
+    with pytest.raises(KeyboardInterrupt):
+        await client.get("/")
+    assert len(http.server.seen) == 1
+    http.server.on("/", answer(200, b"ok"))
+    # The one connection of the pool is free again.
+    assert (await client.get("/")).body == b"ok"

@@ -1,0 +1,75 @@
+"""A second request while the first is out: for requests that may be made twice, and no others."""
+
+from __future__ import annotations
+
+import pytest
+from tests.contract.http.contract import Http, each_client
+from tests.contract.http.server import answer, hang, late
+
+import holdfast as hf
+
+
+def _hedged(**options: object) -> hf.Policy:
+    given = {"after": 0.02, "budget": hf.Budget(burst=10), **options}
+    return hf.Policy(hf.Hedge(**given))
+
+
+@each_client
+async def test_a_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> None:
+    http.server.on("/", late(0.3, answer(200, b"slow")), answer(200, b"fast"))
+    assert (await http.client(_hedged()).get("/")).body == b"fast"
+    assert len(http.server.seen) == 2
+
+
+@each_client
+async def test_a_post_without_a_key_is_never_hedged(http: Http) -> None:
+    http.server.on("/", late(0.1, answer(200, b"one")), answer(200, b"two"))
+    assert (await http.client(_hedged()).post("/")).body == b"one"
+    assert len(http.server.seen) == 1
+
+
+@each_client
+async def test_a_post_with_a_key_is_hedged_under_that_key(http: Http) -> None:
+    http.server.on("/", late(0.3, answer(200, b"slow")), answer(200, b"fast"))
+    assert (await http.client(_hedged(), idempotency_key="auto").post("/")).body == b"fast"
+    first, second = http.server.seen
+    assert first.header("Idempotency-Key") == second.header("Idempotency-Key") is not None
+
+
+@each_client
+async def test_a_fast_answer_is_not_hedged(http: Http) -> None:
+    http.server.on("/", answer(200, b"fast"))
+    assert (await http.client(_hedged(after=2.0)).get("/")).body == b"fast"
+    assert len(http.server.seen) == 1
+
+
+@each_client
+async def test_a_refusal_launches_the_next_at_once(http: Http) -> None:
+    http.server.on("/", answer(503), answer(200, b"ok"))
+    assert (await http.client(_hedged(after=30.0)).get("/")).body == b"ok"
+    assert len(http.server.seen) == 2
+
+
+@each_client
+async def test_what_all_of_them_answered_is_an_answer(http: Http) -> None:
+    http.server.on("/", answer(503, b"down"))
+    got = await http.client(_hedged(after=30.0)).get("/")
+    assert (got.status, got.body) == (503, b"down")
+    assert len(http.server.seen) == 2
+
+
+@each_client
+async def test_the_loser_is_closed(http: Http) -> None:
+    http.server.on("/", hang(), answer(200, b"fast"))
+    client = http.client(_hedged())
+    assert (await client.get("/", timeout=0.2)).body == b"fast"
+    # Its connection goes, while the winner's may be kept for the next request.
+    http.server.wait_for(lambda server: server.open <= 1)
+
+
+@each_client
+@pytest.mark.parametrize("max", [2, 3])
+async def test_never_more_than_max(http: Http, max: int) -> None:
+    http.server.on("/", late(0.2, answer(200, b"slow")))
+    assert (await http.client(_hedged(max=max, after=0.01)).get("/")).body == b"slow"
+    assert len(http.server.seen) == max

@@ -1,0 +1,70 @@
+"""One layer retries: what a client gave up on is marked, and layers around it do not start over."""
+
+from __future__ import annotations
+
+import pytest
+from tests.contract.http.contract import Http, each_client, retry
+from tests.contract.http.server import answer, reset
+
+import holdfast as hf
+
+
+async def _through(http: Http, policy: hf.Policy, **outer: object) -> Exception:
+    """The error of a call that checks its status, retried by a layer of its own."""
+    client = http.client(policy)
+
+    async def checked() -> None:
+        (await client.get("/")).raise_for_status()
+
+    given = {"on": hf.transient, "backoff": hf.Constant(0), "budget": None, **outer}
+    with pytest.raises(Exception) as caught:
+        if http.kind.is_async:
+            await hf.retry(**given)(checked)()
+        else:
+            hf.retry(**given)(lambda: _finish(checked()))()
+    return caught.value
+
+
+def _finish(coroutine: object) -> None:
+    try:
+        coroutine.send(None)  # type: ignore[attr-defined]
+    except StopIteration:
+        pass
+
+
+@each_client
+async def test_an_outer_layer_does_not_retry_an_exhausted_answer(http: Http) -> None:
+    http.server.on("/", answer(503))
+    error = await _through(http, retry(attempts=3), attempts=4)
+    assert len(http.server.seen) == 3
+    assert "503" in str(error)
+
+
+@each_client
+async def test_an_outer_layer_does_not_retry_an_exhausted_error(http: Http) -> None:
+    http.server.on("/", reset())
+    error = await _through(http, retry(attempts=3), attempts=4)
+    assert isinstance(error, http.kind.lost)
+    assert len(http.server.seen) == 3
+
+
+@each_client
+async def test_an_outer_layer_may_be_told_to(http: Http) -> None:
+    http.server.on("/", answer(503))
+    await _through(http, retry(attempts=2), attempts=3, retry_exhausted=True, on=Exception)
+    assert len(http.server.seen) == 6
+
+
+@each_client
+async def test_an_answer_that_was_not_retried_carries_no_mark(http: Http) -> None:
+    http.server.on("/", answer(404))
+    got = await http.client(retry()).get("/")
+    assert hf.classify.exhausted_by(got.native) is None
+
+
+@each_client
+async def test_the_mark_names_the_layer_and_its_attempts(http: Http) -> None:
+    http.server.on("/", answer(503))
+    policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), name="billing")
+    mark = hf.classify.exhausted_by((await http.client(policy).get("/")).native)
+    assert mark is not None and (mark.layer, mark.attempts) == ("billing", 2)

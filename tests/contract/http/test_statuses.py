@@ -1,0 +1,120 @@
+"""Which answers are worth another attempt, in every client."""
+
+from __future__ import annotations
+
+import pytest
+from tests.contract.http.contract import Http, each_client, retry
+from tests.contract.http.server import answer
+
+import holdfast as hf
+
+RETRIED = [408, 425, 429, 500, 502, 503, 504, 507, 509, 599]
+FINAL = [200, 204, 304, 400, 401, 403, 404, 409, 410, 418, 422, 451, 501, 505, 506, 508, 510, 511]
+
+
+@each_client
+async def test_the_table_of_statuses(http: Http) -> None:
+    client = http.client(retry(attempts=2))
+    for status in RETRIED + FINAL:
+        http.server.on(f"/{status}", answer(status))
+        assert (await client.get(f"/{status}")).status == status
+    tries = {status: len(http.server.requests(f"/{status}")) for status in RETRIED + FINAL}
+    assert tries == {**dict.fromkeys(RETRIED, 2), **dict.fromkeys(FINAL, 1)}
+
+
+@each_client
+async def test_a_failure_that_passes_is_not_seen(http: Http) -> None:
+    http.server.on("/", answer(503), answer(500), answer(200, b"good", [("X-Told", "yes")]))
+    got = await http.client(retry()).get("/", headers={"Authorization": "Bearer t", "X-Mine": "1"})
+    assert (got.status, got.body, got.headers["x-told"]) == (200, b"good", "yes")
+    # What the user sent goes out unchanged every time, credentials included.
+    for seen in http.server.seen:
+        assert (seen.header("Authorization"), seen.header("X-Mine")) == ("Bearer t", "1")
+    assert len(http.server.seen) == 3
+
+
+@each_client
+async def test_attempts_counts_the_first(http: Http) -> None:
+    http.server.on("/", answer(503, b"down"))
+    got = await http.client(retry(attempts=3)).get("/")
+    assert (got.status, got.body) == (503, b"down")
+    assert len(http.server.seen) == 3
+
+
+@each_client
+async def test_the_servers_word_wins_over_the_table(http: Http) -> None:
+    http.server.on("/yes", answer(400, headers=[("X-Should-Retry", "true")]), answer(200))
+    http.server.on("/no", answer(503, headers=[("x-should-retry", "false")]), answer(200))
+    client = http.client(retry())
+    assert (await client.get("/yes")).status == 200
+    assert (await client.get("/no")).status == 503
+    assert len(http.server.requests("/no")) == 1
+
+
+@each_client
+async def test_credentials_are_not_retried_even_if_the_server_says_so(http: Http) -> None:
+    for status in (401, 403):
+        http.server.on(f"/{status}", answer(status, headers=[("X-Should-Retry", "true")]), answer(200))
+        assert (await http.client(retry()).get(f"/{status}")).status == status
+
+
+@each_client
+async def test_conflict_is_retried_on_request_only(http: Http) -> None:
+    http.server.on("/", answer(409), answer(200))
+    assert (await http.client(retry()).get("/")).status == 409
+    wider = hf.transient.with_(statuses={409, *hf.transient.settings.statuses})
+    http.server.on("/", answer(409), answer(200))
+    assert (await http.client(retry(on=wider)).get("/")).status == 200
+
+
+@each_client
+async def test_redirects_are_left_to_the_client(http: Http) -> None:
+    http.server.on("/from", answer(503), answer(302, headers=[("Location", "/to")]))
+    http.server.on("/to", answer(503), answer(200, b"there"))
+    client = http.client(retry(attempts=2))
+    assert (await client.get("/from", redirects=True)).body == b"there"
+    # Each hop has its own attempts.
+    assert [seen.path for seen in http.server.seen] == ["/from", "/from", "/to", "/to"]
+    http.server.on("/from", answer(302, headers=[("Location", "/to")]))
+    assert (await client.get("/from")).status == 302
+
+
+@each_client
+async def test_the_budget_is_asked_before_every_retry(http: Http) -> None:
+    http.server.on("/", answer(503))
+    client = http.client(retry(budget=hf.Budget(ratio=0.1, burst=2)))
+    # Inside a client the answer stays the client's own: the last response, not an error of ours.
+    assert [(await client.get("/")).status for _ in range(3)] == [503, 503, 503]
+    assert len(http.server.seen) == 3 + 2
+
+
+@each_client
+async def test_nothing_is_retried_while_policies_are_off(http: Http) -> None:
+    http.server.on("/", answer(503))
+    client = http.client(retry())
+    with hf.disabled():
+        assert (await client.get("/")).status == 503
+    assert len(http.server.seen) == 1
+
+
+@each_client
+async def test_events_tell_of_the_retries_and_nothing_secret(http: Http) -> None:
+    http.server.on("/", answer(503), answer(200))
+    told: list[object] = []
+    stop = hf.subscribe(told.append)
+    try:
+        await http.client(retry()).get("/?token=hunter2", headers={"Authorization": "Bearer hunter3"})
+    finally:
+        stop()
+    assert [type(event).__name__ for event in told] == ["Retrying", "Succeeded"]
+    assert "hunter" not in repr(told)
+
+
+@each_client
+async def test_options_that_make_no_sense_are_refused(http: Http) -> None:
+    for bad in ({"buffer": -1}, {"buffer": True}, {"idempotency_key": ""}, {"idempotency_key": 7}):
+        (name,) = bad
+        with pytest.raises((TypeError, ValueError), match=name):
+            http.client(retry(), **bad)
+    with pytest.raises(TypeError, match="policy"):
+        http.client("retry")  # type: ignore[arg-type]

@@ -1,0 +1,53 @@
+"""Servers that take a connection and do nothing with it, or cut it off as soon as it is made."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.contract.http.contract import Http, each_client, retry
+from tests.contract.http.server import answer, hang
+
+import holdfast as hf
+
+
+@each_client
+async def test_a_server_that_never_answers_costs_the_attempts_time_and_no_more(http: Http) -> None:
+    http.server.on("/", hang())
+    started = time.monotonic()
+    with pytest.raises(http.kind.slow) as caught:
+        await http.client(retry(attempts=3)).get("/", timeout=0.05)
+    assert 0.14 < time.monotonic() - started < 5
+    assert len(http.server.seen) == 3
+    assert any("3 attempts" in note for note in caught.value.__notes__)
+
+
+@each_client
+async def test_a_connection_that_is_never_read_costs_the_same(http: Http) -> None:
+    http.server.on_accept("hang", "hang")
+    with pytest.raises(http.kind.slow):
+        await http.client(retry(attempts=2)).get("/", timeout=0.05)
+    assert (http.server.seen, http.server.accepted) == ([], 2)
+
+
+@each_client
+async def test_resets_on_accept_use_up_the_attempts(http: Http) -> None:
+    http.server.on_accept(*["reset"] * 3)
+    with pytest.raises((*http.kind.lost, *http.kind.refused)) as caught:
+        await http.client(retry(attempts=3)).get("/")
+    assert (http.server.seen, http.server.accepted) == ([], 3)
+    assert hf.classify.exhausted_by(caught.value) is not None
+
+
+@each_client
+async def test_timeouts_pay_the_price_of_timeouts(http: Http) -> None:
+    http.server.on("/", hang(), answer(200))
+    budget = hf.QuotaBudget(capacity=20, retry_cost=5, timeout_cost=10)
+    await http.client(retry(budget=budget)).get("/", timeout=0.05)
+    # Paid 10, and given back by the success that followed.
+    assert budget.balance == 20
+    http.server.on("/", hang())
+    with pytest.raises(http.kind.slow):
+        await http.client(retry(budget=budget)).get("/", timeout=0.05)
+    assert budget.balance == 0
+    assert len(http.server.seen) == 2 + 3

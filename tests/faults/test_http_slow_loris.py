@@ -1,0 +1,49 @@
+"""A server that sends one byte at a time, for ever, so that no single read is slow.
+
+Tasks are cut off in the middle of a read. A thread cannot be: what bounds it is the timeout of each
+read, so for the sync clients only an answer that stops altogether ends in time.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.contract.http.contract import Http, each_async_client, retry
+from tests.contract.http.server import Exchange, answer, drip, head
+
+import holdfast as hf
+
+
+async def _drip_body(exchange: Exchange) -> None:
+    await exchange.send(head(200, [("Content-Length", "100000")]))
+    while await exchange.wait(0.01):
+        await exchange.send(b"x")
+
+
+@each_async_client
+async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -> None:
+    http.server.on("/", drip(0.01), answer(200, b"ok"))
+    policy = hf.Policy(*retry().strategies, hf.Timeout(0.15))
+    assert (await http.client(policy).get("/")).body == b"ok"
+    assert len(http.server.seen) == 2
+
+
+@each_async_client
+async def test_a_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(http: Http) -> None:
+    http.server.on("/", _drip_body, answer(200, b"ok"))
+    policy = hf.Policy(*retry().strategies, hf.Timeout(0.15))
+    assert (await http.client(policy, buffer=200_000).get("/")).body == b"ok"
+    assert len(http.server.seen) == 2
+
+
+@each_async_client
+async def test_the_deadline_ends_it_however_many_attempts_are_left(http: Http) -> None:
+    http.server.on("/", drip(0.01))
+    policy = hf.Policy(hf.Deadline(0.3), *retry(attempts=100).strategies, hf.Timeout(0.1))
+    started = time.monotonic()
+    with pytest.raises((TimeoutError, *http.kind.slow)):
+        await http.client(policy).get("/")
+    assert time.monotonic() - started < 3
+    # The last attempt may begin with next to no time left.
+    assert 2 <= len(http.server.seen) <= 5

@@ -1,0 +1,35 @@
+"""Bare urllib3 raises ``InvalidHeader`` in place of a 503 whose ``Retry-After`` it cannot read."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+import urllib3
+from tests.contract.http.contract import retry
+from tests.contract.http.server import Server, answer
+
+import holdfast.requests
+import holdfast.urllib3
+
+BROKEN = [("Retry-After", "whenever you like")]
+
+
+def test_bare_urllib3_loses_the_answer() -> None:
+    with Server() as server:
+        server.on("/", answer(503, b"busy", BROKEN))
+        own = urllib3.Retry(1, status_forcelist=[503])
+        with urllib3.PoolManager(retries=own) as manager, pytest.raises(urllib3.exceptions.InvalidHeader):
+            manager.request("GET", server.url())
+
+
+def test_here_it_is_an_answer_like_any_other() -> None:
+    with Server() as server:
+        server.on("/", answer(503, b"busy", BROKEN))
+        with holdfast.urllib3.PoolManager(retry(attempts=2)) as manager:
+            response = manager.request("GET", server.url())
+        assert (response.status, response.data) == (503, b"busy")
+        with requests.Session() as session:
+            session.mount("http://", holdfast.requests.Adapter(retry(attempts=2)))
+            got = session.get(server.url())
+        assert (got.status_code, got.content) == (503, b"busy")
+        assert len(server.seen) == 4
