@@ -79,6 +79,7 @@ async def _attempt(
             return None, error
     finally:
         running.reset(token)
+        attempt.end()
         # It knows the last error, which may be the very one whose traceback holds this frame.
         del attempt
 
