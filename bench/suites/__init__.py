@@ -6,7 +6,7 @@ from importlib import import_module
 
 from ..model import Group
 
-SUITES = ("success", "retried", "startup", "retention", "strategies")
+SUITES = ("success", "retried", "startup", "retention", "strategies", "telemetry", "wire", "fleet", "lab")
 
 
 def load(name: str) -> list[Group]:

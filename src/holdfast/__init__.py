@@ -6,10 +6,25 @@ from ._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from . import aiohttp as aiohttp
+    from . import asgi as asgi
+    from . import celery as celery
+    from . import dramatiq as dramatiq
     from . import events as events
+    from . import grpc as grpc
+    from . import httpx as httpx
+    from . import httpx2 as httpx2
+    from . import idempotency as idempotency
+    from . import lab as lab
     from . import logging as logging
+    from . import otel as otel
     from . import presets as presets
+    from . import prometheus as prometheus
+    from . import redis as redis
+    from . import requests as requests
     from . import testing as testing
+    from . import urllib3 as urllib3
+    from . import wsgi as wsgi
     from .adaptive import AdaptiveLimit as AdaptiveLimit
     from .adaptive_rate import AdaptiveRate as AdaptiveRate
     from .attempts import Attempt as Attempt
@@ -52,6 +67,7 @@ if TYPE_CHECKING:
     from .errors import Throttled as Throttled
     from .fallback import Fallback as Fallback
     from .hedge import Hedge as Hedge
+    from .idempotency.once_per_key import idempotent as idempotent
     from .jitter import Symmetric as Symmetric
     from .keys import keyed as keyed
     from .limiter import Limiter as Limiter
@@ -135,6 +151,7 @@ __all__ = [
     "chaos",
     "deadline",
     "disabled",
+    "idempotent",
     "keyed",
     "load",
     "once",
@@ -177,6 +194,7 @@ _HOMES = {
     ),
     "fallback": ("Fallback",),
     "hedge": ("Hedge",),
+    "idempotency.once_per_key": ("idempotent",),
     "jitter": ("Symmetric",),
     "keys": ("keyed",),
     "limiter": ("Limiter", "Reservation"),
@@ -204,6 +222,7 @@ _MODULES = (
     "events",
     "grpc",
     "httpx",
+    "httpx2",
     "idempotency",
     "lab",
     "logging",
@@ -213,6 +232,8 @@ _MODULES = (
     "redis",
     "requests",
     "testing",
+    "urllib3",
+    "wsgi",
 )
 
 

@@ -16,6 +16,7 @@ from ._drive.shape import Template
 from .circuit import Circuit, default_trip
 from .errors import CircuitOpen
 from .judge import judge, whom
+from .keys import of_key
 from .options import Options, count, hook, number, seconds, timepiece
 from .tickets import Ticket
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from .judge import On
     from .options import Seconds
     from .policy import Env
+    from .redis import RedisStore
+    from .store.breaker import FleetBreaker
 
     Trip = Callable[[Counts], bool]
 
@@ -66,12 +69,18 @@ class Breaker(Options):
     and what is cancelled, does not count at all. ``window=None`` never forgets. ``bucket`` is the
     window's granularity; ``bucket=window`` makes it one fixed window. Outside `Retry` it counts
     calls, inside it counts attempts.
+
+    With a ``store`` it is also the breaker of all processes that use one of the same ``name``: calls
+    and failures are added up, and it opens for all when they say so and at least ``quorum`` processes
+    saw failures (all of them, where there are fewer), or that many have opened on their own account. Then
+    ``probes`` are leased to single processes. What one process alone finds wanting it still refuses alone.
     """
 
     __slots__ = (
         "__weakref__",
         "_draw",
         "_exclude",
+        "_fleet",
         "_judge",
         "_live",
         "_lock",
@@ -89,13 +98,15 @@ class Breaker(Options):
         "open_max",
         "probe_timeout",
         "probes",
+        "quorum",
         "ramp",
         "slow_call",
         "slow_ratio",
+        "store",
         "trip",
         "window",
     )
-    _extras = ("clock",)
+    _extras = ("clock", "store")
     _fields = (
         "failure_ratio",
         "min_calls",
@@ -114,6 +125,7 @@ class Breaker(Options):
         "open_growth",
         "open_max",
         "ramp",
+        "quorum",
     )
 
     failure_ratio: float
@@ -134,6 +146,9 @@ class Breaker(Options):
     open_max: float
     ramp: float
     clock: Clock | None
+    store: RedisStore | None
+    quorum: int
+    _fleet: FleetBreaker | None
     _live: Live
     _lock: Any
     _trip: Trip
@@ -160,9 +175,11 @@ class Breaker(Options):
         open_growth: float = 1.0,
         open_max: Seconds = 300,
         ramp: Seconds = 0,
+        quorum: int = 2,
         *,
         clock: Clock | None = None,
         rng: Any = None,
+        store: RedisStore | None = None,
     ) -> None:
         def positive(field: str, value: Seconds | None) -> float | None:
             return None if value is None else seconds("Breaker", field, value, above=0)
@@ -186,6 +203,9 @@ class Breaker(Options):
             open_max=seconds("Breaker", "open_max", open_max, above=0),
             ramp=seconds("Breaker", "ramp", ramp),
             clock=timepiece("Breaker", clock),
+            store=store,
+            quorum=count("Breaker", "quorum", quorum),
+            _fleet=None,
         )
         if self.bucket is not None and (self.window is None or self.bucket > self.window):
             raise ValueError(f"Breaker: bucket must be <= window ({self.window}), got {bucket!r}")
@@ -204,6 +224,26 @@ class Breaker(Options):
         )
         guard(self)
         self._publish_bucket()
+        if store is not None:
+            self._join(store)
+
+    def _join(self, store: RedisStore) -> None:
+        from .store.breaker import FleetBreaker
+        from .store.names import name_of
+
+        for field in ("window", "probe_timeout"):
+            if getattr(self, field) is None:
+                # A fleet must not remember for ever, nor wait for ever for a process that is gone.
+                raise ValueError(
+                    f"Breaker: {field} must be a number of seconds when there is a store, got None"
+                )
+        fleet = FleetBreaker(self, store, name_of("Breaker", self.name))
+        self._set(_fleet=fleet)
+        fleet.start()
+
+    def fields(self) -> dict[str, Any]:
+        shared = {} if self.store is None else {"store": self.store}
+        return {**super().fields(), **shared}
 
     def _circuit(self) -> Circuit:
         def open_for(reopenings: int) -> float:
@@ -211,7 +251,11 @@ class Breaker(Options):
             grown = self.open_for * self.open_growth ** min(reopenings, 64)
             return max(self.open_for, min(grown, self.open_max))
 
-        return Circuit(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
+        if self.store is None:
+            kind = Circuit
+        else:
+            from .fleet_circuit import FleetCircuit as kind  # noqa: N813 - one of two kinds
+        return kind(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
 
     def _now(self) -> float:
         return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
@@ -242,6 +286,8 @@ class Breaker(Options):
         self._tell(before, after)
         self._judge_counts(counts, generation, now)
         if ticket is None:
+            if self._fleet is not None and after == "half_open":
+                self._fleet.kick()
             raise self._refusal(None if live.manual == "open" else wait)
         return ticket
 
@@ -303,6 +349,8 @@ class Breaker(Options):
             self._publish_bucket()
         self._tell(before, after)
         self._judge_counts(counts, generation, now)
+        if self._fleet is not None and (outcome == "failure" or ticket.probe is not None):
+            self._fleet.kick()
 
     def _judge_counts(self, counts: Counts | None, generation: int, now: float) -> None:
         """Open if the rule says so, and nothing has changed since the counts were made."""
@@ -439,8 +487,8 @@ class Breaker(Options):
         self._tell(before, self.state)
 
     def fresh(self) -> Breaker:
-        """A new breaker with these options, closed."""
-        return self.replace()
+        """A new breaker with these options, closed; with a store, the one of the key that it is made for."""
+        return self.replace() if self.store is None else self.replace(name=of_key(self.name))
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with state and counts of this moment."""

@@ -12,7 +12,8 @@ import math
 from ._drive import chance
 from ._drive import clock as _clock
 from ._drive.memory import Tally, guard
-from .options import Options, number, seconds, timepiece
+from .keys import of_key
+from .options import Options, label, number, seconds, shared_store, timepiece
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .options import Seconds
+    from .redis import RedisStore
+    from .store.budget import FleetBudget
 
 #: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
 ROUNDING = 1e-9
@@ -99,7 +102,7 @@ class Allowance(Options):
     """What every budget kind shares: a lock, a clock, a count of successes or starts."""
 
     __slots__ = ("__weakref__", "_live", "_lock", "_tally")
-    _extras = ("clock",)
+    _extras: tuple[str, ...] = ("clock",)
 
     _live: Live
     _lock: Any
@@ -200,15 +203,22 @@ class Budget(Allowance):
     Starts with ``burst`` and holds at most ``burst`` + what the last ``window`` seconds earned.
     Time alone refills nothing. ``ratio=0`` leaves ``burst`` retries for good, ``burst=0`` none
     before the first success.
+
+    With a ``store`` it is the budget of all processes that use one of the same ``name``: earned
+    anywhere, spent anywhere. Paying stays a local decision.
     """
 
-    __slots__ = ("_earned", "burst", "ratio", "window")
+    __slots__ = ("_earned", "_fleet", "burst", "name", "ratio", "store", "window")
     _fields = ("ratio", "burst", "window")
+    _extras = ("clock", "store", "name")
 
     ratio: float
     burst: float
     window: float
+    store: RedisStore | None
+    name: str | None
     _earned: Slices
+    _fleet: FleetBudget | None
 
     def __init__(
         self,
@@ -218,6 +228,8 @@ class Budget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        store: RedisStore | None = None,
+        name: str | None = None,
     ) -> None:
         self._set(
             ratio=number("Budget", "ratio", ratio, least=0),
@@ -225,7 +237,29 @@ class Budget(Allowance):
             window=seconds("Budget", "window", window, above=0),
         )
         self._open(clock, rng, self.burst)
-        self._set(_earned=Slices(self.window, self._live.last))
+        self._set(store=shared_store("Budget", store), name=label("Budget", name))
+        self._set(_earned=Slices(self.window, self._live.last), _fleet=None)
+        if store is not None:
+            self._join(store)
+
+    def _join(self, store: RedisStore) -> None:
+        from .leases import MOST_SHARED
+        from .store.budget import FleetBudget
+        from .store.names import name_of
+
+        number("Budget", "burst", self.burst, most=MOST_SHARED)
+        fleet = FleetBudget(self, store, name_of("Budget", self.name))
+        self._set(_fleet=fleet)
+        fleet.start()
+
+    def fresh(self) -> Self:
+        if self.store is None:
+            return super().fresh()
+        return type(self)(**{**self.settings(), "name": of_key(self.name)})
+
+    def fields(self) -> dict[str, Any]:
+        shared = {} if self.store is None else {"store": self.store, "name": self.name}
+        return {**super().fields(), **shared}
 
     @property
     def sustained(self) -> float:
@@ -251,9 +285,19 @@ class Budget(Allowance):
     def withdraw(self, timeout: bool = False) -> float:
         live = self._live
         with self._lock:
+            if self._fleet is not None:
+                return self._fleet.withdraw()
             self._settle()
             left = live.tokens - 1.0
             if left < -ROUNDING:
                 return 0.0
             live.tokens = left if left > 0.0 else 0.0
             return 1.0
+
+    @property
+    def balance(self) -> float:
+        """What is held now, settled; with a store, what the fleet holds as far as this process knows."""
+        if self._fleet is None:
+            return super().balance
+        with self._lock:
+            return self._fleet.balance()

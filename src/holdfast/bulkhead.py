@@ -9,6 +9,7 @@ from ._drive.memory import guard
 from ._drive.queue import Waiter
 from ._drive.shape import Template
 from .errors import BulkheadFull
+from .keys import of_key
 from .options import Options, count, seconds
 
 TYPE_CHECKING = False
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from .options import Seconds
     from .policy import Env
+    from .redis import RedisStore
+    from .store.bulkhead import FleetBulkhead
 
 
 class Bulkhead(Options):
@@ -26,33 +29,90 @@ class Bulkhead(Options):
     ``max_wait`` bounds the time in the queue in seconds; ``None``, and 0 together with a queue,
     leave that to the deadline. Without a queue nobody waits. Shared by passing the object, between
     threads, tasks and event loops alike.
+
+    With a ``store`` the limit is that of all processes that use one of the same ``name``. This one leases
+    places ahead of its calls; a call that finds none waits for the store, at most as long as its timeout.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_permits", "_waiting", "limit", "max_wait", "name", "queue")
+    __slots__ = (
+        "__weakref__",
+        "_fleet",
+        "_lock",
+        "_permits",
+        "_places",
+        "_waiting",
+        "limit",
+        "max_wait",
+        "name",
+        "queue",
+        "store",
+    )
     _fields = ("limit", "queue", "max_wait", "name")
+    _extras = ("store",)
 
     limit: int
     queue: int
     max_wait: float | None
     name: str | None
+    store: RedisStore | None
+    _fleet: FleetBulkhead | None
     _lock: Any
+    #: How many places this process has, free or in use.
+    _places: int
     #: What is free. Taking and giving back are single atomic list operations.
     _permits: list[None]
     _waiting: deque[Waiter]
 
     def __init__(
-        self, limit: int, queue: int = 0, max_wait: Seconds | None = 0, *, name: str | None = None
+        self,
+        limit: int,
+        queue: int = 0,
+        max_wait: Seconds | None = 0,
+        *,
+        name: str | None = None,
+        store: RedisStore | None = None,
     ) -> None:
         self._set(
             limit=count("Bulkhead", "limit", limit, most=1_000_000),
             queue=count("Bulkhead", "queue", queue, least=0),
             max_wait=None if max_wait is None else seconds("Bulkhead", "max_wait", max_wait),
             name=name,
+            store=store,
+            _fleet=None,
         )
         if self.max_wait and not self.queue:
             raise ValueError(f"Bulkhead: max_wait needs a queue to wait in, got {max_wait!r} with queue=0")
-        self._set(_permits=[None] * self.limit, _waiting=deque())
+        self._set(_permits=[None] * self.limit, _places=self.limit, _waiting=deque())
         guard(self)
+        if store is not None:
+            self._join(store)
+
+    def _join(self, store: RedisStore) -> None:
+        from .store.bulkhead import FleetBulkhead
+        from .store.names import name_of
+
+        fleet = FleetBulkhead(self, store, name_of("Bulkhead", self.name))
+        self._set(_fleet=fleet)
+        fleet.start()
+
+    def fields(self) -> dict[str, Any]:
+        return {**super().fields(), **({} if self.store is None else {"store": self.store})}
+
+    def resize(self, places: int) -> None:
+        """Have ``places`` from now on, as far as those in use allow: they are given up as they come free."""
+        with self._lock:
+            missing = places - self._places
+            if missing > 0:
+                self._permits.extend([None] * missing)
+            freed = missing
+            while freed < 0:
+                try:
+                    self._permits.pop()
+                except IndexError:
+                    break
+                freed += 1
+            self._set(_places=places - min(0, freed))
+        self._dispatch()
 
     # A newcomer queues behind those who wait. One who queues looks for a free place again once it
     # stands in line, and one who leaves looks for the line after giving its place back: whichever
@@ -68,12 +128,15 @@ class Bulkhead(Options):
                 except IndexError:
                     # Taken by the success path, which does not ask for the lock.
                     pass
-            waiter = Waiter() if len(self._waiting) < self.queue else None
+            room = self.queue if self._fleet is None else self.queue + self._fleet.hope()
+            waiter = Waiter() if len(self._waiting) < room else None
             if waiter is not None:
                 self._waiting.append(waiter)
         if waiter is None:
             raise self._refusal("and so is its queue" if self.queue else "and it has no queue")
         self._dispatch()
+        if self._fleet is not None:
+            self._fleet.kick()
         return waiter
 
     def _dispatch(self) -> None:
@@ -109,6 +172,8 @@ class Bulkhead(Options):
         return BulkheadFull(f"{self.name or 'bulkhead'} is full with {self.limit} calls, {why}")
 
     def _limit_s(self) -> float | None:
+        if self.store is not None and not self.queue:
+            return self.store.timeout
         return self.max_wait or None
 
     def _enter(self) -> None:
@@ -141,7 +206,7 @@ class Bulkhead(Options):
                 # Served at the last moment.
                 return
             self._waiting.remove(waiter)
-        raise self._refusal(f"and the wait in its queue took longer than {self.max_wait:g} s")
+        raise self._refusal(f"and the wait in its queue took longer than {self._limit_s():g} s")
 
     # As a strategy.
 
@@ -184,7 +249,7 @@ class Bulkhead(Options):
     @property
     def in_use(self) -> int:
         """How many calls are inside now."""
-        return self.limit - len(self._permits)
+        return self._places - len(self._permits)
 
     @property
     def queued(self) -> int:
@@ -194,11 +259,12 @@ class Bulkhead(Options):
     def after_fork(self) -> None:
         """In a forked child: the calls inside, and those that wait, are the parent's."""
         self._permits[:] = [None] * self.limit
+        self._set(_places=self.limit)
         self._waiting.clear()
 
     def fresh(self) -> Bulkhead:
-        """A new bulkhead with these options, empty."""
-        return self.replace()
+        """A new bulkhead with these options, empty; with a store, the one of the key that it is made for."""
+        return self.replace() if self.store is None else self.replace(name=of_key(self.name))
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the use of this moment."""

@@ -25,7 +25,7 @@ _logs = True
 _telling: ContextVar[bool] = ContextVar("holdfast_telling", default=False)
 
 #: What is logged on its own, and at which of the standard library's levels: INFO and WARNING.
-_LOGGED = {"Succeeded": 20, "GaveUp": 30, "Interrupted": 30}
+_LOGGED = {"Succeeded": 20, "GaveUp": 30, "Interrupted": 30, "StoreDown": 30, "StoreUp": 20}
 
 
 def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) -> Callable[[], None]:
@@ -116,6 +116,11 @@ def _call(watcher: Callable[[Any], object], event: Event) -> None:
         watcher(event)
     except Exception as error:
         _Unraisable(error)
+
+
+def report(error: Exception) -> None:
+    """Hand an error that nobody can catch to `sys.unraisablehook`."""
+    _Unraisable(error)
 
 
 class _Unraisable:

@@ -101,7 +101,15 @@ class Bucket:
 class Window:
     """The buckets of a closed circuit: one that never ends, one fixed window, or a rolling row."""
 
-    __slots__ = ("_consecutive_failures", "_consecutive_successes", "_rows", "_size", "_width", "current")
+    __slots__ = (
+        "_consecutive_failures",
+        "_consecutive_successes",
+        "_rows",
+        "_size",
+        "_totals",
+        "_width",
+        "current",
+    )
 
     def __init__(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
         if window_s is None:
@@ -111,6 +119,7 @@ class Window:
         else:
             self._size, self._width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
         self._consecutive_failures = self._consecutive_successes = 0
+        self._totals = [0, 0]
         self.current = Bucket(now + self._width)
         self._rows = [self.current]
 
@@ -145,13 +154,20 @@ class Window:
         if fresh:
             self._consecutive_failures = 0
             self._consecutive_successes += fresh
+            self._totals[0] += fresh
 
     def fail(self, bucket: Bucket) -> None:
         """Count a failure of a call that began in ``bucket``."""
         self._streak()
+        self._totals[1] += 1
         bucket.failures += 1
         self._consecutive_failures += 1
         self._consecutive_successes = 0
+
+    def totals(self) -> tuple[int, int]:
+        """(successes, failures) since it was made, what has left the window included."""
+        self._streak()
+        return self._totals[0], self._totals[1]
 
     def counts(self) -> Counts:
         """The sums over the window."""

@@ -52,7 +52,7 @@ class GaveUp(Event):
     """The call ended in failure after ``attempts`` attempts, ``elapsed`` seconds after the first one failed.
 
     ``reason`` is one of "fatal", "permanent", "attempts", "exhausted" (by an inner layer), "hint",
-    "deadline", "within", "cancelled", "budget".
+    "deadline", "within", "cancelled", "budget", "unrepeatable" (a client must not send the request again).
     """
 
     attempts: int
@@ -142,3 +142,64 @@ class JobEnded(Event):
 
     outcome: str
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotentCall(Event):
+    """A call with an idempotency key; ``decision`` says what became of it.
+
+    "new" and "taken_over" (after an unknown outcome) run; "replay", "in_progress", "mismatch" and "unknown"
+    do not. "lost": it ran, but somebody else had taken its key over. "unrecorded": it ran, and the store
+    could not be told.
+    """
+
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shed(Event):
+    """A server refused a request to stay alive: ``reason`` is "full", or "retry" when only retries are."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDown(Event):
+    """The store of a fleet cannot be used: ``error`` is why (a type's name), ``on_failure`` what now applies.
+
+    ``operation`` is the store's prefix, or the resource when only its key is unusable.
+    """
+
+    error: str | None
+    on_failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUp(Event):
+    """The store, or a resource's key in it, can be used again, after ``down_for`` seconds."""
+
+    down_for: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseExchanged(Event):
+    """A budget or limiter has settled with the store: ``granted`` tokens more (or, if negative, given back).
+
+    ``held`` is what it may spend now without asking, ``level`` what the store has left, ``instances``
+    how many took part lately, ``latency`` the mean time of a round trip in seconds.
+    """
+
+    kind: str
+    granted: float
+    held: float
+    level: float
+    instances: int
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Declined(Event):
+    """A server answered for a handler that gave up with ``error`` (its type); ``code`` is the answer's."""
+
+    code: str
+    error: str | None

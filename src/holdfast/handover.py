@@ -32,11 +32,17 @@ if TYPE_CHECKING:
 
 def retune(live: Any, wanted: Any) -> bool:
     """Whether ``live`` goes by ``wanted``'s options now; if not, it has none of its state to keep."""
-    if type(live) is not type(wanted) or type(live) not in _RULES:
+    if type(live) is not type(wanted) or type(live) not in _RULES or _elsewhere(live, wanted):
         return False
     if live is not wanted:
         _RULES[type(live)](live, wanted)
     return True
+
+
+def _elsewhere(live: Any, wanted: Any) -> bool:
+    """Whether ``wanted`` has its state in another place: in a store, in another one, under another name."""
+    homes = [getattr(part, "store", None) for part in (live, wanted)]
+    return homes[0] is not homes[1] or (homes[0] is not None and live.name != wanted.name)
 
 
 def inherit(budget: Any, former: Any) -> None:
@@ -169,9 +175,14 @@ class _Gone(Waiter):
 
 
 def _bulkhead(live: Bulkhead, wanted: Bulkhead) -> None:
+    if live._fleet is not None:
+        # How many of the places are this process's own is for the store to say.
+        _take_options(live, wanted)
+        return live._fleet.kick()
     with live._lock:
         more = wanted.limit - live.limit
         _take_options(live, wanted)
+        live._set(_places=live.limit)
         for _ in range(more):
             live._permits.append(None)
         for _ in range(-more):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 from ._drive.memory import guard
 from .options import count, hook, plain
 
@@ -12,6 +14,32 @@ if TYPE_CHECKING:
 
     from ._drive.clock import Clock
     from .policy import Env
+
+
+#: The key for which something is being made, as it goes into the name of what a fleet shares; "": none.
+_making: ContextVar[str | None] = ContextVar("holdfast_key", default="")
+
+
+def of_key(name: str | None) -> str | None:
+    """``name``, with the key for which a ``keyed`` makes a copy just now."""
+    key = _making.get()
+    if key is None:
+        raise TypeError(
+            "keyed: with a store, a key must be a string, bytes, a number, None or a tuple of these"
+        )
+    return f"{name}/{key}" if key else name
+
+
+def _text(key: Hashable) -> str | None:
+    """``key`` as all processes would write it; ``None`` for what another process may not write the same."""
+    if isinstance(key, str):
+        return f"s{key}"
+    if isinstance(key, (int, float, bytes)) or key is None:
+        return repr(key)
+    if not isinstance(key, tuple):
+        return None
+    parts = [_text(part) for part in key]
+    return None if None in parts else "".join(f"{len(part)}:{part}" for part in parts if part is not None)
 
 
 class Recent:
@@ -92,7 +120,11 @@ class Keyed:
             if isinstance(self.template, type)
             else getattr(self.template, "fresh", self.template)
         )
-        made: Any = make()
+        token = _making.set(_text(key))
+        try:
+            made: Any = make()
+        finally:
+            _making.reset(token)
         if self._clock is not None and hasattr(made, "keep_time"):
             made.keep_time(self._clock)
         return self._items.put_first(key, made)

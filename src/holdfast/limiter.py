@@ -14,17 +14,20 @@ from ._drive import sync as _sync
 from ._drive.memory import guard, has_gil
 from .deadlines import ambient, check
 from .errors import RateLimited
-from .options import count, number, seconds, timepiece
+from .keys import of_key
+from .options import count, label, number, seconds, shared_store, timepiece
 from .rates import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .options import Seconds
+    from .redis import RedisStore
+    from .store.limiter import FleetLimiter
 
     T = TypeVar("T")
 
@@ -33,6 +36,9 @@ class Grant:
     """What `Bucket.reserve` decided: ``n`` tokens usable from ``at`` on, if ``ok``."""
 
     __slots__ = ("at", "n", "ok", "rate", "returned")
+
+    #: Whether the tokens may be there sooner than was foreseen.
+    hopeful = False
 
     def __init__(self, ok: bool, n: int, at: float, rate: float) -> None:
         self.ok = ok
@@ -65,6 +71,10 @@ class Bucket:
         if math.isinf(self.rate):
             return float(self.burst) if elapsed else min(float(self.burst), self.level)
         return min(float(self.burst), self.level + elapsed * self.rate)
+
+    def spendable(self, now: float) -> float:
+        """What may be used at ``now``: the tokens, and what a lease adds to them."""
+        return self.tokens(now)
 
     def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
         """Take ``n`` tokens, to be used when they are there. ok iff n <= burst and wait <= max_wait.
@@ -126,6 +136,10 @@ MOST_TOKENS = 10**15
 #: Longer than this nobody waits: only a rate of 0, or nearly, would ask for it.
 _LONGEST = 1e15
 
+#: How long to sleep before looking whether tokens came sooner: at first, and at most.
+_FIRST_NAP_S = 0.005
+_LONGEST_NAP_S = 0.1
+
 
 class Reservation:
     """Tokens taken from a `Limiter` ahead of time: usable after ``delay`` seconds, if ``ok``."""
@@ -145,6 +159,18 @@ class Reservation:
     def delay(self) -> float:
         """Seconds from now until the tokens may be used; inf when not ``ok``."""
         return self._grant.delay(self._limiter._now())
+
+    def waits(self) -> Iterator[float]:
+        """The sleeps until the tokens may be used: one, or several where they may come sooner."""
+        delay = self.delay
+        if delay > 0 and not self._grant.hopeful:
+            yield delay
+            return
+        nap = _FIRST_NAP_S
+        while delay > 0:
+            yield min(delay, nap)
+            nap = min(2 * nap, _LONGEST_NAP_S)
+            delay = self.delay
 
     def cancel(self) -> None:
         """Give the tokens back, as far as no later reservation depends on them."""
@@ -173,7 +199,7 @@ class Waiting:
         """Wait until ``n`` may be used, and use them; fails at once if that is past the deadline."""
         reservation = self._admit(n)
         try:
-            if (delay := reservation.delay) > 0:
+            for delay in reservation.waits():
                 _sync.sleep(delay, self.clock)
             check()
         except BaseException:
@@ -184,7 +210,7 @@ class Waiting:
         """`wait` for async code."""
         reservation = self._admit(n)
         try:
-            if (delay := reservation.delay) > 0:
+            for delay in reservation.waits():
                 await _aio.sleep(delay, self.clock)
             check()
         except BaseException:
@@ -198,9 +224,12 @@ class Limiter(Waiting):
     ``rate`` inf ignores the burst; 0 gives the burst once. ``Limiter("100/s burst 200")`` reads the
     text. Shared by passing the object; safe between threads, tasks and event loops; no background
     thread.
+
+    With a ``store`` it is the limit of all processes that use one of the same ``name``: this one
+    leases from it what it is about to need (a thread of the store does), and decides locally.
     """
 
-    __slots__ = ("__weakref__", "_bucket", "_lock", "_quick", "_timer", "clock")
+    __slots__ = ("__weakref__", "_bucket", "_fleet", "_lock", "_quick", "_timer", "clock", "name", "store")
 
     _lock: Any
     #: The burst, while `allow` may count by itself; -1 while somebody has the bucket to himself, at an
@@ -216,6 +245,8 @@ class Limiter(Waiting):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        store: RedisStore | None = None,
+        name: str | None = None,
     ) -> None:
         if isinstance(rate, str):
             if burst is not None:
@@ -234,7 +265,28 @@ class Limiter(Waiting):
             self._now(),
         )
         guard(self)
+        self.store = shared_store("Limiter", store)
+        self.name = label("Limiter", name)
+        self._fleet: FleetLimiter | None = None
         self._quick = self._quickest()
+        if store is not None:
+            self._join(store)
+
+    def _join(self, store: RedisStore) -> None:
+        from .store.limiter import FleetLimiter
+        from .store.names import name_of
+
+        fleet = FleetLimiter(self, store, name_of("Limiter", self.name), *_shared(self.rate, self.burst))
+        self._swap(fleet.bucket)
+        self._fleet = fleet
+        fleet.start()
+
+    def _swap(self, bucket: Bucket) -> None:
+        """Go by ``bucket`` from now on."""
+        with self._lock:
+            self._quick = -1.0
+            self._bucket = bucket
+            self._quick = self._quickest()
 
     def _now(self) -> float:
         return self._timer.now()
@@ -272,14 +324,22 @@ class Limiter(Waiting):
                 bucket.level = level - 1.0
                 bucket.last = bucket.last_event = now
                 return True
+            if self._fleet is not None and self._fleet.is_dry(now):
+                return False
         n = count("Limiter", "n", n, least=0)
-        return self._alone(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
+        ok = self._alone(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
+        if self._fleet is not None:
+            self._fleet.kick()
+        return ok
 
     def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""
         n = count("Limiter", "n", n, least=0)
         limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        return Reservation(self, self._alone(lambda bucket, now: bucket.reserve(n, now, limit)))
+        grant = self._alone(lambda bucket, now: bucket.reserve(n, now, limit))
+        if self._fleet is not None:
+            self._fleet.kick()
+        return Reservation(self, grant)
 
     def _cancel(self, grant: Grant) -> None:
         self._alone(lambda bucket, now: bucket.cancel(grant, now))
@@ -310,41 +370,60 @@ class Limiter(Waiting):
         return reservation
 
     def tokens(self) -> float:
-        """What is there now; negative while reservations are owed."""
-        return self._alone(lambda bucket, now: bucket.tokens(now))
+        """What is there now, for this process; negative while reservations are owed."""
+        return self._alone(lambda bucket, now: bucket.spendable(now))
 
     @property
     def rate(self) -> float:
         """Tokens per second."""
-        return self._bucket.rate
+        return self._bucket.rate if self._fleet is None else self._fleet.rate
 
     @property
     def burst(self) -> int:
         """Tokens at once."""
-        return self._bucket.burst
+        return self._bucket.burst if self._fleet is None else self._fleet.burst
 
     def set_rate(self, rate: float) -> None:
         """Change the rate from now on."""
         rate = number("Limiter", "rate", rate, least=0, infinite=True)
-        self._alone(lambda bucket, now: bucket.change(rate, bucket.burst, now))
-        self._quick = self._quickest()
+        self._change(rate, self.burst)
 
     def set_burst(self, burst: int) -> None:
         """Change the burst from now on."""
         burst = count("Limiter", "burst", burst, least=0, most=MOST_TOKENS)
-        self._alone(lambda bucket, now: bucket.change(bucket.rate, burst, now))
+        self._change(self.rate, burst)
+
+    def _change(self, rate: float, burst: int) -> None:
+        if self._fleet is not None:
+            self._fleet.change(*_shared(rate, burst))
+        self._alone(lambda bucket, now: bucket.change(rate, burst, now))
         self._quick = self._quickest()
 
     def fresh(self) -> Limiter:
-        """A new limiter with these options, full."""
-        return Limiter(self.rate, self.burst, clock=self.clock)
+        """A new limiter with these options, full; with a store, the one of the key it is made for."""
+        name = self.name if self.store is None else of_key(self.name)
+        return Limiter(self.rate, self.burst, clock=self.clock, store=self.store, name=name)
 
     def __repr__(self) -> str:
-        return f"Limiter(rate={self.rate!r}, burst={self.burst!r})"
+        shared = "" if self.store is None else f", store={self.store!r}, name={self.name!r}"
+        return f"Limiter(rate={self.rate!r}, burst={self.burst!r}{shared})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Limiter, (self.rate, self.burst)
+        return _rebuild, (self.rate, self.burst, self.store, self.name)
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the tokens of this moment."""
-        return {"kind": "Limiter", "rate": self.rate, "burst": self.burst, "tokens": self.tokens()}
+        shared = {} if self.store is None else {"store": self.store.prefix, "name": self.name}
+        return {"kind": "Limiter", "rate": self.rate, "burst": self.burst, "tokens": self.tokens(), **shared}
+
+
+def _rebuild(rate: float, burst: int, store: RedisStore | None, name: str | None) -> Limiter:
+    return Limiter(rate, burst, store=store, name=name)
+
+
+def _shared(rate: float, burst: int) -> tuple[float, int]:
+    """``rate`` and ``burst`` if a store can count them."""
+    from .leases import MOST_SHARED
+
+    number("Limiter", "rate", rate, most=MOST_SHARED)
+    return rate, count("Limiter", "burst", burst, least=0, most=MOST_SHARED)

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from . import bus
-from .events import Event, GaveUp, Refused, Retrying, Succeeded
+from .events import Event, GaveUp, Refused, Retrying, StoreDown, StoreUp, Succeeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,12 @@ _REASONS = {
     "within": "time for retrying used up",
     "cancelled": "cancelled",
     "budget": "retry budget exhausted",
+}
+
+_FALLBACKS = {
+    "local": "each instance goes by its own share",
+    "open": "everything is allowed meanwhile",
+    "closed": "nothing is allowed meanwhile",
 }
 
 _logger = logging.getLogger("holdfast")
@@ -57,6 +63,21 @@ def log(event: Event, logger: logging.Logger | None = None) -> None:
             event.elapsed,
             _REASONS.get(event.reason, event.reason),
             event.error or "result refused",
+            extra={"holdfast": event.as_dict()},
+        )
+    elif isinstance(event, StoreDown):
+        logger.warning(
+            "store %s cannot be used (%s): %s",
+            event.operation,
+            event.error,
+            _FALLBACKS.get(event.on_failure, event.on_failure),
+            extra={"holdfast": event.as_dict()},
+        )
+    elif isinstance(event, StoreUp):
+        logger.info(
+            "store %s can be used again after %.3f s",
+            event.operation,
+            event.down_for,
             extra={"holdfast": event.as_dict()},
         )
 

@@ -224,3 +224,21 @@ def hook(owner: str, field: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise TypeError(f"{owner}: {field} must be callable or None, got {value!r}")
     return value
+
+
+def shared_store(owner: str, value: Any) -> Any:
+    """``value`` if it is a store that processes can share, or None, else an error."""
+    if value is not None and (
+        isinstance(value, type) or not all(callable(getattr(value, way, None)) for way in ("attach", "key"))
+    ):
+        raise TypeError(f"{owner}: store must be a RedisStore or None, got {value!r}")
+    return value
+
+
+def label(owner: str, value: Any) -> str | None:
+    """``value`` if it is a string with something in it, or None, else an error."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise (ValueError if value == "" else TypeError)(
+            f"{owner}: name must be a non-empty string or None, got {value!r}"
+        )
+    return value

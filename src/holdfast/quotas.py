@@ -6,17 +6,20 @@ For parity with them, and for those who know what they want. `Budget` says why n
 from __future__ import annotations
 
 from .budget import ROUNDING, Allowance, Slices
-from .limiter import MOST_TOKENS, Bucket
-from .options import count, flag, number, seconds
+from .keys import of_key
+from .limiter import MOST_TOKENS, Bucket, Limiter
+from .options import count, flag, label, number, seconds, shared_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Self
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
     from .limiter import Grant
     from .options import Seconds
+    from .redis import RedisStore
 
 
 class WindowBudget(Allowance):
@@ -214,16 +217,22 @@ class RateBudget(Allowance):
     """So many retries a second: a token bucket of ``burst`` that refills at ``rate`` per second.
 
     ``wait=False`` refuses when it is empty; ``wait=True`` lets the retry wait for its token,
-    within the deadline. It refills with time, so it keeps paying through an outage.
+    within the deadline. It refills with time, so it keeps paying through an outage. With a ``store``
+    it is the rate of all processes that use one of the same ``name``, as a `Limiter`'s is.
     """
 
-    __slots__ = ("_bucket", "burst", "rate", "wait")
+    __slots__ = ("_bucket", "_shared", "burst", "name", "rate", "store", "wait")
     _fields = ("rate", "burst", "wait")
+    _extras = ("clock", "store", "name")
 
     rate: float
     burst: int
     wait: bool
+    store: RedisStore | None
+    name: str | None
     _bucket: Bucket
+    #: What pays in its place when there is a store.
+    _shared: Limiter | None
 
     def __init__(
         self,
@@ -233,6 +242,8 @@ class RateBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        store: RedisStore | None = None,
+        name: str | None = None,
     ) -> None:
         self._set(
             rate=number("RateBudget", "rate", rate, least=0, infinite=True),
@@ -240,7 +251,23 @@ class RateBudget(Allowance):
             wait=flag("RateBudget", "wait", wait),
         )
         self._open(clock, rng)
-        self._set(_bucket=Bucket(self.rate, self.burst, self._live.last))
+        self._set(store=shared_store("RateBudget", store), name=label("RateBudget", name))
+        shared = None if store is None else _shared_limiter(self, clock, store, name)
+        self._set(_bucket=Bucket(self.rate, self.burst, self._live.last), _shared=shared)
+
+    def fresh(self) -> Self:
+        if self.store is None:
+            return super().fresh()
+        return type(self)(**{**self.settings(), "name": of_key(self.name)})
+
+    def fields(self) -> dict[str, Any]:
+        shared = {} if self.store is None else {"store": self.store, "name": self.name}
+        return {**super().fields(), **shared}
+
+    def keep_time(self, clock: Clock) -> None:
+        super().keep_time(clock)
+        if self._shared is not None:
+            self._shared.keep_time(clock)
 
     @property
     def on_success(self) -> Callable[[], object] | None:
@@ -250,10 +277,15 @@ class RateBudget(Allowance):
         self._live.tick()
 
     def _pay(self, timeout: bool) -> float:
+        if self._shared is not None:
+            return 1.0 if self._shared.allow() else 0.0
         return 1.0 if self._bucket.reserve(1, self._live.last, 0.0).ok else 0.0
 
     def reserve(self, max_wait_s: float | None) -> tuple[Grant | None, float]:
         """A token for one retry that may wait: (the grant, seconds to wait). (None, 0.0) when refused."""
+        if self._shared is not None:
+            promise = self._shared.reserve(1, max_wait_s)
+            return (promise._grant, promise.delay) if promise.ok else (None, 0.0)
         with self._lock:
             now, _ = self._live.tick()
             grant = self._bucket.reserve(1, now, max_wait_s)
@@ -261,9 +293,22 @@ class RateBudget(Allowance):
 
     def give_back(self, grant: Grant) -> None:
         """The retry was called off before its token came."""
+        if self._shared is not None:
+            self._shared._cancel(grant)
+            return
         with self._lock:
             now, _ = self._live.tick()
             self._bucket.cancel(grant, now)
 
     def _held(self) -> float:
+        if self._shared is not None:
+            return max(0.0, self._shared.tokens())
         return max(0.0, self._bucket.tokens(self._live.last))
+
+
+def _shared_limiter(budget: RateBudget, clock: Clock | None, store: RedisStore, name: str | None) -> Limiter:
+    """What pays for ``budget`` in the whole fleet; a limiter of the same name is another matter."""
+    from .store.names import name_of
+
+    own = name_of("RateBudget", name) + "/rate-budget"
+    return Limiter(budget.rate, budget.burst, clock=clock, store=store, name=own)

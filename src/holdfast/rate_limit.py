@@ -117,7 +117,7 @@ class RateLimit(Options):
         def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
             reservation = self._reserve(limiter, n, env.operation(args))
             try:
-                if (delay := reservation.delay) > 0:
+                for delay in reservation.waits():
                     _sync.sleep(delay, limiter.clock)
                 check()
             except BaseException:
@@ -142,7 +142,7 @@ class RateLimit(Options):
         async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
             reservation = self._reserve(limiter, n, env.operation(args))
             try:
-                if (delay := reservation.delay) > 0:
+                for delay in reservation.waits():
                     await _aio.sleep(delay, limiter.clock)
                 check()
             except BaseException:

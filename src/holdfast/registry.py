@@ -61,6 +61,7 @@ class Registry(Mapping[str, Policy]):
         self._texts: dict[str, str] = {}
         self._parts: dict[Key, Any] = {}
         self._shared: dict[str, dict[str, Any]] = {}
+        self._kept: tuple[str, Any] | None = None
         self.file: str | None = None
         #: How often the data was taken in; 1 after loading.
         self.generation = 0
@@ -97,6 +98,11 @@ class Registry(Mapping[str, Policy]):
         return name in self._names
 
     @property
+    def store(self) -> Any:
+        """The store of the file's ``[store]``, or ``None``."""
+        return None if self._kept is None else self._kept[1]
+
+    @property
     def budgets(self) -> dict[str, Any]:
         """The shared budgets by name."""
         return dict(self._shared["budgets"])
@@ -124,13 +130,14 @@ class Registry(Mapping[str, Policy]):
             if self._shared[section]
         }
         policies = {name: self[name].describe() for name in self._names}
-        return {"file": self.file, "generation": self.generation, "policies": policies, **shared}
+        store = {} if self.store is None else {"store": self.store.describe()}
+        return {"file": self.file, "generation": self.generation, "policies": policies, **store, **shared}
 
     def dump(self) -> dict[str, Any]:
         """What a file would have to say to describe these policies: `from_data` of it gives them again."""
         names = {id(made): name for section in self._shared.values() for name, made in section.items()}
         writer = Writer(names)
-        data: dict[str, Any] = {}
+        data: dict[str, Any] = {} if self.store is None else {"store": writer.store(self.store)}
         for section, held in SECTIONS.items():
             for name, made in self._shared[section].items():
                 data.setdefault(section, {})[name] = writer.table(held, made)
@@ -162,13 +169,16 @@ class Registry(Mapping[str, Policy]):
         return changed
 
     def _take(self, document: Document) -> tuple[str, ...]:
-        builder = Builder(overridden(document, self._environ, self._prefix))
+        builder = Builder(overridden(document, self._environ, self._prefix), self._kept)
         rows = builder.build()
         policies = {name: self._policy(name, row) for name, row in rows.items()}
         with self._lock:
             changed = self._exchange(rows, policies, builder.shared)
+            former, self._kept = self._kept, builder.kept
             self.file = document.file
             self.generation += 1
+        if former is not None and former is not self._kept:
+            former[1].close()
         return changed
 
     def _policy(self, name: str, row: Row) -> Policy:

@@ -6,7 +6,7 @@ of strategies matters, that a name must exist in its section, or that an excepti
 
 from __future__ import annotations
 
-from .config.catalog import FAMILIES, REQUIRED, SECTION_OF, SECTIONS, STRATEGIES
+from .config.catalog import FAMILIES, REQUIRED, SECTION_OF, SECTIONS, STORE, STRATEGIES
 from .config.values import Anything
 from .durations import PATTERN
 
@@ -44,11 +44,12 @@ def document() -> dict[str, Any]:
         "properties": {
             "$schema": {"type": "string"},
             "policies": _by_name({"$ref": "#/$defs/policy"}),
+            "store": {"$ref": "#/$defs/store"},
             **sections,
         },
         "patternProperties": {"^x-": {}},
         "additionalProperties": False,
-        "$defs": {"policy": _policy(), **_strategies(), **_families(), **_TEXTS},
+        "$defs": {"policy": _policy(), "store": _table(STORE), **_strategies(), **_families(), **_TEXTS},
     }
 
 

@@ -86,7 +86,8 @@ class Status:
 
 
 STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: color-mix(in srgb, CanvasText 70%, Canvas); --bad: #b3261e; --fair: #8a5a00; }
+:root { color-scheme: light dark; --line: #8884; --bad: #b3261e; --fair: #8a5a00;
+  --soft: color-mix(in srgb, CanvasText 70%, Canvas); }
 @media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --fair: #ffc861; } }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
 h1 { font-size: 1.3rem; margin: 0; } h2 { font-size: 1rem; margin: 2rem 0 .4rem; }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import tempfile
 from datetime import timedelta
 
 import pytest
@@ -39,7 +40,38 @@ NEEDED = {
     "AdaptiveLimit": {"initial": 1},
     "Worker": {"handler": print},
     "reconnecting": {"connect": print},
+    "idempotent": {"key": str, "store": hf.idempotency.MemoryStore()},
+    "redis.RedisStore": {"url": "redis://127.0.0.1:1"},
+    "idempotency.SqliteStore": {"path": f"{tempfile.gettempdir()}/holdfast-never-opened.db"},
+    "asgi.DeadlineMiddleware": {"app": print},
+    "asgi.SheddingMiddleware": {"app": print, "queue": 1},
+    "asgi.IdempotencyMiddleware": {"app": print, "store": hf.idempotency.MemoryStore()},
+    "celery.task_base": {"policy": hf.retry(on=OSError)},
+    "grpc.interceptors": {"policy": hf.retry(on=OSError)},
+    "grpc.aio_interceptors": {"policy": hf.retry(on=OSError)},
+    "lab.Outage": {"at": 1, "lasts": 1},
+    "lab.occ": {"backoff": hf.Constant(1)},
 }
+
+#: Beside the core: the callables of the modules that stand on other libraries.
+FURTHER = (
+    "redis.RedisStore",
+    "idempotency.MemoryStore",
+    "idempotency.SqliteStore",
+    "asgi.DeadlineMiddleware",
+    "asgi.SheddingMiddleware",
+    "asgi.IdempotencyMiddleware",
+    "asgi.StatusApp",
+    "celery.task_base",
+    "dramatiq.Policies",
+    "grpc.interceptors",
+    "grpc.aio_interceptors",
+    "grpc.server_interceptors",
+    "grpc.aio_server_interceptors",
+    "httpx.ClientOptions",
+    "lab.Scenario",
+    "lab.Outage",
+)
 #: Options that belong to one of several kinds.
 KINDS = {
     ("AdaptiveLimit", "probe"): {"kind": "vegas"},
@@ -64,13 +96,23 @@ ALLOWED = {
     ("ConfigError", "line"): None,  # and where in a file it was
     ("Attempt", "number"): None,  # made by the loop, not by users
     ("Scope", "limit_s"): None,  # made by deadline(), which is tested
+    ("httpx.ClientOptions", "statuses"): None,  # several of them
+    ("httpx.ClientOptions", "reauth_on"): None,
 }
+
+
+def named(name):
+    """``hf.<name>``, where the name may begin with a module's."""
+    target = hf
+    for part in name.split("."):
+        target = getattr(target, part)
+    return target
 
 
 def numeric_options():
     """(name, callable, option) of every public callable whose signature says int, float or Seconds."""
-    for name in hf.__all__:
-        target = getattr(hf, name)
+    for name in (*hf.__all__, *FURTHER):
+        target = named(name)
         if not callable(target) or inspect.ismodule(target):
             continue
         try:
@@ -112,7 +154,7 @@ BAD = {
 
 
 def build(name, **options):
-    target = getattr(hf, name)
+    target = named(name)
     kind = {key: value for option in options for key, value in KINDS.get((name, option), {}).items()}
     return target(**{**NEEDED.get(name, {}), **kind, **options})
 

@@ -355,6 +355,20 @@ def test_the_bars_are_those_promised() -> None:
         "limiter: bytes more after a million": 512,
         "keyed budget: bytes more after a million": 512,
         "keyed budget: entries": 1000,
+        "a call that Prometheus counts": 2,
+        "httpx: a GET, of bare httpx": 1.03,
+        "httpx: a GET, of httpx-retries": 1.01,
+        "httpx-async: a GET, of bare httpx-async": 1.03,
+        "httpx-async: a GET, of httpx-retries": 1.01,
+        "aiohttp: a GET, of bare aiohttp": 1.03,
+        "aiohttp: a GET, of aiohttp-retry": 1.01,
+        "requests: a GET, of bare requests": 1.03,
+        "requests: a GET, of urllib3 Retry": 1.01,
+        "fleet limiter, of one EVALSHA": pytest.approx(1 / 20),
+        "fleet limiter that refuses, of one EVALSHA": pytest.approx(1 / 20),
+        "fleet budget, of one EVALSHA": pytest.approx(1 / 20),
+        "fleet limiter: ns a decision, 100,000 a second": 10_000,
+        "fleet budget: ns a decision, 100,000 a second": 10_000,
     }
     assert bars["sync retry + budget + breaker + bulkhead"].goal == 2
     assert bars["sync call, default budget"].goal == 1.1

@@ -26,14 +26,13 @@ IMPURE = {"time", "random", "threading", "asyncio", "logging", "redis"}
 MAY_BE_IMPURE = {
     "_drive",
     "aiohttp.py",
-    "asgi.py",
     "celery.py",
     "cli",
     "compat",
     "dramatiq.py",
-    "grpc.py",
+    "grpc",
     "httpx.py",
-    "idempotency.py",
+    "httpx2.py",
     "lab",
     "logging.py",
     "otel.py",
@@ -43,6 +42,7 @@ MAY_BE_IMPURE = {
     "requests.py",
     "store",
     "testing.py",
+    "urllib3.py",
 }
 
 #: Standard modules that cost more than a millisecond, or pull in others that do.
@@ -81,7 +81,7 @@ DEFERRED = {
 }
 
 #: Core modules that nothing loads until they are needed. The fresh interpreter below holds them to it.
-ON_DEMAND = {"events.py"}
+ON_DEMAND = {"asgi", "events.py", "idempotency", "lint", "wsgi.py"}
 
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 

@@ -868,6 +868,9 @@ def refusals() -> Iterator[Any]:
     for kind in (hf.Budget, hf.WindowBudget, hf.QuotaBudget, hf.ThrottleBudget, hf.RateBudget):
         yield kind, kind.__name__, "clock", [5, True, object(), hf.testing.FakeClock]
         yield kind, kind.__name__, "rng", ["seed", True, object(), 1.5]
+    for kind in (hf.Budget, hf.RateBudget):
+        yield kind, kind.__name__, "store", [0, True, False, "redis://localhost", object(), hf.Budget]
+        yield kind, kind.__name__, "name", ["", 0, 5, True, b"x", ["x"]]
 
 
 def cases() -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .catalog import AMBIENT, FAMILIES, SECTION_OF, SECTIONS, STRATEGIES
+from .catalog import AMBIENT, FAMILIES, SECTION_OF, SECTIONS, STORE, STRATEGIES
 from .problem import ConfigError, shown, unknown
 
 TYPE_CHECKING = False
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
     from .catalog import Form
     from .problem import Document, Spot
+
+
+#: What may stand at the top of a file beside the sections.
+_TOP = ("policies", "store", "$schema")
 
 
 class Row:
@@ -25,19 +29,27 @@ class Row:
 
 
 class Builder:
-    """Builds what one document describes. ``shared`` holds its named budgets, limiters and the like."""
+    """Builds what one document describes. ``shared`` holds its named budgets, limiters and the like.
 
-    def __init__(self, document: Document) -> None:
+    ``kept`` is the store in use and the table it was made from: the same table means the same store.
+    """
+
+    def __init__(self, document: Document, kept: tuple[str, Any] | None = None) -> None:
         self.root = document.root()
         self.shared: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        #: The file's store, with the text of its table.
+        self.kept: tuple[str, Any] | None = None
+        self._former = kept
         self._policy: str | None = None
 
     def build(self) -> dict[str, Row]:
         """The rows of all policies, by name."""
         sections = dict(self.root.entries())
         for key in sections:
-            if key not in SECTIONS and key not in ("policies", "$schema") and not key.startswith("x-"):
-                raise self.root.unknown(key, "section", ["policies", *SECTIONS])
+            if key not in SECTIONS and key not in _TOP and not key.startswith("x-"):
+                raise self.root.unknown(key, "section", ["policies", "store", *SECTIONS])
+        if "store" in sections:
+            self.kept = self._store(sections["store"])
         for section, held in SECTIONS.items():
             for name, spot in sections[section].entries() if section in sections else ():
                 self.shared[section][name] = self._shared(held, name, spot)
@@ -45,12 +57,27 @@ class Builder:
             raise self.root.error("must have a table 'policies'")
         return {name: self._row(name, spot) for name, spot in sections["policies"].entries()}
 
+    def _store(self, spot: Spot) -> tuple[str, Any]:
+        text = repr(spot.value)
+        if self._former is not None and self._former[0] == text:
+            return self._former
+        try:
+            return text, self._make(STORE, spot)
+        except ImportError:
+            raise spot.error("needs redis-py: install holdfast[redis]") from None
+
+    def store(self, spot: Spot) -> Any:
+        """The file's store, for what ``spot`` says is in it."""
+        if self.kept is None:
+            raise spot.error("must not be true without a table [store]")
+        return self.kept[1]
+
     def _shared(self, held: str, name: str, spot: Spot) -> Any:
         if not name or name == "none" or "/" in name:
             raise spot.error(f"must not be called {name!r}")
+        self._policy = name
         if held in FAMILIES:
             return self.part(held, spot, refer=False)
-        self._policy = name
         return self.strategy(held, spot, refer=False)
 
     def _row(self, name: str, spot: Spot) -> Row:

@@ -8,14 +8,28 @@ can tell an option left out on purpose from one forgotten.
 from __future__ import annotations
 
 from .names import Fault, On
-from .values import After, Anything, Count, Flag, Jitter, Number, Part, Rate, Seconds, Value, Waits, Word
+from .values import (
+    After,
+    Anything,
+    Count,
+    Flag,
+    Jitter,
+    Number,
+    Part,
+    Rate,
+    Seconds,
+    Stored,
+    Value,
+    Waits,
+    Word,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 #: What a test may give a constructor, and a file never can.
-AMBIENT = frozenset({"clock", "rng", "store"})
+AMBIENT = frozenset({"clock", "rng"})
 
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>"})()
 
@@ -83,6 +97,8 @@ def _span(**more: Any) -> Seconds:
 
 _CAPPED: dict[str, Value] = {"base": _positive(), "cap": _positive(), "jitter": Jitter(), "min": _span()}
 _NAME = Word(none=True)
+#: What a fleet may share: whether it does, and under which name.
+_FLEET: dict[str, Value] = {"store": Stored(), "name": _NAME}
 
 STRATEGIES: dict[str, Form] = {
     "deadline": Form("deadlines.Deadline", {"seconds": _span()}, short="seconds"),
@@ -127,10 +143,11 @@ STRATEGIES: dict[str, Form] = {
             "on": On(),
             "exclude": On(empty=True),
             "bucket": _positive(none=True),
-            "name": _NAME,
             "open_growth": Number(minimum=1),
             "open_max": _positive(),
             "ramp": _span(),
+            "quorum": Count(minimum=1),
+            **_FLEET,
         },
         code_only=("trip",),
     ),
@@ -146,7 +163,7 @@ STRATEGIES: dict[str, Form] = {
             "limit": Count(minimum=1),
             "queue": Count(minimum=0),
             "max_wait": _span(none=True),
-            "name": _NAME,
+            **_FLEET,
         },
         short="limit",
     ),
@@ -238,7 +255,7 @@ FAMILIES: dict[str, Family] = {
         {
             "success": Form(
                 "budget.Budget",
-                {"ratio": Number(minimum=0), "burst": Number(minimum=0), "window": _positive()},
+                {"ratio": Number(minimum=0), "burst": Number(minimum=0), "window": _positive(), **_FLEET},
             ),
             "window": Form(
                 "quotas.WindowBudget",
@@ -263,7 +280,7 @@ FAMILIES: dict[str, Family] = {
             ),
             "rate": Form(
                 "quotas.RateBudget",
-                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), "wait": Flag()},
+                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), "wait": Flag(), **_FLEET},
             ),
         },
     ),
@@ -271,7 +288,8 @@ FAMILIES: dict[str, Family] = {
         "bucket",
         {
             "bucket": Form(
-                "limiter.Limiter", {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0)}
+                "limiter.Limiter",
+                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), **_FLEET},
             ),
             "pacer": Form(
                 "pacer.Pacer", {"rate": Rate(exclusiveMinimum=0, infinite=True), "burst": Count(minimum=1)}
@@ -279,6 +297,19 @@ FAMILIES: dict[str, Family] = {
         },
     ),
 }
+
+#: The table ``[store]``: where a fleet's state is.
+STORE = Form(
+    "redis.RedisStore",
+    {
+        "url": Word(),
+        "prefix": Word(),
+        "timeout": _positive(),
+        "on_failure": Word("local", "open", "closed"),
+        "cluster": Flag(none=True),
+        "instances": Count(minimum=1),
+    },
+)
 
 #: What policies may share by name: the section of the file, and the family or strategy it holds.
 SECTIONS = {"budgets": "budget", "limiters": "limiter", "breakers": "breaker", "bulkheads": "bulkhead"}

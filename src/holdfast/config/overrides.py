@@ -2,7 +2,8 @@
 
 ``<PREFIX>_<POLICY>__<STRATEGY>__<OPTION>``, names in capitals with every run of other characters as
 one underscore; further ``__`` go deeper (``..._RETRY__BACKOFF__BASE``), and shared objects go by
-their section (``HOLDFAST_BUDGETS__PARTNER__RATIO``). A variable that fits nothing is an error.
+their section (``HOLDFAST_BUDGETS__PARTNER__RATIO``), the store by its own (``HOLDFAST_STORE__URL``). A
+variable that fits nothing is an error.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ def _lay(document: Document, parts: list[str], value: Text) -> None:
     section = parts[0].lower()
     policies = _named(data.get("policies"), parts[0])
     shared = _named(data.get(section), parts[1]) if section in SECTIONS else []
+    if section == "store" and not policies:
+        _set(document, ("store",), parts[1:], value)
+        return
     if len(policies) + len(shared) > 1:
         raise LookupError(f"fits more than one name: {', '.join(map(repr, [*policies, *shared]))}")
     if shared:

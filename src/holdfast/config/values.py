@@ -178,6 +178,16 @@ class Flag(Value):
         return {"type": "boolean"}
 
 
+class Stored(Flag):
+    """true: shared by the fleet, through the file's ``[store]``."""
+
+    def _read(self, spot: Spot, builder: Builder) -> Any:
+        return builder.store(spot) if super()._read(spot, builder) else None
+
+    def _write(self, value: Any, writer: Writer) -> Any:
+        return True
+
+
 class Word(Value):
     """A string; with ``choices``, one of them."""
 

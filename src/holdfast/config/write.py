@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .catalog import FAMILIES, REQUIRED, STRATEGIES, form_of
+from .catalog import FAMILIES, REQUIRED, STORE, STRATEGIES, form_of
 from .problem import ConfigError
 
 TYPE_CHECKING = False
@@ -63,6 +63,14 @@ class Writer:
         self._path = [held]
         self._policy = self.shared.get(id(made))
         return self._part(held, made) if held in FAMILIES else self._fields(STRATEGIES[held], made, ())
+
+    def store(self, store: Any) -> dict[str, Any]:
+        """The table ``[store]``; a URL that holds a password is not written."""
+        self._path = ["store", "url"]
+        if store.address.has_secret:
+            self.refuse("a URL that may hold a password; give it as 'env:NAME'")
+        self._path = ["store"]
+        return {"url": store.address.target, **self._fields(STORE, store, ("url",))}
 
     def _fields(self, form: Form, made: Any, skipped: tuple[str, ...]) -> dict[str, Any]:
         data: dict[str, Any] = {}

@@ -6,6 +6,7 @@ import asyncio
 import os
 
 import grpc
+import grpc.aio
 
 from ..deadlines import ambient
 from ..errors import Permanent

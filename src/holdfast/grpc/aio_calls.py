@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import grpc
+import grpc.aio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ as grpc's own errors do, and its trailers say "do not retry", so that no layer f
 from __future__ import annotations
 
 import grpc
+import grpc.aio
 
 from .. import errors
 from ..bus import clean

@@ -1,0 +1,59 @@
+"""A call that succeeds while somebody listens: what Prometheus, OpenTelemetry and a subscriber cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import holdfast as hf
+
+from .. import contenders as c
+from ..calls import Calls
+from ..model import Bar, Case, Group
+
+
+@contextmanager
+def _prometheus() -> Iterator[None]:
+    from prometheus_client import CollectorRegistry
+
+    uninstall = hf.prometheus.install(CollectorRegistry())
+    try:
+        yield
+    finally:
+        uninstall()
+
+
+@contextmanager
+def _otel() -> Iterator[None]:
+    uninstall = hf.otel.install()
+    try:
+        yield
+    finally:
+        uninstall()
+
+
+@contextmanager
+def _subscriber() -> Iterator[None]:
+    unsubscribe = hf.subscribe(lambda event: None)
+    try:
+        yield
+    finally:
+        unsubscribe()
+
+
+GROUPS = [
+    Group(
+        name="telemetry",
+        title="A call that succeeds, watched",
+        baseline="nobody listens",
+        meter=Calls(),
+        cases=(
+            Case("nobody listens", partial(c.holdfast, c.work)),
+            Case("Prometheus", partial(c.holdfast, c.work), inside=_prometheus),
+            Case("OpenTelemetry, metrics and spans", partial(c.holdfast, c.work), inside=_otel),
+            Case("a subscriber to every event", partial(c.holdfast, c.work), inside=_subscriber),
+        ),
+        bars=(Bar("a call that Prometheus counts", "Prometheus", 2),),
+    ),
+]

@@ -1,0 +1,129 @@
+"""``holdfast fleet``: what a store holds: every resource, its state, who reported it, and for how long."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli._options import Option
+from holdfast.cli._outcome import CommandError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.redis import RedisStore
+
+_VARIABLE = "HOLDFAST_STORE__URL"
+
+OPTIONS = (
+    Option(
+        "target",
+        f"A store's URL, or a policy file with a [store]. Without one: the URL in {_VARIABLE}.",
+        default="",
+        metavar="URL|FILE",
+    ),
+    Option("prefix", "What the store's keys begin with; of a file, its own.", "--prefix", metavar="TEXT"),
+    Option(
+        "kind", "Only this kind: budget, limiter, breaker, bulkhead, idempotency.", "--kind", metavar="KIND"
+    ),
+    Option("limit", "At most so many keys are looked at.", "--limit", default="1000", metavar="NUMBER"),
+    Option("as_json", "The same as JSON.", "--json", kind="flag"),
+)
+
+_KINDS = ("breaker", "budget", "bulkhead", "idempotency", "limiter")
+
+
+def command(target: str, prefix: str | None, kind: str | None, limit: str, as_json: bool) -> int:
+    """Every resource of a fleet, as its store has it: state, instances, reporters, time to live."""
+    if kind is not None and kind not in _KINDS:
+        raise UsageError(f"fleet: --kind must be one of {', '.join(_KINDS)}, got {kind!r}")
+    if not limit.isdigit() or not 0 < int(limit) <= 1_000_000:
+        raise UsageError(f"fleet: --limit must be a number from 1 to 1000000, got {limit!r}")
+    with _store(target, prefix) as store:
+        entries = _read(store, int(limit))
+        if kind is not None:
+            entries = [entry for entry in entries if entry["kind"] == kind]
+        found = {"store": str(store.address), "prefix": store.prefix, "resources": entries}
+    if as_json:
+        import json
+
+        print(json.dumps(found, indent=2))
+    else:
+        _show(found)
+    return 0
+
+
+def _store(target: str, prefix: str | None) -> RedisStore:
+    try:
+        from holdfast.redis import RedisStore
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"fleet: {missing.name} is missing: install holdfast[redis]") from None
+    target = target or os.environ.get(_VARIABLE, "")
+    if not target:
+        raise UsageError(f"fleet: give a store's URL or a policy file, or set {_VARIABLE}")
+    try:
+        # A person waits here, not a call.
+        if "://" in target:
+            return RedisStore(target, "hf" if prefix is None else prefix, timeout=2.0)
+        kept = _of_file(target)
+        return RedisStore(kept.address.target, kept.prefix if prefix is None else prefix, timeout=2.0)
+    except (OSError, TypeError, ValueError) as problem:
+        raise UsageError(f"fleet: {problem}") from None
+
+
+def _of_file(file: str) -> RedisStore:
+    from holdfast.registry import load
+
+    registry = load(file)
+    store: RedisStore | None = registry.store
+    if store is None:
+        raise ValueError(f"{file} has no table [store]")
+    store.close()
+    return store
+
+
+def _read(store: RedisStore, limit: int) -> list[dict[str, Any]]:
+    from holdfast.redis import StoreUnavailable
+
+    try:
+        return store.inspect(limit)
+    except StoreUnavailable as down:
+        raise CommandError(f"fleet: {down}: {type(down.__cause__).__name__} at {store.address}") from None
+
+
+def _show(found: dict[str, Any]) -> None:
+    from holdfast.cli._style import Style
+
+    style = Style.of(sys.stdout)
+    print(style.dim(f"{found['store']}, prefix {found['prefix']}"))
+    rows = [
+        (entry["name"], entry["kind"], _state(entry["state"]), _ttl(entry["ttl"]))
+        for entry in found["resources"]
+    ]
+    if not rows:
+        print("Nothing is kept there.")
+        return
+    heads = ("NAME", "KIND", "STATE", "GONE IN")
+    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(4)]
+    for place, row in enumerate((heads, *rows)):
+        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        print(style.bold(line) if not place else style.red(line) if row[2].startswith("open") else line)
+
+
+def _state(state: dict[str, Any]) -> str:
+    """``open, 3 instances, 2 reporters: ab12, cd34``: the state first, then what there is to say of it."""
+    words = [str(state["state"])] if "state" in state else []
+    for name, value in state.items():
+        if isinstance(value, list):
+            if value:
+                words.append(f"{len(value)} {name}: {' '.join(str(each)[:8] for each in value[:5])}")
+        elif name == "level":
+            words.append(f"{value:g} tokens")
+        elif name not in ("state", "generation"):
+            words.append(f"{value} {name[:-1] if value == 1 else name}")
+    return ", ".join(words)
+
+
+def _ttl(ttl: float | None) -> str:
+    return "never" if ttl is None else f"{ttl:.0f} s"

@@ -1,0 +1,152 @@
+"""A circuit that follows its fleet's while it hears of it, and decides alone while it does not.
+
+Pure like `circuit`, told the time and what the fleet says. On its own account it opens as ever, for
+this process alone. When the fleet is open or half-open it is `bound`: it admits no probe but the one
+that the fleet has leased to it, and only the fleet closes it.
+"""
+
+from __future__ import annotations
+
+from .circuit import Circuit, Probe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .circuit import Window
+
+
+class LeasedProbe(Probe):
+    """A probe on behalf of the fleet. ``token`` proves that its lease has not passed to another."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, lease: float, token: str) -> None:
+        super().__init__(lease)
+        self.token = token
+
+
+class FleetCircuit(Circuit):
+    """``bound``: open or half-open because the fleet is. ``wants_probe``: a call found no probe to be had."""
+
+    __slots__ = ("_leased", "_leased_until", "_owed", "_seen", "_seen_in", "bound", "outcome", "wants_probe")
+
+    def __init__(
+        self,
+        now: float,
+        window_s: float | None,
+        bucket_s: float | None,
+        open_for: Callable[[int], float],
+        probes: int,
+        probe_timeout_s: float | None,
+    ) -> None:
+        self.bound = False
+        self.wants_probe = False
+        #: (token, outcome) of the probe that ended last, until the fleet has been told.
+        self.outcome: tuple[str, str] | None = None
+        self._leased: str | None = None
+        self._leased_until = 0.0
+        #: Calls and failures still to be reported, and how far in which window they were noted down.
+        self._owed = [0, 0]
+        self._seen = (0, 0)
+        self._seen_in: Window | None = None
+        super().__init__(now, window_s, bucket_s, open_for, probes, probe_timeout_s)
+
+    # What the fleet is told.
+
+    def uncounted(self) -> tuple[int, int]:
+        """(calls, failures) that ended in this process and have not been reported."""
+        self._take()
+        return self._owed[0], self._owed[1]
+
+    def counted(self, calls: int, failures: int) -> None:
+        """So much of `uncounted` has been taken down."""
+        self._owed = [self._owed[0] - calls, self._owed[1] - failures]
+
+    def _take(self) -> None:
+        """Note down what the window has counted since the last time."""
+        if self.window is not None:
+            successes, failures = self.window.totals()
+            before = self._seen if self._seen_in is self.window else (0, 0)
+            self._seen, self._seen_in = (successes, failures), self.window
+            fresh_failures = failures - before[1]
+            self._owed[0] += successes - before[0] + fresh_failures
+            self._owed[1] += fresh_failures
+
+    def trip(self, generation: int, now: float) -> bool:
+        # What made it open is what the others are to hear of.
+        self._take()
+        return super().trip(generation, now)
+
+    @property
+    def votes(self) -> bool:
+        """Whether this process has opened on its own account."""
+        return self.state != "closed" and not self.bound
+
+    # What the fleet says.
+
+    def follow(self, state: str, left_s: float, now: float) -> None:
+        """The fleet is in ``state``, if open for ``left_s`` seconds more."""
+        if state == "closed":
+            if self.bound:
+                self.bound = False
+                self.closed_at = now
+                self.close(now)
+            return
+        if not self.bound or self.state != state:
+            self._enter(state, now)
+            self.bound = True
+        # What led to this has done its work.
+        self._owed = [0, 0]
+        if state == "open":
+            self.open_s, self.until = left_s, now + left_s
+            self._leased = None
+
+    def lease(self, token: str, lease_s: float, now: float) -> None:
+        """One probe may be made within ``lease_s`` seconds."""
+        self._leased, self._leased_until = token, now + lease_s
+        self.wants_probe = False
+
+    def alone(self) -> None:
+        """The fleet is out of reach: go on from here by its own rules."""
+        self.bound = self.wants_probe = False
+        self._leased = self.outcome = None
+
+    # The rules that differ while bound.
+
+    def roll(self, now: float) -> object:  # type: ignore[override]
+        bound = self.bound
+        bucket = super().roll(now)
+        self.bound = bound and self.state != "closed"
+        return bucket
+
+    def admit_probe(self, now: float) -> Probe | None:
+        if not self.bound:
+            return super().admit_probe(now)
+        token, self._leased = self._leased, None
+        if token is None or now >= self._leased_until:
+            self.wants_probe = True
+            return None
+        self._half.requests += 1
+        probe = LeasedProbe(self._leased_until, token)
+        self._waiting.append(probe)
+        return probe
+
+    def settle_probe(self, probe: Probe, outcome: str, now: float) -> bool:
+        if not self.bound or not isinstance(probe, LeasedProbe):
+            return super().settle_probe(probe, outcome, now)
+        self._lose_probes(now)
+        if self.state != "half_open" or probe not in self._waiting:
+            return False
+        self.outcome = probe.token, outcome
+        if outcome == "failure":
+            # Not waiting to be told: what just failed is not asked again before the fleet's time is over.
+            self.reopenings += 1
+            self._enter("open", now)
+        elif outcome == "success":
+            self._waiting.remove(probe)
+            self._half.successes += 1
+            self._half.consecutive_successes += 1
+        else:
+            self._release(probe)
+        return True

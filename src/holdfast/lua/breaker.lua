@@ -1,0 +1,142 @@
+-- The circuit of a fleet. KEYS[1]: a hash. Times are microseconds of this server's clock.
+-- ARGV: 1 instance, 2 generation it last heard of, 3 calls and 4 failures since then, 5 its vote to open,
+-- 6 whether it wants a probe, 7 token and 8 outcome of a probe that ended, 9 failure ratio in millionths
+-- (0: opened by votes only), 10 calls it takes to judge, 11 window, 12 open for, 13 growth of that in
+-- millionths, 14 its most, 15 probes, 16 lease of a probe, 17 quorum.
+-- Returns: state, generation, open for how much longer, whether the counts were taken, token, instances,
+-- instances that saw failures.
+local SLICES, LIVE = 10, 5000000
+local me, heard = ARGV[1], tonumber(ARGV[2])
+local window, probes, lease, quorum = tonumber(ARGV[11]), tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+
+local one = { state = 'closed', gen = 0, ['until'] = 0, reopened = 0, proved = 0, fence = 0 }
+local many = { i = {}, f = {}, v = {}, p = {}, s = {} }
+local stored, gone = {}, {}
+local flat = redis.call('HGETALL', KEYS[1])
+for place = 1, #flat, 2 do
+  local field, value = flat[place], flat[place + 1]
+  local kind, rest = string.match(field, '^(%a):(.+)$')
+  if kind and many[kind] then
+    many[kind][rest] = value
+    stored[field] = true
+  elseif field == 'state' then
+    one.state = value
+  else
+    one[field] = tonumber(value)
+  end
+end
+
+-- i: seen, f: saw failures, v: voted, p: holds a probe, each until the time that is its value.
+for _, kind in ipairs({ 'i', 'f', 'v', 'p' }) do
+  for who, ends in pairs(many[kind]) do
+    if tonumber(ends) < now then
+      many[kind][who] = nil
+    end
+  end
+end
+local slot = math.floor(now / (window / SLICES))
+for name in pairs(many.s) do
+  if tonumber(name) <= slot - SLICES then
+    many.s[name] = nil
+  end
+end
+many.i[me] = now + LIVE
+
+local function size(map)
+  local n = 0
+  for _ in pairs(map) do
+    n = n + 1
+  end
+  return n
+end
+
+local function enter(state)
+  one.state, one.gen, one.proved = state, one.gen + 1, 0
+  many.v, many.p, many.s = {}, {}, {}
+  if state == 'closed' then
+    -- Until then it can be seen who reported what opened it.
+    many.f = {}
+  elseif state == 'open' then
+    local grown = tonumber(ARGV[12]) * (tonumber(ARGV[13]) / 1000000) ^ math.min(one.reopened, 64)
+    one['until'] = now + math.max(tonumber(ARGV[12]), math.min(grown, tonumber(ARGV[14])))
+  end
+end
+
+if one.state == 'open' and one['until'] < now then
+  enter('half_open')
+end
+
+if one.state == 'half_open' and ARGV[7] ~= '' and many.p[ARGV[7]] then
+  many.p[ARGV[7]] = nil
+  if ARGV[8] == 'success' then
+    one.proved = one.proved + 1
+    if one.proved >= probes then
+      one.reopened = 0
+      enter('closed')
+    end
+  elseif ARGV[8] == 'failure' then
+    one.reopened = one.reopened + 1
+    enter('open')
+  end
+end
+
+local taken = 0
+if one.state == 'closed' and heard == one.gen then
+  taken = 1
+  local calls, failures = tonumber(ARGV[3]), tonumber(ARGV[4])
+  if calls > 0 then
+    local name = string.format('%.0f', slot)
+    local c, f = string.match(many.s[name] or '0,0', '^(%d+),(%d+)$')
+    many.s[name] = string.format('%.0f,%.0f', tonumber(c) + calls, tonumber(f) + failures)
+  end
+  if failures > 0 then
+    many.f[me] = now + window
+  end
+  many.v[me] = ARGV[5] == '1' and now + window or nil
+  local all, bad = 0, 0
+  for _, counts in pairs(many.s) do
+    local c, f = string.match(counts, '^(%d+),(%d+)$')
+    all, bad = all + tonumber(c), bad + tonumber(f)
+  end
+  -- One bad instance must not open it for all; but a fleet of one is a fleet.
+  local needed = math.min(quorum, size(many.i))
+  local ratio = tonumber(ARGV[9])
+  local failing = ratio > 0 and all >= tonumber(ARGV[10]) and bad * 1000000 >= ratio * all
+  if (failing and size(many.f) >= needed) or size(many.v) >= needed then
+    enter('open')
+  end
+end
+
+local token = ''
+if one.state == 'half_open' and ARGV[6] == '1' and size(many.p) + one.proved < probes then
+  -- The number only grows: a late result of an old lease is told from a new one.
+  one.fence = one.fence + 1
+  token = string.format('%.0f', one.fence)
+  many.p[token] = now + lease
+end
+
+local reporters = size(many.f)
+local fields = { 'state', one.state }
+for _, name in ipairs({ 'gen', 'until', 'reopened', 'proved', 'fence' }) do
+  fields[#fields + 1] = name
+  fields[#fields + 1] = string.format('%.0f', one[name])
+end
+for kind, map in pairs(many) do
+  for name, value in pairs(map) do
+    fields[#fields + 1] = kind .. ':' .. name
+    fields[#fields + 1] = type(value) == 'number' and string.format('%.0f', value) or value
+    stored[kind .. ':' .. name] = nil
+  end
+end
+for field in pairs(stored) do
+  gone[#gone + 1] = field
+end
+redis.call('HSET', KEYS[1], unpack(fields))
+if #gone > 0 then
+  redis.call('HDEL', KEYS[1], unpack(gone))
+end
+local left = one.state == 'open' and one['until'] - now or 0
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((window + left + lease) / 1000) + 10000))
+return { one.state, one.gen, left, taken, token, size(many.i), reporters }

@@ -1,0 +1,266 @@
+"""State that many processes share, on Redis or Valkey: `RedisStore`.
+
+``hf.Budget(..., store=store, name="fraud-score")`` and ``hf.Limiter(..., store=store, name=...)`` hold for
+all processes that say the same. Their decisions stay local: a background thread leases what will be
+needed and gives back what was not. See docs/fleet.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ._drive import chance, interrupt
+from ._drive.memory import guard
+from .errors import HoldfastError
+from .options import choice, count, seconds
+from .store.address import Address
+from .store.exchange import Exchange
+from .store.link import Link, Request, is_unavailable
+from .store.names import key_of, prefix_of
+from .store.survey import survey
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from types import TracebackType
+    from typing import Self
+
+    from .options import Seconds
+    from .store.exchange import Member
+
+__all__ = ["RedisStore", "StoreUnavailable"]
+
+_POLICIES = ("local", "open", "closed")
+
+#: Threads that wait for `RedisStore.acall`; each call is bounded by the timeout.
+_CALLERS = 8
+
+
+class StoreUnavailable(HoldfastError):
+    """The store cannot be used now. Raised at once, without trying, while it is known to be down."""
+
+
+class RedisStore:
+    """Redis >= 6.2 or Valkey as the place of what a fleet shares.
+
+    ``url`` is ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://host:port,.../service/db``,
+    ``redis+cluster://``, ``"env:NAME"`` (the URL is in that environment variable), or a redis-py
+    client, from which one with our own timeouts is made. ``cluster=True`` says that a plain URL is a
+    cluster's. Nothing connects before it is needed, and no constructor fails because the server is down.
+
+    ``timeout`` bounds connecting and each answer; there are no retries inside the client.
+    ``on_failure`` applies while the store cannot be used: "local" (each instance goes by its fair
+    share, from the last known number of instances, but no less than ``instances``), "open"
+    (everything is allowed) or "closed" (nothing is). ``prefix`` begins every key.
+    """
+
+    def __init__(
+        self,
+        url: Any,
+        prefix: str = "hf",
+        timeout: Seconds = 0.03,
+        on_failure: str = "local",
+        *,
+        cluster: bool | None = None,
+        instances: int = 1,
+    ) -> None:
+        self.address = Address(url, cluster)
+        self.cluster = cluster
+        self.prefix = prefix_of(prefix)
+        self.timeout = seconds("RedisStore", "timeout", timeout, above=0)
+        self.on_failure = choice("RedisStore", "on_failure", on_failure, _POLICIES)
+        self.instances = count("RedisStore", "instances", instances)
+        #: What this process is called among those that share the store.
+        self.instance = chance.token()
+        self._link = Link(self.address, self.timeout)
+        self._exchange = Exchange(self._link, self.prefix, self.key("probe", "store"), self.on_failure)
+        self._callers: Executor | None = None
+        self._lock: Any = None
+        guard(self)
+        _close_at_exit(self)
+
+    # For whatever has its state here.
+
+    @property
+    def url(self) -> str:
+        """Where it is, for people: no password, no options."""
+        return str(self.address)
+
+    def key(self, kind: str, name: str) -> str:
+        """The key of a resource: ``prefix:{name}:kind``. A name that could be mistaken is hashed."""
+        return key_of(self.prefix, kind, name)
+
+    def attach(self, member: Member) -> None:
+        """Let the background exchange visit ``member`` when it is due."""
+        self._exchange.attach(member)
+
+    def wake(self) -> None:
+        """Let the background exchange look now who is due. Cheap; safe in a signal handler."""
+        self._exchange.wake()
+
+    def fell_back(self) -> None:
+        """Count a decision that was made without the store."""
+        self._exchange.tallies.fallbacks += 1
+
+    def settle(self, within: Seconds = 1.0) -> bool:
+        """Wait until the store has answered everything that is attached so far: whether it did.
+
+        For start-up: before its first answer an instance may spend a single token of each resource.
+        """
+        return self._exchange.settle(seconds("RedisStore", "within", within))
+
+    @property
+    def state(self) -> str:
+        """ "unknown" before the first contact, then "up" or "down"."""
+        return self._exchange.health.state
+
+    def call(self, script: str, key: str, *args: str | int | bytes) -> Any:
+        """The answer of ``lua/<script>.lua`` for one key, in this thread, within the timeout.
+
+        Raises `StoreUnavailable` when the store cannot be used: at once while it is known to be down.
+        What the script itself raises (a key of the wrong type) comes as redis-py's ``ResponseError``.
+        """
+        if self._exchange.health.down:
+            self.fell_back()
+            raise StoreUnavailable(f"store {self.prefix!r} is down ({self._exchange.health.error})")
+        try:
+            return self._exchange.timed(lambda: self._link.run(Request(script, key, args)))
+        except Exception as error:
+            if not is_unavailable(error):
+                raise
+            self.fell_back()
+            raise StoreUnavailable(f"store {self.prefix!r} cannot be used") from error
+
+    async def acall(self, script: str, key: str, *args: str | int | bytes) -> Any:
+        """`call` for async code, under asyncio and trio: a thread of the store waits for the answer.
+
+        When the task is cancelled, the thread still reads the answer, so no connection is left with
+        half of one.
+        """
+        if self._exchange.health.down:
+            # Says so without a thread.
+            return self.call(script, key, *args)
+        library = interrupt.library()
+        if library is None:
+            raise RuntimeError("acall runs under asyncio or trio, and neither is running here")
+        if library.__name__ == "trio":
+            return await library.to_thread.run_sync(
+                lambda: self.call(script, key, *args), abandon_on_cancel=True
+            )
+        loop = library.get_running_loop()
+        return await loop.run_in_executor(self._pool(), lambda: self.call(script, key, *args))
+
+    def _pool(self) -> Executor:
+        with self._lock:
+            if self._callers is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._callers = ThreadPoolExecutor(_CALLERS, "holdfast-store-call")
+            return self._callers
+
+    # For people.
+
+    def stats(self) -> dict[str, Any]:
+        """What has happened so far in this process, as plain data."""
+        tallies = self._exchange.tallies
+        return {
+            "state": self.state,
+            "exchanges": tallies.exchanges,
+            "errors": tallies.errors,
+            "outages": tallies.outages,
+            "fallbacks": tallies.fallbacks,
+            "reloads": self._link.reloads,
+            "latency": tallies.latency_s,
+        }
+
+    def inspect(self, limit: int = 1000) -> list[dict[str, Any]]:
+        """Every resource under the prefix, at most ``limit``: kind, name, state, instances, TTL.
+
+        Reads the server by SCAN, in this thread. Raises `StoreUnavailable` when it cannot.
+        """
+        limit = count("RedisStore", "limit", limit)
+        try:
+            return survey(self._link.client(), self.prefix, limit, self.address.is_cluster)
+        except Exception as error:
+            raise StoreUnavailable(f"store {self.prefix!r} cannot be read") from error
+
+    def describe(self) -> dict[str, Any]:
+        """The options and what has happened so far, as plain data; no password."""
+        return {
+            "kind": "RedisStore",
+            "url": self.url,
+            "prefix": self.prefix,
+            "timeout": self.timeout,
+            "on_failure": self.on_failure,
+            **self.stats(),
+        }
+
+    def __repr__(self) -> str:
+        more = "" if self.cluster is None else f", cluster={self.cluster}"
+        more += "" if self.instances == 1 else f", instances={self.instances}"
+        return (
+            f"RedisStore({self.url!r}, prefix={self.prefix!r}, timeout={self.timeout!r}, "
+            f"on_failure={self.on_failure!r}{more})"
+        )
+
+    def __copy__(self) -> RedisStore:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RedisStore:
+        # It is a place, not a value: a copy of a policy goes to the same one.
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.address.has_secret:
+            raise TypeError(
+                "RedisStore: cannot be pickled, because its URL may hold a password; make it in each "
+                "process, or give the URL as 'env:NAME'"
+            )
+        options = (self.prefix, self.timeout, self.on_failure, self.cluster, self.instances)
+        return _rebuild, (self.address.target, *options)
+
+    # The end.
+
+    def close(self) -> None:
+        """Give back what is leased, stop the thread, close the connections. May be called twice."""
+        self._exchange.close()
+        with self._lock:
+            callers, self._callers = self._callers, None
+        if callers is not None:
+            callers.shutdown(wait=False)
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def after_fork(self) -> None:
+        """In a child process: another name, other sockets, another thread."""
+        self.instance = chance.token()
+        self._callers = None
+        self._exchange.forked()
+
+
+def _rebuild(
+    url: str, prefix: str, timeout: float, on_failure: str, cluster: bool | None, instances: int
+) -> RedisStore:
+    return RedisStore(url, prefix, timeout, on_failure, cluster=cluster, instances=instances)
+
+
+def _close_at_exit(store: RedisStore) -> None:
+    """Give leases back when the program ends, without keeping a store alive that nobody uses."""
+    reference = weakref.ref(store)
+
+    def close() -> None:
+        found = reference()
+        if found is not None:
+            found.close()
+
+    atexit.register(close)
+    # A finalizer would otherwise run at the exit too, before what it takes away.
+    weakref.finalize(store, atexit.unregister, close).atexit = False

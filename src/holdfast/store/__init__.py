@@ -1,0 +1,1 @@
+"""What stands between a budget, limiter, breaker or bulkhead and a store shared by many processes."""

@@ -1,0 +1,137 @@
+"""A breaker of a whole fleet: tells the store what was counted here, and hears from it whether it is open.
+
+Nobody waits for any of it. Counts, votes and the outcomes of probes are reported in the background;
+the fleet's state, and the lease of a probe, come back with the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .holder import Holder, micro
+
+if TYPE_CHECKING:
+    from ..breaker import Breaker
+    from ..fleet_circuit import FleetCircuit
+    from ..redis import RedisStore
+    from .link import Request
+
+#: How long to leave the store alone: nothing happens here; calls succeed; something is amiss.
+_IDLE_S = 0.5
+_CALM_S = 0.25
+_ALERT_S = 0.1
+#: A failure is reported so soon after the last report.
+_SOON_S = 0.05
+
+
+class FleetBreaker(Holder):
+    """The member on behalf of a breaker, whose circuit is a `FleetCircuit`."""
+
+    kind = "breaker"
+
+    def __init__(self, owner: Breaker, store: RedisStore, name: str) -> None:
+        super().__init__(owner, store, name)
+        self._generation = -1
+        self._sent: tuple[int, int, tuple[str, str] | None] = (0, 0, None)
+        self.instances = store.instances
+
+    def start(self) -> None:
+        """Take part, from the moment that the owner is complete."""
+        self._attach()
+
+    def ask(self, now: float) -> Request | None:
+        owner: Breaker | None = self._owner()
+        if owner is None:
+            return None
+        self._asked()
+        with owner._lock:
+            circuit = _circuit(owner)
+            before = circuit.state
+            circuit.roll(owner._now())
+            after = circuit.state
+            calls, failures = circuit.uncounted()
+            self._sent = calls, failures, circuit.outcome
+            votes, wants = circuit.votes, circuit.wants_probe
+            owner._publish_bucket()
+        owner._tell(before, after)
+        token, outcome = self._sent[2] or ("", "")
+        return self._request(
+            self.store.instance,
+            self._generation,
+            calls,
+            failures,
+            int(votes),
+            int(wants),
+            token,
+            outcome,
+            # Read anew each time: a reload may have changed them.
+            micro(0 if owner.trip is not None else owner.failure_ratio),
+            owner.min_calls,
+            micro(owner.window or 0),
+            micro(owner.open_for),
+            micro(owner.open_growth),
+            micro(owner.open_max),
+            owner.probes,
+            micro(owner.probe_timeout or 0),
+            owner.quorum,
+        )
+
+    def took(self, answer: Any, now: float) -> None:
+        owner: Breaker | None = self._owner()
+        if owner is None:
+            return
+        state, token = answer[0].decode(), answer[4].decode()
+        self._generation, left, taken, self.instances, reporters = (int(answer[at]) for at in (1, 2, 3, 5, 6))
+        at = owner._now()
+        with owner._lock:
+            circuit = _circuit(owner)
+            before = circuit.state
+            if taken:
+                circuit.counted(self._sent[0], self._sent[1])
+            if circuit.outcome == self._sent[2]:
+                circuit.outcome = None
+            if owner._live.manual is None:
+                circuit.follow(state, left / 1e6, at)
+                if token:
+                    circuit.lease(token, owner.probe_timeout or math.inf, at)
+            after, pressing = circuit.state, circuit.wants_probe or circuit.outcome is not None
+            owner._publish_bucket()
+        self.alone = False
+        self._plan(now, state, left / 1e6, bool(reporters) or not taken, pressing)
+        self._restored(now)
+        owner._tell(before, after)
+
+    def _plan(self, now: float, state: str, left_s: float, amiss: bool, pressing: bool) -> None:
+        wait_s = _IDLE_S if self._sent[0] == 0 else _CALM_S
+        if state == "open" and not pressing:
+            wait_s = min(_IDLE_S, left_s + 0.001)
+        elif pressing or state == "half_open" or amiss:
+            wait_s = _ALERT_S
+        self.answered_at, self._earliest, self.next_at = now, now + _SOON_S, now + wait_s
+        if self._kicked:
+            self.next_at = self._earliest
+
+    def lost(self, now: float) -> None:
+        owner: Breaker | None = self._owner()
+        self.alone, self.next_at = True, math.inf
+        if owner is not None:
+            with owner._lock:
+                _circuit(owner).alone()
+                owner._publish_bucket()
+
+    def parting(self) -> Request | None:
+        """Nothing: what was counted stays counted, and a lease ends by itself."""
+        return None
+
+    def forked(self) -> None:
+        owner: Breaker | None = self._owner()
+        if owner is not None:
+            self._generation, self.next_at, self._kicked, self.alone = -1, 0.0, False, False
+            with owner._lock:
+                _circuit(owner).alone()
+
+
+def _circuit(owner: Breaker) -> FleetCircuit:
+    circuit: Any = owner._live.circuit
+    return circuit  # type: ignore[no-any-return]

@@ -1,0 +1,149 @@
+"""A retry budget of a whole fleet: the lease behind a `Budget` that was given a store."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..leases import WARM_S, Purse
+from .holder import MILLION, Holder, micro
+
+if TYPE_CHECKING:
+    from ..budget import Budget
+    from ..redis import RedisStore
+    from .link import Request
+
+
+class FleetBudget(Holder):
+    """Deposits what its budget's calls earn, and keeps a `Purse` to pay their retries from."""
+
+    kind = "budget"
+
+    def __init__(self, owner: Budget, store: RedisStore, name: str) -> None:
+        super().__init__(owner, store, name)
+        # Before the first answer one retry may be paid on credit, if the budget starts with one at all.
+        self.purse = Purse(owner.burst, store.instances, 1 if owner.burst >= 1 else 0, owner._live.last)
+        self._owed = self._wanted = 0
+        self._burst, self._window = micro(owner.burst), micro(owner.window)
+        #: The budget to go by while the store is down, and what it began with.
+        self._share: Budget | None = None
+        self._began = 0.0
+
+    def start(self) -> None:
+        """Take part, from the moment that the owner is complete."""
+        self._attach()
+
+    # What the owner asks, with its lock held.
+
+    def withdraw(self) -> float:
+        """Pay for one retry: 1.0, or 0.0 when refused."""
+        if self.alone:
+            return self._decide_alone()
+        paid = self.purse.spend()
+        if self.purse.held < 1:
+            self.kick()
+        return 1.0 if paid else 0.0
+
+    def _decide_alone(self) -> float:
+        self.store.fell_back()
+        if self._share is not None:
+            return self._share.withdraw()
+        return 1.0 if self.store.on_failure == "open" else 0.0
+
+    def balance(self) -> float:
+        """What there is, as far as this process knows: what it holds, and what the store had left."""
+        if self._share is not None:
+            return self._share.balance
+        if self.alone:
+            return math.inf if self.store.on_failure == "open" else 0.0
+        return max(0.0, self.purse.level_seen + self.purse.held)
+
+    # Visits.
+
+    def ask(self, now: float) -> Request | None:
+        owner: Budget | None = self._owner()
+        if owner is None:
+            return None
+        with owner._lock:
+            self._asked()
+            # What was earned in an outage has been spent, or is old by now.
+            fresh = 0 if self.alone else owner._tally.take()
+            at, _ = owner._live.tick()
+            if self.alone:
+                spent = 0.0 if self._share is None else max(0.0, self._began - self._share.balance)
+                self._owed, self._wanted = int(spent), 0
+            else:
+                self._owed, self._wanted = self.purse.ask(at)
+            if self._is_idle(fresh, at):
+                self.next_at = now + WARM_S
+                return None
+            earned = micro(fresh * owner.ratio)
+            self._burst, self._window = micro(owner.burst), micro(owner.window)
+        owed, wanted = self._owed * MILLION, self._wanted * MILLION
+        return self._request(earned, self._burst, self._window, owed, wanted, self._epoch)
+
+    def _is_idle(self, fresh: int, at: float) -> bool:
+        """Whether there is nothing to tell: no call since the last visit, nothing to settle or return."""
+        if fresh or self._owed or self._wanted or self.alone or self.answered_at is None:
+            return False
+        if self.purse.demand.is_warm(at):
+            return False
+        # What it knew is old by now.
+        self.purse.credit = min(self.purse.credit, 1)
+        return True
+
+    def took(self, answer: Any, now: float) -> None:
+        owner: Budget | None = self._owner()
+        if owner is None:
+            return
+        granted, level, instances, self._epoch = (int(part) for part in answer)
+        granted //= MILLION
+        with owner._lock:
+            if self.alone:
+                owner._tally.take()
+                self.alone, self._share = False, None
+                self.purse.held = -self._owed
+            self.purse.most = max(1.0, owner.burst)
+            self.purse.take(self._owed, granted, level / MILLION, instances)
+            held, at = self.purse.held, owner._live.last
+        self._answered(now, self.purse, granted < self._wanted, 0.0, at)
+        self.next_at = min(self.next_at, now + WARM_S)
+        self._told(granted, held, level / MILLION, instances)
+
+    def lost(self, now: float) -> None:
+        from ..budget import Budget
+
+        owner: Budget | None = self._owner()
+        if owner is None or self.alone:
+            return
+        self.next_at = math.inf
+        purse = self.purse
+        with owner._lock:
+            self.alone = True
+            if self.store.on_failure != "local":
+                return
+            instances = max(purse.instances, self.store.instances)
+            share = Budget(owner.ratio, owner.burst / instances, owner.window, clock=owner.clock)
+            share._set(_tally=owner._tally)
+            if self.answered_at is not None:
+                part = max(0.0, purse.level_seen) / instances + purse.held
+                share._live.tokens = min(share.burst, max(0.0, part))
+            self._share, self._began = share, share._live.tokens
+
+    def parting(self) -> Request | None:
+        held = 0 if self.alone or self.answered_at is None else self.purse.held
+        if not held:
+            return None
+        self.purse.held -= held
+        owed, back = max(0, -held) * MILLION, -max(0, held) * MILLION
+        return self._request(0, self._burst, self._window, owed, back, self._epoch)
+
+    def forked(self) -> None:
+        owner: Budget | None = self._owner()
+        if owner is None:
+            return
+        self.purse = Purse(owner.burst, self.purse.instances, min(1, self.purse.credit), owner._live.last)
+        self._share, self.alone, self._epoch, self._kicked = None, False, 0, False
+        self.next_at, self.answered_at = 0.0, None
+        # What the parent counted, the parent deposits.
+        owner._tally.take()

@@ -1,0 +1,285 @@
+"""The background exchange: one daemon thread a store, which alone talks to Redis on behalf of leases.
+
+A thread, and not a task of some event loop: it serves sync code, any number of asyncio loops and trio
+alike, it outlives each of them, and no user's loop ever waits for it. What it does there is wait for
+a socket, which holds no lock of the interpreter.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .. import bus
+from .._drive import chance
+from .._drive.interrupt import Sleeper
+from .health import Health
+from .link import Link, Request, is_unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Members asked in one round trip. More would keep a single-threaded server busy for too long.
+_BATCH = 256
+
+#: How often `Exchange.settle` looks.
+_LOOK_S = 0.002
+
+#: After an error that is nobody's but ours, not at once again.
+_AFTER_A_BUG_S = 1.0
+
+#: A wait without an end of its own still looks around now and then.
+_LONGEST_NAP_S = 5.0
+
+
+class Member(Protocol):
+    """Something that has its state in the store. All methods but `alive` run in the exchange's thread.
+
+    ``next_at`` is when it wants to be visited, on the monotonic clock; inf: when somebody calls
+    `Exchange.wake` after having set it.
+    """
+
+    next_at: float
+
+    def alive(self) -> bool:
+        """Whether somebody still uses it. If not, it is asked for `parting` and left."""
+        ...
+
+    def ask(self, now: float) -> Request | None:
+        """What to run now, if anything. Sets ``next_at`` for the case that nothing is."""
+        ...
+
+    def took(self, answer: Any, now: float) -> None:
+        """The answer to `ask`. Sets ``next_at``."""
+        ...
+
+    def spoiled(self, error: Exception, now: float) -> None:
+        """The store is there, but this member's key is not what it should be. Sets ``next_at``."""
+        ...
+
+    def lost(self, now: float) -> None:
+        """The store is down: decide alone from now on. Called once, until it `took` something again."""
+        ...
+
+    def parting(self) -> Request | None:
+        """What gives back whatever is held, for the end."""
+        ...
+
+    def forked(self) -> None:
+        """This is a child process now: what was held is the parent's."""
+        ...
+
+
+class Tallies:
+    """What a store has done, for metrics. Counted without a lock; only the exchange's thread is exact."""
+
+    __slots__ = ("errors", "exchanges", "fallbacks", "latency_s", "outages")
+
+    def __init__(self) -> None:
+        self.exchanges = 0
+        self.errors = 0
+        self.outages = 0
+        #: Decisions, or whole stretches of them, that were made without the store.
+        self.fallbacks = 0
+        self.latency_s = 0.0
+
+
+class Exchange:
+    """Visits its members when they are due, all of them in one round trip, and watches the store's health."""
+
+    def __init__(self, link: Link, label: str, probe_key: str, on_failure: str) -> None:
+        self._link = link
+        self._label = label
+        self._on_failure = on_failure
+        self._probe = Request("probe", probe_key, ())
+        self.health = Health()
+        self.tallies = Tallies()
+        self._members: set[Member] = set()
+        self._bell = Sleeper()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        #: Whether the members have been told of the present outage.
+        self._lost = False
+        self._starting = threading.Lock()
+
+    # From any thread.
+
+    def attach(self, member: Member) -> None:
+        """Visit ``member`` from now on, until nobody uses it any more."""
+        self._members.add(member)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look now who is due. Starts the thread if it is not running."""
+        if self._thread is None and not self._closing:
+            self._start()
+        self._bell.wake()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._closing:
+                self._thread = threading.Thread(target=self._serve, name="holdfast-store", daemon=True)
+                self._thread.start()
+
+    def settle(self, within_s: float) -> bool:
+        """Wait until every member has an answer: whether that came to be."""
+        end = time.monotonic() + within_s
+        while not all(getattr(member, "answered_at", 0.0) is not None for member in tuple(self._members)):
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def failed(self, error: Exception) -> None:
+        """A call found the store unusable."""
+        self.tallies.errors += 1
+        if self.health.failed(bus.error_name(error) or "", time.monotonic(), chance.draw()):
+            self.tallies.outages += 1
+            bus.publish(
+                "StoreDown", operation=self._label, error=self.health.error, on_failure=self._on_failure
+            )
+        self.wake()
+
+    def answered(self) -> None:
+        """A call was answered."""
+        self.tallies.exchanges += 1
+        if self.health.state == "up":
+            return
+        lasted = self.health.answered(time.monotonic())
+        if lasted is not None:
+            bus.publish("StoreUp", operation=self._label, down_for=lasted)
+            self.wake()
+
+    def timed(self, run: Callable[[], Any]) -> Any:
+        """``run()``, with its time and its outcome noted; unavailability is raised after that."""
+        start = time.perf_counter()
+        try:
+            found = run()
+        except Exception as error:
+            if is_unavailable(error):
+                self.failed(error)
+            else:
+                self.answered()
+            raise
+        taken = time.perf_counter() - start
+        self.tallies.latency_s += (taken - self.tallies.latency_s) / min(20, self.tallies.exchanges + 1)
+        self.answered()
+        return found
+
+    # The thread.
+
+    def _serve(self) -> None:
+        while not self._closing:
+            try:
+                self._turn(time.monotonic())
+            except Exception as error:
+                # A thread that ended here would leave every lease to itself.
+                bus.report(error)
+                self._nap(_AFTER_A_BUG_S)
+
+    def _turn(self, now: float) -> None:
+        """One look at what is due, and the nap after it."""
+        if self.health.down:
+            if not self._lost:
+                self._lost = True
+                self._each(lambda member: member.lost(time.monotonic()))
+            elif now >= self.health.probe_at:
+                self._try(lambda: self.timed(lambda: self._link.run(self._probe)))
+            else:
+                self._nap(self.health.probe_at - now)
+            return
+        if self._lost:
+            self._lost = False
+            for member in tuple(self._members):
+                member.next_at = 0.0
+        self._round(now)
+        if not self.health.down:
+            due = min((member.next_at for member in tuple(self._members)), default=math.inf)
+            self._nap(due - time.monotonic())
+
+    def _nap(self, seconds: float) -> None:
+        if seconds > 0:
+            self._bell.wait(min(seconds, _LONGEST_NAP_S), _Once())
+
+    def _round(self, now: float) -> None:
+        """Ask on behalf of everybody who is due."""
+        waiting: list[tuple[Member, Request]] = []
+        for member in tuple(self._members):
+            if not member.alive():
+                self._members.discard(member)
+                request = member.parting()
+                if request is not None:
+                    self._try(lambda request=request: self._link.run(request))  # type: ignore[misc]
+            elif member.next_at <= now and (request := member.ask(now)) is not None:
+                waiting.append((member, request))
+        for start in range(0, len(waiting), _BATCH):
+            self._batch(waiting[start : start + _BATCH])
+
+    def _batch(self, batch: list[tuple[Member, Request]]) -> None:
+        requests = [request for _, request in batch]
+        try:
+            answers = self.timed(lambda: self._link.run_all(requests))
+        except Exception:
+            return
+        now = time.monotonic()
+        for (member, _), answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Exception):
+                self.tallies.errors += 1
+                member.spoiled(answer, now)
+            else:
+                member.took(answer, now)
+
+    def _each(self, tell: Callable[[Member], None]) -> None:
+        for member in tuple(self._members):
+            self.tallies.fallbacks += 1
+            tell(member)
+
+    def _try(self, run: Callable[[], Any]) -> None:
+        try:
+            run()
+        except Exception:
+            # Told through `failed`, or of no use to anybody: what was held expires by itself.
+            pass
+
+    # The end, and the child.
+
+    def close(self) -> None:
+        """Stop the thread and give back what members hold. At most a few timeouts long."""
+        self._closing = True
+        self._bell.wake()
+        thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(1.0)
+        if self.health.down:
+            return
+        held = [request for member in tuple(self._members) if (request := member.parting()) is not None]
+        self._members.clear()
+        for start in range(0, len(held), _BATCH):
+            self._try(lambda batch=held[start : start + _BATCH]: self._link.run_all(batch))  # type: ignore[misc]
+
+    def forked(self) -> None:
+        """Go on in a child process: a thread and sockets of its own, and nothing of the parent's leases."""
+        had = self._thread is not None
+        self._thread = None
+        self._bell = Sleeper()
+        self._starting = threading.Lock()
+        self._link.forget()
+        for member in tuple(self._members):
+            member.forked()
+        if had and not self._closing:
+            self._start()
+
+
+class _Once:
+    """True from the second time it is asked: a wake ends the nap, whatever it was about."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        asked, self._asked = self._asked, True
+        return asked

@@ -1,0 +1,52 @@
+"""Whether the store may be asked: a breaker of its own, which only trips on what makes it unusable.
+
+Pure: time and the random draw are parameters.
+"""
+
+from __future__ import annotations
+
+#: The first probe follows soon, for most outages are a dropped connection; then more and more rarely, but
+#: often enough that a server which is back is noticed within two seconds.
+FIRST_PROBE_S = 0.05
+LONGEST_PROBE_S = 1.0
+
+
+class Health:
+    """``state`` is "unknown" until the first answer, then "up" or "down"."""
+
+    __slots__ = ("_wait_s", "error", "probe_at", "since", "state")
+
+    def __init__(self) -> None:
+        self.state = "unknown"
+        #: When the present state began.
+        self.since = 0.0
+        #: When to try again; only while down.
+        self.probe_at = 0.0
+        #: What the last failure was, by its type.
+        self.error: str | None = None
+        self._wait_s = FIRST_PROBE_S
+
+    @property
+    def down(self) -> bool:
+        return self.state == "down"
+
+    def failed(self, error: str, now: float, u: float) -> bool:
+        """The store was not there: whether that is news."""
+        news = self.state != "down"
+        if news:
+            self.since, self._wait_s = now, FIRST_PROBE_S
+        else:
+            self._wait_s = min(LONGEST_PROBE_S, 2 * self._wait_s)
+        self.state, self.error = "down", error
+        # Between a half and the whole: a fleet that lost its store together must not come back in step.
+        self.probe_at = now + self._wait_s * (0.5 + u / 2)
+        return news
+
+    def answered(self, now: float) -> float | None:
+        """The store answered: for how long it had been down, ``None`` if it was not."""
+        before, self.state = self.state, "up"
+        if before == "up":
+            return None
+        lasted = now - self.since
+        self.since, self.error = now, None
+        return lasted if before == "down" else None

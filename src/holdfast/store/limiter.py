@@ -1,0 +1,153 @@
+"""A limiter of a whole fleet: the lease behind a `Limiter` that was given a store."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..leases import LeaseBucket, LeaseGrant, horizon_s
+from ..limiter import Bucket
+from .holder import MILLION, Holder, micro
+
+if TYPE_CHECKING:
+    from ..limiter import Grant, Limiter
+    from ..redis import RedisStore
+    from .link import Request
+
+
+class Share(Bucket):
+    """What a process goes by on its own: its part of the limit, everything, or nothing."""
+
+    __slots__ = ()
+
+    def cancel(self, grant: Grant, now: float) -> None:
+        # What was leased is not given back here.
+        if not isinstance(grant, LeaseGrant):
+            super().cancel(grant, now)
+
+
+class FleetLimiter(Holder):
+    """Puts into its limiter the bucket to go by: a `LeaseBucket`, or a `Share` while the store is down."""
+
+    kind = "limiter"
+
+    def __init__(self, owner: Limiter, store: RedisStore, name: str, rate: float, burst: int) -> None:
+        super().__init__(owner, store, name)
+        self.rate = rate
+        self.burst = burst
+        self._owed = self._wanted = 0
+        self.bucket = self._fresh(store.instances, owner._now())
+        # While it is alone: the bucket to go on with when the store answers.
+        self._next: LeaseBucket | None = None
+
+    def start(self) -> None:
+        """Take part, from the moment that the owner is complete."""
+        self._attach()
+
+    def _fresh(self, instances: int, now: float) -> LeaseBucket:
+        # One call need not wait for the first answer; nobody knows yet what is left for the others.
+        patience_s = 2 * self.store.timeout
+        return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, patience_s)
+
+    def is_dry(self, now: float) -> bool:
+        """Whether one token must be refused; if so, that was counted. No lock: it takes nothing."""
+        bucket = self.bucket
+        if self.alone or bucket.level + (now - bucket.last) * bucket.rate + bucket.credit >= 1.0:
+            return False
+        # Two threads may count one refusal: demand is an estimate anyway.
+        bucket.missed += 1
+        if not self._kicked:
+            self.kick()
+        return True
+
+    # Visits.
+
+    def ask(self, now: float) -> Request | None:
+        owner: Limiter | None = self._owner()
+        if owner is None:
+            return None
+        self._asked()
+        self._owed, self._wanted = owner._alone(self._settle)
+        bucket = self._next or self.bucket
+        span = round(horizon_s(bucket.instances) * MILLION)
+        owed, wanted = self._owed * MILLION, self._wanted * MILLION
+        return self._request(micro(self.rate), self.burst * MILLION, owed, wanted, span, self._epoch)
+
+    def _settle(self, bucket: Bucket, now: float) -> tuple[int, int]:
+        if not self.alone:
+            return self.bucket.ask(now)
+        # Coming back: what its share lacks is what it has used of the fleet's tokens meanwhile.
+        again = self._fresh(self.bucket.instances, now)
+        if self.store.on_failure == "local":
+            again.level = -float(math.floor(bucket.burst - bucket.tokens(now)))
+            again.kept = again.held(now)
+        self._next = again
+        return max(0, -again.held(now)), 0
+
+    def took(self, answer: Any, now: float) -> None:
+        owner: Limiter | None = self._owner()
+        if owner is None:
+            return
+        granted, before, after, instances, self._epoch = (int(part) for part in answer)
+        granted //= MILLION
+        if self._next is not None:
+            owner._swap(self._next)
+            self.bucket, self._next, self.alone = self._next, None, False
+
+        def take(_: Bucket, at: float) -> float:
+            self.bucket.take(self._owed, granted, before / MILLION, after / MILLION, instances, at)
+            return at
+
+        at = owner._alone(take)
+        short = granted < self._wanted
+        self._answered(now, self.bucket, short, self.bucket.ready_s(), at)
+        self._told(granted, self.bucket.spendable(at), after / MILLION, instances)
+
+    def lost(self, now: float) -> None:
+        owner: Limiter | None = self._owner()
+        self._next = None
+        if owner is None or self.alone:
+            return
+        self.alone = True
+        self.next_at = math.inf
+        owner._swap(owner._alone(lambda _, at: self._share(at)))
+
+    def _share(self, now: float) -> Share:
+        """What to go by on its own from ``now`` on."""
+        bucket = self.bucket
+        if self.store.on_failure == "open":
+            return Share(math.inf, self.burst, now)
+        if self.store.on_failure == "closed":
+            shut = Share(0.0, self.burst, now)
+            shut.level = 0.0
+            return shut
+        instances = max(bucket.instances, self.store.instances)
+        part = max(min(1, self.burst), self.burst // instances)
+        share = Share(self.rate / instances, part, now)
+        if self.answered_at is not None:
+            share.level = min(float(part), bucket.spendable(now))
+        return share
+
+    def parting(self) -> Request | None:
+        owner: Limiter | None = self._owner()
+        now = self.bucket.last if owner is None else owner._now()
+        held = 0 if self.alone or self.answered_at is None else self.bucket.held(now)
+        if not held:
+            return None
+        self.bucket.level -= held
+        owed, back = max(0, -held) * MILLION, -max(0, held) * MILLION
+        return self._request(micro(self.rate), self.burst * MILLION, owed, back, 0, self._epoch)
+
+    def forked(self) -> None:
+        owner: Limiter | None = self._owner()
+        if owner is None:
+            return
+        self.bucket = self._fresh(self.bucket.instances, owner._now())
+        self._next, self.alone, self._epoch, self._kicked = None, False, 0, False
+        self.next_at, self.answered_at = 0.0, None
+        owner._swap(self.bucket)
+
+    def change(self, rate: float, burst: int) -> None:
+        """Another rate or burst, from the next exchange on."""
+        self.rate, self.burst = rate, burst
+        self.kick()

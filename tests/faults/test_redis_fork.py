@@ -1,0 +1,151 @@
+"""Processes that fork or spawn with a store: their own thread and sockets, nothing of the parent's leases."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from tests.fleet.servers import Server
+
+pytestmark = [
+    pytest.mark.redis,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here"),
+]
+
+ROOT = Path(__file__).parents[2]
+
+PRELUDE = """
+import os, signal, sys, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of fork in a process with threads
+signal.alarm(30)
+import holdfast as hf
+from tests.fleet.patience import eventually
+
+store = hf.redis.RedisStore(sys.argv[1], timeout=0.5)
+
+def in_child(run):
+    "Fork; what ``run()`` gives in the child, as text."
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        try:
+            os.write(write, repr(run()).encode())
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        told = pipe.read().decode()
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    return eval(told)
+"""
+
+
+def run(server: Server, body: str) -> str:
+    """What the program printed."""
+    command = [sys.executable, "-c", PRELUDE + textwrap.dedent(body), server.url]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_child_has_nothing_of_its_parents_lease(server: Server) -> None:
+    run(
+        server,
+        """
+        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        eventually(lambda: limiter._fleet.answered_at is not None)
+        eventually(lambda: limiter.allow() and limiter._fleet.bucket.held(limiter._now()) >= 5)
+        name, thread = store.instance, store._exchange._thread
+
+        def child():
+            held = limiter._fleet.bucket.held(limiter._now())
+            eventually(lambda: limiter._fleet.answered_at is not None)
+            return held, store.instance, store._exchange._thread is thread, limiter.allow(), store.state
+
+        held, instance, same_thread, allowed, state = in_child(child)
+        assert held == 0, held
+        assert instance != name and not same_thread and allowed and state == "up"
+        assert limiter.allow()
+        """,
+    )
+
+
+def test_a_child_deposits_what_it_earns_and_its_parent_what_was_earned_before(server: Server) -> None:
+    run(
+        server,
+        """
+        budget = hf.Budget(1.0, 0, window=60, store=store, name="x")
+        eventually(lambda: budget._fleet.answered_at is not None)
+        for _ in range(10):
+            budget.success()
+
+        def child():
+            for _ in range(5):
+                budget.success()
+            # No failure here: the exchange of the child runs by itself.
+            eventually(lambda: budget.balance >= 5)
+            store.close()
+
+        in_child(child)
+        eventually(lambda: budget.balance == 15)
+        time.sleep(0.6)
+        assert budget.balance == 15
+        """,
+    )
+
+
+def test_children_of_a_parent_that_only_made_it(server: Server) -> None:
+    run(
+        server,
+        """
+        def child():
+            limiter = hf.Limiter(0, 20, store=store, name="x")
+            eventually(lambda: limiter._fleet.answered_at is not None)
+            for _ in range(5):
+                eventually(limiter.allow)
+            store.close()
+
+        for _ in range(3):
+            in_child(child)
+        eventually(lambda: store.inspect()[0]["state"]["level"] == 5)
+        """,
+    )
+
+
+def test_a_policy_with_a_store_goes_to_spawned_processes(server: Server) -> None:
+    run(
+        server,
+        """
+        import pickle, subprocess
+        policy = hf.Policy(hf.Retry(on=ConnectionError, budget=hf.Budget(store=store, name="x")))
+        code = "import sys, pickle; p = pickle.loads(sys.stdin.buffer.read()); assert p.call(int) == 0"
+        done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(policy), timeout=30)
+        assert done.returncode == 0
+        """,
+    )
+
+
+def test_the_end_of_the_program_gives_leases_back(server: Server) -> None:
+    admitted = run(
+        server,
+        """
+        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        eventually(lambda: limiter._fleet.answered_at is not None)
+        admitted = 0
+        while limiter._fleet.bucket.held(limiter._now()) < 5:
+            admitted += limiter.allow()
+            time.sleep(0.001)
+        print(admitted)
+        """,
+    )
+    level = int(server.ask("HGET", "hf:{x}:limiter", "level"))
+    assert level == (1000 - int(admitted)) * 1_000_000

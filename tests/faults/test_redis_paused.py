@@ -1,0 +1,44 @@
+"""Redis stops answering (SIGSTOP) and goes on later, with all it knew."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.fleet.ordeal import TIMEOUT, Ordeal
+from tests.fleet.servers import Server
+
+from holdfast import events
+
+pytestmark = pytest.mark.redis
+
+
+def test_no_call_waits_for_it(server: Server) -> None:
+    with Ordeal(server) as ordeal:
+        ordeal.live(0.1)
+        server.pause()
+        start = time.monotonic()
+        # From the first moment on, while the exchange still waits for its answer.
+        _, worst = ordeal.live(TIMEOUT * 2)
+        assert worst < TIMEOUT
+        ordeal.fallen_back()
+        assert time.monotonic() - start < TIMEOUT * 2 + 1
+        ordeal.share_is_kept()
+        assert {type(event) for event in ordeal.told} == {events.StoreDown}
+        server.resume()
+        ordeal.recovered()
+        assert server.keys_without_ttl() == []
+
+
+def test_closing_does_not_wait_for_it_either(server: Server) -> None:
+    ordeal = Ordeal(server)
+    try:
+        ordeal.live(0.1)
+        server.pause()
+        start = time.monotonic()
+        for store in ordeal.stores:
+            store.close()
+        assert time.monotonic() - start < 2 * (1 + 2 * TIMEOUT)
+    finally:
+        server.resume()
+        ordeal.close()

@@ -1,0 +1,25 @@
+"""The server turns into a replica that takes no writes, as after a failover that clients did not follow."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fleet.ordeal import Ordeal
+from tests.fleet.servers import Server
+
+from holdfast import events
+
+pytestmark = pytest.mark.redis
+
+
+def test_it_counts_as_down_until_it_takes_writes_again(server: Server) -> None:
+    with Server() as master, Ordeal(server) as ordeal:
+        ordeal.live(0.1)
+        server.make_read_only(master)
+        ordeal.fallen_back()
+        ordeal.share_is_kept()
+        # It answers, but not to what matters: nobody goes back and forth.
+        assert [type(event) for event in ordeal.told] == [events.StoreDown] * 2
+        assert {event.error for event in ordeal.told} == {"redis.exceptions.ReadOnlyError"}
+        server.make_writable()
+        ordeal.recovered()
+        assert server.keys_without_ttl() == []

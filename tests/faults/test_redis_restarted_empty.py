@@ -1,0 +1,33 @@
+"""Redis is restarted between two exchanges and has forgotten everything, scripts and state."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fleet.ordeal import Ordeal
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+pytestmark = pytest.mark.redis
+
+
+def test_it_is_filled_again(server: Server) -> None:
+    with Ordeal(server) as ordeal:
+        ordeal.live(0.1)
+        server.restart_empty()
+        ordeal.recovered()
+        ordeal.share_is_kept()
+        found = {(entry["name"], entry["kind"]) for entry in ordeal.stores[0].inspect()}
+        assert {("limiter", "limiter"), ("budget", "budget")} <= found
+        eventually(lambda: all(holder.alone is False for holder in ordeal.holders))
+        assert server.keys_without_ttl() == []
+
+
+def test_flushed_data_costs_no_call(server: Server) -> None:
+    """FLUSHALL, or a failover to a replica that had not heard of it yet: the state starts anew."""
+    with Ordeal(server) as ordeal:
+        ordeal.live(0.1)
+        server.ask("FLUSHALL")
+        ordeal.live(0.2)
+        assert ordeal.told == []
+        assert {entry["kind"] for entry in ordeal.stores[0].inspect()} >= {"limiter", "budget"}
+        assert server.keys_without_ttl() == []

@@ -1,0 +1,24 @@
+"""SCRIPT FLUSH under way: the next exchange sends the text, and nobody notices."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fleet.ordeal import Ordeal
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+pytestmark = pytest.mark.redis
+
+
+def test_nobody_notices(server: Server) -> None:
+    with Ordeal(server) as ordeal:
+        ordeal.live(0.1)
+        before = [store.stats()["reloads"] for store in ordeal.stores]
+        for _ in range(3):
+            server.ask("SCRIPT", "FLUSH")
+            ordeal.live(0.1)
+        assert ordeal.told == []
+        assert not any(ordeal.alone)
+        assert sum(store.stats()["reloads"] for store in ordeal.stores) > sum(before)
+        assert all(store.stats()["errors"] == 0 for store in ordeal.stores)
+        eventually(lambda: ordeal.live(0.01)[0] > 0)

@@ -1,0 +1,126 @@
+"""A crew of real processes that share one limiter or budget: run as a script, prints what each one did.
+
+``python -m tests.fleet.crew <url> <seconds> <rate> <burst> <callers in process 0> <in process 1> ...``
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+#: Bytes of a moment on the monotonic clock.
+_STAMP = 24
+
+#: A crew starts twice: to count each other, and to work.
+_STARTS = 2
+
+
+def crew(url: str, seconds: float, rate: float, burst: int, callers: list[int]) -> list[dict[str, Any]]:
+    """What each process of a crew did, each with so many callers that wait for their next token."""
+    command = [sys.executable, "-m", "tests.fleet.crew", url, *map(str, (seconds, rate, burst, *callers))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return told(done.stdout, len(callers))[1]
+
+
+def told(text: str, members: int) -> tuple[float, list[dict[str, Any]]]:
+    """When a crew started to work, and what each of it did."""
+    start, *found = [json.loads(line) for line in text.splitlines()]
+    assert len(found) == members
+    return start, found
+
+
+def work(
+    url: str, seconds: float, rate: float, burst: int, callers: int, members: int, start: Any
+) -> dict[str, Any]:
+    """Let ``callers`` tasks take one token after the other, once all ``members`` know of each other."""
+    import asyncio
+
+    from tests.fleet.patience import eventually
+
+    import holdfast as hf
+
+    # Room for a machine that is busy with eight of these.
+    store = hf.redis.RedisStore(url, timeout=1.0)
+    limiter = hf.Limiter(rate, burst, store=store, name="crew")
+    assert store.settle(10)
+    start()
+    eventually(lambda: limiter._fleet is not None and limiter._fleet.bucket.instances >= members, within=20)
+    began = start()
+    end = began + seconds
+    admitted = 0
+    # How many in each tenth of a second, and when it began and ceased to decide alone.
+    tenths = [0] * (int(seconds * 10) + 1)
+    changes: list[float] = []
+
+    async def call() -> None:
+        nonlocal admitted
+        while time.monotonic() < end:
+            await limiter.wait_async()
+            if (now := time.monotonic()) < end:
+                admitted += 1
+                tenths[int((now - began) * 10)] += 1
+
+    async def watch() -> None:
+        while time.monotonic() < end:
+            if limiter._fleet is not None and limiter._fleet.alone != bool(len(changes) % 2):
+                changes.append(time.monotonic() - began)
+            await asyncio.sleep(0.005)
+
+    async def everybody() -> None:
+        await asyncio.gather(watch(), *(call() for _ in range(callers)))
+
+    asyncio.run(everybody())
+    time.sleep(max(0.0, end - time.monotonic()))
+    stats = store.stats()
+    store.close()
+    return {"callers": callers, "admitted": admitted, "tenths": tenths, "changes": changes, **stats}
+
+
+def main(url: str, seconds: str, rate: str, burst: str, *callers: str) -> None:
+    # Loaded once, before the crew forks: eight interpreters that import at once would take the machine.
+    import asyncio  # noqa: F401
+
+    import holdfast.redis  # noqa: F401
+
+    here, ready = os.pipe()
+    # One for each start, so that nobody takes a word that is meant for another.
+    words = [os.pipe() for _ in range(_STARTS)]
+    left = iter(words)
+
+    def start() -> float:
+        """Say that this one is ready, and wait for all the others."""
+        os.write(ready, b".")
+        return float(os.read(next(left)[0], _STAMP))
+
+    pids = []
+    for each in callers:
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(50)
+            report = work(url, float(seconds), float(rate), int(burst), int(each), len(callers), start)
+            os.write(1, (json.dumps(report) + "\n").encode())
+            os._exit(0)
+        pids.append(pid)
+    for _, word in words:
+        for _ in pids:
+            os.read(here, 1)
+        start_at = time.monotonic()
+        os.write(word, f"{start_at:>{_STAMP}.6f}".encode() * len(pids))
+    os.write(1, f"{start_at}\n".encode())
+    for pid in pids:
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

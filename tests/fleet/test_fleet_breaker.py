@@ -1,0 +1,341 @@
+"""A breaker that several processes share. Each store object here is an instance of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.fleet.servers import Server
+
+import holdfast as hf
+
+pytestmark = pytest.mark.redis
+
+
+def until(true: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
+        time.sleep(0.005)
+
+
+class Fleet:
+    """Breakers of one name, an instance each."""
+
+    def __init__(self, url: str, size: int, **options: object) -> None:
+        given = {"name": "gate", "min_calls": 6, "open_for": 1.0, "probe_timeout": 1.0, **options}
+        self.stores = [hf.redis.RedisStore(url, timeout=0.5) for _ in range(size)]
+        self.breakers = [hf.Breaker(store=store, **given) for store in self.stores]
+        until(lambda: all(one._fleet.instances == size for one in self.breakers), "everybody's first answer")
+
+    def states(self) -> list[str]:
+        return [one.state for one in self.breakers]
+
+    def all_are(self, state: str) -> bool:
+        return self.states() == [state] * len(self.breakers)
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+
+
+@pytest.fixture
+def fleet(server: Server) -> Iterator[Callable[..., Fleet]]:
+    made = []
+
+    def make(size: int, **options: object) -> Fleet:
+        made.append(Fleet(server.url, size, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def fail(breaker: hf.Breaker, times: int) -> None:
+    for _ in range(times):
+        breaker.admit().failure(ConnectionError())
+
+
+def probe(fleet: Fleet) -> tuple[hf.Breaker, object]:
+    """The one probe of a half-open fleet, and who got it."""
+    found: list[tuple[hf.Breaker, object]] = []
+
+    def try_each() -> bool:
+        for one in fleet.breakers:
+            try:
+                found.append((one, one.admit()))
+            except hf.CircuitOpen:
+                continue
+        return bool(found)
+
+    until(lambda: fleet.all_are("half_open"), "half-open everywhere")
+    until(try_each, "a probe")
+    assert len(found) == 1
+    return found[0]
+
+
+def test_one_bad_instance_opens_for_itself_alone(fleet: Callable[..., Fleet], server: Server) -> None:
+    three = fleet(3, open_for=60)
+    fail(three.breakers[0], 6)
+    until(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
+    assert three.states() == ["open", "closed", "closed"]
+    assert server.ask("HGET", "hf:{gate}:breaker", "state") == "closed"
+
+
+def test_calls_of_all_instances_are_added_up(fleet: Callable[..., Fleet]) -> None:
+    three = fleet(3, open_for=60)
+    fail(three.breakers[0], 3)
+    assert three.states() == ["closed"] * 3
+    fail(three.breakers[1], 3)
+    until(lambda: three.all_are("open"), "open everywhere")
+    with pytest.raises(hf.CircuitOpen) as refusal:
+        three.breakers[2].admit()
+    assert 50 < refusal.value.retry_after <= 60
+
+
+def test_successes_elsewhere_keep_it_closed(fleet: Callable[..., Fleet]) -> None:
+    two = fleet(2, open_for=60)
+    for _ in range(20):
+        two.breakers[0].admit().success()
+    until(lambda: two.breakers[0]._live.circuit.uncounted() == (0, 0), "the successes' report")
+    fail(two.breakers[0], 2)
+    fail(two.breakers[1], 4)
+    until(lambda: all(one._live.circuit.uncounted() == (0, 0) for one in two.breakers), "the reports")
+    assert two.states() == ["closed", "closed"]
+
+
+def test_a_quorum_of_instances_that_opened_by_themselves(fleet: Callable[..., Fleet]) -> None:
+    three = fleet(3, trip=lambda counts: counts.consecutive_failures >= 2, open_for=60)
+    fail(three.breakers[0], 2)
+    until(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
+    assert three.states() == ["open", "closed", "closed"]
+    fail(three.breakers[1], 2)
+    until(lambda: three.all_are("open"), "open everywhere")
+
+
+def test_a_fleet_of_one_needs_no_quorum(fleet: Callable[..., Fleet]) -> None:
+    one = fleet(1, open_for=60)
+    fail(one.breakers[0], 6)
+    until(lambda: one.breakers[0]._live.circuit.bound, "open as a fleet")
+
+
+def test_one_probe_for_all_and_its_success_closes_it(fleet: Callable[..., Fleet]) -> None:
+    three = fleet(3, open_for=0.3)
+    fail(three.breakers[0], 3)
+    fail(three.breakers[1], 3)
+    until(lambda: three.breakers[2].state != "closed", "open")
+    holder, ticket = probe(three)
+    for one in three.breakers:
+        with pytest.raises(hf.CircuitOpen):
+            one.admit()
+    ticket.success()
+    until(lambda: three.all_are("closed"), "closed everywhere")
+    assert holder in three.breakers
+
+
+def test_a_failed_probe_opens_it_again_for_all(fleet: Callable[..., Fleet], server: Server) -> None:
+    two = fleet(2, open_for=0.3, open_growth=100.0)
+    fail(two.breakers[0], 3)
+    fail(two.breakers[1], 3)
+    until(lambda: two.breakers[1].state != "closed", "open")
+    _, ticket = probe(two)
+    ticket.failure(ConnectionError())
+    until(lambda: server.ask("HGET", "hf:{gate}:breaker", "reopened") == "1", "the report")
+    until(lambda: two.all_are("open"), "open everywhere")
+    # It grows with every reopening, for the fleet.
+    waits = [one._live.circuit.wait_for(one._now()) for one in two.breakers]
+    assert all(20 < wait <= 30 for wait in waits)
+
+
+def test_several_probes_may_be_with_several_instances(fleet: Callable[..., Fleet]) -> None:
+    two = fleet(2, open_for=0.3, probes=2)
+    fail(two.breakers[0], 3)
+    fail(two.breakers[1], 3)
+    until(lambda: two.breakers[1].state != "closed", "open")
+    until(lambda: two.all_are("half_open"), "half-open everywhere")
+    tickets: list[object] = []
+
+    def try_each() -> bool:
+        for one in two.breakers:
+            try:
+                tickets.append(one.admit())
+            except hf.CircuitOpen:
+                continue
+        return len(tickets) >= 2
+
+    until(try_each, "two probes")
+    assert len(tickets) == 2
+    tickets[0].success()
+    tickets[1].success()
+    until(lambda: two.all_are("closed"), "closed everywhere")
+
+
+def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "tests.fleet.holder", "probe", server.url],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    began = time.monotonic()
+    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
+        breaker = hf.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
+        until(lambda: breaker.state == "half_open", "what the fleet knows")
+
+        def admitted() -> bool:
+            try:
+                breaker.admit().success()
+            except hf.CircuitOpen:
+                return False
+            return True
+
+        until(admitted, "the probe")
+        # One lease, plus the exchanges around it.
+        assert time.monotonic() - began < 5
+        until(lambda: breaker.state == "closed", "closed")
+
+
+def test_an_instance_that_loses_the_store_decides_alone(fleet: Callable[..., Fleet], server: Server) -> None:
+    two = fleet(2, open_for=0.3)
+    fail(two.breakers[0], 3)
+    fail(two.breakers[1], 3)
+    until(lambda: all(one._live.circuit.bound for one in two.breakers), "open as a fleet")
+    server.kill()
+    until(lambda: not any(one._live.circuit.bound for one in two.breakers), "alone")
+    until(lambda: two.all_are("half_open"), "half-open by their own clocks")
+    # Each has a probe of its own now.
+    for one in two.breakers:
+        one.admit().success()
+    assert two.states() == ["closed", "closed"]
+    fail(two.breakers[0], 6)
+    assert two.states() == ["open", "closed"]
+    server.start()
+    until(lambda: all(not one._fleet.alone for one in two.breakers), "the store's return")
+    # What the others did not see is not held against them.
+    assert two.breakers[1].state == "closed"
+
+
+def test_a_lost_script_and_a_lost_key_are_noticed_by_nobody(
+    fleet: Callable[..., Fleet], server: Server
+) -> None:
+    two = fleet(2, open_for=60)
+    server.ask("SCRIPT", "FLUSH")
+    server.ask("FLUSHALL")
+    fail(two.breakers[0], 3)
+    fail(two.breakers[1], 3)
+    until(lambda: two.all_are("open"), "open everywhere")
+    assert server.keys_without_ttl() == []
+
+
+def test_a_key_of_the_wrong_type_is_told_and_lived_with(fleet: Callable[..., Fleet], server: Server) -> None:
+    told: list[object] = []
+    unsubscribe = hf.subscribe(told.append)
+    two = fleet(2, open_for=60)
+    server.ask("DEL", "hf:{gate}:breaker")
+    server.ask("SET", "hf:{gate}:breaker", "nonsense", "PX", 60000)
+    until(lambda: [type(event).__name__ for event in told].count("StoreDown") == 2, "the news")
+    fail(two.breakers[0], 6)
+    assert two.states() == ["open", "closed"]
+    server.ask("DEL", "hf:{gate}:breaker")
+    until(lambda: [type(event).__name__ for event in told].count("StoreUp") == 2, "the end of it")
+    unsubscribe()
+
+
+def test_set_by_hand_it_does_not_follow(fleet: Callable[..., Fleet]) -> None:
+    three = fleet(3, open_for=60)
+    three.breakers[2].force_closed()
+    fail(three.breakers[0], 3)
+    fail(three.breakers[1], 3)
+    until(lambda: three.states()[:2] == ["open", "open"], "the others")
+    three.breakers[2].admit().success()
+    three.breakers[2].reset()
+    until(lambda: three.breakers[2].state == "open", "it follows again")
+
+
+def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
+    told: list[object] = []
+    unsubscribe = hf.subscribe(told.append)
+    two = fleet(2, open_for=60)
+    fail(two.breakers[0], 3)
+    fail(two.breakers[1], 3)
+    until(lambda: two.all_are("open"), "open everywhere")
+    unsubscribe()
+    changes = [(e.operation, e.before, e.after) for e in told if type(e).__name__ == "BreakerChanged"]
+    assert changes == [("gate", "closed", "open")] * 2
+
+
+@pytest.mark.parametrize("option", ["window", "probe_timeout"])
+def test_what_would_last_for_ever_is_refused(option: str) -> None:
+    with hf.redis.RedisStore("redis://127.0.0.1:1") as store:
+        with pytest.raises(ValueError, match=f"Breaker: {option} must be a number of seconds .* got None"):
+            hf.Breaker(name="gate", store=store, **{option: None})
+
+
+def test_a_name_is_needed() -> None:
+    with hf.redis.RedisStore("redis://127.0.0.1:1") as store:
+        with pytest.raises(TypeError, match="Breaker: name must be a string when there is a store"):
+            hf.Breaker(store=store)
+
+
+def test_copies_and_keys_share_the_store(server: Server) -> None:
+    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
+        one = hf.Breaker(name="gate", store=store, quorum=3)
+        copy = one.replace(open_for=7)
+        assert (copy.store, copy.quorum, copy.name) == (store, 3, "gate")
+        keyed = hf.keyed(one, key=lambda host: host)
+        assert keyed.pick(("a.example",), {}).name == "gate/sa.example"
+
+
+def test_an_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) -> None:
+    two = fleet(2, open_for=60, min_calls=100)
+    two.breakers[1].admit().success()
+    fail(two.breakers[0], 2)
+    until(lambda: all(one._live.circuit.uncounted() == (0, 0) for one in two.breakers), "the reports")
+    (entry,) = two.stores[0].inspect()
+    assert (entry["name"], entry["kind"]) == ("gate", "breaker")
+    assert 0 < entry["ttl"] < 200
+    state = entry["state"]
+    assert (state["state"], state["instances"], state["calls"], state["failures"]) == ("closed", 2, 3, 2)
+    assert state["reporters"] == [two.stores[0].instance]
+
+
+def test_a_reload_changes_what_the_fleet_goes_by(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.toml"
+
+    def write(min_calls: int, places: int) -> None:
+        file.write_text(
+            f'[store]\nurl = "{server.url}"\ntimeout = 0.5\n[policies.mail]\nretry = {{ attempts = 1 }}\n'
+            f'breaker = {{ name = "smtp", store = true, min_calls = {min_calls}, open_for = 600 }}\n'
+            f'bulkhead = {{ limit = {places}, name = "smtp", store = true, queue = 9 }}\n',
+            "utf-8",
+        )
+
+    write(1000, 1)
+    registry = hf.load(file)
+    try:
+        _, breaker, bulkhead = registry["mail"].strategies
+        fail(breaker, 2)
+        until(lambda: breaker._live.circuit.uncounted() == (0, 0), "the report")
+        assert breaker.state == "closed"
+        write(3, 5)
+        registry.reload()
+        assert registry["mail"].strategies[1] is breaker
+        fail(breaker, 1)
+        until(lambda: breaker._live.circuit.bound, "open as a fleet, by the new number")
+        assert registry["mail"].strategies[2] is bulkhead and bulkhead.limit == 5
+        held = [bulkhead._enqueue() for _ in range(3)]
+        until(lambda: bulkhead.in_use == 3, "three of the five places")
+        assert len(held) == 3
+    finally:
+        registry.store.close()

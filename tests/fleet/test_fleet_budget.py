@@ -1,0 +1,175 @@
+"""A retry budget of several instances: earned anywhere, spent anywhere, held at most once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast import leases
+from holdfast.redis import RedisStore
+
+pytestmark = pytest.mark.redis
+
+TIMEOUT = 0.5
+
+
+@pytest.fixture
+def pair(shared_server: Server, request: pytest.FixtureRequest) -> Iterator[tuple[RedisStore, RedisStore]]:
+    prefix = "".join(c if c.isalnum() else "-" for c in request.node.name)[-60:]
+    with (
+        RedisStore(shared_server.url, prefix, TIMEOUT) as one,
+        RedisStore(shared_server.url, prefix, TIMEOUT) as two,
+    ):
+        yield one, two
+
+
+def settled(*budgets: Any) -> None:
+    eventually(lambda: all(budget._fleet.answered_at is not None for budget in budgets))
+    eventually(lambda: all(budget._fleet.purse.instances == len(budgets) for budget in budgets))
+
+
+def spend(budget: hf.Budget, seconds: float = 0.3) -> float:
+    """What a caller that goes on trying gets out of it."""
+    end = time.monotonic() + seconds
+    paid = 0.0
+    while time.monotonic() < end:
+        paid += budget.withdraw()
+        time.sleep(0.001)
+    return paid
+
+
+def known(budget: hf.Budget, least: float) -> None:
+    eventually(lambda: budget.balance >= least)
+
+
+def test_spent_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
+    one, two = (hf.Budget(0.1, 20, store=store, name="x") for store in pair)
+    settled(one, two)
+    assert 19 <= spend(one) <= 20
+    assert spend(two) <= 1 + leases.credit_of(20, 2)
+    assert one.withdraw() == 0.0
+    assert one.balance == 0.0
+
+
+def test_earned_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
+    one, two = (hf.Budget(0.5, 0, store=store, name="x") for store in pair)
+    settled(one, two)
+    assert one.withdraw() == 0.0
+    for _ in range(40):
+        two.success()
+    known(one, 19)
+    assert spend(one) == pytest.approx(20, abs=1)
+
+
+def test_holds_at_most_the_burst_and_what_the_window_earned(pair: tuple[RedisStore, RedisStore]) -> None:
+    budget = hf.Budget(1.0, 5, window=0.4, store=pair[0], name="x")
+    settled(budget)
+    for _ in range(100):
+        budget.success()
+    known(budget, 100)
+    time.sleep(0.5)
+    # What the window earned has fallen out of it, and was held only as part of it.
+    budget.success()
+    eventually(lambda: budget.balance <= 6)
+    assert spend(budget) == pytest.approx(6, abs=1)
+
+
+def test_time_alone_refills_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
+    budget = hf.Budget(0.1, 5, window=0.2, store=pair[0], name="x")
+    settled(budget)
+    assert spend(budget) == 5
+    assert spend(budget, 1.0) == 0
+
+
+def test_a_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> None:
+    one, two = (hf.Budget(0.0001, 0, store=store, name="x") for store in pair)
+    settled(one, two)
+    for _ in range(5000):
+        one.success()
+        two.success()
+    known(one, 1)
+    assert spend(one) == 1
+
+
+def test_a_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
+    budgets = [hf.Budget(0.1, 3, store=store, name="x") for store in pair]
+    settled(*budgets)
+    calls = 0
+
+    def fails() -> None:
+        nonlocal calls
+        calls += 1
+        raise ConnectionError
+
+    retries = [
+        hf.retry(on=ConnectionError, attempts=50, backoff=hf.Constant(0.002), budget=each) for each in budgets
+    ]
+    for retry in retries:
+        with pytest.raises(hf.BudgetExhausted):
+            retry(fails)()
+    assert calls <= 2 + 3 + 2
+
+
+def test_first_attempts_do_not_wait_for_a_store_that_hangs(server: Server) -> None:
+    with RedisStore(server.url, timeout=TIMEOUT) as store:
+        server.pause()
+        policy = hf.Policy(hf.Retry(on=ConnectionError, budget=hf.Budget(store=store, name="x")))
+        start = time.monotonic()
+        for _ in range(1000):
+            policy.call(int)
+        assert time.monotonic() - start < TIMEOUT / 2
+        server.resume()
+
+
+def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
+    with RedisStore(shared_server.url, "budget-close", TIMEOUT) as watcher:
+        store = RedisStore(shared_server.url, "budget-close", TIMEOUT)
+        budget = hf.Budget(0.1, 500, store=store, name="x")
+        settled(budget)
+
+        def use() -> bool:
+            budget.withdraw()
+            return budget._fleet is not None and budget._fleet.purse.held >= 5
+
+        eventually(use)
+        before = watcher.inspect()[0]["state"]["level"]
+        store.close()
+        assert watcher.inspect()[0]["state"]["level"] >= before + 1
+
+
+def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
+    budget = hf.Budget(0.25, 8, store=pair[0], name="x")
+    again = budget.replace(burst=9)
+    assert (again.store, again.name, again.burst, again.ratio) == (pair[0], "x", 9, 0.25)
+    assert budget.fresh().name == "x"
+    assert hf.keyed(budget)["k"].name != "x"
+    assert repr(budget).endswith(f"store={pair[0]!r}, name='x')")
+    assert repr(hf.Budget()) == "Budget(ratio=0.1, burst=10.0, window=10.0)"
+
+
+def test_the_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:
+    for kind in (hf.WindowBudget, hf.QuotaBudget, hf.ThrottleBudget):
+        with pytest.raises(TypeError, match="store"):
+            kind(store=pair[0], name="x")  # type: ignore[call-arg]
+
+
+def test_a_name_is_needed(pair: tuple[RedisStore, RedisStore]) -> None:
+    with pytest.raises(TypeError, match=r"^Budget: name must be a string"):
+        hf.Budget(store=pair[0])
+
+
+def test_an_idle_budget_asks_for_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
+    budget = hf.Budget(store=pair[0], name="x")
+    settled(budget)
+    assert budget._fleet is not None
+    # As if it had not been used for long.
+    budget._fleet.purse.demand.last -= leases.COLD_AFTER_S
+    eventually(lambda: budget._fleet is not None and budget._fleet.ask(time.monotonic()) is None)
+    budget.success()
+    assert budget._fleet.ask(time.monotonic()) is not None

@@ -1,0 +1,182 @@
+"""A bulkhead that several processes share. Each store object here is an instance of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.fleet.servers import Server
+from tests.fleet.test_fleet_breaker import until
+
+import holdfast as hf
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture
+def fleet(server: Server) -> Iterator[Callable[..., list[hf.Bulkhead]]]:
+    stores: list[hf.redis.RedisStore] = []
+
+    def make(size: int, limit: int, **options: object) -> list[hf.Bulkhead]:
+        store_options = {"on_failure": options.pop("on_failure", "local"), "timeout": 0.5}
+        made = [hf.redis.RedisStore(server.url, **store_options) for _ in range(size)]
+        stores.extend(made)
+        bulkheads = [hf.Bulkhead(limit, name="places", store=store, **options) for store in made]
+        until(lambda: all(one._fleet.instances == size for one in bulkheads), "everybody's first answer")
+        return bulkheads
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+class Calls:
+    """Calls that stay inside until they are let go."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.refused = 0
+        self._lock = threading.Lock()
+        self._go = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, bulkhead: hf.Bulkhead, times: int = 1) -> None:
+        for _ in range(times):
+            thread = threading.Thread(target=self._call, args=(bulkhead,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _call(self, bulkhead: hf.Bulkhead) -> None:
+        try:
+            hf.Policy(bulkhead).call(self._stay)
+        except hf.BulkheadFull:
+            with self._lock:
+                self.refused += 1
+
+    def _stay(self) -> None:
+        with self._lock:
+            self.inside += 1
+        self._go.wait()
+        with self._lock:
+            self.inside -= 1
+
+    def end(self) -> None:
+        self._go.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture
+def calls() -> Iterator[Calls]:
+    calls = Calls()
+    yield calls
+    calls.end()
+
+
+def test_never_more_inside_than_the_limit(fleet: Callable[..., list[hf.Bulkhead]], calls: Calls) -> None:
+    bulkheads = fleet(3, 6)
+    for one in bulkheads:
+        calls.start(one, 6)
+    until(lambda: calls.inside + calls.refused == 18, "every call's answer")
+    assert calls.inside <= 6
+    assert calls.inside >= 1
+
+
+def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[hf.Bulkhead]], calls: Calls) -> None:
+    bulkheads = fleet(3, 6, queue=6, max_wait=10)
+    calls.start(bulkheads[0], 6)
+    until(lambda: calls.inside == 6, "all places with one instance")
+    calls.start(bulkheads[1], 2)
+    until(lambda: bulkheads[1].queued == 2, "others wait")
+    assert calls.inside == 6
+
+
+def test_places_that_come_free_go_to_whoever_waits(
+    fleet: Callable[..., list[hf.Bulkhead]], calls: Calls
+) -> None:
+    first, second = fleet(2, 2, queue=4, max_wait=10)
+    calls.start(first, 2)
+    until(lambda: calls.inside == 2, "all places taken")
+    others = Calls()
+    others.start(second, 2)
+    until(lambda: second.queued == 2, "others wait")
+    calls.end()
+    until(lambda: others.inside == 2, "their turn")
+    others.end()
+    assert others.refused == 0
+
+
+def test_a_killed_holder_frees_its_places_within_their_lease(server: Server, calls: Calls) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "tests.fleet.holder", "permits", server.url],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with hf.redis.RedisStore(server.url, timeout=0.5) as store:
+            bulkhead = hf.Bulkhead(4, queue=4, max_wait=20, name="places", store=store)
+            until(lambda: bulkhead._fleet.instances == 2, "the first answer")
+            calls.start(bulkhead, 4)
+            until(lambda: calls.inside >= 1 and bulkhead.queued == 3, "one place is free, three are held")
+            holder.kill()
+            holder.wait()
+            killed = time.monotonic()
+            until(lambda: calls.inside == 4, "the lost places")
+            # A lease of two seconds, plus the exchanges around it.
+            assert time.monotonic() - killed < 6
+            calls.end()
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
+@pytest.mark.parametrize(("on_failure", "places"), [("local", 3), ("open", 6), ("closed", 0)])
+def test_without_the_store_the_declared_fallback_applies(
+    fleet: Callable[..., list[hf.Bulkhead]], server: Server, calls: Calls, on_failure: str, places: int
+) -> None:
+    one, _ = fleet(2, 6, on_failure=on_failure)
+    server.kill()
+    until(lambda: one._fleet.alone, "the loss")
+    calls.start(one, 8)
+    until(lambda: calls.inside + calls.refused == 8, "every call's answer")
+    assert calls.inside == places
+    server.start()
+    until(lambda: not one._fleet.alone, "the store's return")
+
+
+def test_nothing_stays_behind(fleet: Callable[..., list[hf.Bulkhead]], server: Server, calls: Calls) -> None:
+    bulkheads = fleet(2, 6)
+    calls.start(bulkheads[0], 3)
+    until(lambda: calls.inside >= 1, "a call inside")
+    assert server.keys_without_ttl() == []
+    calls.end()
+    for one in bulkheads:
+        one.store.close()
+    assert server.ask("HLEN", "hf:{places}:bulkhead") == 0
+
+
+def test_a_resize_never_interrupts_and_never_loses_a_place() -> None:
+    bulkhead = hf.Bulkhead(4)
+    held = hf.Policy(bulkhead)
+
+    def shrink() -> int:
+        bulkhead.resize(0)
+        return bulkhead.in_use
+
+    assert held.call(shrink) == 1
+    # The place that was in use has come back since; it is given up with the next change.
+    assert (bulkhead._places, bulkhead.in_use) == (1, 0)
+    bulkhead.resize(0)
+    assert bulkhead._places == 0
+    with pytest.raises(hf.BulkheadFull):
+        held.call(lambda: None)
+    bulkhead.resize(3)
+    assert held.call(lambda: bulkhead.in_use) == 1

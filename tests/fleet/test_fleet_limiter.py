@@ -1,0 +1,345 @@
+"""A limiter of several instances. Two stores in one process are two instances to Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast import events, leases
+from holdfast.redis import RedisStore
+
+pytestmark = pytest.mark.redis
+
+TIMEOUT = 0.5
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    return "".join(c if c.isalnum() else "-" for c in request.node.name)[-60:]
+
+
+@pytest.fixture
+def pair(shared_server: Server, prefix: str) -> Iterator[tuple[RedisStore, RedisStore]]:
+    with (
+        RedisStore(shared_server.url, prefix, TIMEOUT) as one,
+        RedisStore(shared_server.url, prefix, TIMEOUT) as two,
+    ):
+        yield one, two
+
+
+def level(store: RedisStore, name: str, kind: str = "limiter") -> float | None:
+    """What the server has left."""
+    return next(
+        (
+            entry["state"]["level"]
+            for entry in store.inspect()
+            if (entry["name"], entry["kind"]) == (name, kind)
+        ),
+        None,
+    )
+
+
+def settled(*limiters: Any) -> None:
+    """Wait until the store has answered each of them, and all know of each other."""
+    eventually(lambda: all(limiter._fleet.answered_at is not None for limiter in limiters))
+    eventually(lambda: all(limiter._fleet.bucket.instances == len(limiters) for limiter in limiters))
+
+
+def drain(limiter: hf.Limiter) -> None:
+    """Use it until the whole fleet has nothing left."""
+
+    def is_dry() -> bool:
+        used = limiter.allow()
+        assert limiter.store is not None and limiter.name is not None
+        left = (
+            limiter.store.call("limiter", limiter._fleet.key, *look) if not used and limiter._fleet else None
+        )
+        return left is not None and left[2] < 1_000_000
+
+    look = round(limiter.rate * 1e6), limiter.burst * 1_000_000, 0, 0, 0, 0
+    eventually(is_dry)
+
+
+def test_the_options_are_those_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter("100/s burst 200", store=pair[0], name="x")
+    settled(limiter)
+    assert (limiter.rate, limiter.burst) == (100, 200)
+    assert repr(limiter) == f"Limiter(rate=100.0, burst=200, store={pair[0]!r}, name='x')"
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("name", {}),
+        ("name", {"name": ""}),
+        ("name", {"name": 5}),
+        ("rate", {"name": "x", "rate": math.inf}),
+        ("rate", {"name": "x", "rate": 1e10}),
+        ("burst", {"name": "x", "burst": 10**10}),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(
+    pair: tuple[RedisStore, RedisStore], field: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"^Limiter: {field} must"):
+        hf.Limiter(**{"rate": 10, "burst": 1, "store": pair[0], **options})
+
+
+def test_two_instances_share_one_burst(pair: tuple[RedisStore, RedisStore]) -> None:
+    """Nothing refills here, so every token there ever was is counted."""
+    limiters = [hf.Limiter(0, 50, store=store, name="x") for store in pair]
+    settled(*limiters)
+    admitted = 0
+
+    def used_up() -> bool:
+        nonlocal admitted
+        admitted += sum(limiter.allow() for limiter in limiters)
+        held = [limiter._fleet.bucket.held(limiter._now()) for limiter in limiters if limiter._fleet]
+        left = level(pair[0], "x")
+        return left is not None and left < 1 and max(held) <= 0
+
+    eventually(used_up, within=10)
+    assert 50 <= admitted <= 50 + leases.overshoot(0, 50, 2)
+
+
+def test_one_instance_can_use_it_all(pair: tuple[RedisStore, RedisStore]) -> None:
+    busy, idle = (hf.Limiter(0, 50, store=store, name="x") for store in pair)
+    settled(busy, idle)
+
+    admitted = 0
+
+    def use() -> bool:
+        nonlocal admitted
+        admitted += busy.allow()
+        return admitted >= 50
+
+    eventually(use)
+
+
+def test_decisions_need_no_round_trip(server: Server) -> None:
+    with RedisStore(server.url, timeout=TIMEOUT) as store:
+        limiter = hf.Limiter(100, 50, store=store, name="x")
+        settled(limiter)
+        credit = limiter.tokens()
+        assert credit == 25
+        server.pause()
+        start = time.monotonic()
+        assert [limiter.allow() for _ in range(25)] == [True] * 25
+        assert time.monotonic() - start < TIMEOUT / 2
+        server.resume()
+
+
+def test_an_idle_instance_gives_back_what_it_leased(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(0, 100, store=pair[0], name="x")
+    settled(limiter)
+    # So much demand that it leases more than it uses.
+    spent = 0
+    for _ in range(30):
+        spent += limiter.allow()
+        time.sleep(0.001)
+    assert spent == 30
+    eventually(lambda: level(pair[1], "x") == 70)
+    assert limiter._fleet is not None and limiter._fleet.bucket.held(limiter._now()) == 0
+
+
+def lease_some(limiter: hf.Limiter, wanted: int = 5) -> None:
+    """Use it until it holds a lease."""
+
+    def use() -> bool:
+        limiter.allow()
+        return limiter._fleet is not None and limiter._fleet.bucket.held(limiter._now()) >= wanted
+
+    eventually(use)
+
+
+def test_closing_gives_back_what_is_held(shared_server: Server, prefix: str) -> None:
+    with RedisStore(shared_server.url, prefix, TIMEOUT) as watcher:
+        store = RedisStore(shared_server.url, prefix, TIMEOUT)
+        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        settled(limiter)
+        lease_some(limiter)
+        before = level(watcher, "x")
+        store.close()
+        after = level(watcher, "x")
+        assert before is not None and after is not None and after >= before + 1
+
+
+def test_a_limiter_that_nobody_uses_any_more_gives_back_what_it_holds(
+    pair: tuple[RedisStore, RedisStore],
+) -> None:
+    limiter: Any = hf.Limiter(0, 1000, store=pair[0], name="x")
+    settled(limiter)
+    lease_some(limiter)
+    bucket = limiter._fleet.bucket
+    del limiter
+    gc.collect()
+    pair[0].wake()
+    eventually(lambda: bucket.level <= 0)
+    eventually(lambda: not pair[0]._exchange._members)
+
+
+def test_a_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisStore, RedisStore]) -> None:
+    """By its fair share of 5 a second the last one would wait for three seconds and more."""
+    limiter, other = (hf.Limiter(10, 40, store=store, name="x") for store in pair)
+    settled(limiter, other)
+
+    async def all_of_them() -> float:
+        start = time.monotonic()
+        await asyncio.gather(*(limiter.wait_async() for _ in range(36)))
+        return time.monotonic() - start
+
+    assert asyncio.run(all_of_them()) < 2.5
+
+
+def test_waiting_in_threads_tasks_and_trio_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(500, 5, store=pair[0], name="x")
+    served: list[str] = []
+
+    def in_thread() -> None:
+        for _ in range(10):
+            limiter.wait()
+            served.append("thread")
+
+    async def in_task(library: str) -> None:
+        for _ in range(10):
+            await limiter.wait_async()
+            served.append(library)
+
+    threads = [
+        threading.Thread(target=in_thread),
+        threading.Thread(target=lambda: asyncio.run(in_task("asyncio"))),
+        threading.Thread(target=lambda: trio.run(in_task, "trio")),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(served) == ["asyncio"] * 10 + ["thread"] * 10 + ["trio"] * 10
+
+
+def test_a_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(0.1, 1, store=pair[0], name="x")
+    settled(limiter)
+    drain(limiter)
+    start = time.monotonic()
+    with hf.deadline(0.5), pytest.raises(hf.DeadlineExceeded):
+        limiter.wait()
+    assert time.monotonic() - start < 0.4
+
+
+def test_a_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(1, 10, store=pair[0], name="x")
+    settled(limiter)
+    drain(limiter)
+    before = limiter.tokens()
+    reservation = limiter.reserve(3)
+    assert reservation.ok and reservation.delay > 1
+    assert limiter.tokens() == pytest.approx(before - 3, abs=0.5)
+    reservation.cancel()
+    assert limiter.tokens() == pytest.approx(before, abs=0.5)
+
+
+def test_more_than_the_burst_is_refused(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(100, 5, store=pair[0], name="x")
+    assert not limiter.reserve(6).ok
+    with pytest.raises(hf.RateLimited, match="burst"):
+        limiter.wait(6)
+    assert limiter.allow(0)
+
+
+def test_another_rate_from_now_on(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(0, 5, store=pair[0], name="x")
+    settled(limiter)
+    drain(limiter)
+    limiter.set_rate(1000)
+    limiter.set_burst(50)
+    assert (limiter.rate, limiter.burst) == (1000, 50)
+    eventually(limiter.allow)
+
+
+def test_as_a_strategy(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(0, 5, store=pair[0], name="x")
+    settled(limiter)
+    policy = hf.Policy(hf.RateLimit(limiter))
+    done = 0
+
+    def call() -> bool:
+        nonlocal done
+        try:
+            policy.call(int)
+            done += 1
+        except hf.RateLimited:
+            return done >= 5
+        return False
+
+    eventually(call)
+    assert done <= 5 + leases.overshoot(0, 5, 1)
+
+
+def test_one_limit_a_key(pair: tuple[RedisStore, RedisStore]) -> None:
+    one, two = (hf.keyed(hf.Limiter(0, 4, store=store, name="tenants"), limit=8) for store in pair)
+    for key in ("a", "b", ("a", 1), b"a", 7, None):
+        assert one[key].name == two[key].name
+        assert one[key].allow()
+    assert len({one[key].name for key in ("a", "b", ("a", 1), b"a", 7, None, "7", "b'a'", "None")}) == 9
+    # The first instance uses up the key "a"; the second one sees it there and nowhere else.
+    drain(one["a"])
+    eventually(lambda: two["a"].tokens() < 1)
+    assert two["b"].tokens() >= 1
+    with pytest.raises(TypeError, match="key must be a string"):
+        one[object()]
+
+
+def test_keys_are_bounded(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiters = hf.keyed(hf.Limiter(10, 4, store=pair[0], name="tenants"), limit=5)
+    for key in range(50):
+        limiters[key].allow()
+    gc.collect()
+    pair[0].wake()
+    # Five, and the template.
+    eventually(lambda: len(pair[0]._exchange._members) <= 6)
+
+
+def test_a_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
+    budgets = [hf.RateBudget(0, 10, store=store, name="x") for store in pair]
+    settled(*(budget._shared for budget in budgets))
+    paid = 0.0
+    for _ in range(100):
+        paid += sum(budget.withdraw() for budget in budgets)
+        time.sleep(0.001)
+    assert 9 <= paid <= 10 + leases.overshoot(0, 10, 2)
+    assert budgets[0].balance == 0
+
+
+def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
+    told: list[Any] = []
+    stop = hf.subscribe(told.append)
+    try:
+        limiter = hf.Limiter(100, 20, store=pair[0], name="x\n")
+        eventually(lambda: told)
+        limiter.allow()
+    finally:
+        stop()
+    first = next(event for event in told if isinstance(event, events.LeaseExchanged))
+    assert (first.operation, first.kind, first.level, first.instances) == ("x\\n", "limiter", 20.0, 1)
+    assert first.held == 10 and first.latency > 0
+
+
+def test_a_hundred_thousand_decisions_cost_a_few_exchanges(pair: tuple[RedisStore, RedisStore]) -> None:
+    limiter = hf.Limiter(leases.MOST_SHARED, 10**6, store=pair[0], name="x")
+    settled(limiter)
+    before = pair[0].stats()["exchanges"]
+    admitted = sum(limiter.allow() for _ in range(100_000))
+    assert admitted > 90_000
+    assert pair[0].stats()["exchanges"] - before < 1000

@@ -1,0 +1,89 @@
+"""Eight real processes on one limit: they keep it together, and use it, whoever has the demand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.fleet.crew import crew
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast import leases
+from holdfast.redis import RedisStore
+
+pytestmark = pytest.mark.redis
+
+RATE, BURST, SECONDS = 1000.0, 100, 1.0
+
+#: A machine that had no time for all of them tells nothing about the limit: how often to look again.
+TRIES = 4
+
+
+@pytest.mark.parametrize(
+    ("callers", "used"),
+    [
+        pytest.param([10] * 8, 0.97, id="everybody"),
+        pytest.param([40] + [0] * 7, 0.95, id="one of eight"),
+    ],
+)
+def test_the_limit_is_kept_and_used(server: Server, callers: list[int], used: float) -> None:
+    for _ in range(TRIES):
+        told = crew(server.url, SECONDS, RATE, BURST, callers)
+        admitted = sum(each["admitted"] for each in told)
+        # However busy the machine is.
+        assert admitted <= BURST + RATE * SECONDS + leases.overshoot(RATE, BURST, len(callers))
+        assert server.keys_without_ttl() == []
+        # Who has no demand looks now and then, and that is all.
+        idle = [each["exchanges"] for each in told if not each["callers"]]
+        assert all(exchanges <= 4 + 1 / leases.HOT_S + SECONDS / leases.WARM_S for exchanges in idle)
+        if admitted >= used * RATE * SECONDS:
+            return
+        server.ask("FLUSHALL")
+    pytest.fail(f"{admitted} of {RATE * SECONDS:.0f} were used, at each of {TRIES} tries")
+
+
+HOLDS = """
+import sys, time
+import holdfast as hf
+
+store = hf.redis.RedisStore(sys.argv[1], timeout=1.0)
+limiter = hf.Limiter(0, 1000, store=store, name="x")
+store.settle(10)
+spent = 0
+while limiter._fleet.bucket.held(limiter._now()) < 10:
+    spent += limiter.allow()
+    time.sleep(0.001)
+print(spent, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_process_takes_no_more_than_its_lease_along(server: Server) -> None:
+    victim = subprocess.Popen([sys.executable, "-c", HOLDS, server.url], stdout=subprocess.PIPE, text=True)
+    try:
+        assert victim.stdout is not None
+        spent = int(victim.stdout.readline())
+    finally:
+        victim.kill()
+        victim.communicate()
+    before = int(server.ask("HGET", "hf:{x}:limiter", "level")) // 1_000_000
+    # Half a share of what there was is the most that it could have leased.
+    assert 1000 - spent - 500 <= before < 1000 - spent
+    with RedisStore(server.url, timeout=1.0) as store:
+        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        # It is forgotten: the one that is left counts itself alone.
+        fleet = limiter._fleet
+        assert fleet is not None
+        eventually(lambda: limiter.allow(0) and fleet.bucket.instances == 1, within=10)
+        admitted = 0
+
+        def use() -> bool:
+            nonlocal admitted
+            admitted += limiter.allow()
+            return admitted == before
+
+        eventually(use, within=20)
+    assert server.keys_without_ttl() == []

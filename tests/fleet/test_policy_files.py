@@ -1,0 +1,227 @@
+"""``[store]`` in a policy file, and ``store = true`` for what a fleet shares."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast import schema
+
+NOWHERE = "redis://127.0.0.1:1/0"
+FILE = """
+[store]
+url = "{url}"
+prefix = "files"
+timeout = "500ms"
+on_failure = "open"
+
+[budgets.partner]
+ratio = 0.2
+store = true
+
+[limiters.shared]
+rate = "100/s"
+burst = 20
+store = true
+name = "all-of-us"
+
+[policies.fraud-score]
+retry = {{ on = "transient", budget = {{ burst = 30, store = true }} }}
+rate_limit = {{ limiter = "shared" }}
+
+[policies.partner]
+retry = {{ on = "transient", budget = "partner" }}
+rate_limit = {{ limiter = {{ rate = 5, burst = 5, store = true }} }}
+
+[policies.alone]
+retry = {{ on = "transient", budget = {{ burst = 3 }} }}
+"""
+
+
+@pytest.fixture
+def opened() -> Iterator[list[hf.Registry]]:
+    """Registries whose stores are closed afterwards."""
+    found: list[hf.Registry] = []
+    yield found
+    for registry in found:
+        if registry.store is not None:
+            registry.store.close()
+
+
+def written(tmp_path: Path, text: str, url: str = NOWHERE) -> Path:
+    path = tmp_path / "holdfast.toml"
+    path.write_text(text.format(url=url))
+    return path
+
+
+def budget(registry: hf.Registry, policy: str) -> hf.Budget:
+    found = registry[policy].strategies[0].budget
+    assert isinstance(found, hf.Budget)
+    return found
+
+
+def test_what_says_so_is_in_the_store(tmp_path: Path, opened: list[hf.Registry]) -> None:
+    registry = hf.load(written(tmp_path, FILE), environ={})
+    opened.append(registry)
+    store = registry.store
+    assert (store.prefix, store.timeout, store.on_failure) == ("files", 0.5, "open")
+    fraud, partner, alone = (budget(registry, name) for name in ("fraud-score", "partner", "alone"))
+    assert (fraud.store, fraud.name) == (store, "fraud-score")
+    assert (partner.store, partner.name) == (store, "partner")
+    assert alone.store is None
+    limiters = [registry[name].strategies[1].limiter for name in ("fraud-score", "partner")]
+    assert [(limiter.store, limiter.name) for limiter in limiters] == [
+        (store, "all-of-us"),
+        (store, "partner"),
+    ]
+    assert registry.describe()["store"]["url"] == NOWHERE
+
+
+@pytest.mark.redis
+def test_it_works(tmp_path: Path, shared_server: Server, opened: list[hf.Registry]) -> None:
+    opened.append(hf.load(written(tmp_path, FILE, shared_server.url), environ={}))
+    opened.append(hf.load(written(tmp_path, FILE, shared_server.url), environ={}))
+    one, two = (budget(registry, "fraud-score") for registry in opened)
+    assert all(registry.store.settle(5) for registry in opened)
+    for _ in range(100):
+        one.success()
+    eventually(lambda: two.balance >= 39)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            {"budgets": {"b": {"store": True}}},
+            r"budgets\.b\.store: must not be true without a table \[store\]",
+        ),
+        ({"store": {}}, r"store: must have 'url'"),
+        ({"store": "redis://x"}, r"store: must be a table"),
+        ({"store": {"url": 5}}, r"store\.url: must be a string"),
+        ({"store": {"url": "http://x"}}, r"store\.url: .*scheme 'http'"),
+        ({"store": {"url": NOWHERE, "timeout": 0}}, r"store\.timeout: .*> 0"),
+        ({"store": {"url": NOWHERE, "on_failure": "pray"}}, r"store\.on_failure: .*'pray'"),
+        ({"store": {"url": NOWHERE, "passwd": "x"}}, r"store\.passwd: .*'passwd'"),
+        (
+            {"store": {"url": NOWHERE}, "budgets": {"b": {"store": "yes"}}},
+            r"budgets\.b\.store: must be true or",
+        ),
+        ({"store": {"url": NOWHERE}, "budgets": {"b": {"kind": "quota", "store": True}}}, "'store'"),
+        ({"stores": {}}, "'stores'"),
+    ],
+)
+def test_mistakes_are_placed(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(hf.ConfigError, match=said):
+        hf.Registry.from_data({"policies": {}, **data})
+
+
+def test_a_password_is_not_in_the_error() -> None:
+    with pytest.raises(hf.ConfigError) as caught:
+        hf.Registry.from_data({"policies": {}, "store": {"url": "http://:hunter2@h"}})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_false_is_not_shared(opened: list[hf.Registry]) -> None:
+    registry = hf.Registry.from_data({"policies": {}, "budgets": {"b": {"store": False}}})
+    assert registry.budgets["b"].store is None
+    assert registry.store is None
+
+
+def test_the_environment_may_give_the_url(opened: list[hf.Registry]) -> None:
+    data = {"policies": {}, "store": {"url": NOWHERE}}
+    registry = hf.Registry.from_data(
+        data, environ={"HOLDFAST_STORE__URL": "redis://127.0.0.1:2/1", "HOLDFAST_STORE__TIMEOUT": "20ms"}
+    )
+    opened.append(registry)
+    assert str(registry.store.address) == "redis://127.0.0.1:2/1"
+    assert registry.store.timeout == 0.02
+
+
+def test_a_reload_keeps_the_store_and_what_is_in_it(tmp_path: Path, opened: list[hf.Registry]) -> None:
+    path = written(tmp_path, FILE)
+    registry = hf.load(path, environ={})
+    opened.append(registry)
+    store, before = registry.store, budget(registry, "fraud-score")
+    path.write_text(path.read_text().replace("burst = 30", "burst = 60"))
+    assert registry.reload() == ("fraud-score",)
+    assert registry.store is store
+    assert budget(registry, "fraud-score") is before
+    assert before.burst == 60
+
+
+def test_a_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened: list[hf.Registry]) -> None:
+    path = written(tmp_path, FILE)
+    registry = hf.load(path, environ={})
+    opened.append(registry)
+    store, before, alone = registry.store, budget(registry, "fraud-score"), budget(registry, "alone")
+    path.write_text(path.read_text().replace('prefix = "files"', 'prefix = "others"'))
+    registry.reload()
+    assert registry.store is not store and registry.store.prefix == "others"
+    assert store._exchange._closing, "the former one is closed"
+    moved = budget(registry, "fraud-score")
+    assert moved is not before and moved.store is registry.store
+    assert budget(registry, "alone") is alone
+    path.write_text(path.read_text().replace("burst = 30, store = true", "burst = 30"))
+    registry.reload()
+    assert budget(registry, "fraud-score").store is None
+
+
+def test_written_and_read_again(tmp_path: Path, opened: list[hf.Registry]) -> None:
+    registry = hf.load(written(tmp_path, FILE), environ={})
+    opened.append(registry)
+    data = registry.dump()
+    assert data["store"] == {"url": NOWHERE, "prefix": "files", "timeout": "500ms", "on_failure": "open"}
+    assert data["budgets"] == {"partner": {"ratio": 0.2, "store": True}}
+    assert data["limiters"]["shared"]["name"] == "all-of-us"
+    again = hf.Registry.from_data(json.loads(json.dumps(data)))
+    opened.append(again)
+    assert again.dump() == data
+
+
+def test_a_password_is_not_written(opened: list[hf.Registry]) -> None:
+    registry = hf.Registry.from_data({"policies": {}, "store": {"url": "redis://:hunter2@127.0.0.1:1"}})
+    opened.append(registry)
+    with pytest.raises(hf.ConfigError, match="password") as caught:
+        registry.dump()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_schema_knows_it() -> None:
+    check = jsonschema.Draft202012Validator(schema.document())
+    good: dict[str, Any] = {
+        "policies": {},
+        "store": {"url": NOWHERE, "timeout": "20ms", "on_failure": "closed"},
+        "budgets": {"b": {"store": True, "name": "x"}},
+        "limiters": {"l": {"rate": 1, "store": True}},
+    }
+    assert check.is_valid(good)
+    for bad in ({"store": {}}, {"store": {"url": NOWHERE, "on_failure": "pray"}}, {"store": {"url": 5}}):
+        assert not check.is_valid({**good, **bad})
+
+
+def test_without_redis_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    real = builtins.__import__
+
+    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "redis" or name.startswith("redis."):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    for module in [
+        name for name in sys.modules if name == "holdfast.redis" or name.startswith("holdfast.store")
+    ]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(hf.ConfigError, match=r"store: needs redis-py: install holdfast\[redis\]"):
+        hf.Registry.from_data({"policies": {}, "store": {"url": NOWHERE}})

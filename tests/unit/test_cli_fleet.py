@@ -1,0 +1,114 @@
+"""``holdfast fleet``, as a process, against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fleet.servers import Server
+
+import holdfast as hf
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server) -> Iterator[Server]:
+    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
+        breaker = hf.Breaker(name="smtp", store=store, min_calls=2, open_for=600)
+        budget = hf.Budget(burst=100, store=store, name="mail")
+        key = hf.idempotency.RedisStore(store)
+        key.begin("order-4711", "", "somebody", 60)
+        key.finish("order-4711", "somebody", b"a secret answer")
+        for _ in range(2):
+            breaker.admit().failure()
+        end = time.monotonic() + 10
+        while len(store.inspect()) < 3 or not breaker._live.circuit.bound:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        yield server
+        del budget
+
+
+def fleet(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "holdfast.cli", "fleet", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=60
+    )
+
+
+def test_every_resource_with_state_reporters_and_time_to_live(filled: Server) -> None:
+    done = fleet(filled.url, "--json")
+    assert done.returncode == 0, done.stderr
+    found = {entry["kind"]: entry for entry in json.loads(done.stdout)["resources"]}
+    assert found["breaker"]["name"] == "smtp"
+    assert found["breaker"]["state"]["state"] == "open"
+    assert found["budget"]["name"] == "mail"
+    assert found["idempotency"]["state"] == {"state": "done"}
+    assert all(entry["ttl"] > 0 for entry in found.values())
+
+
+def test_the_table_for_people(filled: Server) -> None:
+    done = fleet(filled.url, "--kind", "breaker")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1].split() == ["NAME", "KIND", "STATE", "GONE", "IN"]
+    assert lines[2].startswith("smtp  breaker  open, 1 instance, 1 reporters")
+    assert len(lines) == 3
+
+
+def test_no_key_answer_or_password_is_shown(filled: Server) -> None:
+    shown = fleet(filled.url.replace("redis://", "redis://:hunter2@"), "--json")
+    whole = fleet(filled.url, "--json")
+    for text in (whole.stdout, shown.stdout, shown.stderr):
+        assert "secret" not in text and "order-4711" not in text and "somebody" not in text
+        assert "hunter2" not in text
+
+
+def test_the_store_of_a_policy_file(filled: Server, tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.toml"
+    file.write_text(f'[store]\nurl = "{filled.url}"\n[policies.mail]\nretry = {{ attempts = 2 }}\n', "utf-8")
+    done = fleet(str(file))
+    assert done.returncode == 0, done.stderr
+    assert "smtp" in done.stdout
+
+
+def test_the_url_from_the_environment(filled: Server) -> None:
+    assert "smtp" in fleet(HOLDFAST_STORE__URL=filled.url).stdout
+
+
+def test_an_empty_store(server: Server) -> None:
+    assert "Nothing is kept there." in fleet(server.url, "--prefix", "nobody").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        ((), 2, "holdfast: fleet: give a store's URL or a policy file, or set HOLDFAST_STORE__URL"),
+        (
+            ("redis://127.0.0.1:1",),
+            1,
+            "holdfast: fleet: store 'hf' cannot be read: ConnectionError at redis://127.0.0.1:1",
+        ),
+        (("redis://127.0.0.1:1", "--kind", "x"), 2, "holdfast: fleet: --kind must be one of"),
+        (("redis://127.0.0.1:1", "--limit", "0"), 2, "holdfast: fleet: --limit must be a number from 1"),
+        (("nowhere.toml",), 2, "holdfast: fleet: "),
+    ],
+)
+def test_errors_are_one_line(words: tuple[str, ...], code: int, line: str) -> None:
+    done = fleet(*words, HOLDFAST_STORE__URL="")
+    assert done.returncode == code
+    assert done.stderr.startswith(line), done.stderr
+    assert done.stderr.count("\n") == 1

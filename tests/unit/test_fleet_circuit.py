@@ -1,0 +1,163 @@
+"""A circuit that follows its fleet: the pure rule, told what the fleet says."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.fleet_circuit import FleetCircuit
+
+
+def circuit(probes: int = 1) -> FleetCircuit:
+    return FleetCircuit(0.0, 10.0, None, lambda reopenings: 5.0, probes, 2.0)
+
+
+def ended(circuit: FleetCircuit, outcome: str, now: float, times: int = 1) -> None:
+    for _ in range(times):
+        bucket = circuit.roll(now)
+        bucket.started()
+        circuit.settle(bucket, outcome, False, now)
+
+
+def test_every_call_is_reported_once() -> None:
+    one = circuit()
+    ended(one, "success", 0, 3)
+    ended(one, "failure", 0, 2)
+    assert one.uncounted() == (5, 2)
+    one.counted(5, 2)
+    assert one.uncounted() == (0, 0)
+    ended(one, "success", 1)
+    assert one.uncounted() == (1, 0)
+
+
+def test_what_ended_between_report_and_answer_is_kept() -> None:
+    one = circuit()
+    ended(one, "failure", 0, 2)
+    assert one.uncounted() == (2, 2)
+    ended(one, "failure", 0)
+    one.counted(2, 2)
+    assert one.uncounted() == (1, 1)
+
+
+def test_calls_are_reported_although_they_have_left_the_window() -> None:
+    one = circuit()
+    ended(one, "success", 0, 4)
+    one.roll(100)
+    ended(one, "failure", 100)
+    assert one.uncounted() == (5, 1)
+
+
+def test_what_made_it_open_is_reported() -> None:
+    one = circuit()
+    ended(one, "failure", 0, 6)
+    assert one.trip(one.generation, 0)
+    assert one.votes
+    assert one.uncounted() == (6, 6)
+
+
+def test_open_on_its_own_account_it_goes_by_its_own_rules() -> None:
+    one = circuit()
+    one.trip(one.generation, 0)
+    one.follow("closed", 0, 1)
+    assert one.state == "open"
+    one.roll(5.1)
+    probe = one.admit_probe(5.1)
+    assert probe is not None
+    one.settle_probe(probe, "success", 5.2)
+    assert one.state == "closed" and not one.votes
+
+
+def test_it_opens_with_the_fleet_for_as_long_as_the_fleet() -> None:
+    one = circuit()
+    one.follow("open", 3.0, 10)
+    assert one.state == "open" and one.bound and not one.votes
+    assert one.wait_for(11) == pytest.approx(2.0)
+    one.roll(12.9)
+    assert one.state == "open"
+    one.roll(13.1)
+    assert one.state == "half_open" and one.bound
+
+
+def test_half_open_it_admits_only_a_leased_probe() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    assert one.admit_probe(10) is None
+    assert one.wants_probe
+    one.lease("7", 2.0, 10)
+    assert not one.wants_probe
+    assert one.admit_probe(11) is not None
+    assert one.admit_probe(11) is None
+
+
+def test_a_lease_that_is_over_admits_nobody() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 2.0, 10)
+    assert one.admit_probe(12) is None
+
+
+def test_a_probes_success_closes_nothing_until_the_fleet_says_so() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 2.0, 10)
+    probe = one.admit_probe(10)
+    assert probe is not None
+    assert one.settle_probe(probe, "success", 11)
+    assert one.outcome == ("7", "success")
+    assert one.state == "half_open"
+    one.follow("closed", 0, 11.1)
+    assert one.state == "closed" and not one.bound and one.closed_at == 11.1
+
+
+def test_a_probes_failure_opens_at_once() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 2.0, 10)
+    probe = one.admit_probe(10)
+    assert probe is not None
+    one.settle_probe(probe, "failure", 11)
+    assert one.outcome == ("7", "failure")
+    assert one.state == "open" and one.bound
+
+
+def test_a_cancelled_probe_gives_its_lease_back() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 2.0, 10)
+    probe = one.admit_probe(10)
+    assert probe is not None
+    one.settle_probe(probe, "excluded", 10.5)
+    assert one.outcome == ("7", "excluded")
+    assert one.state == "half_open"
+
+
+def test_a_late_result_of_a_probe_tells_nobody_anything() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 2.0, 10)
+    probe = one.admit_probe(10)
+    assert probe is not None
+    assert not one.settle_probe(probe, "success", 12.5)
+    assert one.outcome is None
+    one.follow("open", 5, 13)
+    assert not one.settle_probe(probe, "failure", 13)
+    assert one.outcome is None
+
+
+def test_alone_it_goes_on_by_its_own_rules() -> None:
+    one = circuit()
+    one.follow("open", 3.0, 10)
+    one.alone()
+    one.roll(13.1)
+    assert one.state == "half_open"
+    probe = one.admit_probe(13.1)
+    assert probe is not None
+    one.settle_probe(probe, "success", 13.2)
+    assert one.state == "closed"
+
+
+def test_what_led_to_the_opening_is_not_counted_again_after_it() -> None:
+    one = circuit()
+    ended(one, "failure", 0, 3)
+    one.follow("open", 3.0, 1)
+    one.follow("closed", 0, 5)
+    assert one.uncounted() == (0, 0)
