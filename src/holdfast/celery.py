@@ -1,0 +1,122 @@
+"""Celery: a policy decides about a task's retries, which wait in the broker and not in the worker.
+
+::
+
+    @app.task(base=holdfast.celery.task_base(policy, dead_letter="mail-dead"))
+    def send_mail(address): ...
+
+The policy's `Retry` judges what a run raised; its waits become the ``countdown`` of the task's next
+message. Every other strategy of the policy runs around each run. What the rule remembers of earlier
+runs travels in the message's headers.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import celery
+from celery.exceptions import Reject, TaskPredicate
+
+from ._drive.clock import wall
+from .idempotency import IdempotencyConflict, StoreUnavailable
+from .requeue import Again, Memory, Requeue
+from .tasks import TaskSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal
+
+    from .idempotency import Store
+    from .options import Seconds
+    from .policy import Policy
+
+    DeadLetter = str | Callable[[celery.Task, Exception], object]
+
+_HEADER = "holdfast"
+
+
+class PolicyTask(celery.Task):  # type: ignore[misc]
+    """A task under a policy; `task_base` makes the base class with the settings in it.
+
+    Acknowledged when it has ended, and handed to another worker when its own is lost: a task runs at
+    least once. With an ``idempotency`` store it is run again after a lost worker only if asked.
+    """
+
+    abstract = True
+    acks_late = True
+    reject_on_worker_lost = True
+    #: The policy knows when it is enough.
+    max_retries = None
+    holdfast: TaskSettings
+
+    @cached_property
+    def _requeue(self) -> Requeue:
+        return self.holdfast.requeue(str(self.name))
+
+    @cached_property
+    def _attempt(self) -> Callable[..., Any]:
+        return self.holdfast.attempt(self.run, self._requeue, str(self.name), lambda: self.request.id)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.request.called_directly:
+            return self.run(*args, **kwargs)
+        memory = Memory.from_data((self.request.headers or {}).get(_HEADER))
+        self._requeue.started(memory, args, kwargs)
+        try:
+            result = self._attempt(*args, **kwargs)
+        except TaskPredicate:
+            # The task itself said what is to become of it.
+            raise
+        except (IdempotencyConflict, StoreUnavailable) as busy:
+            raise self._later(busy, self.holdfast.look_again(busy), memory) from None
+        except Exception as error:
+            answer = self._requeue.failed(error, memory, wall(), args, kwargs)
+            if isinstance(answer, Again):
+                raise self._later(error, answer.wait, answer.memory) from error
+            self._bury(answer.error)
+            raise answer.error  # noqa: B904 - it is `error`, or has it as its cause
+        self._requeue.succeeded(memory, wall(), args, kwargs)
+        return result
+
+    def _later(self, error: Exception, wait: float, memory: Memory) -> Exception:
+        headers = {**(self.request.headers or {}), _HEADER: memory.to_data()}
+        again: Exception = self.retry(exc=error, countdown=wait, headers=headers, throw=False)
+        return again
+
+    def _bury(self, error: BaseException) -> None:
+        dead_letter = self.holdfast.dead_letter
+        if dead_letter is None or self.request.is_eager:
+            return
+        try:
+            if callable(dead_letter):
+                dead_letter(self, error)
+            else:
+                # The same task under its own id, so that moving the message back is all it takes to run it.
+                letter: Any = self.signature_from_request(
+                    queue=dead_letter, headers={}, countdown=None, eta=None
+                )
+                letter.apply_async()
+        except Exception as fault:
+            # Nowhere to put it: it stays where it was.
+            raise Reject(fault, requeue=True) from error
+
+
+def task_base(
+    policy: Policy,
+    *,
+    idempotency: Store | None = None,
+    lease: Seconds = 60.0,
+    on_unknown: Literal["error", "run"] = "error",
+    dead_letter: DeadLetter | None = None,
+) -> type[PolicyTask]:
+    """A base class for ``@app.task(base=...)`` whose tasks are retried as ``policy`` says.
+
+    ``idempotency`` is a store of `holdfast.idempotency`: a task's id is then its key, so that a message
+    delivered twice runs once and gives the first run's result. ``lease`` is how long the key of a lost
+    worker stays taken; after it ``on_unknown="run"`` runs the task again, and "error" lets it fail with
+    `OutcomeUnknown`. ``dead_letter`` is where a task goes that failed for good: the name of a queue, which
+    gets the task's message, or a function of the task and its error.
+    """
+    settings = TaskSettings("celery.task_base", policy, idempotency, lease, on_unknown, dead_letter)
+    return type("PolicyTask", (PolicyTask,), {"abstract": True, "holdfast": settings, "__module__": __name__})

@@ -1,0 +1,165 @@
+"""Dramatiq: a policy decides about a message's retries, which wait in the broker and not in the worker.
+
+::
+
+    holdfast.dramatiq.install(broker)
+
+    @dramatiq.actor(policy=policy)
+    def send_mail(address): ...
+
+`install` puts `Policies` where Dramatiq's own ``Retries`` was: the policy's `Retry` judges what a run
+raised, its waits become the delay of the message, and what it gives up on is dead-lettered by the
+broker. Every other strategy of the policy runs around each run.
+"""
+
+from __future__ import annotations
+
+import math
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from dramatiq import Middleware
+from dramatiq.middleware import MiddlewareError, Retries
+
+from ._drive.clock import wall
+from .idempotency import IdempotencyConflict, StoreUnavailable
+from .requeue import Again, Memory, Requeue
+from .tasks import TaskSettings, keeping
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from dramatiq import Actor, Broker
+    from dramatiq.broker import MessageProxy
+
+    from .idempotency import Store
+    from .options import Seconds
+    from .policy import Policy
+
+_OPTION = "holdfast"
+
+#: The id of the message whose actor runs in this thread.
+_message_id: ContextVar[str] = ContextVar("holdfast_dramatiq_message")
+
+
+#: What told Dramatiq's own middleware when to retry.
+_THEIRS = {"max_retries", "min_backoff", "max_backoff", "retry_when", "throws", "on_retry_exhausted"}
+
+
+class BadActor(MiddlewareError, ValueError):
+    """An actor whose options cannot be followed; Dramatiq only logs what middleware raises otherwise."""
+
+
+class Policies(Middleware):
+    """Retries messages as policies say. An actor names its own: ``@actor(policy=...)``.
+
+    ``policy`` is for the actors that name none; ``None`` lets their messages fail at once.
+    ``idempotency`` is a store of `holdfast.idempotency`: a message's id is then its key, so that a message
+    delivered twice runs once. ``lease`` is how long the key of a lost worker stays taken; after it
+    ``on_unknown="run"`` runs the actor again, and "error" lets the message fail with `OutcomeUnknown`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        idempotency: Store | None = None,
+        lease: Seconds = 60.0,
+        on_unknown: Literal["error", "run"] = "error",
+    ) -> None:
+        self._options = keeping("dramatiq.Policies", idempotency, lease, on_unknown)
+        self._default = None if policy is None else self._settings(policy)
+        self._rules: dict[str, tuple[TaskSettings, Requeue]] = {}
+
+    def _settings(self, policy: Policy) -> TaskSettings:
+        return TaskSettings("dramatiq.Policies", policy, *self._options)
+
+    @property
+    def actor_options(self) -> set[str]:
+        return {"policy"}
+
+    def before_declare_actor(self, broker: Broker, actor: Actor[Any, Any]) -> None:
+        try:
+            settings = self._settings_of(actor)
+        except (TypeError, ValueError) as error:
+            raise BadActor(f"actor {actor.actor_name!r}: {error}") from error
+        if settings is None:
+            return
+        requeue = settings.requeue(actor.actor_name)
+        self._rules[actor.actor_name] = settings, requeue
+        actor.fn = settings.attempt(actor.fn, requeue, actor.actor_name, _message_id.get)
+
+    def _settings_of(self, actor: Actor[Any, Any]) -> TaskSettings | None:
+        for option in _THEIRS & actor.options.keys():
+            given = actor.options[option]
+            raise ValueError(
+                f"dramatiq.Policies: {option} must not be given, the policy decides; got {given!r}"
+            )
+        own = actor.options.get("policy")
+        return self._default if own is None else self._settings(own)
+
+    def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
+        _message_id.set(message.message_id)
+        if (rule := self._rules.get(message.actor_name)) is not None:
+            rule[1].started(self._memory(message), message.args, message.kwargs)
+
+    def after_process_message(
+        self,
+        broker: Broker,
+        message: MessageProxy,
+        *,
+        result: Any = None,
+        exception: BaseException | None = None,
+    ) -> None:
+        rule, memory = self._rules.get(message.actor_name), self._memory(message)
+        if exception is None:
+            if rule is not None:
+                rule[1].succeeded(memory, wall(), message.args, message.kwargs)
+        elif rule is None or not isinstance(exception, Exception):
+            message.fail()
+        elif isinstance(exception, (IdempotencyConflict, StoreUnavailable)):
+            self._later(broker, message, rule[0].look_again(exception), memory)
+        else:
+            answer = rule[1].failed(exception, memory, wall(), message.args, message.kwargs)
+            if isinstance(answer, Again):
+                self._later(broker, message, answer.wait, answer.memory)
+            else:
+                message.fail()
+
+    def _memory(self, message: MessageProxy) -> Memory:
+        return Memory.from_data(message.options.get(_OPTION))
+
+    def _later(self, broker: Broker, message: MessageProxy, wait: float, memory: Memory) -> None:
+        message.options[_OPTION] = memory.to_data()
+        try:
+            # Rounded up: a server's hint is never cut short.
+            broker.enqueue(message, delay=math.ceil(wait * 1000))  # type: ignore[arg-type]
+        except Exception:
+            # What the worker does not see as failed it acknowledges, and the message would be gone.
+            message.fail()
+            raise
+
+
+def install(
+    broker: Broker,
+    policy: Policy | None = None,
+    *,
+    idempotency: Store | None = None,
+    lease: Seconds = 60.0,
+    on_unknown: Literal["error", "run"] = "error",
+) -> Policies:
+    """Put `Policies` into ``broker``, in the place of Dramatiq's own ``Retries``.
+
+    To be called before actors are declared.
+    """
+    if broker.actors:
+        names = ", ".join(sorted(broker.actors))
+        raise ValueError(f"dramatiq.install: broker must have no actors yet, got {names}")
+    policies = Policies(policy, idempotency=idempotency, lease=lease, on_unknown=on_unknown)
+    retries = next((kept for kept in broker.middleware if isinstance(kept, Retries)), None)
+    if retries is None:
+        broker.add_middleware(policies)
+    else:
+        broker.add_middleware(policies, before=Retries)
+        broker.middleware.remove(retries)
+    return policies

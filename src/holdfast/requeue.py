@@ -1,0 +1,170 @@
+"""Retrying by queueing again: the same rule as `loop`, for tasks whose attempts are runs of a worker.
+
+Between two attempts a task is a message in a broker, so what the rule remembers travels with it as
+plain data (`Memory`), and time is the wall clock's: the next attempt may be another machine's.
+"""
+
+from __future__ import annotations
+
+from . import bus
+from .keys import Keyed
+from .loop import Run, Stop
+from .policy import Env, Policy
+from .retries import Retry
+from .sight import keep_in_sight
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class Memory:
+    """What is known of a task's earlier attempts.
+
+    ``attempts`` made so far; ``first``: when the first one failed, in seconds since the epoch; ``prev``
+    and ``place``: where the schedule stands; ``spent``: what the last retry paid.
+    """
+
+    __slots__ = ("attempts", "first", "place", "prev", "spent")
+
+    def __init__(
+        self,
+        attempts: int = 0,
+        first: float | None = None,
+        prev: float | None = None,
+        place: int = 0,
+        spent: float | None = None,
+    ) -> None:
+        self.attempts = attempts
+        self.first = first
+        self.prev = prev
+        self.place = place
+        self.spent = spent
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, for a message's headers."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_data(cls, data: Any) -> Memory:
+        """What a message says; a message that says nothing usable is a first attempt's."""
+        if not isinstance(data, dict):
+            return cls()
+        counts = {key: _whole(data.get(key)) for key in ("attempts", "place")}
+        times = {key: _amount(data.get(key)) for key in ("first", "prev", "spent")}
+        return cls(**counts, **times)  # type: ignore[arg-type]
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 2**31 else 0
+
+
+def _amount(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value < 1e12 else None
+
+
+class Again:
+    """Queue the task again, to be run after ``wait`` seconds, with ``memory``."""
+
+    __slots__ = ("memory", "wait")
+
+    def __init__(self, wait: float, memory: Memory) -> None:
+        self.wait = wait
+        self.memory = memory
+
+
+class End:
+    """The task has failed for good; ``error`` is what it is to fail with.
+
+    ``reason`` is that of `events.GaveUp`, or "fault" when a rule of the policy raised ``error``.
+    """
+
+    __slots__ = ("error", "reason")
+
+    def __init__(self, error: BaseException, reason: str) -> None:
+        self.error = error
+        self.reason = reason
+
+
+class Requeue:
+    """``policy``'s Retry decides about the task ``name``; its other strategies are `inner`.
+
+    `inner` runs around every attempt. A `Deadline` therefore bounds one attempt: what bounds the task
+    is ``Retry(within=...)``, from its first failure, time in the queue included.
+    """
+
+    __slots__ = ("_env", "inner", "operation", "retry")
+
+    def __init__(self, policy: Policy, name: str, owner: str) -> None:
+        if not isinstance(policy, Policy):
+            raise TypeError(f"{owner}: policy must be a Policy, got {policy!r}")
+        retries = [strategy for strategy in policy.strategies if isinstance(strategy, Retry)]
+        if len(retries) != 1:
+            raise ValueError(f"{owner}: policy must have one Retry, got {policy!r}")
+        self.retry = retries[0]
+        if self.retry.before_attempt is not None or self.retry.on_result is not None:
+            # Both look at an attempt from inside the loop, and here there is none.
+            raise ValueError(
+                f"{owner}: policy must have neither before_attempt nor on_result, got {policy!r}"
+            )
+        others = [strategy for strategy in policy.strategies if not isinstance(strategy, Retry)]
+        kept = {"name": policy.name, "clock": policy.clock, "rng": policy.rng}
+        self.inner = Policy(*others, **kept) if others else None
+        self._env = Env(policy, None)
+        self.operation = policy.name or bus.clean(name)
+
+    def failed(
+        self,
+        error: Exception,
+        memory: Memory,
+        wall_now: float,
+        args: Any = (),
+        kwargs: Mapping[str, Any] = {},
+    ) -> Again | End:
+        """What follows from ``error``, raised by the attempt after those that ``memory`` knows of."""
+        try:
+            run = self._resume(memory, wall_now, args, kwargs)
+            verdict = run.judge(None, error)
+            assert verdict is not None, "an error is never a success"
+            step = run.next(error, verdict, run.now())
+        except Exception as fault:
+            # A rule of the user's failed; what it was asked about must not be lost over it.
+            keep_in_sight(fault, error)
+            return End(fault, "fault")
+        if isinstance(step, Stop):
+            return End(run.give_up(step, None, error, verdict)[1] or error, step.reason)
+        bus.publish(
+            "Retrying",
+            operation=self.operation,
+            attempt=run.number,
+            wait=step,
+            error=bus.error_name(run.shown),
+            hint=verdict.after,
+        )
+        first = wall_now if memory.first is None else memory.first
+        return Again(step, Memory(run.number, first, run.prev, run.place, run.spent))
+
+    def succeeded(
+        self, memory: Memory, wall_now: float, args: Any = (), kwargs: Mapping[str, Any] = {}
+    ) -> None:
+        """The attempt after those that ``memory`` knows of has succeeded."""
+        self._resume(memory, wall_now, args, kwargs).succeed()
+
+    def started(self, memory: Memory, args: Any = (), kwargs: Mapping[str, Any] = {}) -> None:
+        """An attempt begins; the budget hears of first ones."""
+        budget = self._budget(args, kwargs)
+        if memory.attempts == 0 and budget is not None:
+            budget.started()
+
+    def _budget(self, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        budget = self.retry.budget
+        return budget.pick(tuple(args), dict(kwargs)) if isinstance(budget, Keyed) else budget
+
+    def _resume(self, memory: Memory, wall_now: float, args: Any, kwargs: Mapping[str, Any]) -> Run:
+        run = Run(self.retry, self._budget(args, kwargs), self._env, self.operation, self)
+        run.number = memory.attempts + 1
+        run.prev, run.place, run.spent = memory.prev, memory.place, memory.spent
+        if memory.first is not None:
+            run.first = run.now() - max(0.0, wall_now - memory.first)
+        return run

@@ -1,0 +1,91 @@
+"""What the task queues have in common: the settings of a task, and what runs around each of its attempts."""
+
+from __future__ import annotations
+
+from .idempotency import Store, idempotent
+from .options import choice, seconds
+from .requeue import Requeue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .idempotency import IdempotencyConflict, StoreUnavailable
+    from .options import Seconds
+    from .policy import Policy
+
+
+#: How long to leave a store alone that did not answer.
+_STORE_DOWN_S = 5.0
+#: A lease about to end is not asked for over and over.
+_LEAST_S = 0.1
+
+
+def keeping(
+    owner: str, idempotency: Store | None, lease: Seconds, on_unknown: str
+) -> tuple[Store | None, float, str]:
+    """The options about keys, checked."""
+    if idempotency is not None and not isinstance(idempotency, Store):
+        raise TypeError(f"{owner}: idempotency must be a store such as SqliteStore(), got {idempotency!r}")
+    lease_s = seconds(owner, "lease", lease, above=0)
+    return idempotency, lease_s, choice(owner, "on_unknown", on_unknown, ("error", "run"))
+
+
+class TaskSettings:
+    """Checked when they are given, not when the first task fails."""
+
+    __slots__ = ("dead_letter", "idempotency", "lease_s", "on_unknown", "owner", "policy")
+
+    def __init__(
+        self,
+        owner: str,
+        policy: Policy,
+        idempotency: Store | None,
+        lease: Seconds,
+        on_unknown: str,
+        dead_letter: Any = None,
+    ) -> None:
+        Requeue(policy, owner, owner)
+        self.idempotency, self.lease_s, self.on_unknown = keeping(owner, idempotency, lease, on_unknown)
+        if dead_letter is not None and not callable(dead_letter):
+            if not isinstance(dead_letter, str) or not dead_letter:
+                raise TypeError(
+                    f"{owner}: dead_letter must be a queue's name, a function or None, got {dead_letter!r}"
+                )
+        self.owner = owner
+        self.policy = policy
+        self.dead_letter = dead_letter
+
+    def requeue(self, name: str) -> Requeue:
+        """The rule for the task ``name``."""
+        return Requeue(self.policy, name, self.owner)
+
+    def look_again(self, busy: IdempotencyConflict | StoreUnavailable) -> float:
+        """Seconds after which to ask for the key again; no attempt was made, so none is counted.
+
+        Another worker has it, or had it when it was lost: then it is free when its lease is over.
+        """
+        left = getattr(busy, "lease_left", None)
+        return min(_STORE_DOWN_S, self.lease_s) if left is None else max(left, _LEAST_S)
+
+    def attempt(
+        self, run: Callable[..., Any], requeue: Requeue, name: str, key: Callable[[], str]
+    ) -> Callable[..., Any]:
+        """``run`` under the policy's other strategies, and at most once per ``key()`` if there is a store."""
+
+        # The strategies look at a function's own signature; a bound method or a partial has none.
+        def attempt(*args: Any, **kwargs: Any) -> Any:
+            return run(*args, **kwargs)
+
+        guarded = attempt if requeue.inner is None else requeue.inner(attempt)
+        if self.idempotency is None:
+            return guarded
+        once = idempotent(
+            key=lambda *args, **kwargs: key(),
+            store=self.idempotency,
+            lease=self.lease_s,
+            on_unknown=self.on_unknown,  # type: ignore[arg-type]
+            scope=name[:255],
+        )
+        return once(guarded)

@@ -1,0 +1,124 @@
+"""Celery with real workers on a real Redis: retries wait in the broker, and a killed worker loses nothing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from tests.queues.conftest import Bench, stop, until
+
+import holdfast as hf
+import holdfast.celery
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture(scope="module")
+def tasks(bench: Bench) -> Iterator[ModuleType]:
+    module = importlib.import_module("tests.queues.celery_app")
+    worker = bench.start("celery", "-A", "tests.queues.celery_app", "worker", "-c", "2", "-l", "INFO")
+    until(lambda: b"ready." in bench.log.read_bytes(), "the worker's start")
+    yield module
+    stop(worker)
+    module.app.close()
+    module.keys.close()
+
+
+def dead(bench: Bench) -> list[dict[str, object]]:
+    return [json.loads(message) for message in bench.redis.lrange("dead", 0, -1)]
+
+
+def test_it_is_retried_until_it_succeeds(bench: Bench, tasks: ModuleType) -> None:
+    assert tasks.flaky.delay("flaky", 2).get(timeout=30) == "done"
+    assert len(bench.runs.of("flaky")) == 3
+
+
+def test_attempts_are_counted_across_messages(bench: Bench, tasks: ModuleType) -> None:
+    with pytest.raises(ConnectionError):
+        tasks.flaky.delay("hopeless", 99).get(timeout=30)
+    assert len(bench.runs.of("hopeless")) == 4
+
+
+def test_a_wait_takes_no_place_in_the_worker(bench: Bench, tasks: ModuleType) -> None:
+    waiting = [tasks.patient.delay(f"patient-{i}") for i in range(8)]
+    until(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
+    # Two processes, eight tasks that wait: yet there is room for this one.
+    assert tasks.flaky.delay("meanwhile", 0).get(timeout=30) == "done"
+    assert all(len(bench.runs.of(f"patient-{i}")) == 1 for i in range(8))
+    assert [task.get(timeout=30) for task in waiting] == ["done"] * 8
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("fatal", 1), ("transient", 2)])
+def test_what_fails_for_good_is_dead_lettered(bench: Bench, tasks: ModuleType, kind: str, runs: int) -> None:
+    failed = tasks.doomed.delay(f"doomed-{kind}", kind)
+    with pytest.raises((ValueError, ConnectionError), match=kind):
+        failed.get(timeout=30)
+    assert len(bench.runs.of(f"doomed-{kind}")) == runs
+    (letter,) = [letter for letter in dead(bench) if letter["headers"]["id"] == failed.id]
+    assert letter["headers"]["task"] == "tests.queues.celery_app.doomed"
+    assert f"doomed-{kind}" in letter["headers"]["argsrepr"]
+
+
+def test_an_empty_budget_ends_it(bench: Bench, tasks: ModuleType) -> None:
+    with pytest.raises(Exception, match="retry budget exhausted"):
+        tasks.broke.delay("broke").get(timeout=30)
+    assert len(bench.runs.of("broke")) == 1
+
+
+def test_a_message_delivered_twice_runs_once(bench: Bench, tasks: ModuleType) -> None:
+    first = tasks.careful.apply_async(("twice", 0.3), task_id="the-same")
+    second = tasks.careful.apply_async(("twice", 0.3), task_id="the-same")
+    assert first.get(timeout=30) == second.get(timeout=30) == 1
+    until(lambda: bench.redis.llen("celery") == 0 and not bench.redis.hlen("unacked"), "the second delivery")
+    assert len(bench.runs.of("twice")) == 1
+
+
+def test_a_killed_worker_loses_nothing_and_runs_it_once_more(bench: Bench, tasks: ModuleType) -> None:
+    held = tasks.careful.delay("killed", 60)
+    until(lambda: bench.runs.of("killed"), "the first run")
+    os.kill(bench.runs.of("killed")[0], signal.SIGKILL)
+    assert held.get(timeout=60) == 2
+    assert len(bench.runs.of("killed")) == 2
+
+
+def test_a_killed_worker_is_an_unknown_outcome_where_twice_is_too_often(
+    bench: Bench, tasks: ModuleType
+) -> None:
+    held = tasks.once.delay("unknown", 60)
+    until(lambda: bench.runs.of("unknown"), "the first run")
+    os.kill(bench.runs.of("unknown")[0], signal.SIGKILL)
+    with pytest.raises(hf.idempotency.OutcomeUnknown):
+        held.get(timeout=60)
+    assert len(bench.runs.of("unknown")) == 1
+    assert any(letter["headers"]["id"] == held.id for letter in dead(bench))
+
+
+def test_called_directly_it_is_the_plain_function(bench: Bench, tasks: ModuleType) -> None:
+    assert tasks.flaky("direct", 0) == "done"
+    with pytest.raises(ConnectionError):
+        tasks.flaky("direct-failing", 1)
+
+
+def test_applied_eagerly_it_is_retried_at_once(bench: Bench, tasks: ModuleType) -> None:
+    assert tasks.flaky.apply(("eager", 2)).get() == "done"
+    assert len(bench.runs.of("eager")) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"policy": hf.Policy(hf.Breaker())}, "policy must have one Retry"),
+        ({"idempotency": 3}, "idempotency must be a store"),
+        ({"lease": 0}, "lease must be"),
+        ({"on_unknown": "ask"}, "on_unknown must be"),
+        ({"dead_letter": ""}, "dead_letter must be"),
+    ],
+)
+def test_bad_settings_are_refused(options: dict[str, object], rule: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"celery.task_base: {rule}"):
+        holdfast.celery.task_base(**{"policy": hf.retry(on=OSError), **options})
