@@ -1,0 +1,143 @@
+"""When calls begin, who makes them, and with which key: the open-loop load of a scenario."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .faults import Burst, Spike
+from .scenario import Scenario
+
+#: (when, index of the client class, index of the client in it, key)
+Arrival = tuple[float, int, int, int]
+
+_CHUNK = 16_384
+
+
+def generator(seed: int, label: str) -> np.random.Generator:
+    """A generator for one purpose: what one part of a run draws changes nothing for the others."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(label.encode())])))
+
+
+class Load:
+    """The rate over time, as the integral that maps evenly running time to the times of arrivals."""
+
+    __slots__ = ("_sums", "_times", "total")
+
+    def __init__(self, scenario: Scenario, rate: float) -> None:
+        spikes = [fault for fault in scenario.faults if isinstance(fault, Spike)]
+        end = scenario.duration
+        edges = {0.0, end, *(min(t, end) for s in spikes for t in (s.at, s.end))}
+        times = sorted(edges)
+        sums = [0.0]
+        for left, right in itertools.pairwise(times):
+            factor = 1.0
+            for spike in spikes:
+                if spike.at <= left < spike.end:
+                    factor *= spike.factor
+            sums.append(sums[-1] + (right - left) * rate * factor)
+        self._times, self._sums = np.array(times), np.array(sums)
+        self.total = sums[-1]
+
+    def when(self, marks: Any) -> Any:
+        """The times at which the integral reaches ``marks``."""
+        return np.interp(marks, self._sums, self._times)
+
+
+def calls(scenario: Scenario, seed: int) -> Iterator[Arrival]:
+    """Every call of the run, in the order of time."""
+    groups = [(scenario.clients, scenario.arrival_rps)]
+    groups += [(group.clients, group.arrival_rps) for group in scenario.others]
+    if scenario.closed_loop:
+        # The scenario's own clients make their calls one after the other; only the others are open.
+        groups[0] = (scenario.clients, 0.0)
+    streams: list[Iterator[Arrival]] = [
+        _stream(scenario, seed, index, clients, rate)
+        for index, (clients, rate) in enumerate(groups)
+        if rate > 0
+    ]
+    streams += [
+        _burst(scenario, seed, number, fault)
+        for number, fault in enumerate(f for f in scenario.faults if isinstance(f, Burst))
+    ]
+    if len(streams) == 1:
+        return streams[0]
+    return heapq.merge(*streams, key=_time)
+
+
+def _time(arrival: Arrival) -> float:
+    return arrival[0]
+
+
+def arrays(scenario: Scenario, seed: int) -> Iterator[tuple[Any, Any]]:
+    """The same calls as `calls`, of a scenario with one class of clients in an open loop: arrays of their
+    times and of their clients, a chunk at a time.
+    """
+    more = [_crowd(scenario, fault) for fault in scenario.faults if isinstance(fault, Burst)]
+    late = np.concatenate([np.empty(0), *(times for times, _ in more)])
+    order = np.argsort(late, kind="stable")
+    late, whose = late[order], np.concatenate([np.empty(0, np.int64), *(who for _, who in more)])[order]
+    if scenario.arrival_rps > 0:
+        for times, who, _ in _chunks(scenario, seed, 0, scenario.clients, scenario.arrival_rps):
+            due = int(np.searchsorted(late, times[-1])) if len(times) and len(late) else 0
+            if due:
+                times, who = np.concatenate((times, late[:due])), np.concatenate((who, whose[:due]))
+                order = np.argsort(times, kind="stable")
+                times, who = times[order], who[order]
+                late, whose = late[due:], whose[due:]
+            yield times, who
+    yield late, whose
+
+
+def _crowd(scenario: Scenario, fault: Burst) -> tuple[Any, Any]:
+    """The calls of a burst."""
+    turns = np.arange(fault.calls)
+    times = fault.at + turns * (fault.over / fault.calls)
+    begun = times < scenario.duration
+    return times[begun], (turns % scenario.clients)[begun]
+
+
+def _stream(scenario: Scenario, seed: int, group: int, clients: int, rate: float) -> Iterator[Arrival]:
+    return itertools.chain.from_iterable(
+        zip(times.tolist(), itertools.repeat(group), who.tolist(), keys.tolist(), strict=False)
+        for times, who, keys in _chunks(scenario, seed, group, clients, rate)
+    )
+
+
+def _chunks(
+    scenario: Scenario, seed: int, group: int, clients: int, rate: float
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Arrays of the times, the clients and the keys of the calls of one class."""
+    load = Load(scenario, rate)
+    draws = generator(seed, f"arrivals {group}")
+    even = scenario.arrivals == "even"
+    reached = 0.0
+    begun = 0
+    while reached < load.total:
+        if even:
+            marks = np.arange(begun, begun + _CHUNK) + 0.5
+            who = np.arange(begun, begun + _CHUNK) % clients
+        else:
+            marks = reached - np.cumsum(np.log1p(-draws.random(_CHUNK)))
+            who = draws.integers(clients, size=_CHUNK)
+        reached = float(marks[-1])
+        keys = draws.integers(scenario.keys, size=_CHUNK) if scenario.keys > 1 else np.zeros(_CHUNK, int)
+        begun += _CHUNK
+        kept = int(np.searchsorted(marks, load.total))
+        yield load.when(marks[:kept]), who[:kept], keys[:kept]
+
+
+def _burst(scenario: Scenario, seed: int, number: int, fault: Burst) -> Iterator[Arrival]:
+    draws = generator(seed, f"burst {number}")
+    every = fault.over / fault.calls
+    for index in range(fault.calls):
+        key = int(draws.integers(scenario.keys)) if scenario.keys > 1 else 0
+        at = fault.at + index * every
+        if at >= scenario.duration:
+            return
+        yield at, 0, index % scenario.clients, key

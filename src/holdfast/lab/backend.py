@@ -1,0 +1,133 @@
+"""The backend: who is refused, and how, between an attempt's arrival and its being served."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RetryAfter
+from ..limiter import Bucket
+from .conditions import Capacity, Stretch, stretches
+from .scenario import Scenario
+from .service import FirstCome, LastCome, Shared, Work
+
+if TYPE_CHECKING:
+    from .service import Agenda
+
+
+class BackendError(ConnectionError):
+    """What a simulated backend answers when it does not serve: ``status`` 503 or 429."""
+
+    def __init__(self, status: int = 503) -> None:
+        super().__init__(f"the simulated backend answered {status}")
+        self.status = status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BackendError, (self.status,)
+
+
+class Refusal:
+    """An answer at once: the status, and the server's hint in seconds (None: no hint)."""
+
+    __slots__ = ("hint", "status")
+
+    def __init__(self, status: int, hint: float | None) -> None:
+        self.status = status
+        self.hint = hint
+
+    def error(self) -> Exception:
+        """What the caller gets to see."""
+        answer = BackendError(self.status)
+        return answer if self.hint is None else RetryAfter(self.hint, answer)
+
+
+class Backend:
+    """Everything between an attempt's arrival and its answer."""
+
+    __slots__ = (
+        "_bucket",
+        "_changes",
+        "_draw",
+        "_over",
+        "_refusals",
+        "discipline",
+        "evented",
+        "full",
+        "now_holds",
+        "quick",
+        "received",
+        "row",
+        "serve",
+        "until",
+    )
+
+    def __init__(self, scenario: Scenario, seed: int, agenda: Agenda) -> None:
+        self.row: list[Stretch] = stretches(scenario)
+        self._changes = 0
+        self.now_holds = self.row[0]
+        self.until = self.row[1].begins if len(self.row) > 1 else math.inf
+        work, capacity = Work(scenario, seed), Capacity(self.row)
+        self.discipline: FirstCome | LastCome | Shared
+        if scenario.order == "fifo":
+            self.discipline = FirstCome(scenario, work, capacity)
+        else:
+            kind = LastCome if scenario.order == "lifo" else Shared
+            self.discipline = kind(scenario, work, capacity, agenda)
+        #: Whether the end of a piece of work is told later.
+        self.evented = scenario.order != "fifo"
+        self.serve = self.discipline.serve
+        self._draw = Random(f"{seed} errors").random
+        rate = scenario.limit_rps
+        self._bucket = None if rate is None else Bucket(rate, max(1, round(rate)), 0.0)
+        self._refusals: dict[tuple[int, float | None], Refusal] = {}
+        self.full = self._refusal(503, scenario.retry_after)
+        self._over = self._refusal(429, scenario.retry_after)
+        #: When attempts arrived.
+        self.received = array("d")
+        #: Whether everything that arrives now goes straight to be served.
+        self.quick = self._is_quick()
+
+    def _refusal(self, status: int, hint: float | None) -> Refusal:
+        return self._refusals.setdefault((status, hint), Refusal(status, hint))
+
+    def at(self, now: float) -> Stretch:
+        """What holds now. Time only goes forward."""
+        while now >= self.until:
+            self._changes += 1
+            self.now_holds = self.row[self._changes]
+            following = self._changes + 1
+            self.until = self.row[following].begins if following < len(self.row) else math.inf
+            self.quick = self._is_quick()
+        return self.now_holds
+
+    def _is_quick(self) -> bool:
+        holds = self.now_holds
+        return not (holds.parted or holds.fails or holds.error_rate or self._bucket is not None)
+
+    def offer(
+        self, now: float, place: float, gone_at: float, done: Callable[[], None] | None
+    ) -> float | Refusal | None:
+        """An attempt arrives: when it is served (inf: never), or a refusal, or None where ``done`` tells.
+
+        ``place`` in [0, 1) is where its client stands among all, for partitions; ``gone_at`` is when
+        the caller will have given up.
+        """
+        holds = self.at(now) if now >= self.until else self.now_holds
+        for share, mode in holds.parted:
+            if place < share:
+                return math.inf if mode == "hang" else self.full
+        self.received.append(now)
+        if self.quick:
+            end = self.serve(now, gone_at, done)
+            return self.full if end == -1.0 else end
+        if holds.fails:
+            return self._refusal(503, holds.fail_hint)
+        if holds.error_rate and self._draw() < holds.error_rate:
+            return self._refusal(503, holds.error_hint)
+        if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
+            return self._over
+        end = self.serve(now, gone_at, done)
+        return self.full if end == -1.0 else end

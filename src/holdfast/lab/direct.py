@@ -1,0 +1,385 @@
+"""The exact engine's quick way: a heap of events that calls the policy's own rules directly.
+
+No task, no coroutine: a failed attempt asks `loop.Run.next`, the very rule that a real call asks, when to
+try again. It can run a row of [Deadline] [gates] [Retry] [gates, Timeout]; the rest goes by `driven`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from heapq import heappush
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from .. import deadlines
+from ..classify import Verdict
+from ..deadlines import Scope
+from ..errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded, HoldfastError, RetryAfter
+from ..loop import Late, Run
+from .backend import BackendError, Refusal
+from .engine import Engine, some
+from .gates import Gate
+from .rows import OWNER, Group, Process, Shape
+from .scenario import Scenario
+
+if TYPE_CHECKING:
+    from .recorder import SoFar
+
+_TIMEOUT = AttemptTimeout("the simulated attempt took too long")
+
+#: What gates around the retries get to see when these end a call.
+_REFUSALS: dict[str, Exception] = {
+    "budget": BudgetExhausted(),
+    "deadline": DeadlineExceeded(),
+    "within": DeadlineExceeded(scope="within"),
+}
+
+
+class Plain:
+    """What a call has that no gate, deadline or network concerns: nothing, for these."""
+
+    __slots__ = ()
+    held: Any = None
+    outer: Any = None
+    scope: Any = None
+    tries: Any = 0
+    waiting: Any = 0
+
+
+class Call(Plain):
+    """One call under way."""
+
+    __slots__ = ("began", "key", "process", "run")
+
+    def __init__(self, process: Process, began: float, key: int) -> None:
+        self.process = process
+        self.began = began
+        self.key = key
+        self.run: Run | None = None
+
+
+class FullCall(Call):
+    """A call with everything that may concern it."""
+
+    __slots__ = ("held", "outer", "scope", "tries", "waiting")
+
+    def __init__(self, process: Process, began: float, key: int) -> None:
+        super().__init__(process, began, key)
+        self.scope = None
+        #: What the gates want to be settled with.
+        self.outer = None
+        self.held = None
+        self.tries = 0
+        #: The number of the attempt whose answer is awaited; 0: none.
+        self.waiting = 0
+
+
+class Direct(Engine):
+    """One run of the quick way."""
+
+    def __init__(
+        self,
+        rows: list[tuple[Shape, int, float | None]],
+        scenario: Scenario,
+        seed: int,
+        progress: Callable[[SoFar], object] | None,
+    ) -> None:
+        super().__init__(scenario, seed, progress)
+        self._groups = [Group(index, *row, self) for index, row in enumerate(rows)]
+        #: Whether an attempt's end is known when it is sent.
+        self._known = self.near and not self.backend.evented
+        plain = self._known and not any(
+            g.shape.inner or g.shape.outer or g.shape.deadline is not None for g in self._groups
+        )
+        self._call: type[Call] = Call if plain else FullCall
+        if plain:
+            self.begin = self._begin_plain  # type: ignore[method-assign]
+        self._closed = scenario.closed_loop
+        self._done_at, self._took = self.recorder.done_at.append, self.recorder.took.append
+        self._errors: dict[Refusal, Exception] = {}
+
+    # The way of a call: begin, send, then succeed or fail; a failure sends again, or ends.
+
+    def begin(self, now: float, group: int, client: int, key: int) -> None:
+        self.recorder.offered_at.append(now)
+        members = self._groups[group]
+        process = members.processes[client] or members.process(client)
+        call = self._call(process, now, key)
+        form = members.shape
+        if form.deadline is not None and not self._bound(call, form.deadline):
+            return
+        if process.outer and not self._admit_call(call, now):
+            return
+        if process.keyed:
+            call.run = self._new_run(call)
+            call.run.begin(None)
+        elif process.on_start is not None:
+            process.on_start()
+        self._send(call)
+
+    def _begin_plain(self, now: float, group: int, client: int, key: int) -> None:
+        """`begin` where only retries concern a call; one that succeeds at once needs no `Call`."""
+        recorder, backend, members = self.recorder, self.backend, self._groups[group]
+        recorder.offered_at.append(now)
+        process = members.processes[client] or members.process(client)
+        if process.keyed or now >= backend.until or not backend.quick:
+            call = self._call(process, now, key)
+            if process.keyed:
+                call.run = self._new_run(call)
+                call.run.begin(None)
+            elif process.on_start is not None:
+                process.on_start()
+            self._send(call)
+            return
+        if process.on_start is not None:
+            process.on_start()
+        recorder.attempts += 1
+        backend.received.append(now)
+        gone_at = now + members.timeout
+        answer: Any = backend.serve(now, gone_at, None)
+        self._number += 1
+        if answer == -1.0:
+            self._refused(self._call(process, now, key), backend.full)
+        elif answer < gone_at:
+            heappush(self.heap, (answer, self._number, self._succeed_first, (process, now)))
+        elif gone_at < inf:
+            heappush(self.heap, (gone_at, self._number, self._too_late, self._call(process, now, key)))
+
+    def _succeed_first(self, what: tuple[Process, float]) -> None:
+        process, began = what
+        now = self.clock.time
+        if process.on_success is not None:
+            process.on_success()
+        self._done_at(now)
+        self._took(now - began)
+        if self._closed:
+            self.ended(process.group.index, process.index)
+
+    def _bound(self, call: Call, seconds: float) -> bool:
+        """Begin the call's deadline: False if that leaves no time at all."""
+        if seconds == 0.0:
+            self._end(call, "deadline")
+            return False
+        call.scope = Scope(seconds, "call", self.clock)
+        call.scope._began = call.began
+        return True
+
+    def _admit_call(self, call: Call, now: float) -> bool:
+        call.outer, refusal = _admit(call.process.outer, now)
+        if refusal is not None:
+            self._end(call, type(refusal).__name__)
+        return refusal is None
+
+    def _send(self, call: Call) -> None:
+        now = self.clock.time
+        process = call.process
+        if process.inner:
+            call.held, refusal = _admit(process.inner, now)
+            if refusal is not None:
+                self._failed(call, refusal, None)
+                return
+        self.recorder.attempts += 1
+        gone_at = now + process.group.timeout
+        if call.scope is not None:
+            gone_at = min(gone_at, call.began + process.group.shape.deadline)  # type: ignore[operator]
+        if not self._known:
+            self._send_far(call, gone_at)
+            return
+        backend = self.backend
+        answer: float | Refusal | None
+        if backend.quick and now < backend.until:
+            backend.received.append(now)
+            answer = backend.serve(now, gone_at, None)
+            if answer == -1.0:
+                answer = backend.full
+        else:
+            answer = backend.offer(now, process.place, gone_at, None)
+        if type(answer) is float:
+            self._number += 1
+            if answer < gone_at:
+                heappush(self.heap, (answer, self._number, self._succeed, call))
+            elif gone_at < inf:
+                heappush(self.heap, (gone_at, self._number, self._too_late, call))
+        else:
+            self._refused(call, answer)  # type: ignore[arg-type]
+
+    # Over a network that takes time, or to a backend that tells later.
+
+    def _send_far(self, call: Call, gone_at: float) -> None:
+        call.tries += 1
+        call.waiting = number = call.tries
+        if gone_at < inf:
+            self.at(gone_at, self._give_up, (call, number))
+        if self.near:
+            self._arrive((call, number, gone_at, 0.0))
+        else:
+            half = self.round_trip() / 2
+            self.at(self.clock.time + half, self._arrive, (call, number, gone_at, half))
+
+    def _arrive(self, what: tuple[Call, int, float, float]) -> None:
+        call, number, gone_at, half = what
+        now = self.clock.time
+        tell = partial(self._tell, (call, number, half, None))
+        answer = self.backend.offer(now, call.process.place, gone_at, tell)
+        if answer is None:
+            return
+        if type(answer) is float:
+            if answer + half < inf:
+                self.at(answer + half, self._answered, (call, number, None))
+        else:
+            self.at(now + half, self._answered, (call, number, answer))
+
+    def _tell(self, what: tuple[Call, int, float, Refusal | None]) -> None:
+        call, number, half, refusal = what
+        if half:
+            self.at(self.clock.time + half, self._answered, (call, number, refusal))
+        else:
+            self._answered((call, number, refusal))
+
+    def _answered(self, what: tuple[Call, int, Refusal | None]) -> None:
+        call, number, refusal = what
+        if call.waiting != number:
+            return
+        call.waiting = 0
+        if refusal is None:
+            self._succeed(call)
+        else:
+            self._refused(call, refusal)
+
+    def _give_up(self, what: tuple[Call, int]) -> None:
+        call, number = what
+        if call.waiting == number:
+            call.waiting = 0
+            self._too_late(call)
+
+    # Outcomes.
+
+    def _succeed(self, call: Call) -> None:
+        now = self.clock.time
+        process, run = call.process, call.run
+        if call.held is not None:
+            _passed(process.inner, call.held)
+        if run is None:
+            if process.on_success is not None:
+                process.on_success()
+        elif run.budget is not None:
+            run.budget.success(run.spent)
+        if call.outer is not None:
+            _passed(process.outer, call.outer)
+        self._done_at(now)
+        self._took(now - call.began)
+        if self._closed:
+            self.ended(process.group.index, process.index)
+
+    def _refused(self, call: Call, refusal: Refusal) -> None:
+        group = call.process.group
+        error = self._errors.get(refusal)
+        if error is None:
+            error = self._errors[refusal] = refusal.error()
+        self._failed(call, error, group.verdict(error))
+
+    def _too_late(self, call: Call) -> None:
+        limit = call.process.group.shape.deadline
+        if limit is not None and self.clock.time >= call.began + limit:
+            # The deadline cancels the attempt: it counts for nobody.
+            if call.held is not None:
+                _lost(call.process.inner, call.held, asyncio.CancelledError())
+            self._end(call, "deadline")
+            return
+        self._failed(call, _TIMEOUT, call.process.group.verdict(_TIMEOUT))
+
+    def _failed(self, call: Call, error: Exception, verdict: Verdict | None) -> None:
+        if call.held is not None:
+            _lost(call.process.inner, call.held, error)
+            call.held = None
+        if call.process.group.shape.retry is None:
+            self._end(call, reason_of(error), error)
+            return
+        now, run = self.clock.time, call.run
+        if run is None:
+            run = call.run = self._new_run(call)
+            run.number = 1
+        if call.scope is None:
+            step = run.next(error, verdict or run.judge(None, error), now)  # type: ignore[arg-type]
+        else:
+            token = deadlines._scope.set(call.scope)
+            step = run.next(error, verdict or run.judge(None, error), now)  # type: ignore[arg-type]
+            deadlines._scope.reset(token)
+        if type(step) is float:
+            self._number += 1
+            heappush(self.heap, (now + step, self._number, self._again, call))
+        else:
+            self._stop(call, step, error)
+
+    def _stop(self, call: Call, stop: Any, error: Exception) -> None:
+        retry = call.process.group.shape.retry
+        reason = reason_of(error) if stop.reason == "fatal" else stop.reason
+        if stop.reason in _REFUSALS:
+            error = _REFUSALS[stop.reason]
+        if isinstance(stop, Late) and retry is not None and retry.late == "clip":
+            self.at(self.clock.time + max(0.0, stop.left), self._end_late, (call, reason, error))
+        else:
+            self._end(call, reason, error)
+
+    def _end_late(self, what: tuple[Call, str, Exception]) -> None:
+        self._end(*what)
+
+    def _again(self, call: Call) -> None:
+        run, scope = call.run, call.scope
+        assert run is not None
+        if scope is not None and scope.ended() is not None:
+            run.call_off()
+            self._end(call, "deadline")
+            return
+        run.number += 1
+        self._send(call)
+
+    def _end(self, call: Call, reason: str, error: Exception | None = None) -> None:
+        """The call has failed."""
+        process = call.process
+        if call.outer is not None:
+            _lost(process.outer, call.outer, error or asyncio.CancelledError())
+        self.recorder.failures[reason] += 1
+        self.ended(process.group.index, process.index)
+
+    def _new_run(self, call: Call) -> Run:
+        process = call.process
+        group = process.group
+        budget = process.budget.pick((call.key,), {}) if process.keyed else process.budget
+        return Run(group.shape.retry, budget, group, "call", OWNER)  # type: ignore[arg-type]
+
+    def asked(self) -> list[Any]:
+        return [process for group in self._groups for process in some(group.processes)]
+
+
+def _admit(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, HoldfastError | None]:
+    """Pass the gates, outermost first: what to settle them with, or a refusal, told to those before."""
+    held: list[Any] = []
+    for turn in gates:
+        try:
+            held.append(turn.admit(now))
+        except HoldfastError as refusal:
+            _lost(gates, held, refusal)
+            return None, refusal
+    return held, None
+
+
+def _passed(gates: tuple[Gate, ...], held: list[Any]) -> None:
+    for turn, token in zip(reversed(gates), reversed(held), strict=True):
+        turn.passed(token)
+
+
+def _lost(gates: tuple[Gate, ...], held: list[Any], error: BaseException) -> None:
+    for turn, token in zip(reversed(gates[: len(held)]), reversed(held), strict=True):
+        turn.failed(token, error)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why an attempt failed, in a word."""
+    if isinstance(error, RetryAfter):
+        error = error.cause or error
+    if isinstance(error, BackendError):
+        return str(error.status)
+    return "timeout" if isinstance(error, AttemptTimeout) else type(error).__name__

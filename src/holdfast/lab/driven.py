@@ -1,0 +1,279 @@
+"""The exact engine's general way: every call is a task that runs the compiled policy, in virtual time.
+
+Slower than `direct`, but it runs any policy: hedges, queues, adaptive limits, fallbacks, hooks of the
+user's own, and services that call services.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import warnings
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from .. import bus, compose, deadlines
+from ..breaker import Breaker
+from ..errors import HoldfastError
+from ..hedge import Hedge
+from ..marks import Mark, exhausted_by, mark
+from ..policy import Policy
+from ..retries import Retry
+from .backend import BackendError, Refusal
+from .conditions import Capacity, Stretch
+from .direct import reason_of
+from .engine import Engine, some
+from .event_loop import SimulatedLoop
+from .processes import limited
+from .scenario import Layer, Scenario
+from .service import FirstCome, Work
+
+if TYPE_CHECKING:
+    from .recorder import Raw, SoFar
+
+    Service = Callable[[int, float], Coroutine[Any, Any, None]]
+
+
+class Process:
+    """One process: the policy with a state of its own, compiled around the call that it makes."""
+
+    __slots__ = ("breakers", "budget", "call")
+
+    def __init__(self, row: tuple[Any, ...], engine: Engine, function: Any) -> None:
+        parts = engine.copier.strategies(row)
+        policy = _quietly(parts, engine)
+        paying = [part for part in policy.strategies if isinstance(part, (Retry, Hedge))]
+        self.budget = next((part.budget for part in paying if part.budget is not None), None)
+        self.breakers = [part for part in policy.strategies if isinstance(part, Breaker)]
+        self.call: Any = policy(function)
+
+
+def _quietly(parts: list[Any], engine: Engine) -> Policy:
+    """The policy of ``parts``; of any doubts the user was told when the original was made."""
+    try:
+        doubtful = bool(compose.check(tuple(parts)))
+    except ValueError:
+        # A hedge learns what it pays only in its policy, which checks again.
+        doubtful = True
+    if not doubtful:
+        return Policy(*parts, clock=engine.clock, rng=engine.draw)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", compose.PolicyWarning)
+        return Policy(*parts, clock=engine.clock, rng=engine.draw)
+
+
+class Group:
+    """A class of clients, or the instances of a layer: one policy, a process each."""
+
+    __slots__ = ("_engine", "_next", "_row", "processes")
+
+    def __init__(self, engine: Engine, row: tuple[Any, ...], size: int, following: Service) -> None:
+        self._engine = engine
+        self._row = row
+        self._next = following
+        self.processes: list[Process | None] = [None] * size
+
+    def process(self, index: int) -> Process:
+        found = self.processes[index]
+        if found is None:
+            place = (index + 0.5) / len(self.processes)
+            following = self._next
+
+            async def call(key: int) -> None:
+                await following(key, place)
+
+            found = self.processes[index] = Process(self._row, self._engine, call)
+        return found
+
+
+class Driven(Engine):
+    """One run of the general way."""
+
+    def __init__(
+        self,
+        rows: list[tuple[tuple[Any, ...], int, float | None]],
+        scenario: Scenario,
+        seed: int,
+        progress: Callable[[SoFar], object] | None,
+    ) -> None:
+        super().__init__(scenario, seed, progress)
+        self._rows = rows
+        self._loop = SimulatedLoop(self)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._layers = frozenset(layer.name for layer in scenario.layers)
+        service: Service = self._attempt
+        for layer in reversed(scenario.layers):
+            service = self._layer(layer, service)
+        # A client beyond whose timeout a layer works on is the client's affair: it has its own timeout.
+        self._groups = [
+            Group(self, limited(row, timeout), clients, service) for row, clients, timeout in rows
+        ]
+
+    def run(self) -> Raw:
+        # Calls of a simulation are nobody's business: no log lines, no events, no enclosing deadline.
+        bus._telling.set(True)
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self._loop)
+        try:
+            return super().run()
+        finally:
+            asyncio._set_running_loop(before)
+
+    def begin(self, now: float, group: int, client: int, key: int) -> None:
+        self.recorder.offered_at.append(now)
+        process = self._groups[group].process(client)
+        self._start(self._call(process, group, client, key, now))
+        self._loop.drain()
+
+    def _start(self, work: Coroutine[Any, Any, None], context: Context | None = None) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _call(self, process: Process, group: int, client: int, key: int, began: float) -> None:
+        recorder = self.recorder
+        try:
+            await process.call(key)
+        except Exception as error:
+            recorder.failures[_why(error, self._layers)] += 1
+        else:
+            now = self.clock.time
+            recorder.done_at.append(now)
+            recorder.took.append(now - began)
+        self.ended(group, client)
+
+    def close(self) -> None:
+        """End the calls that are still under way, without a trace in the records."""
+        self.heap.clear()
+        kept = self.recorder
+        self.recorder = type(kept)(self.scenario, kept.received[:0], self._gauges, None)
+        while self._tasks:
+            for task in list(self._tasks):
+                task.cancel()
+            self._loop.drain()
+            while self.heap and self._tasks:
+                self.clock.time, _, act, what = heapq.heappop(self.heap)
+                act(what)
+        self.recorder = kept
+
+    # The backend, as the policy's function.
+
+    async def _attempt(self, key: int, place: float) -> None:
+        """One attempt on the backend."""
+        self.recorder.attempts += 1
+        left = deadlines.remaining()
+        gone_at = inf if left is None else self.clock.time + left
+        answer: asyncio.Future[None] = self._loop.create_future()
+        if self.near:
+            self._arrive((answer, place, gone_at, 0.0))
+        else:
+            half = self.round_trip() / 2
+            self.at(self.clock.time + half, self._arrive, (answer, place, gone_at, half))
+        await answer
+
+    def _arrive(self, what: tuple[asyncio.Future[None], float, float, float]) -> None:
+        answer, place, gone_at, half = what
+        now = self.clock.time
+
+        def served() -> None:
+            self.at(self.clock.time + half, self._served, answer)
+
+        found = self.backend.offer(now, place, gone_at, served)
+        if isinstance(found, Refusal):
+            self.at(now + half, self._refused, (answer, found))
+        elif found is not None and found + half < inf:
+            self.at(found + half, self._served, answer)
+
+    def _served(self, answer: asyncio.Future[None]) -> None:
+        if not answer.done():
+            answer.set_result(None)
+            self._loop.drain()
+
+    def _refused(self, what: tuple[asyncio.Future[None], Refusal]) -> None:
+        answer, refusal = what
+        if not answer.done():
+            answer.set_exception(refusal.error())
+            self._loop.drain()
+
+    # Services between the clients and the backend.
+
+    def _layer(self, layer: Layer, following: Service) -> Service:
+        row = self._rows[0][0] if layer.policy == "same" else ()
+        if layer.policy is not None and layer.policy != "same":
+            row = layer.policy.strategies
+        group = Group(self, row, layer.instances, following)
+        queue = _own_queue(layer)
+        turn = 0
+
+        async def work(process: Process, key: int) -> None:
+            if queue is not None:
+                now = self.clock.time
+                end = queue.serve(now, inf, None)
+                assert end is not None
+                await asyncio.sleep(end - now)
+            try:
+                await process.call(key)
+            except Exception as error:
+                raise _passed_on(error, layer) from None
+
+        async def handle(key: int, place: float) -> None:
+            nonlocal turn
+            process = group.process(turn % layer.instances)
+            turn += 1
+            if layer.deadlines:
+                await work(process, key)
+            else:
+                task = self._start(work(process, key), _alone())
+                task.add_done_callback(_look)
+                await asyncio.shield(task)
+
+        return handle
+
+    def asked(self) -> list[Any]:
+        return [process for group in self._groups for process in some(group.processes)]
+
+
+def _look(task: asyncio.Task[None]) -> None:
+    """Nobody may be left to see how it failed; that is no bug."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _alone() -> Context:
+    """A context without the caller's deadline and attempt: another machine does not see them."""
+    context = Context()
+    context.run(bus._telling.set, True)
+    return context
+
+
+def _own_queue(layer: Layer) -> FirstCome | None:
+    if layer.capacity_rps is None:
+        return None
+    alone = Scenario(capacity_rps=layer.capacity_rps)
+    return FirstCome(alone, Work(alone, 0), Capacity([Stretch(0.0, 0.0, None)]))
+
+
+def _passed_on(error: Exception, layer: Layer) -> BackendError:
+    """What a layer's caller gets to see of an error that the layer did not get over."""
+    answer = BackendError(503)
+    seen = exhausted_by(error) or exhausted_by(error.__cause__)
+    if layer.marks and (seen is not None or isinstance(error, HoldfastError)):
+        mark(answer, Mark(layer.name, object(), 1 if seen is None else seen.attempts))
+    return answer
+
+
+def _why(error: Exception, layers: frozenset[str]) -> str:
+    """The reason of a failed call, in the words of the rule that ended it."""
+    names = {"BudgetExhausted": "budget", "DeadlineExceeded": "deadline"}
+    kind = type(error).__name__
+    if kind == "DeadlineExceeded" and getattr(error, "scope", "") == "within":
+        return "within"
+    if kind in names:
+        return names[kind]
+    seen = exhausted_by(error)
+    if seen is None:
+        return reason_of(error)
+    return "exhausted" if seen.layer in layers else "attempts"

@@ -1,0 +1,164 @@
+"""What both ways of the exact engine share: time, the backend, the load, and what is written down."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from . import arrivals
+from .backend import Backend
+from .processes import Copier, RunClock
+from .recorder import Recorder
+from .scenario import Scenario, Spread
+
+if TYPE_CHECKING:
+    from .recorder import Raw, SoFar
+
+#: So many processes of each class are asked for their budgets and breakers.
+_ASKED = 32
+
+#: Beyond this the exact engine would run for minutes and fill the memory.
+MOST_CALLS = 50_000_000
+
+
+class _Stopped(Exception):
+    """Whoever watches wants the run to end here."""
+
+
+class Engine:
+    """One run: a heap of events, each a function to be called with one argument when its time has come."""
+
+    def __init__(self, scenario: Scenario, seed: int, progress: Callable[[SoFar], object] | None) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.clock = RunClock()
+        self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self._number = 0
+        self.backend = Backend(scenario, seed, self)
+        #: Every draw of the policies comes from here.
+        self.draw = Random(f"{seed} policy").random
+        lost = self.backend if any(stretch.store for stretch in self.backend.row) else None
+        self.copier = Copier(self.clock, self.draw, scenario.fleet, scenario.clients, lost)
+        self.recorder = Recorder(scenario, self.backend.received, self._gauges, progress)
+        self.latency = _network(scenario, seed)
+        #: Whether the network takes no time at all.
+        self.near = scenario.latency == 0.0 and not any(s.extra_s for s in self.backend.row)
+        self._think = _thinking(scenario, seed)
+
+    # Time.
+
+    def at(self, when: float, act: Callable[[Any], None], what: Any) -> None:
+        """Let ``act(what)`` happen at ``when``; what was asked for first happens first."""
+        self._number += 1
+        heapq.heappush(self.heap, (when, self._number, act, what))
+
+    def run(self) -> Raw:
+        """Run to the end, or to where the watcher stopped it."""
+        scenario, clock = self.scenario, self.clock
+        self.at(min(scenario.step, scenario.duration), self._sample, 1)
+        if scenario.closed_loop:
+            for client in range(scenario.clients):
+                self.at(self._think(client), self._call_again, client)
+        until = scenario.duration
+        try:
+            self._pass()
+        except _Stopped:
+            until = clock.time
+        finally:
+            self.close()
+        return self.recorder.raw(until)
+
+    def _pass(self) -> None:
+        """Let time pass, from one event to the next. What is due happens before a call that begins then."""
+        heap, clock, begin, pop = self.heap, self.clock, self.begin, heapq.heappop
+        # Never reached: there is always a next event to compare with.
+        self.at(math.inf, self._sample, 0)
+        for when, group, client, key in arrivals.calls(self.scenario, self.seed):
+            while heap[0][0] <= when:
+                clock.time, _, act, what = pop(heap)
+                act(what)
+            clock.time = when
+            begin(when, group, client, key)
+        end = self.scenario.duration
+        while heap[0][0] <= end:
+            clock.time, _, act, what = pop(heap)
+            act(what)
+
+    def begin(self, now: float, group: int, client: int, key: int) -> None:
+        """A call begins."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The run is over."""
+
+    def _sample(self, count: int) -> None:
+        scenario = self.scenario
+        if not self.recorder.sample(self.clock.time):
+            raise _Stopped
+        if self.clock.time < scenario.duration:
+            self.at(min((count + 1) * scenario.step, scenario.duration), self._sample, count + 1)
+
+    # Clients that make one call after the other.
+
+    def ended(self, group: int, client: int) -> None:
+        """A call of this client is over."""
+        if group == 0 and self.scenario.closed_loop:
+            self.at(self.clock.time + self._think(None), self._call_again, client)
+
+    def _call_again(self, client: int) -> None:
+        keys = self.scenario.keys
+        self.begin(self.clock.time, 0, client, int(self.draw() * keys) if keys > 1 else 0)
+
+    # The network.
+
+    def round_trip(self) -> float:
+        """How long the network takes for an attempt that is sent now."""
+        return self.latency() + self.backend.at(self.clock.time).extra_s
+
+    # Gauges.
+
+    def asked(self) -> list[Any]:
+        """The processes that are asked: each has a ``budget`` and ``breakers``."""
+        raise NotImplementedError
+
+    def _gauges(self, now: float) -> tuple[float, float, float]:
+        self.backend.at(now)
+        asked = self.asked()
+        held = [budget._held() for process in asked if hasattr(budget := process.budget, "_held")]
+        balance = sum(held) / len(held) if held else math.nan
+        guarded = [process.breakers for process in asked if process.breakers]
+        broken = sum(any(breaker._live.circuit.state == "open" for breaker in row) for row in guarded)
+        open_share = broken / len(guarded) if guarded else math.nan
+        return float(self.backend.discipline.depth(now)), balance, open_share
+
+
+def some(processes: list[Any]) -> list[Any]:
+    """At most `_ASKED` of the processes that have been made, evenly chosen."""
+    step = max(1, len(processes) // _ASKED)
+    return [process for process in processes[::step] if process is not None]
+
+
+def _network(scenario: Scenario, seed: int) -> Callable[[], float]:
+    """Draws round trips."""
+    latency, rng = scenario.latency, Random(f"{seed} network")
+    if isinstance(latency, Spread):
+        return latency.sampler(rng, latency.mean or 0.0)
+    if isinstance(latency, float):
+        fixed = latency
+        return lambda: fixed
+    from ..options import seconds
+
+    return lambda: seconds("Scenario", "latency", latency(rng))
+
+
+def _thinking(scenario: Scenario, seed: int) -> Callable[[int | None], float]:
+    """How long a client of a closed loop thinks; given its index, when it makes its first call."""
+    if not scenario.closed_loop:
+        return lambda client: 0.0
+    mean, rng = scenario.think_s, Random(f"{seed} thinking")
+    if scenario.arrivals == "even":
+        return lambda client: mean if client is None else mean * (client + 0.5) / scenario.clients
+    return lambda client: -math.log(1.0 - rng.random()) * mean

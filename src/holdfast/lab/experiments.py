@@ -1,0 +1,233 @@
+"""Many runs: policies against each other over seeds, and over the values of a parameter.
+
+Near a threshold one seed proves nothing, so the answer is a probability with its confidence interval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from typing import TYPE_CHECKING, Any
+
+from .._version import __version__
+from ..compose import PolicyWarning
+from ..options import Options, choice, count
+from .comparison import Comparison
+from .kept import Kept, Row
+from .scenario import Scenario
+from .simulate import checked_policy, doubts, untold
+from .sweeping import Sweep
+
+if TYPE_CHECKING:
+    import os
+
+    Path = str | os.PathLike[str]
+
+#: So many runs are given to an executor ahead of their results.
+_AHEAD = 256
+
+
+class Job(Options):
+    """One run to be made, anywhere: it can be pickled. ``whole`` keeps its columns over time too."""
+
+    __slots__ = _fields = ("name", "policy", "scenario", "seed", "engine", "whole")
+    name: str
+    policy: Any
+    scenario: Scenario
+    seed: int
+    engine: str
+    whole: bool
+
+    def __init__(
+        self, name: str, policy: Any, scenario: Scenario, seed: int, engine: str, whole: bool = False
+    ) -> None:
+        self._set(name=name, policy=policy, scenario=scenario, seed=seed, engine=engine, whole=whole)
+
+    @property
+    def key(self) -> str:
+        """What makes two runs the same run: nobody makes it twice."""
+        said = "\n".join(
+            [__version__, self.name, repr(self.policy), repr(self.scenario), str(self.seed), self.engine]
+        )
+        return hashlib.sha256(said.encode()).hexdigest()[:24]
+
+
+def perform(job: Job) -> Row:
+    """Make one run: its row, as plain data."""
+    result = untold(job.policy, job.scenario, job.seed, job.engine, name=job.name)
+    run = result.run_data() if job.whole else None
+    return {
+        "key": job.key,
+        "name": job.name,
+        "seed": job.seed,
+        "engine": result.engine,
+        "metrics": result.metrics,
+        "run": run,
+    }
+
+
+def compare(
+    policies: Mapping[str, Any],
+    scenario: Scenario,
+    *,
+    seeds: Iterable[int] = range(50),
+    executor: Executor | None = None,
+    engine: str = "auto",
+    save: Path | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Run every policy over the same seeds: who recovers, how often, at what load.
+
+    ``executor`` is any `concurrent.futures.Executor` (None: one run after the other, here). ``save`` is a
+    file that keeps the results, from which a stopped experiment goes on. ``progress`` shows a bar (rich).
+    """
+    named = _policies(policies)
+    chosen = _seeds(seeds)
+    _check(scenario, engine)
+    _tell_doubts(named, scenario)
+    jobs = [
+        Job(name, policy, scenario, seed, engine, whole=seed == chosen[0])
+        for name, policy in named.items()
+        for seed in chosen
+    ]
+    rows = run_all(jobs, executor, save, progress)
+    by_name = {name: [row for job, row in zip(jobs, rows, strict=True) if job.name == name] for name in named}
+    return Comparison(named, scenario, chosen, by_name)
+
+
+def sweep(
+    policies: Any,
+    scenario: Scenario,
+    over: Mapping[str, Sequence[Any]],
+    *,
+    seeds: Iterable[int] = range(5),
+    executor: Executor | None = None,
+    engine: str = "auto",
+    save: Path | None = None,
+    progress: bool = False,
+) -> Sweep:
+    """Run every policy for every combination of the values in ``over``.
+
+    Its keys are fields of the scenario, or ``"policy.OPTION"`` for an option of the policy.
+    """
+    named = _policies(policies if isinstance(policies, Mapping) else {"policy": policies})
+    chosen = _seeds(seeds)
+    _check(scenario, engine)
+    points = list(_points(over))
+    jobs, places = [], []
+    for point in points:
+        own = scenario.replace(**{k: v for k, v in point.items() if not k.startswith("policy.")})
+        options = {k.removeprefix("policy."): v for k, v in point.items() if k.startswith("policy.")}
+        for name, policy in named.items():
+            changed = policy if not options or policy is None else policy.with_(**options)
+            places.append((point, name))
+            jobs += [Job(name, changed, own, seed, engine) for seed in chosen]
+    _tell_doubts(named, scenario)
+    rows = run_all(jobs, executor, save, progress)
+    width = len(chosen)
+    found = [
+        (point, name, rows[index * width : (index + 1) * width]) for index, (point, name) in enumerate(places)
+    ]
+    return Sweep(tuple(over), found)
+
+
+def run_all(
+    jobs: list[Job], executor: Executor | None, save: Path | None, progress: bool = False
+) -> list[Row]:
+    """The rows of ``jobs``, in their order; what ``save`` already holds is not run again."""
+    kept = Kept(save)
+    keys = [job.key for job in jobs]
+    todo = {
+        key: job
+        for key, job in zip(keys, jobs, strict=True)
+        if key not in kept.rows or (job.whole and kept.rows[key].get("run") is None)
+    }
+    try:
+        with _Bar(len(todo), progress) as advance:
+            for row in _results(list(todo.values()), executor):
+                kept.put(row)
+                advance()
+    finally:
+        kept.close()
+    return [kept.rows[key] for key in keys]
+
+
+def _results(jobs: list[Job], executor: Executor | None) -> Iterator[Row]:
+    if executor is None:
+        yield from map(perform, jobs)
+        return
+    waiting = iter(jobs)
+    out: set[Future[Row]] = {executor.submit(perform, job) for job in itertools.islice(waiting, _AHEAD)}
+    try:
+        while out:
+            done = next(as_completed(out))
+            out.discard(done)
+            out |= {executor.submit(perform, job) for job in itertools.islice(waiting, 1)}
+            yield done.result()
+    finally:
+        for future in out:
+            future.cancel()
+
+
+class _Bar:
+    """A progress bar, or nothing."""
+
+    def __init__(self, total: int, shown: bool) -> None:
+        self._total = total
+        self._bar: Any = None
+        if shown:
+            from rich.progress import Progress
+
+            self._bar = Progress()
+
+    def __enter__(self) -> Callable[[], None]:
+        if self._bar is None:
+            return lambda: None
+        bar = self._bar.__enter__()
+        task = bar.add_task("simulating", total=self._total)
+        return lambda: bar.advance(task)
+
+    def __exit__(self, *raised: Any) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(*raised)
+
+
+def _policies(policies: Any) -> dict[str, Any]:
+    if not isinstance(policies, Mapping) or not policies:
+        raise TypeError(f"compare: policies must be a dict of name -> policy, got {policies!r}")
+    for name in policies:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"compare: policies must have texts as names, got {name!r}")
+    return {name: checked_policy(policy) for name, policy in policies.items()}
+
+
+def _seeds(seeds: Iterable[int]) -> list[int]:
+    chosen = [count("compare", "seeds", seed, least=0) for seed in seeds]
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise ValueError(f"compare: seeds must be at least one, each once, got {chosen!r}")
+    return chosen
+
+
+def _points(over: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    if not isinstance(over, Mapping) or not over or any(not len(values) for values in over.values()):
+        raise ValueError(f"sweep: over must map fields to the values they take, got {over!r}")
+    if math.prod(len(values) for values in over.values()) > 100_000:
+        raise ValueError("sweep: over must give at most 100,000 combinations")
+    for values in itertools.product(*over.values()):
+        yield dict(zip(over, values, strict=True))
+
+
+def _check(scenario: Any, engine: str) -> None:
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"compare: scenario must be a lab.Scenario, got {scenario!r}")
+    choice("compare", "engine", engine, ("auto", "exact", "fast"))
+
+
+def _tell_doubts(policies: dict[str, Any], scenario: Scenario) -> None:
+    for name, policy in policies.items():
+        for doubt in doubts(policy, scenario):
+            warnings.warn(f"{name}: {doubt}", PolicyWarning, stacklevel=3)

@@ -1,0 +1,107 @@
+"""Strategies that admit or refuse an attempt at once, as the direct engine asks them.
+
+Each calls the strategy's own rule, in the same order as its compiled wrapper does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..breaker import Breaker
+from ..keys import Keyed
+from ..rate_limit import RateLimit
+from ..throttle import Throttle
+from ..tickets import Ticket
+
+
+class BreakerGate:
+    """A breaker: counts in the current bucket while closed, by ticket otherwise."""
+
+    __slots__ = ("_live", "breaker")
+
+    def __init__(self, breaker: Breaker) -> None:
+        self.breaker = breaker
+        self._live = breaker._live
+
+    def admit(self, now: float) -> Any:
+        """What to settle with; raises `CircuitOpen`."""
+        bucket = self._live.bucket
+        if bucket is None or now > bucket.end:
+            return self.breaker.admit()
+        bucket.started()
+        return bucket
+
+    def passed(self, held: Any) -> None:
+        if type(held) is Ticket:
+            held.success()
+        else:
+            held.succeeded()
+
+    def failed(self, held: Any, error: BaseException) -> None:
+        ticket = held if type(held) is Ticket else Ticket(self.breaker, held, None, 0.0)
+        ticket.end(error)
+
+
+class ThrottleGate:
+    """Adaptive throttling."""
+
+    __slots__ = ("_draw", "_ledger", "_throttle")
+
+    def __init__(self, throttle: Throttle, draw: Callable[[], float]) -> None:
+        self._throttle = throttle
+        self._ledger = throttle._ledger
+        self._draw = draw
+
+    def admit(self, now: float) -> Any:
+        if self._ledger.hot:
+            self._throttle._admit(self._draw)
+        return None
+
+    def passed(self, held: Any) -> None:
+        self._ledger.accept()
+
+    def failed(self, held: Any, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self._throttle._ended(error)
+
+
+class LimitGate:
+    """A rate limit that refuses instead of waiting."""
+
+    __slots__ = ("_limiter", "_strategy")
+
+    def __init__(self, strategy: RateLimit) -> None:
+        self._strategy = strategy
+        self._limiter = strategy.limiter
+
+    def admit(self, now: float) -> Any:
+        if not self._limiter.allow():
+            self._strategy._reserve(self._limiter, 1, "call")
+        return None
+
+    def passed(self, held: Any) -> None:
+        pass
+
+    def failed(self, held: Any, error: BaseException) -> None:
+        pass
+
+
+Gate = BreakerGate | ThrottleGate | LimitGate
+
+
+def gate(strategy: Any, draw: Callable[[], float]) -> Gate | None:
+    """The gate of a strategy; None if it is not one that answers at once."""
+    if type(strategy) is Breaker:
+        return BreakerGate(strategy)
+    if type(strategy) is Throttle:
+        return ThrottleGate(strategy, draw)
+    if type(strategy) is RateLimit and answers_at_once(strategy):
+        return LimitGate(strategy)
+    return None
+
+
+def answers_at_once(limit: RateLimit) -> bool:
+    """Whether a rate limit never waits and needs no look at the call."""
+    plain = limit.cost is None and limit.cost_of_result is None and not isinstance(limit.limiter, Keyed)
+    return plain and limit.max_wait == 0

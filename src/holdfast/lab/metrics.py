@@ -1,0 +1,93 @@
+"""What a run comes to, in figures: load, goodput, recovery."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .recorder import Raw
+from .scenario import Scenario
+
+#: Goodput of at least this share of the offered load counts as recovered.
+ENOUGH = 0.95
+
+
+def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
+    """The figures of a run, as plain data; None where there is no value."""
+    until = raw.until
+    recovered, after = recovery(raw, scenario)
+    calm = min(scenario.broken_until, until)
+    first = min(len(raw.offered) - 1, math.ceil(calm / raw.step - 1e-9))
+    rest = until - first * raw.step
+    return {
+        "peak_rps": peak(raw, scenario),
+        "amplification": _ratio(raw.attempts, raw.calls),
+        "goodput": raw.successes / until,
+        "recovered": recovered,
+        "recovery_time": after,
+        "attempts": raw.attempts,
+        "calls": raw.calls,
+        "successes": raw.successes,
+        "calls_per_success": _ratio(raw.attempts, raw.successes),
+        "p50": _finite(raw.latency[0]),
+        "p99": _finite(raw.latency[1]),
+        "mean": _finite(raw.mean),
+        "availability": _ratio(raw.successes, raw.calls),
+        "offered_rps": raw.calls / until,
+        "peak_rps_after": peak(raw, scenario, first),
+        "received_rps_after": float(raw.received[first:].sum() / rest) if rest > 0 else None,
+        "offered_rps_after": float(raw.offered[first:].sum() / rest) if rest > 0 else None,
+        "goodput_after": float(raw.succeeded[first:].sum() / rest) if rest > 0 else None,
+        "unfinished": raw.calls - raw.successes - sum(raw.failures.values()),
+        "failures": dict(raw.failures),
+        "until": until,
+    }
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def peak(raw: Raw, scenario: Scenario, first: int = 0) -> float | None:
+    """The highest load that arrived at the backend in any window of `Scenario.peak_window`, per second,
+    from step ``first`` on; None if there is none.
+    """
+    whole = raw.received[first : max(1, int(raw.until / raw.step + 1e-9))]
+    if not len(whole):
+        return None
+    width = min(len(whole), max(1, round(scenario.peak_window / raw.step)))
+    sums = np.concatenate(([0.0], np.cumsum(whole)))
+    return float((sums[width:] - sums[:-width]).max() / (width * raw.step))
+
+
+def recovery(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
+    """(Whether it recovered, how long after the last fault's end.)
+
+    Recovered: from some moment on until the end, goodput is at least 95 % of the offered load; over the
+    whole of that time, and in every window of a second within it, less two standard deviations of a random
+    load. The moment lies on the end of a step.
+    """
+    start, size = scenario.broken_until, len(raw.offered)
+    first = math.ceil(start / raw.step - 1e-9)
+    window = max(1, round(max(1.0, 5 * raw.step) / raw.step))
+    window = min(window, max(1, (size - first) // 2))
+    if size - first < 2:
+        return False, None
+    offered = np.concatenate(([0.0], np.cumsum(raw.offered)))
+    good = np.concatenate(([0.0], np.cumsum(raw.succeeded)))
+    at = np.arange(first, size - window + 1)
+    asked = offered[at + window] - offered[at]
+    enough = good[at + window] - good[at] >= ENOUGH * asked - 2 * np.sqrt(asked)
+    since = int(at[-1]) + 1 if not enough[-1] else int(at[0])
+    if not enough.all() and enough[-1]:
+        since = int(at[np.flatnonzero(~enough)[-1]]) + 1
+    for moment in range(since, size - window + 1):
+        if good[-1] - good[moment] >= ENOUGH * (offered[-1] - offered[moment]):
+            return True, max(0.0, round(moment * raw.step - start, 9))
+    return False, None

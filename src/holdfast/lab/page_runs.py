@@ -1,0 +1,278 @@
+"""Runs asked for by the page: one at a time, each policy of it in a process of its own.
+
+A run belongs to this module and not to the request that began it: when the reader closes the page, the
+request is gone, and the run is told to stop here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from . import page_policy, page_scenario
+
+MOST_POLICIES = 2
+LONGEST_RUN_S = 120.0
+#: How long a run may take to notice that it was cancelled, before its process is ended.
+GRACE_S = 2.0
+KEPT_RESULTS = 8
+_LONGEST_LINE = 64 * 1024 * 1024
+#: A reader who falls behind misses curves, never the outcome.
+_QUEUED = 16
+
+
+class Busy(RuntimeError):
+    """Another run is under way."""
+
+
+class Worker:
+    """One process for runs. It is started early, and again after it had to be ended."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._job = 0
+
+    def warm(self) -> None:
+        """Start the process unless it runs; what a job needs first is ready sooner then."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+
+    async def _start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "holdfast.lab.page_worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LONGEST_LINE,
+        )
+        await self._next()
+
+    async def _next(self) -> dict[str, Any]:
+        process = self._process
+        line = await process.stdout.readline() if process is not None and process.stdout is not None else b""
+        if not line:
+            raise RuntimeError("the process of the run has ended; the lab's own output says why")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def _write(self, message: dict[str, Any]) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def play(self, request: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        """The messages of one job. The last is ``done``, ``cancelled`` or ``error``.
+
+        Whoever stops listening before that ends the process: it would go on for nobody.
+        """
+        over = False
+        try:
+            self.warm()
+            assert self._starting is not None
+            await self._starting
+            self._job += 1
+            self._write({**request, "job": self._job})
+            while True:
+                message = await self._next()
+                if message.pop("job") != self._job:
+                    continue
+                over = message["type"] != "progress"
+                yield message
+                if over:
+                    return
+        finally:
+            if not over:
+                self.end()
+
+    def cancel(self) -> None:
+        """Ask the running job to stop."""
+        self._write({"cancel": self._job})
+
+    def end(self) -> None:
+        """End the process. The next job starts another."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        self._process = None
+        self._starting = None
+
+    async def close(self) -> None:
+        """End the process and wait until it has gone."""
+        process, starting = self._process, self._starting
+        if starting is not None:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            process = self._process or process
+        self.end()
+        if process is not None:
+            await process.wait()
+
+
+class Run:
+    """A run under way: what it was asked, and the messages for its reader."""
+
+    def __init__(self, jobs: list[dict[str, Any]]) -> None:
+        self.id = secrets.token_urlsafe(12)
+        self.jobs = jobs
+        self.queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.cancelled = asyncio.Event()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        if message["type"] != "progress" or self.queue.qsize() < _QUEUED:
+            self.queue.put_nowait(message)
+
+
+class Runs:
+    """The workers, the run under way if any, and the last results."""
+
+    def __init__(self) -> None:
+        self._workers = [Worker() for _ in range(MOST_POLICIES)]
+        self._present: Run | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._results: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    def warm(self) -> None:
+        """Have the processes ready before the first run."""
+        for worker in self._workers:
+            worker.warm()
+
+    def begin(self, request: Any) -> Run:
+        """Start a run. The request's errors come from here; `Busy` while another is under way."""
+        scenario, jobs = _jobs(request)
+        if self._present is not None:
+            raise Busy("another run is under way: cancel it first")
+        run = self._present = Run(jobs)
+        run.tell(
+            {
+                "type": "started",
+                "id": run.id,
+                **page_scenario.faults(scenario),
+                "duration": scenario.duration,
+                "names": [job["name"] for job in jobs],
+            }
+        )
+        self._task = asyncio.create_task(self._play(run))
+        return run
+
+    async def messages(self, run: Run) -> AsyncGenerator[bytes, None]:
+        """What the reader of ``run`` gets, one JSON object per line. Leaving early cancels the run."""
+        try:
+            while (message := await run.queue.get()) is not None:
+                yield json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        finally:
+            self.cancel(run.id)
+
+    def cancel(self, run_id: str) -> bool:
+        """Stop the run called ``run_id``; whether it was under way."""
+        if self._present is None or self._present.id != run_id:
+            return False
+        self._present.cancelled.set()
+        return True
+
+    def result(self, run_id: str) -> dict[str, Any] | None:
+        """The data of a finished run, if it is among the last ones."""
+        return self._results.get(run_id)
+
+    async def close(self) -> None:
+        """End the run under way and all processes."""
+        if self._present is not None:
+            self._present.cancelled.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*(worker.close() for worker in self._workers))
+
+    async def _play(self, run: Run) -> None:
+        watcher = asyncio.create_task(self._watch(run))
+        try:
+            async with asyncio.timeout(LONGEST_RUN_S):
+                parts = await asyncio.gather(*(self._one(run, place) for place in range(len(run.jobs))))
+            self._finish(run, parts)
+        except TimeoutError:
+            run.tell({"type": "error", "message": _TOO_LONG, "field": "duration"})
+        except Exception as error:
+            stopped = run.cancelled.is_set()
+            run.tell(
+                {"type": "cancelled"} if stopped else {"type": "error", "message": str(error), "field": None}
+            )
+        finally:
+            watcher.cancel()
+            self._present = None
+            run.queue.put_nowait(None)
+            self.warm()
+
+    async def _one(self, run: Run, place: int) -> dict[str, Any]:
+        """Play one policy of the run; its data."""
+        async with contextlib.aclosing(self._workers[place].play(run.jobs[place])) as messages:
+            async for message in messages:
+                if message["type"] == "progress":
+                    run.tell({**message, "run": place})
+                elif message["type"] == "done":
+                    data: dict[str, Any] = message["data"]
+                    return data
+                else:
+                    raise RuntimeError(message.get("message", "the run was cancelled"))
+        raise RuntimeError("the run ended without an outcome")
+
+    async def _watch(self, run: Run) -> None:
+        """When the run is cancelled: ask its processes to stop, and end those that do not."""
+        await run.cancelled.wait()
+        workers = self._workers[: len(run.jobs)]
+        for worker in workers:
+            worker.cancel()
+        await asyncio.sleep(GRACE_S)
+        for worker in workers:
+            worker.end()
+
+    def _finish(self, run: Run, parts: list[dict[str, Any]]) -> None:
+        data = merged(parts, [job["name"] for job in run.jobs])
+        self._results[run.id] = data
+        while len(self._results) > KEPT_RESULTS:
+            self._results.popitem(last=False)
+        run.tell({"type": "done", "id": run.id, "data": data})
+
+
+_TOO_LONG = f"the run took longer than {LONGEST_RUN_S:g} s: choose fewer arrivals or a shorter duration"
+
+
+def _jobs(request: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """The scenario and one job per policy of a request; an error that says what is wrong with it."""
+    if not isinstance(request, dict):
+        raise page_scenario.BadValue("request", "a table", request)
+    policies = request.get("policies")
+    if not isinstance(policies, list) or not 1 <= len(policies) <= MOST_POLICIES:
+        raise page_scenario.BadValue("policies", f"a list of 1 to {MOST_POLICIES}", policies)
+    scenario = page_scenario.chosen(request.get("scenario"), request.get("values"))
+    common = {
+        "scenario": request["scenario"],
+        "values": request["values"],
+        "seed": page_scenario.seed(request.get("seed")),
+    }
+    jobs = []
+    for policy in policies:
+        toml, name = text_of(policy)
+        jobs.append({**common, "toml": toml, "name": page_policy.read(toml, name).name})
+    return scenario, jobs
+
+
+def text_of(policy: Any) -> tuple[str, str | None]:
+    """The text of a policy in a request, and which policy of it is meant."""
+    if not isinstance(policy, dict) or not isinstance(policy.get("toml"), str):
+        raise page_scenario.BadValue("toml", "text", policy)
+    name = policy.get("name")
+    if name is not None and not isinstance(name, str):
+        raise page_scenario.BadValue("name", "text", name)
+    return policy["toml"], name
+
+
+def merged(parts: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """The data of several runs of one scenario as one result."""
+    runs = [{**part["runs"][0], "name": name} for part, name in zip(parts, names, strict=True)]
+    engines = list(dict.fromkeys(part["engine"] for part in parts))
+    return {**parts[0], "engine": ", ".join(engines), "runs": runs}

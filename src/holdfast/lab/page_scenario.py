@@ -1,0 +1,164 @@
+"""The scenarios that the page offers, and how far its sliders go: no page may ask for a run without end."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ..registry import to_data
+from .faults import Outage
+from .policy_text import toml
+from .scenario import Scenario
+from .scenarios import ON, Story, scenarios
+
+#: Least and most of what a slider gives.
+LIMITS: dict[str, tuple[float, float]] = {
+    "clients": (1, 100_000),
+    "arrival_rps": (0, 20_000),
+    "capacity_rps": (1, 50_000),
+    "outage_at": (0, 300),
+    "outage_lasts": (0.05, 120),
+    "timeout": (0.01, 60),
+    "duration": (2, 600),
+}
+MOST_CALLS = 2_000_000
+MODES = ("hang", "fail")
+SEEDS = 2**32
+
+#: What stands for "no timeout" on a slider: longer than any that a scenario has.
+_NO_TIMEOUT = LIMITS["timeout"][1]
+_OUTAGE_KEYS = ("outage_at", "outage_lasts", "outage_mode")
+_FIRST = "metastable"
+#: Larger stories are told on a smaller scale, which leaves their curves as they are.
+_SCALES = (1.0, 0.1, 0.01, 0.001, 0.0001)
+
+
+class BadValue(ValueError):
+    """A value from the page that is no scenario: ``field`` says which."""
+
+    def __init__(self, field: str, rule: str, value: object) -> None:
+        super().__init__(f"{field} must be {rule}, got {_shown(value)}")
+        self.field = field
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+@lru_cache(maxsize=1)
+def offered() -> dict[str, tuple[Story, float]]:
+    """The shipped stories by name, each on the largest scale that fits the page, and that scale."""
+    found: dict[str, tuple[Story, float]] = {}
+    for told in sorted(scenarios.values(), key=lambda story: story.name != _FIRST):
+        for scale in _SCALES:
+            story = told.scaled(scale)
+            if _fits(story.scenario):
+                found[story.name] = story, scale
+                break
+    return found
+
+
+def _fits(scenario: Scenario) -> bool:
+    inside = all(
+        LIMITS[name][0] <= getattr(scenario, name) <= LIMITS[name][1]
+        for name in ("clients", "arrival_rps", "capacity_rps", "duration")
+    )
+    return inside and scenario.expected_calls <= MOST_CALLS
+
+
+def described() -> list[dict[str, Any]]:
+    """What the page needs to know of each."""
+    return [
+        {
+            "id": name,
+            "title": story.title + ("" if scale == 1 else f" (1:{round(1 / scale):,})"),
+            "story": story.question,
+            "answer": story.answer,
+            "values": values(story.scenario),
+            **faults(story.scenario),
+            "fixed": [] if len(story.scenario.outages) == 1 else list(_OUTAGE_KEYS),
+            "policies": [
+                {"id": f"{name}/{title}", "title": title, "toml": _text(title, policy)}
+                for title, policy in story.policies.items()
+            ],
+        }
+        for name, (story, scale) in offered().items()
+    ]
+
+
+def faults(scenario: Scenario) -> dict[str, Any]:
+    """What the strip marks: outages and other faults, as they stand in the scenario's data."""
+    data = scenario.to_data()
+    return {"outages": data["outages"], "faults": data["faults"]}
+
+
+def _text(title: str, policy: Any) -> str:
+    """The text of a story's policy. None is a policy too: one attempt."""
+    if policy is None:
+        return toml({"policies": {title: {"retry": {"attempts": 1}}}})
+    table = to_data(policy)
+    if "retry" in table and policy.strategies[0].on == ON:
+        # What the simulator raises is transient, and that is what a policy for real use would say.
+        table["retry"].pop("on")
+    return toml({"policies": {title: table}})
+
+
+def values(scenario: Scenario) -> dict[str, Any]:
+    """Where the sliders stand for ``scenario``."""
+    outage = scenario.outages[0] if scenario.outages else Outage(0, LIMITS["outage_lasts"][0])
+    return {
+        "clients": scenario.clients,
+        "arrival_rps": scenario.arrival_rps,
+        "capacity_rps": scenario.capacity_rps,
+        "outage_at": outage.at,
+        "outage_lasts": outage.lasts,
+        "outage_mode": outage.mode,
+        "timeout": _NO_TIMEOUT if scenario.timeout is None else scenario.timeout,
+        "duration": scenario.duration,
+    }
+
+
+def chosen(name: Any, given: Any) -> Scenario:
+    """The scenario called ``name`` with the page's values in it. `BadValue` or the scenario's own error."""
+    known = offered()
+    if not isinstance(name, str) or name not in known:
+        raise BadValue("scenario", f"one of {', '.join(known)}", name)
+    base = known[name][0].scenario
+    if not isinstance(given, dict) or given.keys() != values(base).keys():
+        raise BadValue("values", "a table with every slider's value", given)
+    checked = {key: _number(key, given[key]) for key in LIMITS}
+    if given["outage_mode"] not in MODES:
+        raise BadValue("outage_mode", " or ".join(MODES), given["outage_mode"])
+    made = base.replace(**_changes(base, checked, given["outage_mode"]))
+    if made.expected_calls > MOST_CALLS:
+        raise BadValue(
+            "arrival_rps", f"so low that at most {MOST_CALLS:,} calls are made on the page", made.arrival_rps
+        )
+    return made
+
+
+def _changes(base: Scenario, checked: dict[str, float], mode: str) -> dict[str, Any]:
+    changes: dict[str, Any] = {name: checked[name] for name in ("arrival_rps", "capacity_rps", "duration")}
+    changes["clients"] = int(checked["clients"])
+    changes["timeout"] = None if checked["timeout"] >= _NO_TIMEOUT else checked["timeout"]
+    if len(base.outages) == 1:
+        hint = base.outages[0].retry_after
+        changes["outage"] = Outage(checked["outage_at"], checked["outage_lasts"], mode, hint)
+    return changes
+
+
+def _number(name: str, value: Any) -> float:
+    least, most = LIMITS[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise BadValue(name, f"a number from {least:g} to {most:g}", value)
+    if name == "clients" and value != int(value):
+        raise BadValue(name, "a whole number", value)
+    return value
+
+
+def seed(value: Any) -> int:
+    """``value`` as a seed."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < SEEDS:
+        raise BadValue("seed", f"a whole number from 0 to {SEEDS - 1}", value)
+    return value

@@ -1,0 +1,196 @@
+"""The result of a run: its figures, its columns over time, its verdict; and ways to keep them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from .._version import __version__
+from ..config.problem import ConfigError
+from ..config.write import Writer
+from . import words
+from .metrics import metrics
+from .policy_text import python, toml
+from .recorder import Raw, series
+from .scenario import Scenario
+
+Series = dict[str, list[float | None]]
+
+
+class Result:
+    """What came of one run.
+
+    ``peak_rps``: the highest load at the backend over `Scenario.peak_window`. ``amplification``: attempts per
+    call. ``goodput``: successful calls per second over the whole run. ``recovered``: from some moment after
+    the last fault until the end, goodput was at least 95 % of the offered load; ``recovery_time`` is that
+    moment minus the fault's end (None: it did not recover). ``attempts`` counts the attempts on the backend,
+    ``calls_per_success`` those per successful call. ``metrics`` has all figures, ``series`` the columns over
+    time. ``engine`` is "exact" or "fast", ``path`` which way it took, ``notes`` what is worth knowing.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        scenario: Scenario,
+        seed: int,
+        engine: str,
+        raw: Raw,
+        notes: tuple[str, ...] = (),
+        name: str = "policy",
+    ) -> None:
+        self.policy = policy
+        self.scenario = scenario
+        self.seed = seed
+        self.engine = engine
+        self.path = raw.path
+        self.why = raw.why
+        self.notes = notes
+        self.name = name
+        self.metrics: dict[str, Any] = metrics(raw, scenario)
+        self.series: Series = series(raw, scenario)
+
+    @property
+    def peak_rps(self) -> float:
+        return float(self.metrics["peak_rps"])
+
+    @property
+    def amplification(self) -> float:
+        return _number(self.metrics["amplification"])
+
+    @property
+    def goodput(self) -> float:
+        return float(self.metrics["goodput"])
+
+    @property
+    def recovered(self) -> bool:
+        return bool(self.metrics["recovered"])
+
+    @property
+    def recovery_time(self) -> float | None:
+        found: float | None = self.metrics["recovery_time"]
+        return found
+
+    @property
+    def attempts(self) -> int:
+        return int(self.metrics["attempts"])
+
+    @property
+    def calls(self) -> int:
+        return int(self.metrics["calls"])
+
+    @property
+    def successes(self) -> int:
+        return int(self.metrics["successes"])
+
+    @property
+    def calls_per_success(self) -> float:
+        return _number(self.metrics["calls_per_success"])
+
+    @property
+    def p50(self) -> float | None:
+        found: float | None = self.metrics["p50"]
+        return found
+
+    @property
+    def p99(self) -> float | None:
+        found: float | None = self.metrics["p99"]
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """What happened, in words."""
+        return words.verdict(self.metrics, self.scenario)
+
+    def __str__(self) -> str:
+        return " ".join([self.verdict, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.name!r}, seed {self.seed}: {self.verdict}>"
+
+    # Keeping it.
+
+    def run_data(self) -> dict[str, Any]:
+        """This run's entry in `to_data`."""
+        return {
+            "name": self.name,
+            "policy": policy_data(self.policy),
+            "verdict": self.verdict,
+            "metrics": self.metrics,
+            "series": self.series,
+            "path": self.path,
+            "why": self.why,
+            "notes": list(self.notes),
+            "seed": self.seed,
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON: the form that reports and the page read."""
+        return data_of([self], self.scenario, self.seed, self.engine)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The data as JSON, also written to ``path`` if given. The same seed gives the same bytes."""
+        return written_json(self.to_data(), path)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """The columns over time; an empty field where there is no value."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(self.series)
+            rows.writerows(zip(*self.series.values(), strict=True))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """The columns over time as Parquet (needs pyarrow)."""
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+        import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+
+        about = json.dumps({key: value for key, value in self.to_data().items() if key != "runs"})
+        table = pyarrow.table(self.series).replace_schema_metadata({"holdfast": about})
+        pyarrow.parquet.write_table(table, os.fspath(path))
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML file."""
+        from . import report
+
+        report.write(path, self.to_data())
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the columns as a picture; the ending says which kind (.png, .svg, .pdf). Needs matplotlib."""
+        from .plot import draw
+
+        draw(path, self.to_data())
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def policy_data(policy: Any) -> dict[str, str | None]:
+    """The policy's repr, its lines of Python, and its TOML (None: it holds what only code can give)."""
+    try:
+        written = None if policy is None else {policy.name or "policy": Writer().policy(policy)}
+    except ConfigError:
+        written = None
+    text = None if written is None else toml({"policies": written})
+    return {"repr": repr(policy), "toml": text, "python": python(policy)}
+
+
+def data_of(results: list[Result], scenario: Scenario, seed: int, engine: str) -> dict[str, Any]:
+    """The shared form of one or several runs."""
+    return {
+        "format": 1,
+        "version": __version__,
+        "seed": seed,
+        "engine": engine,
+        "scenario": scenario.to_data(),
+        "runs": [result.run_data() for result in results],
+    }
+
+
+def written_json(data: dict[str, Any], path: str | os.PathLike[str] | None) -> str:
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text

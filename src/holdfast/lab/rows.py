@@ -1,0 +1,147 @@
+"""A policy's row of strategies, as the direct engine sees it; and the processes that run it."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from ..breaker import Breaker
+from ..classify import Classifier, Verdict
+from ..deadlines import Deadline
+from ..keys import Keyed
+from ..loop import Run
+from ..rate_limit import RateLimit
+from ..retries import Retry, _ticks
+from ..throttle import Throttle
+from ..timeouts import Timeout
+from .gates import BreakerGate, Gate, answers_at_once, gate
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+#: Who marks errors as retried to exhaustion.
+OWNER = object()
+
+
+class Shape:
+    """A policy's row, sorted: what is around the retries, the retries, what is inside."""
+
+    __slots__ = ("deadline", "inner", "outer", "retry", "timeout")
+
+    def __init__(self) -> None:
+        self.deadline: float | None = None
+        self.outer: list[Any] = []
+        self.retry: Retry | None = None
+        self.inner: list[Any] = []
+        self.timeout = inf
+
+
+def shape(row: tuple[Any, ...]) -> Shape | str:
+    """The sorted row; or why the rules cannot be called directly."""
+    found = Shape()
+    has_retry = any(isinstance(part, Retry) for part in row)
+    for index, part in enumerate(row):
+        kind = type(part).__name__
+        before = has_retry and found.retry is None
+        if type(part) is Deadline and index == 0:
+            found.deadline = part.seconds
+        elif type(part) is Retry:
+            if part.before_attempt is not None or part.on_result is not None:
+                return "Retry has hooks of the user's own"
+            found.retry = part
+        elif type(part) is Timeout and not before:
+            found.timeout = min(found.timeout, part.seconds)
+        elif type(part) in (Breaker, Throttle) or (type(part) is RateLimit and answers_at_once(part)):
+            (found.outer if before else found.inner).append(part)
+        else:
+            return f"{kind} takes time of its own" if kind != "Timeout" else "Timeout stands around Retry"
+    return found
+
+
+class Process:
+    """One client process: its budget and its gates."""
+
+    __slots__ = (
+        "breakers",
+        "budget",
+        "group",
+        "index",
+        "inner",
+        "keyed",
+        "on_start",
+        "on_success",
+        "outer",
+        "place",
+    )
+
+    def __init__(self, group: Group, index: int, place: float) -> None:
+        self.group = group
+        self.index = index
+        self.place = place
+        made: dict[int, Any] = {}
+        form, copier = group.shape, group.copier
+        retry = form.retry
+        original = None if retry is None else retry.budget
+        self.budget: Any = None if original is None else copier.budget(original, made)
+        self.keyed = isinstance(self.budget, Keyed)
+        self.on_start, self.on_success = (None, None) if self.keyed else _ticks(self.budget)
+        self.outer = self._gates(form.outer, made)
+        self.inner = self._gates(form.inner, made)
+        gates = (*self.outer, *self.inner)
+        self.breakers = [turn.breaker for turn in gates if type(turn) is BreakerGate] if gates else None
+
+    def _gates(self, parts: list[Any], made: dict[int, Any]) -> tuple[Gate, ...]:
+        copier, draw = self.group.copier, self.group.draw
+        gates = (gate(copier.strategy(part, made), draw) for part in parts)
+        return tuple(found for found in gates if found is not None)
+
+
+class Group:
+    """A class of clients: the same policy, each in a process of its own."""
+
+    __slots__ = (
+        "_by_kind",
+        "clients",
+        "copier",
+        "draw",
+        "index",
+        "processes",
+        "shape",
+        "timeout",
+        "timer",
+        "verdicts",
+    )
+
+    def __init__(self, index: int, form: Shape, clients: int, timeout: float | None, engine: Engine) -> None:
+        self.index = index
+        self.shape = form
+        self.clients = clients
+        own = form.timeout
+        self.timeout = own if own < inf else inf if timeout is None else timeout
+        self.copier = engine.copier
+        #: What `Run` wants of a compiled function's surroundings.
+        self.draw = engine.draw
+        self.timer = engine.clock
+        self.processes: list[Process | None] = [None] * clients
+        retry = form.retry
+        #: Whether the verdict on a failure depends on its kind alone, not on a function of the user's.
+        self._by_kind = retry is not None and isinstance(retry.on, (type, tuple, Classifier))
+        self.verdicts: dict[Exception, Verdict] = {}
+
+    def process(self, index: int) -> Process:
+        found = self.processes[index]
+        if found is None:
+            found = self.processes[index] = Process(self, index, (index + 0.5) / self.clients)
+        return found
+
+    def verdict(self, error: Exception) -> Verdict | None:
+        """What a failure means, where its kind alone says so; ``error`` stands for every one of its kind."""
+        if not self._by_kind:
+            return None
+        found = self.verdicts.get(error)
+        if found is None:
+            run = Run(self.shape.retry, None, self, "call", OWNER)  # type: ignore[arg-type]
+            found = run.judge(None, error)
+            assert found is not None
+            self.verdicts[error] = found
+        return found

@@ -1,0 +1,403 @@
+"""What a simulation is about: the clients, the load, the backend, and what happens to it. Frozen data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..options import Options, choice, count, flag, number, plain, seconds
+from .faults import Burst, Fault, Outage, Spike, checked
+
+if TYPE_CHECKING:
+    from ..options import Seconds
+
+#: Widths that a time axis reads well in.
+_NICE = (0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0)
+_POINTS = 600
+
+
+class Spread(Options):
+    """How a duration is spread: ``"fixed"``, ``"exponential"`` or ``"lognormal"`` with ``sigma``.
+
+    ``mean`` in seconds; None for service times, whose mean the capacity sets.
+    """
+
+    __slots__ = _fields = ("kind", "mean", "sigma")
+    kind: str
+    mean: float | None
+    sigma: float
+
+    def __init__(self, kind: str = "fixed", mean: Seconds | None = None, sigma: float = 1.0) -> None:
+        self._set(
+            kind=choice("Spread", "kind", kind, ("fixed", "exponential", "lognormal")),
+            mean=None if mean is None else seconds("Spread", "mean", mean),
+            sigma=number("Spread", "sigma", sigma, above=0, most=10),
+        )
+
+    def sampler(self, rng: Any, mean: float) -> Callable[[], float]:
+        """A function that draws one duration with ``rng``, a `random.Random`."""
+        if self.kind == "fixed" or mean == 0:
+            return lambda: mean
+        if self.kind == "exponential":
+            return lambda: -math.log(1.0 - rng.random()) * mean
+        mu, sigma, normal = math.log(mean) - self.sigma**2 / 2, self.sigma, rng.gauss
+        return lambda: math.exp(normal(mu, sigma))
+
+
+class Clients(Options):
+    """Another class of clients beside the scenario's own: so many processes with a load of their own.
+
+    ``policy=None`` is the policy under test; ``timeout=None`` the scenario's.
+    """
+
+    __slots__ = _fields = ("name", "clients", "arrival_rps", "policy", "timeout")
+    name: str
+    clients: int
+    arrival_rps: float
+    policy: Any
+    timeout: float | None
+
+    def __init__(
+        self,
+        name: str,
+        clients: int,
+        arrival_rps: float,
+        policy: Any = None,
+        timeout: Seconds | None = None,
+    ) -> None:
+        self._set(
+            name=_text("Clients", name),
+            clients=count("Clients", "clients", clients),
+            arrival_rps=number("Clients", "arrival_rps", arrival_rps, least=0),
+            policy=_policy("Clients", policy),
+            timeout=None if timeout is None else seconds("Clients", "timeout", timeout, above=0),
+        )
+
+
+class Layer(Options):
+    """A service between the clients and the backend. It does its own work (``capacity_rps``, None: in no
+    time), then calls the next service under ``policy`` (None: one plain call, without a timeout; "same": the
+    policy under test).
+
+    ``instances`` processes share its load, each with its own budget and breaker. What its policy gives up
+    on goes back to the caller as a 503; with ``marks`` it carries the mark "already retried to
+    exhaustion", by which an outer layer knows not to retry it again. With ``deadlines`` its work ends when
+    its caller gives up, and knows how much time there is; without, it goes on, as most servers do.
+    """
+
+    __slots__ = _fields = ("name", "policy", "capacity_rps", "instances", "marks", "deadlines")
+    name: str
+    policy: Any
+    capacity_rps: float | None
+    instances: int
+    marks: bool
+    deadlines: bool
+
+    def __init__(
+        self,
+        name: str,
+        policy: Any = None,
+        capacity_rps: float | None = None,
+        instances: int = 1,
+        marks: bool = True,
+        deadlines: bool = False,
+    ) -> None:
+        self._set(
+            name=_text("Layer", name),
+            policy=policy if isinstance(policy, str) and policy == "same" else _policy("Layer", policy),
+            capacity_rps=None
+            if capacity_rps is None
+            else number("Layer", "capacity_rps", capacity_rps, above=0),
+            instances=count("Layer", "instances", instances),
+            marks=flag("Layer", "marks", marks),
+            deadlines=flag("Layer", "deadlines", deadlines),
+        )
+
+
+class Scenario(Options):
+    """A load, a backend and what happens to it.
+
+    Clients: ``clients`` processes, each with its own budget and breaker (``fleet=True``, or a policy with a
+    store: one for all). Open loop by default: ``arrival_rps`` calls per second in all, ``arrivals`` "poisson"
+    or "even". ``closed_loop=True``: each client has one call at a time and thinks between them for ``think``
+    seconds (mean; None: clients / arrival_rps). ``keys`` is how many different keys the calls have: each
+    call is made with one argument, its key, drawn evenly from 0 to keys - 1.
+
+    Backend: serves ``capacity_rps`` with ``workers`` servers (service time: workers / capacity_rps, spread by
+    ``service``: "fixed", "exponential", "lognormal", a `Spread`, or a function of a `random.Random`).
+    ``order`` of service is "fifo", "lifo" or "shared" (processor sharing: all at once, at equal speed).
+    ``queue`` is how many may wait: None for no bound, 0 for none; beyond it the answer is 503. ``shed``: work
+    whose caller has gone by the time it would be begun is dropped. ``limit_rps``: more than that is answered
+    429 (None: no limit). ``error_rate``: share of the attempts answered 503 for no reason. Refusals carry
+    ``retry_after`` as the server's hint (None: no hint).
+
+    ``latency`` is the network's round trip, half of it each way: seconds, a `Spread`, or a function.
+    ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage`` and
+    ``faults`` say what happens; ``others`` are further classes of clients; ``layers`` are services in front
+    of the backend, outermost first. ``duration`` is the length of the run; ``resolution`` the width of the
+    time series' steps (None: about 600 of them, 50 ms or longer).
+    """
+
+    __slots__ = _fields = (
+        "clients",
+        "arrival_rps",
+        "capacity_rps",
+        "outage",
+        "latency",
+        "timeout",
+        "duration",
+        "closed_loop",
+        "arrivals",
+        "think",
+        "keys",
+        "service",
+        "workers",
+        "order",
+        "queue",
+        "shed",
+        "limit_rps",
+        "error_rate",
+        "retry_after",
+        "faults",
+        "others",
+        "layers",
+        "fleet",
+        "resolution",
+        "name",
+    )
+    clients: int
+    arrival_rps: float
+    capacity_rps: float
+    outage: Any
+    latency: Any
+    timeout: float | None
+    duration: float
+    closed_loop: bool
+    arrivals: str
+    think: float | None
+    keys: int
+    service: Any
+    workers: int
+    order: str
+    queue: int | None
+    shed: bool
+    limit_rps: float | None
+    error_rate: float
+    retry_after: float | None
+    faults: tuple[Fault, ...]
+    others: tuple[Clients, ...]
+    layers: tuple[Layer, ...]
+    fleet: bool
+    resolution: float | None
+    name: str | None
+
+    def __init__(
+        self,
+        clients: int = 100,
+        arrival_rps: float = 100.0,
+        capacity_rps: float = 120.0,
+        outage: Outage | tuple[Outage, ...] | list[Outage] | None = None,
+        latency: Seconds | Spread | Callable[[Any], float] = 0.0,
+        timeout: Seconds | None = None,
+        duration: Seconds = 30.0,
+        closed_loop: bool = False,
+        *,
+        arrivals: str = "poisson",
+        think: Seconds | None = None,
+        keys: int = 1,
+        service: str | Spread | Callable[[Any], float] = "fixed",
+        workers: int = 1,
+        order: str = "fifo",
+        queue: int | None = None,
+        shed: bool = False,
+        limit_rps: float | None = None,
+        error_rate: float = 0.0,
+        retry_after: Seconds | None = None,
+        faults: Fault | tuple[Fault, ...] | list[Fault] = (),
+        others: tuple[Clients, ...] | list[Clients] = (),
+        layers: tuple[Layer, ...] | list[Layer] = (),
+        fleet: bool = False,
+        resolution: Seconds | None = None,
+        name: str | None = None,
+    ) -> None:
+        def optional(field: str, value: Seconds | None, above: float | None = None) -> float | None:
+            return None if value is None else seconds("Scenario", field, value, above=above)
+
+        outages = checked("outage", outage)
+        for fault in outages:
+            if not isinstance(fault, Outage):
+                raise TypeError(f"Scenario: outage must be an Outage (others go in faults=), got {fault!r}")
+        self._set(
+            clients=count("Scenario", "clients", clients),
+            arrival_rps=number("Scenario", "arrival_rps", arrival_rps, least=0),
+            capacity_rps=number("Scenario", "capacity_rps", capacity_rps, above=0),
+            outage=None if not outages else outages[0] if len(outages) == 1 else outages,
+            latency=_latency(latency),
+            timeout=optional("timeout", timeout, above=0),
+            duration=seconds("Scenario", "duration", duration, above=0),
+            closed_loop=flag("Scenario", "closed_loop", closed_loop),
+            arrivals=choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
+            think=optional("think", think),
+            keys=count("Scenario", "keys", keys),
+            service=_service(service),
+            workers=count("Scenario", "workers", workers, most=100_000),
+            order=choice("Scenario", "order", order, ("fifo", "lifo", "shared")),
+            queue=None if queue is None else count("Scenario", "queue", queue, least=0),
+            shed=flag("Scenario", "shed", shed),
+            limit_rps=None if limit_rps is None else number("Scenario", "limit_rps", limit_rps, above=0),
+            error_rate=number("Scenario", "error_rate", error_rate, least=0, most=1),
+            retry_after=optional("retry_after", retry_after),
+            faults=checked("faults", faults),
+            others=_several("others", others, Clients),
+            layers=_several("layers", layers, Layer),
+            fleet=flag("Scenario", "fleet", fleet),
+            resolution=optional("resolution", resolution, above=0),
+            name=None if name is None else _text("Scenario", name),
+        )
+        self._check()
+
+    def _check(self) -> None:
+        if self.closed_loop and self.think is None and self.arrival_rps <= 0:
+            raise ValueError(
+                f"Scenario: arrival_rps must be > 0 in a closed loop without think, got {self.arrival_rps!r}"
+            )
+        if self.closed_loop and any(isinstance(fault, (Burst, Spike)) for fault in self.faults):
+            raise ValueError(
+                "Scenario: faults must hold no Spike or Burst in a closed loop, "
+                f"where the clients make the load, got {self.faults!r}"
+            )
+        for fault in self.every_fault:
+            if fault.at >= self.duration:
+                raise ValueError(
+                    f"Scenario: duration must reach past the beginning of {fault!r}, got {self.duration!r}"
+                )
+        if self.step < self.duration / 100_000:
+            raise ValueError(
+                f"Scenario: resolution must give at most 100,000 steps, got {self.resolution!r} "
+                f"for {self.duration:g} s"
+            )
+
+    @property
+    def outages(self) -> tuple[Outage, ...]:
+        """The outages, as a tuple."""
+        return checked("outage", self.outage)  # type: ignore[return-value]
+
+    @property
+    def every_fault(self) -> tuple[Fault, ...]:
+        """Outages and other faults."""
+        return (*self.outages, *self.faults)
+
+    @property
+    def step(self) -> float:
+        """The width of a step of the time series."""
+        if self.resolution is not None:
+            return self.resolution
+        least = self.duration / _POINTS
+        return next((width for width in _NICE if width >= least), least)
+
+    @property
+    def peak_window(self) -> float:
+        """Over how many seconds the peak load is taken: ``resolution`` if given, else as long as about a
+        hundred calls take to arrive (a step at least, a second at most), since few calls come unevenly.
+        """
+        if self.resolution is not None:
+            return self.resolution
+        rate = self.arrival_rps + sum(group.arrival_rps for group in self.others)
+        wanted = 100.0 / rate if rate > 0 else 1.0
+        return max(1, round(min(1.0, wanted) / self.step)) * self.step
+
+    @property
+    def broken_until(self) -> float:
+        """When the last fault ends that recovery is counted from; 0 without one."""
+        return max((fault.end for fault in self.every_fault if fault.breaks), default=0.0)
+
+    @property
+    def think_s(self) -> float:
+        """The mean time between two calls of a client in a closed loop."""
+        return self.clients / self.arrival_rps if self.think is None else self.think
+
+    @property
+    def expected_calls(self) -> float:
+        """How many calls will be begun, about."""
+        rate = self.arrival_rps if not self.closed_loop else self.clients / max(self.think_s, 1e-9)
+        rate += sum(group.arrival_rps for group in self.others)
+        total = rate * self.duration
+        for fault in self.faults:
+            if isinstance(fault, Burst):
+                total += fault.calls
+            elif isinstance(fault, Spike):
+                total += rate * (min(fault.end, self.duration) - fault.at) * (fault.factor - 1.0)
+        return total
+
+    def to_data(self) -> dict[str, Any]:
+        """The scenario as plain data, ready for JSON."""
+        data = {name: plain(value) for name, value in self.fields().items() if name != "outage"}
+        data["outages"] = [
+            {"at": o.at, "lasts": o.lasts, "mode": o.mode, "retry_after": o.retry_after} for o in self.outages
+        ]
+        for name in ("others", "layers"):
+            data[name] = [_named(item) for item in getattr(self, name)]
+        data["step"] = self.step
+        return data
+
+
+def _named(item: Options) -> dict[str, Any]:
+    """A class of clients or a layer as plain data, its policy as its repr."""
+    fields = item.fields()
+    policy = fields.pop("policy")
+    return {
+        **{key: plain(value) for key, value in fields.items()},
+        "policy": policy if policy is None or isinstance(policy, str) else repr(policy),
+    }
+
+
+def _text(owner: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable() or len(value) > 200:
+        raise ValueError(f"{owner}: name must be a printable text of 1 to 200 characters, got {value!r}")
+    return value
+
+
+def _policy(owner: str, value: Any) -> Any:
+    if value is not None and not hasattr(value, "strategies"):
+        raise TypeError(f"{owner}: policy must be a Policy or None, got {value!r}")
+    return value
+
+
+def _several(field: str, value: Any, kind: type) -> tuple[Any, ...]:
+    if isinstance(value, kind):
+        return (value,)
+    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"Scenario: {field} must be several {kind.__name__}, got {value!r}")
+    found = tuple(value)
+    for item in found:
+        if not isinstance(item, kind):
+            raise TypeError(f"Scenario: {field} must hold {kind.__name__} objects, got {item!r}")
+    return found
+
+
+def _latency(value: Any) -> Any:
+    if isinstance(value, Spread):
+        if value.mean is None:
+            raise ValueError(f"Scenario: latency must have a mean, got {value!r}")
+        return value
+    if callable(value) and not isinstance(value, type):
+        return value
+    return seconds("Scenario", "latency", value)  # pyright: ignore[reportArgumentType]
+
+
+def _service(value: Any) -> Any:
+    if isinstance(value, str):
+        return Spread(choice("Scenario", "service", value, ("fixed", "exponential", "lognormal")))
+    if isinstance(value, Spread):
+        if value.mean is not None:
+            raise ValueError(
+                f"Scenario: service must have mean=None: capacity_rps and workers set it, got {value!r}"
+            )
+        return value
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(
+            "Scenario: service must be 'fixed', 'exponential', 'lognormal', a Spread or a function of a "
+            f"random.Random, got {value!r}"
+        )
+    return value

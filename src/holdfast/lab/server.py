@@ -1,0 +1,157 @@
+"""The server of ``holdfast lab``: the page, and the few calls it makes. Loopback only.
+
+No call fetches an address or opens a path; policies are read by the loader of policy files; runs happen
+in processes of their own (`page_runs`); who may call at all is decided in `page_guard`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from .._version import __version__
+from ..config.problem import ConfigError
+from . import page_policy, page_scenario, report
+from .page_examples import EXAMPLES
+from .page_guard import LARGEST_BODY, Guard
+from .page_runs import Busy, Runs, text_of
+
+LOOPBACK = "127.0.0.1"
+
+
+class Lab:
+    """The calls of the page. One object per server."""
+
+    def __init__(self) -> None:
+        self.runs = Runs()
+
+    async def page(self, request: Request) -> Response:
+        policy = f"{report.content_policy()}; frame-ancestors 'none'"
+        return HTMLResponse(report.page(), headers={"content-security-policy": policy})
+
+    async def setup(self, request: Request) -> Response:
+        return JSONResponse(
+            {
+                "version": __version__,
+                "scenarios": page_scenario.described(),
+                "examples": EXAMPLES,
+                "limits": page_scenario.LIMITS,
+                "choices": {
+                    "backoff": page_policy.BACKOFFS,
+                    "jitter": page_policy.JITTERS,
+                    "budget": page_policy.BUDGETS,
+                },
+                "seed": 42,
+            }
+        )
+
+    async def policy(self, request: Request) -> Response:
+        """What a text means, after one knob was turned if the request says so."""
+        body = await _body(request)
+        sheet = page_policy.read(*text_of(body))
+        edit = body.get("edit")
+        if edit is not None:
+            if not isinstance(edit, dict) or not all(isinstance(edit.get(k), str) for k in ("knob", "value")):
+                raise page_scenario.BadValue("edit", "a table with knob and value", edit)
+            sheet = page_policy.edited(sheet, edit["knob"], edit["value"])
+        return JSONResponse(sheet.described())
+
+    async def run(self, request: Request) -> Response:
+        run = self.runs.begin(await _body(request))
+        return StreamingResponse(self.runs.messages(run), media_type="application/x-ndjson")
+
+    async def cancel(self, request: Request) -> Response:
+        body = await _body(request)
+        return JSONResponse({"cancelled": self.runs.cancel(str(body.get("id")))})
+
+    async def report(self, request: Request) -> Response:
+        body = await _body(request)
+        data = self.runs.result(str(body.get("id")))
+        if data is None:
+            return _problem(404, "this run is no longer kept: run it again")
+        headers = {"content-disposition": 'attachment; filename="holdfast-report.html"'}
+        return HTMLResponse(report.render(data), headers=headers)
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    raw = b""
+    async for piece in request.stream():
+        raw += piece
+        if len(raw) > LARGEST_BODY:
+            raise page_scenario.BadValue("body", f"at most {LARGEST_BODY} bytes", len(raw))
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise page_scenario.BadValue("body", "JSON", raw[:40]) from None
+    if not isinstance(body, dict):
+        raise page_scenario.BadValue("body", "a table", body)
+    return body
+
+
+def _problem(status: int, message: str, field: str | None = None, line: int | None = None) -> Response:
+    return JSONResponse({"error": {"message": message, "field": field, "line": line}}, status)
+
+
+async def _on_problem(request: Request, error: Exception) -> Response:
+    if isinstance(error, ConfigError):
+        return _problem(422, error.message, error.key, error.line)
+    if isinstance(error, Busy):
+        return _problem(409, str(error))
+    return _problem(422, str(error), getattr(error, "field", None))
+
+
+def application(hosts: frozenset[str], token: str) -> Any:
+    """The ASGI application for the given ``Host`` values and token."""
+    lab = Lab()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        lab.runs.warm()
+        try:
+            yield
+        finally:
+            await lab.runs.close()
+
+    routes = [
+        Route("/", lab.page, methods=["GET"]),
+        Route("/api/setup", lab.setup, methods=["GET"]),
+        Route("/api/policy", lab.policy, methods=["POST"]),
+        Route("/api/run", lab.run, methods=["POST"]),
+        Route("/api/cancel", lab.cancel, methods=["POST"]),
+        Route("/api/report", lab.report, methods=["POST"]),
+    ]
+    expected = (ValueError, TypeError, Busy)
+    handlers: Any = dict.fromkeys(expected, _on_problem)
+    return Guard(Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers), hosts, token)
+
+
+def serve(port: int = 0, *, ready: Callable[[str], None]) -> None:
+    """Serve the page on 127.0.0.1 until interrupted. Port 0 takes a free one.
+
+    ``ready`` is called with the page's address, token included, once connections are accepted.
+    """
+    report.page()  # say now that it is not built
+    token = secrets.token_urlsafe(24)
+    with socket.create_server((LOOPBACK, port)) as listener:
+        port = listener.getsockname()[1]
+        hosts = frozenset({f"{LOOPBACK}:{port}", f"localhost:{port}"})
+        config = uvicorn.Config(
+            application(hosts, token),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=64,
+            timeout_graceful_shutdown=2,
+        )
+        ready(f"http://{LOOPBACK}:{port}/#token={token}")
+        uvicorn.Server(config).run(sockets=[listener])

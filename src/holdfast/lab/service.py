@@ -1,0 +1,238 @@
+"""How work is served: how much of it there is, and in which order workers take it.
+
+In first-come order the end of a piece of work is known when it arrives, so serving it takes no event
+of its own. The other orders are told when a worker becomes free.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..options import seconds
+from .conditions import Capacity
+from .faults import ColdCache
+from .scenario import Scenario, Spread
+
+if TYPE_CHECKING:
+
+    class Agenda(Protocol):
+        """What lets things happen later."""
+
+        def at(self, when: float, act: Callable[[Any], None], what: Any) -> None: ...
+
+
+class Work:
+    """Draws how much work a request is, in seconds of one worker, cold caches included."""
+
+    __slots__ = ("_cold", "_draw", "_served", "fixed")
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        mean = scenario.workers / scenario.capacity_rps
+        rng = Random(f"{seed} service")
+        service = scenario.service
+        if isinstance(service, Spread):
+            self._draw = service.sampler(rng, mean)
+        else:
+            self._draw = lambda: seconds("Scenario", "service", service(rng))
+        faults = sorted((f for f in scenario.faults if isinstance(f, ColdCache)), key=lambda fault: fault.at)
+        self._cold = faults
+        self._served = 0
+        #: The work of every request, where it is always the same.
+        self.fixed = mean if isinstance(service, Spread) and service.kind == "fixed" and not faults else None
+
+    def amount(self, start: float) -> float:
+        """The work of a request that is begun at ``start``."""
+        work = self._draw()
+        cold = self._cold
+        if cold and start >= cold[0].at:
+            if len(cold) > 1 and start >= cold[1].at:
+                self._cold = cold[1:]
+                self._served = 0
+                cold = self._cold
+            left = 1.0 - self._served / cold[0].warm
+            self._served += 1
+            if left > 0.0:
+                work *= 1.0 + (cold[0].cost - 1.0) * left
+        return work
+
+
+class FirstCome:
+    """First come, first served, by any number of workers."""
+
+    __slots__ = ("_bounded", "_capacity", "_free", "_queue", "_shed", "_span", "_starts", "_until", "_work")
+
+    def __init__(self, scenario: Scenario, work: Work, capacity: Capacity) -> None:
+        self._work = work
+        self._capacity = capacity
+        self._shed = scenario.shed
+        self._queue = math.inf if scenario.queue is None else scenario.queue
+        #: Whether one that must wait may be turned away, or dropped.
+        self._bounded = scenario.queue is not None or scenario.shed
+        self._free = [0.0] * scenario.workers
+        #: When those that wait, or waited, will be begun.
+        self._starts: deque[float] = deque()
+        self._turn(0.0)
+
+    def _turn(self, start: float) -> None:
+        """The speed may have changed: how long a request takes now (inf: look closer), until when."""
+        factor, self._until = self._capacity.speed(start)
+        fixed = self._work.fixed
+        self._span = math.inf if fixed is None or factor == 0.0 else fixed / factor
+
+    def depth(self, now: float) -> int:
+        """How many wait."""
+        starts = self._starts
+        while starts and starts[0] <= now:
+            starts.popleft()
+        return len(starts)
+
+    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
+        """When the work is done; inf: dropped, as its caller has gone by then; -1: no room."""
+        free = self._free
+        start = free[0]
+        if start <= now:
+            start = now
+        else:
+            if self._bounded:
+                if self.depth(now) >= self._queue:
+                    return -1.0
+                if self._shed and start >= gone_at:
+                    self._starts.append(start)
+                    return math.inf
+            self._starts.append(start)
+        if start >= self._until:
+            self._turn(start)
+        end = start + self._span
+        if end >= self._until:
+            work = self._work
+            end = self._capacity.finish(start, work.amount(start) if work.fixed is None else work.fixed)
+        if len(free) == 1:
+            free[0] = end
+        else:
+            heapq.heapreplace(free, end)
+        return end
+
+
+class LastCome:
+    """Last come, first served: the newest of those that wait is taken next."""
+
+    __slots__ = ("_agenda", "_busy", "_capacity", "_queue", "_shed", "_waiting", "_work", "_workers")
+
+    def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
+        self._work = work
+        self._capacity = capacity
+        self._agenda = agenda
+        self._shed = scenario.shed
+        self._queue = math.inf if scenario.queue is None else scenario.queue
+        self._workers = scenario.workers
+        self._busy = 0
+        self._waiting: list[tuple[float, Callable[[], None]]] = []
+
+    def depth(self, now: float) -> int:
+        return len(self._waiting)
+
+    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
+        """None: ``done`` is called when the work is done; -1: no room."""
+        assert done is not None
+        if self._busy < self._workers:
+            self._busy += 1
+            self._begin(now, done)
+        elif len(self._waiting) >= self._queue:
+            return -1.0
+        else:
+            self._waiting.append((gone_at, done))
+        return None
+
+    def _begin(self, now: float, done: Callable[[], None]) -> None:
+        end = self._capacity.finish(now, self._work.amount(now))
+        if end < math.inf:
+            self._agenda.at(end, self._ended, (end, done))
+
+    def _ended(self, what: tuple[float, Callable[[], None]]) -> None:
+        now, done = what
+        done()
+        while self._waiting:
+            gone_at, waiting = self._waiting.pop()
+            if not (self._shed and now >= gone_at):
+                self._begin(now, waiting)
+                return
+        self._busy -= 1
+
+
+class Shared:
+    """Processor sharing: all that is there is served at once, each at the same speed.
+
+    With ``workers`` or fewer of them, each has a worker to itself.
+    """
+
+    __slots__ = (
+        "_agenda",
+        "_capacity",
+        "_count",
+        "_done",
+        "_jobs",
+        "_last",
+        "_queue",
+        "_version",
+        "_work",
+        "_workers",
+    )
+
+    def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
+        self._work = work
+        self._capacity = capacity
+        self._agenda = agenda
+        self._queue = math.inf if scenario.queue is None else scenario.queue
+        self._workers = scenario.workers
+        #: (what ``_done`` must reach, number, whom to tell)
+        self._jobs: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._version = 0
+        #: Work done so far for each job that was there all the time, and until when.
+        self._done = 0.0
+        self._last = 0.0
+
+    def depth(self, now: float) -> int:
+        return max(0, len(self._jobs) - self._workers)
+
+    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
+        """None: ``done`` is called when the work is done; -1: no room."""
+        assert done is not None
+        if self.depth(now) >= self._queue and len(self._jobs) >= self._workers:
+            return -1.0
+        self._advance(now)
+        self._count += 1
+        heapq.heappush(self._jobs, (self._done + self._work.amount(now), self._count, done))
+        self._plan(now)
+        return None
+
+    def _share(self) -> float:
+        return min(1.0, self._workers / len(self._jobs)) if self._jobs else 1.0
+
+    def _advance(self, now: float) -> None:
+        self._done += (self._capacity.done(now) - self._capacity.done(self._last)) * self._share()
+        self._last = now
+
+    def _plan(self, now: float) -> None:
+        self._version += 1
+        if self._jobs:
+            left = max(0.0, self._jobs[0][0] - self._done)
+            end = self._capacity.finish(now, left / self._share())
+            if end < math.inf:
+                self._agenda.at(end, self._ended, (end, self._version))
+
+    def _ended(self, what: tuple[float, int]) -> None:
+        now, version = what
+        if version != self._version:
+            return
+        self._advance(now)
+        goal, _, done = heapq.heappop(self._jobs)
+        # The sums of many small steps miss the goal by a rounding error, which must not add up.
+        self._done = goal
+        self._plan(now)
+        done()

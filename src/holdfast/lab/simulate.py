@@ -1,0 +1,180 @@
+"""`simulate`: the user's policy, a scenario, a seed; which engine runs it; what the user should be told."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+from ..compose import PolicyWarning
+from ..errors import AttemptTimeout
+from ..options import choice, count, source
+from ..policy import Policy
+from ..retries import Retry
+from .backend import BackendError
+from .direct import Direct
+from .driven import Driven
+from .engine import MOST_CALLS
+from .processes import limited
+from .recorder import Raw, SoFar, series
+from .result import Result, Series
+from .rows import Shape, shape
+from .scenario import Scenario
+
+#: From so many calls on, "auto" takes the fast engine where it can: before, compiling takes longer.
+MANY_CALLS = 300_000
+
+
+class Progress:
+    """How far a run is: ``now`` of ``until`` seconds, and the columns so far."""
+
+    __slots__ = ("_scenario", "_state", "now", "until")
+
+    def __init__(self, state: Raw | SoFar, scenario: Scenario) -> None:
+        self.now = state.until
+        self.until = scenario.duration
+        self._state = state
+        self._scenario = scenario
+
+    @property
+    def series(self) -> Series:
+        state = self._state
+        return series(state if isinstance(state, Raw) else state.raw(), self._scenario)
+
+
+def simulate(
+    policy: Any,
+    scenario: Scenario,
+    *,
+    seed: int = 0,
+    engine: str = "auto",
+    progress: Callable[[Progress], object] | None = None,
+    name: str | None = None,
+) -> Result:
+    """Run ``scenario`` with every client calling under ``policy`` (None: one plain attempt per call).
+
+    The same seed gives the same result. ``engine`` is "exact" (the policy's own code), "fast" (compiled
+    copies of the built-in strategies, for millions of clients; what it cannot do, the exact one does, and
+    the result's notes say why) or "auto". ``progress`` is called about 40 times with a `Progress`; if it
+    returns False the run ends there.
+    """
+    policy = checked_policy(policy)
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"simulate: scenario must be a lab.Scenario, got {scenario!r}")
+    seed = count("simulate", "seed", seed, least=0)
+    choice("simulate", "engine", engine, ("auto", "exact", "fast"))
+    if progress is not None and not callable(progress):
+        raise TypeError(f"simulate: progress must be callable or None, got {progress!r}")
+    for doubt in doubts(policy, scenario):
+        warnings.warn(f"simulate: {doubt}", PolicyWarning, stacklevel=2)
+    return untold(policy, scenario, seed, engine, progress, name)
+
+
+def untold(
+    policy: Policy | None,
+    scenario: Scenario,
+    seed: int,
+    engine: str,
+    progress: Callable[[Progress], object] | None = None,
+    name: str | None = None,
+) -> Result:
+    """`simulate` with everything checked, and whoever asks told of any doubts already."""
+    watch = None if progress is None else _watched(progress, scenario)
+    label = name or (policy.name if policy is not None else None) or "policy"
+    notes: tuple[str, ...] = ()
+    if engine != "exact":
+        why_not = _not_fast(policy, scenario, engine)
+        if why_not is None:
+            from . import fast  # type: ignore[attr-defined,unused-ignore]
+
+            raw = fast.run(policy, scenario, seed, watch)
+            return Result(policy, scenario, seed, "fast", raw, name=label)
+        if engine == "fast":
+            notes = (f"Run by the exact engine: {why_not}.",)
+    return Result(policy, scenario, seed, "exact", exact(policy, scenario, seed, watch), notes, label)
+
+
+def checked_policy(policy: Any) -> Policy | None:
+    """``policy`` as a Policy: itself, a single strategy, or None for one plain attempt per call."""
+    if policy is None or isinstance(policy, Policy):
+        return policy
+    if hasattr(policy, "sync") and hasattr(policy, "aio") and not isinstance(policy, type):
+        return Policy(policy)
+    raise TypeError(f"simulate: policy must be a Policy, a strategy or None, got {policy!r}")
+
+
+def _watched(progress: Callable[[Progress], object], scenario: Scenario) -> Callable[[Raw | SoFar], object]:
+    return lambda state: progress(Progress(state, scenario))
+
+
+def exact(
+    policy: Policy | None,
+    scenario: Scenario,
+    seed: int,
+    watch: Callable[[Raw | SoFar], object] | None = None,
+    way: str = "auto",
+) -> Raw:
+    """The exact engine. ``way``: "direct" calls the rules, "driven" the compiled policy, "auto" chooses."""
+    if scenario.expected_calls > MOST_CALLS:
+        raise ValueError(
+            f"Scenario: the exact engine takes at most {MOST_CALLS:,} calls, got about "
+            f"{scenario.expected_calls:,.0f} (arrival_rps times duration); use engine='fast'"
+        )
+    groups: list[tuple[tuple[Any, ...], int, float | None]] = [
+        (() if policy is None else policy.strategies, scenario.clients, scenario.timeout)
+    ]
+    for other in scenario.others:
+        own = policy if other.policy is None else other.policy
+        limit = scenario.timeout if other.timeout is None else other.timeout
+        groups.append((() if own is None else own.strategies, other.clients, limit))
+    shapes = [shape(limited(row, limit)) for row, _, limit in groups]
+    reasons = [found for found in shapes if isinstance(found, str)]
+    why = "services call services" if scenario.layers else reasons[0] if reasons else ""
+    if way == "direct" and why:
+        raise ValueError(f"exact: way must be 'driven' or 'auto' here: {why}")
+    run: Direct | Driven
+    if why or way == "driven":
+        run = Driven(groups, scenario, seed, watch)
+    else:
+        forms = [found for found in shapes if isinstance(found, Shape)]
+        rows = [(form, size, limit) for form, (_, size, limit) in zip(forms, groups, strict=True)]
+        run = Direct(rows, scenario, seed, watch)
+    # An empty context: no deadline, no attempt, no switched-off policies of whoever asks reaches inside.
+    raw = Context().run(run.run)
+    raw.path = "driven" if isinstance(run, Driven) else "direct"
+    raw.why = why
+    return raw
+
+
+def _not_fast(policy: Policy | None, scenario: Scenario, engine: str) -> str | None:
+    """Why the fast engine is not to run this; None: it is."""
+    for needed in ("numba", "holdfast.lab.fast"):
+        if importlib.util.find_spec(needed) is None:
+            return f"{needed} is not installed"
+    if engine == "auto" and scenario.expected_calls < MANY_CALLS:
+        return "there are too few calls for it to be worth compiling"
+    from . import fast  # type: ignore[attr-defined,unused-ignore]
+
+    found: str | None = fast.why_not(policy, scenario)
+    return found
+
+
+def doubts(policy: Policy | None, scenario: Scenario) -> list[str]:
+    """What the user must be told: a policy that does not retry what fails here."""
+    every = [("the policy", policy)]
+    every += [(f"the policy of clients {other.name!r}", other.policy) for other in scenario.others]
+    own = [layer for layer in scenario.layers if not isinstance(layer.policy, str)]
+    every += [(f"the policy of layer {layer.name!r}", layer.policy) for layer in own]
+    return [
+        f"on={source(retry.on)} of {whose} matches neither lab.BackendError (a ConnectionError) nor "
+        "AttemptTimeout, the failures of a simulation, so it retries nothing here"
+        for whose, one in every
+        for retry in _retries(one)
+        if not retry.judge(BackendError()).retry and not retry.judge(AttemptTimeout()).retry
+    ]
+
+
+def _retries(policy: Policy | None) -> list[Retry]:
+    return [] if policy is None else [part for part in policy.strategies if isinstance(part, Retry)]

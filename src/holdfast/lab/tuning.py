@@ -1,0 +1,217 @@
+"""Search: the policy that recovers fastest within what you promise and what the backend can bear."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from random import Random
+from typing import Any
+
+from ..errors import AttemptTimeout
+from ..options import Options, count, number, seconds
+from ..policy import Policy
+from ..retries import Retry
+from .backend import BackendError
+from .comparison import MEANS, summary
+from .experiments import Job, run_all
+from .scenario import Scenario
+
+
+def default_space() -> dict[str, Sequence[Any]]:
+    """Attempts, schedules and budgets worth trying for a `Retry`."""
+    from ..backoff import Exponential
+    from ..budget import Budget
+
+    return {
+        "attempts": [2, 3, 4, 6],
+        "backoff": [Exponential(base, cap=cap) for base in (0.05, 0.1, 0.5) for cap in (1.0, 5.0)],
+        "budget": [Budget(ratio=ratio) for ratio in (0.05, 0.1, 0.2)] + [None],
+    }
+
+
+class Objective(Options):
+    """What is wanted: the least ``minimise`` (a figure of the summary) such that at least ``availability``
+    (0 to 1) of the calls succeed, the peak load is at most ``peak`` times the capacity, there are at most
+    ``amplification`` attempts per call, and 99 % of the successes come within ``p99`` seconds. A run that
+    does not recover counts as recovering when the run ends. The bounds' defaults bound nothing.
+    """
+
+    __slots__ = _fields = ("minimise", "availability", "peak", "amplification", "p99")
+    minimise: str
+    availability: float
+    peak: float
+    amplification: float
+    p99: float
+
+    def __init__(
+        self,
+        minimise: str = "recovery_time",
+        availability: float = 0.0,
+        peak: float = math.inf,
+        amplification: float = math.inf,
+        p99: float = math.inf,
+    ) -> None:
+        if minimise not in MEANS:
+            raise ValueError(f"Objective: minimise must be one of {', '.join(MEANS)}, got {minimise!r}")
+        self._set(
+            minimise=minimise,
+            availability=number("Objective", "availability", availability, least=0, most=1),
+            peak=number("Objective", "peak", peak, above=0, infinite=True),
+            amplification=number("Objective", "amplification", amplification, least=1, infinite=True),
+            p99=seconds("Objective", "p99", p99, above=0, infinite=True),
+        )
+
+    def excess(self, figures: dict[str, Any], scenario: Scenario) -> float:
+        """By how much the bounds are broken, as a share of them, added up; 0: all are kept."""
+        broken = 0.0
+        if self.availability > 0:
+            broken += max(0.0, 1.0 - (figures["availability"] or 0.0) / self.availability)
+        for value, bound in (
+            (figures["peak_rps"], self.peak * scenario.capacity_rps),
+            (figures["amplification"], self.amplification),
+            (figures["p99"], self.p99),
+        ):
+            if bound < math.inf:
+                broken += math.inf if value is None else max(0.0, value / bound - 1.0)
+        return broken
+
+
+class Trial(Options):
+    """One policy that was tried: its options, its summary, what is minimised, and the broken bounds."""
+
+    __slots__ = _fields = ("options", "policy", "figures", "value", "excess")
+    options: dict[str, Any]
+    policy: Any
+    figures: dict[str, Any]
+    value: float
+    excess: float
+
+    def __init__(
+        self, options: dict[str, Any], policy: Any, figures: dict[str, Any], value: float, excess: float
+    ) -> None:
+        self._set(options=options, policy=policy, figures=figures, value=value, excess=excess)
+
+    @property
+    def load(self) -> float:
+        """The mean peak load, per second."""
+        return float(self.figures["peak_rps"])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Tuning:
+    """``trials`` from best to worst; ``best`` is the winning policy (None: nothing keeps the bounds);
+    ``front`` is the trade-off: the trials than which none has both less peak load and a better value.
+    """
+
+    def __init__(self, trials: list[Trial], objective: Objective) -> None:
+        self.objective = objective
+        self.trials = sorted(trials, key=lambda trial: (trial.excess, trial.value, trial.load))
+        best = self.trials[0]
+        self.best: Policy | None = best.policy if best.excess == 0 else None
+        self.front = _front(self.trials)
+
+    def __str__(self) -> str:
+        first = self.trials[0]
+        kept = sum(trial.excess == 0 for trial in self.trials)
+        what = f"{len(self.trials)} policies tried, {kept} keep the bounds."
+        end = f"{self.objective.minimise} {first.value:.4g}, peak load {first.load:,.0f}/s: {first.options!r}"
+        lines = [what, f"Best: {end}" if self.best is not None else f"None keeps the bounds; nearest: {end}"]
+        lines.append("Trade-off, from the least load:")
+        lines += [
+            f"  {t.load:10,.0f}/s  {self.objective.minimise} {t.value:.4g}  {t.options!r}" for t in self.front
+        ]
+        return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw every trial and the trade-off curve (matplotlib)."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 5), layout="constrained")
+        FigureCanvasAgg(figure)
+        axis = figure.subplots()
+        axis.scatter([t.load for t in self.trials], [t.value for t in self.trials], s=12, color="0.7")
+        axis.plot(
+            [t.load for t in self.front], [t.value for t in self.front], marker="o", drawstyle="steps-post"
+        )
+        axis.set_xlabel("peak load, per second")
+        axis.set_ylabel(self.objective.minimise)
+        figure.savefig(os.fspath(path))
+
+
+def _front(trials: list[Trial]) -> list[Trial]:
+    found: list[Trial] = []
+    for trial in sorted(trials, key=lambda t: (t.load, t.value)):
+        if not found or trial.value < found[-1].value:
+            found.append(trial)
+    return found
+
+
+def tune(
+    scenario: Scenario,
+    objective: Objective | Callable[[dict[str, Any]], float] | None = None,
+    space: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    policy: Policy | None = None,
+    seeds: Iterable[int] = range(5),
+    trials: int = 100,
+    seed: int = 0,
+    executor: Executor | None = None,
+    engine: str = "auto",
+    save: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Tuning:
+    """Try policies made from ``policy`` (None: a `Retry` on what a simulation raises) by the options in
+    ``space`` (None: attempts, backoff, budget), each over ``seeds``. At most ``trials`` of them,
+    drawn evenly with ``seed`` where there are more. ``objective`` may also be a function of the summary,
+    to be minimised.
+    """
+    base = policy if policy is not None else Policy(Retry(on=(BackendError, AttemptTimeout)))
+    goal = objective if isinstance(objective, Objective) else Objective()
+    score = objective if callable(objective) and not isinstance(objective, Objective) else None
+    options = _combinations(
+        default_space() if space is None else space, count("tune", "trials", trials), seed
+    )
+    chosen = list(seeds)
+    made = [base.with_(**each) for each in options]
+    jobs = [Job(f"trial {i}", made[i], scenario, one, engine) for i in range(len(made)) for one in chosen]
+    rows = run_all(jobs, executor, save, progress)
+    width, found = len(chosen), []
+    for i, each in enumerate(options):
+        figures = summary(_counted(rows[i * width : (i + 1) * width], scenario))
+        value = score(figures) if score is not None else figures[goal.minimise]
+        excess = goal.excess(figures, scenario)
+        found.append(Trial(each, made[i], figures, math.inf if value is None else float(value), excess))
+    return Tuning(found, goal)
+
+
+def _counted(rows: list[dict[str, Any]], scenario: Scenario) -> list[dict[str, Any]]:
+    """The rows, where a run that did not recover counts as one that did at its end."""
+    rest = max(0.0, scenario.duration - scenario.broken_until)
+    return [
+        {**row, "metrics": {**row["metrics"], "recovery_time": rest}}
+        if row["metrics"]["recovery_time"] is None
+        else row
+        for row in rows
+    ]
+
+
+def _combinations(space: Mapping[str, Sequence[Any]], most: int, seed: int) -> list[dict[str, Any]]:
+    if not isinstance(space, Mapping) or not space or any(not len(values) for values in space.values()):
+        raise ValueError(f"tune: space must map options to the values they may take, got {space!r}")
+    total = math.prod(len(values) for values in space.values())
+    if total <= most:
+        return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
+    found = []
+    for place in sorted(Random(f"{seed} tune").sample(range(total), most)):
+        each = {}
+        for name, values in space.items():
+            place, index = divmod(place, len(values))
+            each[name] = values[index]
+        found.append(each)
+    return found

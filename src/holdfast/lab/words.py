@@ -1,0 +1,84 @@
+"""The verdict on a run, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .scenario import Scenario
+
+
+def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
+    """What happened, in three or four sentences."""
+    said = [_recovery(figures, scenario), _load(figures, scenario), _calls(figures)]
+    reasons = figures["failures"]
+    if reasons:
+        most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:3]
+        said.append(
+            "Failed calls: " + ", ".join(f"{count:,} {_REASONS.get(why, why)}" for why, count in most) + "."
+        )
+    return " ".join(said)
+
+
+_REASONS = {
+    "503": "on the first 503",
+    "429": "on the first 429",
+    "attempts": "after the last attempt",
+    "budget": "for want of retry budget",
+    "deadline": "at their deadline",
+    "within": "at the end of the time for retrying",
+    "timeout": "on the first timeout",
+    "hint": "told to wait too long",
+    "exhausted": "already retried further in",
+    "CircuitOpen": "refused by the open breaker",
+    "RateLimited": "refused by the rate limit",
+    "BulkheadFull": "refused by the full bulkhead",
+    "Throttled": "refused by the throttle",
+}
+
+
+def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
+    broken = scenario.broken_until > 0
+    if figures["recovered"]:
+        if not broken:
+            return "Steady: goodput kept up with the offered load."
+        after = figures["recovery_time"]
+        return "Recovered at once." if after == 0 else f"Recovered {_seconds(after)} after the fault ended."
+    if figures["until"] <= scenario.broken_until:
+        return "Not seen to recover: the fault lasted until the end of the run."
+    what = "Did not recover" if broken else "Overloaded"
+    got, asked = figures["goodput_after"], figures["offered_rps_after"]
+    if got is None:
+        return f"{what}."
+    when = "after the fault" if broken else "all along"
+    text = f"{what}: {when}, goodput was {got:,.0f}/s of {asked:,.0f}/s offered"
+    received, capacity = figures["received_rps_after"], scenario.capacity_rps
+    if received > capacity:
+        return f"{text}, while the backend received {received:,.0f}/s and can serve {capacity:,.0f}/s."
+    return f"{text}."
+
+
+def _load(figures: dict[str, Any], scenario: Scenario) -> str:
+    peak, capacity = figures["peak_rps"], scenario.capacity_rps
+    load = f"Peak load {peak:,.0f}/s, {peak / capacity:.1f} times what the backend can serve"
+    after = figures["peak_rps_after"]
+    if scenario.broken_until > 0 and after is not None and after < peak:
+        load += f" ({after:,.0f}/s after the fault)"
+    amplification = figures["amplification"]
+    return (
+        f"{load}."
+        if amplification is None
+        else f"{load}; {amplification:.2f} attempts per call over the run."
+    )
+
+
+def _calls(figures: dict[str, Any]) -> str:
+    if not figures["calls"]:
+        return "No calls were made."
+    share = f"{figures['availability']:.1%} of {figures['calls']:,} calls succeeded"
+    if figures["p50"] is None:
+        return f"{share}."
+    return f"{share}, half of them within {_seconds(figures['p50'])}, 99 % within {_seconds(figures['p99'])}."
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
