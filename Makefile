@@ -18,7 +18,7 @@ BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs page web-test pictures clean
+.PHONY: help demo test check format bench test-all coverage docs claims rivals page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ coverage: $(DEV) ## the suite again, with a report of lines and branches never r
 
 docs: $(DEV) ## build the site into build/site, without a warning and without the network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+claims: $(DEV) ## docs/claims.md and its plots: published claims about retries, each run and judged
+	$(BIN)/python -m claims
+
+rivals: $(BENCH) $(DEV) ## docs/comparison.md: the same probes run against other libraries
+	$(BIN)/python -m rivals
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
 	$(BIN)/python scripts/build-page

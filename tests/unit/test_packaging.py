@@ -14,7 +14,21 @@ from holdfast._version import __version__
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = {
-    *("httpx", "requests", "aiohttp", "grpc", "asgi", "redis", "prometheus", "otel", "yaml", "cli", "lab"),
+    *(
+        "httpx",
+        "httpx2",
+        "requests",
+        "urllib3",
+        "aiohttp",
+        "grpc",
+        "asgi",
+        "redis",
+        "prometheus",
+        "otel",
+        "yaml",
+        "cli",
+        "lab",
+    ),
     *("celery", "dramatiq"),
 }
 
