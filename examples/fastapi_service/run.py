@@ -67,8 +67,8 @@ def shop(prices: str) -> FastAPI:
     app.mount("/status", StatusApp())
     # The last one added is the outermost.
     app.add_middleware(IdempotencyMiddleware, store=MemoryStore())
-    app.add_middleware(DeadlineMiddleware, default=5)
     app.add_middleware(SheddingMiddleware, limit=100)
+    app.add_middleware(DeadlineMiddleware, default=5)
     app.add_middleware(RefusalMiddleware)
     return app
 

@@ -67,8 +67,8 @@ def make_app(shop: Shop, store: Store) -> Starlette:
         ],
         middleware=[
             Middleware(RefusalMiddleware),
-            Middleware(SheddingMiddleware, limit=PLACES, retry_after=0.1),
             Middleware(DeadlineMiddleware, default=10),
+            Middleware(SheddingMiddleware, limit=PLACES, retry_after=0.1),
             Middleware(IdempotencyMiddleware, store=store, required=True),
         ],
     )

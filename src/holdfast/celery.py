@@ -19,9 +19,8 @@ import celery
 from celery.exceptions import Reject, TaskPredicate
 
 from ._drive.clock import wall
-from .idempotency import IdempotencyConflict, StoreUnavailable
 from .requeue import Again, Memory, Requeue
-from .tasks import TaskSettings
+from .tasks import Busy, TaskSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +49,15 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
     max_retries = None
     holdfast: TaskSettings
 
+    @classmethod
+    def on_bound(cls, app: Any) -> None:
+        for option in ("max_retries", "autoretry_for"):
+            if given := getattr(cls, option, None):
+                raise ValueError(
+                    f"celery.task_base: {option} of task {cls.name!r} must not be given, the policy decides; "
+                    f"got {given!r}"
+                )
+
     @cached_property
     def _requeue(self) -> Requeue:
         return self.holdfast.requeue(str(self.name))
@@ -68,8 +76,8 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
         except TaskPredicate:
             # The task itself said what is to become of it.
             raise
-        except (IdempotencyConflict, StoreUnavailable) as busy:
-            raise self._later(busy, self.holdfast.look_again(busy), memory) from None
+        except Busy as busy:
+            raise self._later(busy, busy.wait, memory) from None
         except Exception as error:
             answer = self._requeue.failed(error, memory, wall(), args, kwargs)
             if isinstance(answer, Again):

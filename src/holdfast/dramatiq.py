@@ -19,12 +19,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from dramatiq import Middleware
-from dramatiq.middleware import MiddlewareError, Retries
+from dramatiq.middleware import MiddlewareError, Retries, Shutdown, TimeLimitExceeded
 
 from ._drive.clock import wall
-from .idempotency import IdempotencyConflict, StoreUnavailable
+from .errors import AttemptTimeout
 from .requeue import Again, Memory, Requeue
-from .tasks import TaskSettings, keeping
+from .tasks import Busy, TaskSettings, keeping
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -38,8 +38,15 @@ if TYPE_CHECKING:
 
 _OPTION = "holdfast"
 
-#: The id of the message whose actor runs in this thread.
-_message_id: ContextVar[str] = ContextVar("holdfast_dramatiq_message")
+#: The id of the message whose actor is about to run in this thread.
+_message_id: ContextVar[str | None] = ContextVar("holdfast_dramatiq_message", default=None)
+
+
+def _take_message_id() -> str | None:
+    """The message's id, once: what its actor calls in turn, directly, has no message of its own."""
+    found = _message_id.get()
+    _message_id.set(None)
+    return found
 
 
 #: What told Dramatiq's own middleware when to retry.
@@ -87,7 +94,7 @@ class Policies(Middleware):
             return
         requeue = settings.requeue(actor.actor_name)
         self._rules[actor.actor_name] = settings, requeue
-        actor.fn = settings.attempt(actor.fn, requeue, actor.actor_name, _message_id.get)
+        actor.fn = settings.attempt(actor.fn, requeue, actor.actor_name, _take_message_id)
 
     def _settings_of(self, actor: Actor[Any, Any]) -> TaskSettings | None:
         for option in _THEIRS & actor.options.keys():
@@ -115,12 +122,15 @@ class Policies(Middleware):
         if exception is None:
             if rule is not None:
                 rule[1].succeeded(memory, wall(), message.args, message.kwargs)
-        elif rule is None or not isinstance(exception, Exception):
+        elif isinstance(exception, Shutdown):
+            # The worker goes, not the work: no attempt is counted for what was cut short.
+            self._later(broker, message, 0.0, memory)
+        elif rule is None or not isinstance(exception, (Exception, TimeLimitExceeded)):
             message.fail()
-        elif isinstance(exception, (IdempotencyConflict, StoreUnavailable)):
-            self._later(broker, message, rule[0].look_again(exception), memory)
+        elif isinstance(exception, Busy):
+            self._later(broker, message, exception.wait, memory)
         else:
-            answer = rule[1].failed(exception, memory, wall(), message.args, message.kwargs)
+            answer = rule[1].failed(_judged(exception), memory, wall(), message.args, message.kwargs)
             if isinstance(answer, Again):
                 self._later(broker, message, answer.wait, answer.memory)
             else:
@@ -138,6 +148,15 @@ class Policies(Middleware):
             # What the worker does not see as failed it acknowledges, and the message would be gone.
             message.fail()
             raise
+
+
+def _judged(exception: BaseException) -> Exception:
+    """What the policy is asked about: a time limit is one attempt's timeout."""
+    if isinstance(exception, Exception):
+        return exception
+    error = AttemptTimeout(f"the actor took longer than its time limit ({type(exception).__name__})")
+    error.__cause__ = exception
+    return error
 
 
 def install(

@@ -20,6 +20,7 @@ from opentelemetry.metrics import Observation
 
 from . import bus
 from ._version import __version__
+from .census import census
 from .events import Interrupted
 from .meters import COUNTED, MEASURED, STATES, WAITS, Meters, gauges
 
@@ -109,7 +110,7 @@ class _Sink:
     def count(self, event: Event) -> None:
         self._meters.tell(event)
         if type(event).__name__ == "Retrying":
-            self._waits.record(event.wait, {_OPERATION: event.operation})  # type: ignore[attr-defined]
+            self._waits.record(event.wait, {_OPERATION: census.name(event.operation)})  # type: ignore[attr-defined]
 
 
 def _attempts(meters: Meters) -> Iterator[Observation]:

@@ -98,8 +98,13 @@ def install(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     collector = HoldfastCollector()
     registry.register(collector)
 
+    done = False
+
     def uninstall() -> None:
-        registry.unregister(collector)
-        collector.close()
+        nonlocal done
+        if not done:
+            done = True
+            registry.unregister(collector)
+            collector.close()
 
     return uninstall

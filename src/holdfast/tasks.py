@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .idempotency import Store, idempotent
+from .idempotency import IdempotencyConflict, Store, StoreUnavailable, idempotent
 from .options import choice, seconds
 from .requeue import Requeue
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .idempotency import IdempotencyConflict, StoreUnavailable
+    from .errors import HoldfastError
     from .options import Seconds
     from .policy import Policy
 
@@ -61,31 +61,76 @@ class TaskSettings:
         """The rule for the task ``name``."""
         return Requeue(self.policy, name, self.owner)
 
-    def look_again(self, busy: IdempotencyConflict | StoreUnavailable) -> float:
-        """Seconds after which to ask for the key again; no attempt was made, so none is counted.
-
-        Another worker has it, or had it when it was lost: then it is free when its lease is over.
-        """
-        left = getattr(busy, "lease_left", None)
-        return min(_STORE_DOWN_S, self.lease_s) if left is None else max(left, _LEAST_S)
-
     def attempt(
-        self, run: Callable[..., Any], requeue: Requeue, name: str, key: Callable[[], str]
+        self, run: Callable[..., Any], requeue: Requeue, name: str, key: Callable[[], str | None]
     ) -> Callable[..., Any]:
-        """``run`` under the policy's other strategies, and at most once per ``key()`` if there is a store."""
+        """``run`` under the policy's other strategies, and at most once per ``key()`` if there is a store.
+
+        A key that is taken, or cannot be asked for, is a `Busy`. Without a key it simply runs.
+        """
 
         # The strategies look at a function's own signature; a bound method or a partial has none.
         def attempt(*args: Any, **kwargs: Any) -> Any:
             return run(*args, **kwargs)
 
         guarded = attempt if requeue.inner is None else requeue.inner(attempt)
-        if self.idempotency is None:
-            return guarded
+        return guarded if self.idempotency is None else self._once(guarded, self.idempotency, name, key)
+
+    def _once(
+        self, guarded: Callable[..., Any], store: Store, name: str, key: Callable[[], str | None]
+    ) -> Callable[..., Any]:
+        def carried(of: str, args: Any, kwargs: Any) -> Any:
+            try:
+                return guarded(*args, **kwargs)
+            except _ABOUT_KEYS as error:
+                # The task's own errors, of whatever keys it deals with, are not about this one.
+                raise _Carried(error) from error
+
         once = idempotent(
-            key=lambda *args, **kwargs: key(),
-            store=self.idempotency,
+            key=lambda of, args, kwargs: of,
+            store=store,
             lease=self.lease_s,
             on_unknown=self.on_unknown,  # type: ignore[arg-type]
             scope=name[:255],
-        )
-        return once(guarded)
+        )(carried)
+
+        def attempt(*args: Any, **kwargs: Any) -> Any:
+            of = key()
+            if of is None:
+                return guarded(*args, **kwargs)
+            try:
+                return once(of, args, kwargs)
+            except _ABOUT_KEYS as busy:
+                raise Busy(self._look_again(busy)) from busy
+            except _Carried as carrier:
+                error = carrier.error
+            raise error
+
+        return attempt
+
+    def _look_again(self, busy: HoldfastError) -> float:
+        """Seconds after which to ask for the key again.
+
+        Another worker has it, or had it when it was lost: then it is free when its lease is over.
+        """
+        left = getattr(busy, "lease_left", None)
+        return min(_STORE_DOWN_S, self.lease_s) if left is None else max(left, _LEAST_S)
+
+
+_ABOUT_KEYS = (IdempotencyConflict, StoreUnavailable)
+
+
+class Busy(Exception):
+    """The task's key is taken, or its store silent: nothing ran; look again after ``wait`` seconds."""
+
+    def __init__(self, wait: float) -> None:
+        super().__init__(wait)
+        self.wait = wait
+
+
+class _Carried(Exception):
+    """An error of the task's, on its way past the store."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error

@@ -15,7 +15,7 @@ from .bulkhead import Bulkhead
 from .errors import BulkheadFull, DeadlineExceeded, Throttled
 from .options import hook, number, seconds
 from .serving import admission
-from .serving.arrivals import ATTEMPT_HEADERS, TIMEOUT_HEADER, attempt_number, time_left
+from .serving.arrivals import TIMEOUT_HEADER, attempt_headers, attempt_number, header_names, time_left
 from .serving.deadline import LATE, allowed
 from .serving.problem import SPREAD
 from .serving.refusals import refusal
@@ -137,7 +137,7 @@ class DeadlineMiddleware:
     ) -> None:
         owner = "DeadlineMiddleware"
         self.app = _application(owner, app)
-        self.headers = tuple(name.lower() for name in ((header,) if isinstance(header, str) else header))
+        self.headers = header_names(owner, "header", header)
         self.max_s = None if max is None else seconds(owner, "max", max, above=0)
         self.default_s = None if default is None else seconds(owner, "default", default, above=0)
 
@@ -194,8 +194,7 @@ class SheddingMiddleware:
         self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
         self.spread = number(owner, "spread", spread, least=0)
         self.retry_share = admission.share(retry_share)
-        named = None if attempt_header is None else attempt_header.lower()
-        self.attempt_headers = ATTEMPT_HEADERS if named is None else {**ATTEMPT_HEADERS, named: 1}
+        self.attempt_headers = attempt_headers(owner, attempt_header)
         self.exempt = hook(owner, "exempt", exempt)
         self.draw = chance.source(rng, owner)
 

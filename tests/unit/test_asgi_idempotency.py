@@ -333,21 +333,37 @@ def test_a_handler_that_raises_is_not_run_again_in_silence(loop: Loop) -> None:
 
 @each_loop
 @pytest.mark.parametrize(
-    ("error", "runs"),
-    [(hf.CircuitOpen("x"), 2), (hf.RateLimited("x"), 2), (hf.DeadlineExceeded("x"), 1)],
+    "error",
+    [hf.CircuitOpen("x"), hf.RateLimited("x"), hf.DeadlineExceeded("x"), ConnectionError("x")],
     ids=repr,
 )
-def test_a_refusal_counts_by_the_status_it_will_have(loop: Loop, error: Exception, runs: int) -> None:
+def test_whatever_is_raised_leaves_the_outcome_unknown(loop: Loop, error: Exception) -> None:
+    """Half of the work may have been done before a breaker or a limit said no to the rest."""
     handler = Handler(error, 201)
     app = guard(handler)
 
-    async def main() -> None:
+    async def main() -> Answer:
         with pytest.raises(type(error)):
+            await post(app)()
+        return await post(app)()
+
+    answer = loop.run(main)
+    assert (answer.status, answer.problem["code"]) == (409, "idempotency_unknown")
+    assert len(handler.bodies) == 1
+
+
+@each_loop
+def test_raised_errors_may_release_the_key_where_the_application_says_so(loop: Loop) -> None:
+    handler = Handler(hf.CircuitOpen("x"), 201)
+    app = guard(handler, settle=lambda status: "keep" if status < 500 else "release")
+
+    async def main() -> None:
+        with pytest.raises(hf.CircuitOpen):
             await post(app)()
         await post(app)()
 
     loop.run(main)
-    assert len(handler.bodies) == runs
+    assert len(handler.bodies) == 2
 
 
 @each_loop

@@ -50,16 +50,16 @@ def test_keys_that_run_are_never_dropped(full: Any) -> None:
     assert [store.begin(key, "", "z", 10).state for key in "ab"] == ["in_progress"] * 2
 
 
-def test_answers_are_bounded_together() -> None:
-    store = MemoryStore(max_bytes=250, clock=FakeClock())
-    for key in "abc":
-        done(store, key, b"x" * 100)
-    assert store.begin("a", "", "z", 10).state == "new"
-    assert store.begin("b", "", "z", 10).state == "replay"
+def test_a_single_answer_beyond_the_bound_is_not_kept_but_its_key_is() -> None:
+    store = MemoryStore(max_bytes=100, clock=FakeClock())
+    done(store, "a", b"x" * 200)
+    claim = store.begin("a", "", "z", 10)
+    assert (claim.state, claim.answer) == ("replay", None)
 
 
-def test_a_store_that_refuses_keeps_the_fact_when_it_cannot_keep_the_answer() -> None:
-    store = MemoryStore(max_bytes=250, full="refuse", clock=FakeClock())
+@pytest.mark.parametrize("full", ["drop", "refuse"])
+def test_answers_are_bounded_together_and_the_fact_is_kept(full: Any) -> None:
+    store = MemoryStore(max_bytes=250, full=full, clock=FakeClock())
     for key in "abc":
         done(store, key, b"x" * 100)
     kept = [store.begin(key, "", "z", 10) for key in "abc"]

@@ -1,4 +1,4 @@
-"""Renews the leases of idempotency keys while their work runs: one thread, for sync and async alike."""
+"""Renews the leases of idempotency keys while their work runs: one thread a store, sync and async alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import time
+import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +30,14 @@ class Kept:
         self.active = True
 
     def __enter__(self) -> Kept:
-        _keeper.add(self)
+        _keeper_of(self.store).add(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Renew it no more."""
         self.active = False
 
     def renew(self) -> None:
@@ -99,13 +104,20 @@ class _Keeper:
                 self._wake.wait(left)
 
 
-_keeper = _Keeper()
+#: One each: a store that is slow to answer must not let the leases in another one end.
+_keepers: weakref.WeakKeyDictionary[Store, _Keeper] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _keeper_of(store: Store) -> _Keeper:
+    with _making:
+        return _keepers.setdefault(store, _Keeper())
 
 
 def _renew() -> None:
     # Threads do not survive a fork, and what runs is the parent's.
-    global _keeper
-    _keeper = _Keeper()
+    global _keepers, _making
+    _keepers, _making = weakref.WeakKeyDictionary(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

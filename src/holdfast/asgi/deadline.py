@@ -6,9 +6,9 @@ from .. import deadlines
 from .._drive import chance
 from ..errors import DeadlineExceeded
 from ..options import seconds
-from ..serving.arrivals import TIMEOUT_HEADER, time_left
+from ..serving.arrivals import TIMEOUT_HEADER, header_names, time_left
 from ..serving.deadline import LATE, allowed
-from .messages import Watched, answer, application, finder, header_name
+from .messages import Watched, answer, application, finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ class DeadlineMiddleware:
     ) -> None:
         owner = "DeadlineMiddleware"
         self.app = application(owner, app)
-        given = (header,) if isinstance(header, str) else header
-        self.headers = tuple(header_name(owner, "header", name) for name in given)
+        self.headers = header_names(owner, "header", header)
         self.max_s = None if max is None else seconds(owner, "max", max, above=0)
         self.default_s = None if default is None else seconds(owner, "default", default, above=0)
 

@@ -12,8 +12,9 @@ from ..idempotency.records import Begin, Finish, Release, Renew
 from ..idempotency.store import Store
 from ..options import choice, count, flag, hook, seconds
 from ..serving import refusals, replays
+from ..serving.arrivals import header_name
 from ..serving.problem import Problem
-from .messages import answer, application, header_name, is_last, values
+from .messages import answer, application, is_last, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ class IdempotencyMiddleware:
         if not isinstance(store, Store):
             raise TypeError(f"{owner}: store must be a Store such as MemoryStore(), got {store!r}")
         self.store = store
-        if isinstance(methods, str):
+        known = isinstance(methods, (list, tuple, set, frozenset)) and all(
+            isinstance(m, str) for m in methods
+        )
+        if not known:
             raise TypeError(f"{owner}: methods must be a collection of methods, got {methods!r}")
         self.methods = frozenset(method.upper() for method in methods)
         self.required = required if callable(required) else flag(owner, "required", required)
@@ -131,9 +135,10 @@ class IdempotencyMiddleware:
         bus.publish("IdempotentCall", operation="request", decision=decision)
         if claim.state != "new":
             return await self._repeat(send, claim)
-        recorder = Recorder(run, send)
+        lease = keep(self.store, run.lease)
+        recorder = Recorder(run, send, lease.end)
         try:
-            with keep(self.store, run.lease):
+            with lease:
                 await self.app(visible(scope), replayed(receive, body), recorder)
                 await recorder.end(None)
         except BaseException as error:
@@ -181,11 +186,23 @@ class Recorder:
     reason to stop: the handler goes on, and its answer waits for the repetition.
     """
 
-    __slots__ = ("_gone", "_headers", "_parts", "_run", "_send", "_settled", "_size", "_status")
+    __slots__ = (
+        "_gone",
+        "_headers",
+        "_on_settled",
+        "_parts",
+        "_run",
+        "_send",
+        "_settled",
+        "_size",
+        "_status",
+    )
 
-    def __init__(self, run: Run, send: Send) -> None:
+    def __init__(self, run: Run, send: Send, settled: Callable[[], object]) -> None:
         self._run = run
         self._send = send
+        #: Told when the key is settled: background tasks may go on, but not for its sake.
+        self._on_settled = settled
         self._settled = False
         self._gone = False
         self._status = 0
@@ -221,8 +238,8 @@ class Recorder:
             return
         how: Settlement = "unknown"
         if isinstance(error, Exception) and not self._status:
-            problem = refusals.refusal(error)
-            how = self._run.middleware.settle(500 if problem is None else problem.status)
+            # Whatever it is: nobody knows how far the handler came. An answer of 503 or 429 would say so.
+            how = self._run.middleware.settle(500)
             # There is no answer to keep.
             how = "unknown" if how == "keep" else how
         await self._settle(how)
@@ -233,6 +250,7 @@ class Recorder:
             kept = replays.pack(self._status, self._headers, b"".join(self._parts))
             if len(kept) > self._run.middleware.store.max_answer:
                 kept = None
+        self._on_settled()
         # Even in a task that is cancelled meanwhile the store sees this to its end.
         self._settled = True
         try:

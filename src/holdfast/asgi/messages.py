@@ -23,14 +23,6 @@ def application(owner: str, app: Any) -> App:
     return app  # type: ignore[no-any-return]
 
 
-def header_name(owner: str, field: str, value: Any) -> str:
-    """``value`` in lower case if it is a header's name, else an error."""
-    plain = isinstance(value, str) and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
-    if not plain:
-        raise ValueError(f"{owner}: {field} must be a header's name, got {value!r}")
-    return str(value).lower()
-
-
 def values(connection: Connection, name: str) -> list[bytes]:
     """Every value of a header, by its lower-case name."""
     wanted = name.encode()

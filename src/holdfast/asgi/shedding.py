@@ -8,8 +8,8 @@ from ..bulkhead import Bulkhead
 from ..errors import BulkheadFull, Throttled
 from ..options import hook, number, seconds
 from ..serving import admission
-from ..serving.arrivals import ATTEMPT_HEADERS, attempt_number
-from .messages import Watched, answer, application, finder, header_name
+from ..serving.arrivals import attempt_headers, attempt_number
+from .messages import Watched, answer, application, finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class SheddingMiddleware:
         self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
         self.spread = number(owner, "spread", spread, least=0)
         self.retry_share = admission.share(retry_share)
-        named = None if attempt_header is None else header_name(owner, "attempt_header", attempt_header)
-        self.attempt_headers = ATTEMPT_HEADERS if named is None else {**ATTEMPT_HEADERS, named: 1}
+        self.attempt_headers = attempt_headers(owner, attempt_header)
         self.exempt = hook(owner, "exempt", exempt)
         self.draw = chance.source(rng, owner)
 

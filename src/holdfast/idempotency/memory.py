@@ -24,7 +24,8 @@ class MemoryStore(Store):
     """At most ``limit`` keys and ``max_bytes`` of answers, gone when the process ends.
 
     When it is full, ``full="drop"`` forgets the key that was done first, so that it would run again if
-    asked for; ``full="refuse"`` raises `StoreFull` instead. Keys under way are never dropped.
+    asked for; ``full="refuse"`` raises `StoreFull` instead. Keys under way are never dropped. Beyond
+    ``max_bytes`` the oldest answers are dropped, and their keys stay known as done.
     Shared by passing the object, between threads, tasks and event loops. A forked child starts empty.
     """
 
@@ -119,15 +120,12 @@ class MemoryStore(Store):
         self._drop_oldest()
 
     def _shrink(self) -> None:
-        """Answers beyond ``max_bytes``: the oldest go, with ``full="refuse"`` only their content."""
+        """Answers beyond ``max_bytes``: the oldest lose theirs. That they were given stays known."""
         while self._bytes > self.max_bytes:
-            if self.full == "drop":
-                self._drop_oldest()
-            else:
-                digest, old = next((name, kept) for name, kept in self._done.items() if kept.answer)
-                self._bytes -= len(old.answer or b"")
-                # In place, so that it keeps its turn.
-                self._done[digest] = Record(True, old.fingerprint, old.owner, old.until, old.expires)
+            digest, old = next((name, kept) for name, kept in self._done.items() if kept.answer)
+            self._bytes -= len(old.answer or b"")
+            # In place, so that it keeps its turn.
+            self._done[digest] = Record(True, old.fingerprint, old.owner, old.until, old.expires)
 
     def _drop_oldest(self) -> None:
         digest = next(iter(self._done))

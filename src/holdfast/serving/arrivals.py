@@ -12,6 +12,7 @@ from ..hints import is_digits
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
     #: All values of a header, by its lower-case name.
     Find = Callable[[str], Iterable[str]]
@@ -26,6 +27,28 @@ ATTEMPT_HEADERS = {
     "x-stainless-retry-count": 0,
     "grpc-previous-rpc-attempts": 0,
 }
+
+
+def header_name(owner: str, field: str, value: Any) -> str:
+    """``value`` in lower case if it is a header's name, else an error."""
+    plain = isinstance(value, str) and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
+    if not plain:
+        raise ValueError(f"{owner}: {field} must be a header's name, got {value!r}")
+    return str(value).lower()
+
+
+def header_names(owner: str, field: str, value: Any) -> tuple[str, ...]:
+    """One header's name, or several in a list or tuple, in lower case."""
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)) or not given:
+        raise TypeError(f"{owner}: {field} must be a header's name or several, got {value!r}")
+    return tuple(header_name(owner, field, name) for name in given)
+
+
+def attempt_headers(owner: str, more: str | None) -> dict[str, int]:
+    """`ATTEMPT_HEADERS`, and ``more``, which counts from 1."""
+    named = {} if more is None else {header_name(owner, "attempt_header", more): 1}
+    return {**ATTEMPT_HEADERS, **named}
 
 
 def time_left(find: Find, names: Iterable[str]) -> float | None:

@@ -1,0 +1,137 @@
+"""What both queues have in common, without a broker: keys, the task's own errors, direct calls."""
+
+from __future__ import annotations
+
+import celery
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import Shutdown, TimeLimitExceeded
+
+import holdfast as hf
+import holdfast.celery
+import holdfast.dramatiq
+from holdfast.idempotency import IdempotencyConflict, MemoryStore, StoreUnavailable
+from holdfast.requeue import Requeue
+from holdfast.tasks import Busy, TaskSettings
+
+POLICY = hf.retry(on=(ConnectionError, StoreUnavailable), attempts=2, backoff=hf.Constant(0))
+
+
+def settings(store: MemoryStore | None) -> TaskSettings:
+    return TaskSettings("test", POLICY, store, 10, "error")
+
+
+def attempt(store: MemoryStore | None, run, key=lambda: "k"):
+    own = settings(store)
+    return own.attempt(run, Requeue(POLICY, "task", "test"), "task", key)
+
+
+def test_a_taken_key_is_busy_until_its_lease_is_over() -> None:
+    store = MemoryStore()
+
+    def meanwhile() -> float:
+        with pytest.raises(Busy) as busy:
+            attempt(store, lambda: 1)()
+        return float(busy.value.wait)
+
+    assert 9 < attempt(store, meanwhile)() <= 10
+
+
+@pytest.mark.parametrize("error", [IdempotencyConflict("mine"), StoreUnavailable("mine")], ids=repr)
+@pytest.mark.parametrize("store", [MemoryStore(), None], ids=["store", "no store"])
+def test_the_tasks_own_errors_about_keys_are_its_own(error: Exception, store: MemoryStore | None) -> None:
+    def run() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        attempt(store, run)()
+    assert raised.value is error
+
+
+def test_without_a_key_it_simply_runs() -> None:
+    ran: list[int] = []
+    call = attempt(MemoryStore(), lambda: ran.append(1), key=lambda: None)
+    call()
+    call()
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize("options", [{"max_retries": 1}, {"autoretry_for": (ValueError,)}])
+def test_celerys_own_retry_options_are_refused(options: dict[str, object]) -> None:
+    def task() -> None: ...
+
+    app = celery.Celery("tests", broker="memory://", set_as_current=False)
+    with pytest.raises(ValueError, match=f"{next(iter(options))} of task .* must not be given"):
+        app.task(base=holdfast.celery.task_base(POLICY), name="t", lazy=False, **options)(task)
+    app.close()
+
+
+class Broker(StubBroker):
+    """Remembers what was queued again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again: list[tuple[object, int | None]] = []
+        self.policies = holdfast.dramatiq.install(self, idempotency=MemoryStore())
+
+    def enqueue(self, message, *, delay=None):
+        self.again.append((message, delay))
+        return message
+
+
+@pytest.fixture
+def broker():
+    broker = Broker()
+    yield broker
+    broker.close()
+
+
+class Message:
+    """As much of a message as the middleware looks at."""
+
+    def __init__(self, actor: str) -> None:
+        self.actor_name = actor
+        self.message_id = "m1"
+        self.args, self.kwargs, self.options = (), {}, {}
+        self.failed = False
+
+    def fail(self) -> None:
+        self.failed = True
+
+
+def test_a_worker_that_stops_leaves_its_message_to_the_next(broker: Broker) -> None:
+    dramatiq.actor(lambda: None, actor_name="cut", broker=broker, policy=POLICY)
+    message = Message("cut")
+    broker.policies.after_process_message(broker, message, exception=Shutdown())
+    assert not message.failed
+    assert broker.again == [(message, 0)]
+    assert message.options["holdfast"]["attempts"] == 0
+
+
+def test_a_time_limit_is_an_attempts_timeout(broker: Broker) -> None:
+    dramatiq.actor(
+        lambda: None, actor_name="slow", broker=broker, policy=hf.retry(on=TimeoutError, attempts=2)
+    )
+    message = Message("slow")
+    broker.policies.after_process_message(broker, message, exception=TimeLimitExceeded())
+    assert message.options["holdfast"]["attempts"] == 1
+    broker.policies.after_process_message(broker, message, exception=TimeLimitExceeded())
+    assert message.failed
+
+
+def test_what_an_actor_calls_directly_has_no_message_of_its_own(broker: Broker) -> None:
+    ran: list[str] = []
+    inner = dramatiq.actor(lambda: ran.append("inner"), actor_name="inner", broker=broker, policy=POLICY)
+
+    def outer() -> None:
+        inner()
+        inner()
+
+    outer_actor = dramatiq.actor(outer, actor_name="outer", broker=broker, policy=POLICY)
+    broker.policies.before_process_message(broker, Message("outer"))
+    outer_actor()
+    assert ran == ["inner", "inner"]
+    # And nobody's message is left behind for a direct call.
+    inner()
+    assert len(ran) == 3
