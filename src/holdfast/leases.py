@@ -223,6 +223,12 @@ class LeaseBucket(Bucket):
             self.level += restore
             self.booked -= restore
 
+    def _place(self, grant: Grant) -> float:
+        return grant.mark if isinstance(grant, LeaseGrant) else 0.0
+
+    def _is_last(self, grant: Grant) -> bool:
+        return isinstance(grant, LeaseGrant) and grant.bucket is self and grant.mark >= self.booked
+
     def charge(self, n: int, now: float) -> None:
         self.settle(now)
         self.level -= n

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from heapq import heappop, heappush
 
 from ._drive import aio as _aio
 from ._drive import chance
@@ -55,7 +56,7 @@ class Grant:
 class Bucket:
     """Tokens that refill at ``rate`` per second up to ``burst``; reservations may take them below 0."""
 
-    __slots__ = ("last_event", "burst", "last", "level", "rate")
+    __slots__ = ("_left", "last_event", "burst", "last", "level", "rate")
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
@@ -64,6 +65,8 @@ class Bucket:
         self.level = float(burst)
         self.last = now
         self.last_event = -math.inf
+        #: Waiters that have left while later ones stayed, the last one first.
+        self._left: list[tuple[float, int, Grant]] = []
 
     def tokens(self, now: float) -> float:
         """What is there at ``now``: negative while reservations are owed. Time set back refills nothing."""
@@ -105,10 +108,34 @@ class Bucket:
             return
         self.level = min(float(self.burst), self.tokens(now) + restore)
         self.last = now
-        if grant.at == self.last_event and grant.rate > 0:
+        if grant.rate > 0 and self._is_last(grant):
             before = grant.at - grant.n / grant.rate
             if before >= now:
                 self.last_event = before
+
+    def _place(self, grant: Grant) -> float:
+        """Where in the line it stands: later ones have more."""
+        return grant.at
+
+    def _is_last(self, grant: Grant) -> bool:
+        return (self.last_event - grant.at) * self.rate < _SAME_TIME
+
+    def leave(self, grant: Grant, now: float) -> None:
+        """`cancel` for one who waited: what later waiters count on comes back when they leave as well."""
+        if not grant.ok:
+            return
+        if self._left and self._left[0][2].delay(now) <= 0:
+            # The last of them would have had its turn.
+            self._left.clear()
+        was_last = self._is_last(grant)
+        self.cancel(grant, now)
+        if not was_last:
+            heappush(self._left, (-self._place(grant), len(self._left), grant))
+            return
+        while self._left and self._is_last(self._left[0][2]):
+            former = heappop(self._left)[2]
+            former.returned = False
+            self.cancel(former, now)
 
     def charge(self, n: int, now: float) -> None:
         """Take ``n`` at once, whether they are there or not."""
@@ -129,6 +156,9 @@ class Bucket:
         """Count what has refilled so far, before the rate or the burst changes."""
         self.level, self.last = self.tokens(now), now
 
+
+#: Two moments nearer to each other than this share of a token's time are one: sums of floats differ.
+_SAME_TIME = 1e-3
 
 #: Beyond this, floats no longer count in ones.
 MOST_TOKENS = 10**15
@@ -176,6 +206,10 @@ class Reservation:
         """Give the tokens back, as far as no later reservation depends on them."""
         self._limiter._cancel(self._grant)
 
+    def leave(self) -> None:
+        """Give back the tokens of one who waited: all of them, once those behind it have left as well."""
+        self._limiter._leave(self._grant)
+
     def __repr__(self) -> str:
         return f"<reservation of {self._grant.n}: {'ok' if self.ok else 'refused'}>"
 
@@ -203,7 +237,7 @@ class Waiting:
                 _sync.sleep(delay, self.clock)
             check()
         except BaseException:
-            reservation.cancel()
+            reservation.leave()
             raise
 
     async def wait_async(self, n: int = 1) -> None:
@@ -214,7 +248,7 @@ class Waiting:
                 await _aio.sleep(delay, self.clock)
             check()
         except BaseException:
-            reservation.cancel()
+            reservation.leave()
             raise
 
 
@@ -343,6 +377,9 @@ class Limiter(Waiting):
 
     def _cancel(self, grant: Grant) -> None:
         self._alone(lambda bucket, now: bucket.cancel(grant, now))
+
+    def _leave(self, grant: Grant) -> None:
+        self._alone(lambda bucket, now: bucket.leave(grant, now))
 
     def charge(self, n: int) -> None:
         """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""

@@ -178,6 +178,9 @@ class Pacer(Waiting):
         with self._lock:
             self._table.cancel(slot, self._steady())
 
+    #: A slot is given back whole in either case.
+    _leave = _cancel
+
     def _admit(self, n: int) -> Reservation:
         check()
         scope = ambient()

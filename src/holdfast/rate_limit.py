@@ -121,7 +121,7 @@ class RateLimit(Options):
                     _sync.sleep(delay, limiter.clock)
                 check()
             except BaseException:
-                reservation.cancel()
+                reservation.leave()
                 raise
 
         def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ class RateLimit(Options):
                     await _aio.sleep(delay, limiter.clock)
                 check()
             except BaseException:
-                reservation.cancel()
+                reservation.leave()
                 raise
 
         async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

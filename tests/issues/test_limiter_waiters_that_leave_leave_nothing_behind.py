@@ -1,0 +1,67 @@
+"""Waiters that are cancelled in whatever order give back all their tokens, at any rate."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import holdfast as hf
+from holdfast.limiter import Bucket
+
+RATES = [3, 4, 7, 10, 0.1, 1000 / 7]
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("order", ["oldest first", "newest first", "mixed"])
+def test_nothing_is_owed_when_all_have_left(rate: float, order: str) -> None:
+    for seed in range(50):
+        bucket = Bucket(rate, 1, 0.0)
+        assert bucket.reserve(1, 0.0, 0.0).ok
+        waiting = [bucket.reserve(1, 0.0, None) for _ in range(8)]
+        if order == "newest first":
+            waiting.reverse()
+        elif order == "mixed":
+            random.Random(seed).shuffle(waiting)
+        for grant in waiting:
+            bucket.leave(grant, 0.0)
+        # As if nobody had waited: the one token that was used is all that is missing.
+        assert bucket.tokens(0.0) == pytest.approx(0.0, abs=1e-6)
+        assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(1 / rate, rel=1e-6)
+
+
+def test_those_who_stay_keep_their_turn() -> None:
+    bucket = Bucket(4, 1, 0.0)
+    bucket.reserve(1, 0.0, 0.0)
+    first, second, third = (bucket.reserve(1, 0.0, None) for _ in range(3))
+    bucket.leave(first, 0.0)
+    bucket.leave(second, 0.0)
+    assert third.delay(0.0) == pytest.approx(0.75)
+    # Nobody overtakes the one that stayed.
+    assert bucket.reserve(1, 0.0, None).delay(0.0) >= 0.75
+
+
+def test_one_who_has_had_its_turn_gives_nothing_back() -> None:
+    bucket = Bucket(4, 1, 0.0)
+    bucket.reserve(1, 0.0, 0.0)
+    first, second = (bucket.reserve(1, 0.0, None) for _ in range(2))
+    bucket.leave(first, 0.3)
+    bucket.leave(second, 0.3)
+    # At 0.3 s the first one's token was there to be used: only the second one's comes back.
+    assert bucket.tokens(0.3) == pytest.approx(0.2)
+
+
+def test_many_tasks_cancelled_in_order() -> None:
+    import asyncio
+
+    async def main(clock: object) -> float:
+        limiter = hf.Limiter(4, 1)
+        assert limiter.allow()
+        tasks = [asyncio.ensure_future(limiter.wait_async()) for _ in range(8)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return limiter.tokens()
+
+    assert hf.testing.run(main) == pytest.approx(0.0, abs=1e-6)
