@@ -6,7 +6,18 @@ from importlib import import_module
 
 from ..model import Group
 
-SUITES = ("success", "retried", "startup", "retention", "strategies", "telemetry", "wire", "fleet", "lab")
+SUITES = (
+    "success",
+    "retried",
+    "startup",
+    "retention",
+    "strategies",
+    "telemetry",
+    "wire",
+    "fleet",
+    "lab",
+    "lab_fast",
+)
 
 
 def load(name: str) -> list[Group]:

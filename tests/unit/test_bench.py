@@ -369,6 +369,10 @@ def test_the_bars_are_those_promised() -> None:
         "fleet budget, of one EVALSHA": pytest.approx(1 / 20),
         "fleet limiter: ns a decision, 100,000 a second": 10_000,
         "fleet budget: ns a decision, 100,000 a second": 10_000,
+        "300,000 simulated attempts a second": pytest.approx(10 / 3),
+        "5 million simulated attempts a second": 0.2,
+        "1 million clients within 4 GB, MB": 4000,
+        "25 million video players, s": 60,
     }
     assert bars["sync retry + budget + breaker + bulkhead"].goal == 2
     assert bars["sync call, default budget"].goal == 1.1

@@ -1,0 +1,329 @@
+"""The fast engine: compiled copies of the built-in rules, for millions of clients.
+
+It makes the same draws from the same generators in the same order as the exact engine, so that a run comes
+out the same, call by call; only the percentiles of the latencies are read from bins (see `_BITS`). What it
+cannot run, `why_not` says in words, and the exact engine runs that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import AttemptTimeout
+from ..loop import Run
+from . import fast_layout as layout
+from .arrivals import arrays
+from .backend import Refusal
+from .conditions import Stretch, stretches
+from .engine import _ASKED
+from .fast_kernel import advance
+from .fast_policy import fill_policy, unfit
+from .faults import ColdCache
+from .processes import limited
+from .recorder import TOLD, Raw, steps
+from .rows import OWNER, Shape, shape
+from .scenario import Scenario, Spread
+
+if TYPE_CHECKING:
+    from ..policy import Policy
+
+#: Latencies are kept with so many binary digits: each bin is at most 0.8 % wide, so that its middle is off by
+#: 0.4 % at most; where there are very many steps, 6 % wide, off by 3 %.
+_BITS, _FEW_BITS, _MANY_STEPS = 7, 4, 10_000
+#: Shorter and longer latencies than 1 us and 36 hours, about, share the outermost bins.
+_SHORTEST, _LONGEST = 2.0**-20, 2.0**17
+
+#: The compiled loop comes back after so many events, so that Ctrl-C works.
+_EVENTS = 2_000_000
+_SLOTS = 4096
+#: A calendar of so many buckets, as a power of 2.
+_MOST_BUCKETS = 23
+_MOST_QUEUE = 100_000_000
+
+_REASONS = {
+    layout.R_ATTEMPTS: "attempts",
+    layout.R_BUDGET: "budget",
+    layout.R_HINT: "hint",
+    layout.R_WITHIN: "within",
+    layout.R_TIMEOUT: "timeout",
+    layout.R_503: "503",
+    layout.R_429: "429",
+}
+_KINDS = {"fixed": layout.FIXED, "exponential": layout.EXPONENTIAL, "lognormal": layout.LOGNORMAL}
+
+
+def why_not(policy: Policy | None, scenario: Scenario) -> str | None:
+    """Why the fast engine cannot run this; None: it can."""
+    reasons = {
+        "clients of a closed loop are not compiled": scenario.closed_loop,
+        "several classes of clients are not compiled": bool(scenario.others),
+        "services that call services are not compiled": bool(scenario.layers),
+        f"the order of service {scenario.order!r} is not compiled": scenario.order != "fifo",
+        "service= is a function of the user's own": not isinstance(scenario.service, Spread),
+        "latency= is a function of the user's own": not isinstance(scenario.latency, (float, Spread)),
+        "the loss of a store is not compiled": any(stretch.store for stretch in stretches(scenario)),
+        f"queue= is beyond {_MOST_QUEUE:,}": (scenario.queue or 0) > _MOST_QUEUE,
+        "clients= is beyond 2**31": scenario.clients >= 2**31,
+    }
+    found = next((why for why, applies in reasons.items() if applies), None)
+    return found if found is not None else unfit(_shape(policy, scenario))
+
+
+def _shape(policy: Policy | None, scenario: Scenario) -> Shape | str:
+    return shape(limited(() if policy is None else policy.strategies, scenario.timeout))
+
+
+def run(
+    policy: Policy | None, scenario: Scenario, seed: int, progress: Callable[[Raw], object] | None
+) -> Raw:
+    """Run to the end, or to where ``progress`` returned False."""
+    form = _shape(policy, scenario)
+    assert isinstance(form, Shape), form
+    world = _world(form, scenario, seed)
+    until = scenario.duration
+    told = 0 if progress is None else TOLD
+    for times, who, last in _and_the_end(arrays(scenario, seed)):
+        world.state[0]["next"] = 0
+        while (why := advance(world, times, who, last, _EVENTS, told)) not in (layout.MORE, layout.DONE):
+            if why == layout.GROW:
+                world = _grown(world)
+            elif why == layout.TELL and progress is not None:
+                now = float(world.state[0]["now"])
+                if progress(_raw(world, scenario, now)) is False:
+                    return _finished(world, scenario, now)
+    return _finished(world, scenario, until)
+
+
+def _and_the_end(chunks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, bool]]:
+    """The chunks, then an empty one that is the last."""
+    for times, who in chunks:
+        yield times, who, False
+    yield np.empty(0), np.empty(0, np.int64), True
+
+
+def _finished(world: layout.World, scenario: Scenario, until: float) -> Raw:
+    raw = _raw(world, scenario, until)
+    raw.path = "fast"
+    return raw
+
+
+# Making the arrays.
+
+
+def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
+    size = steps(scenario.duration, scenario.step)
+    rules, state = np.zeros(1, layout.RULES), np.zeros(1, layout.STATE)
+    answers: list[Refusal | None] = [None]
+    answers += [Refusal(503, scenario.retry_after), Refusal(429, scenario.retry_after)]
+    row, parts = _row(scenario, answers)
+    _fill_scenario(rules[0], scenario, row)
+    ceilings = fill_policy(rules[0], form, scenario)
+    _fill_state(state[0], row, rules[0])
+    bits = _BITS if size <= _MANY_STEPS else _FEW_BITS
+    rules[0]["shift"] = 52 - bits
+    rules[0]["lowest"] = np.float64(_SHORTEST).view(np.int64) >> (52 - bits)
+    bins = int(np.float64(_LONGEST).view(np.int64) >> (52 - bits)) - int(rules[0]["lowest"])
+    buckets = 1 << max(10, min(_MOST_BUCKETS, int(scenario.expected_calls).bit_length()))
+    rules[0]["wide"] = buckets / scenario.duration
+    kind, purses = int(rules[0]["budget"]), 1 if rules[0]["shared"] else scenario.clients
+    width = {layout.EARNED: layout.ROW, layout.WINDOW: 2 * layout.ROW}.get(kind, 0)
+    asked = 0 if kind == layout.NO_BUDGET else -(-scenario.clients // int(rules[0]["stride"]))
+    cold = sorted((f for f in scenario.faults if isinstance(f, ColdCache)), key=lambda fault: fault.at)
+    mt, kept = _chance(seed)
+    return layout.World(
+        rules=rules,
+        state=state,
+        slots=np.zeros(_SLOTS, layout.SLOT),
+        heap=np.zeros(_SLOTS, layout.DUE),
+        heads=np.zeros(buckets, np.int32),
+        row=row,
+        parts=parts,
+        free=np.zeros(scenario.workers),
+        line=np.zeros(1 if scenario.queue is None else scenario.queue + 1),
+        begun=np.zeros(size, np.int64),
+        cold=np.array([(f.at, f.cost, f.warm) for f in cold], layout.COLD),
+        mt=mt,
+        kept=kept,
+        verdicts=_verdicts(form, answers),
+        ceilings=ceilings,
+        purses=np.zeros(purses if kind != layout.NO_BUDGET else 0, layout.PURSE),
+        slices=np.zeros((purses, width)),
+        asked=np.zeros(asked, np.uint8),
+        failures=np.zeros(len(_REASONS), np.int64),
+        offered=np.zeros(size, np.int64),
+        received=np.zeros(size, np.int64),
+        done=np.zeros(size, layout.DONE_IN_STEP),
+        spreads=np.zeros((size, bins), np.uint32),
+        queue=np.full(size, math.nan),
+        balance=np.full(size, math.nan),
+    )
+
+
+def _row(scenario: Scenario, answers: list[Refusal | None]) -> tuple[Any, Any]:
+    """The stretches and the partitions in them; the refusals they give are added to ``answers``."""
+    found = stretches(scenario)
+    row = np.zeros(len(found), layout.STRETCH)
+    parts: list[tuple[float, bool]] = []
+    for index, stretch in enumerate(found):
+        ends = found[index + 1].begins if index + 1 < len(found) else math.inf
+        row[index] = (
+            stretch.begins,
+            ends,
+            stretch.capacity,
+            stretch.error_rate,
+            stretch.extra_s,
+            _answer(answers, stretch.fail_hint) if stretch.fails else 0,
+            _answer(answers, stretch.error_hint),
+            len(stretch.parted),
+            len(parts),
+            _is_quick(stretch, scenario),
+        )
+        parts += [(share, mode == "hang") for share, mode in stretch.parted]
+    return row, np.array(parts, layout.PART)
+
+
+def _is_quick(stretch: Stretch, scenario: Scenario) -> bool:
+    return not (stretch.fails or stretch.error_rate or scenario.limit_rps is not None)
+
+
+def _answer(answers: list[Refusal | None], hint: float | None) -> int:
+    for index, known in enumerate(answers):
+        if known is not None and (known.status, known.hint) == (503, hint):
+            return index
+    answers.append(Refusal(503, hint))
+    return len(answers) - 1
+
+
+def _verdicts(form: Shape, answers: list[Refusal | None]) -> Any:
+    """What the policy makes of each answer; the first is the timeout."""
+    found = np.zeros(len(answers), layout.VERDICT)
+    for index, refusal in enumerate(answers):
+        error = AttemptTimeout("the simulated attempt took too long") if refusal is None else refusal.error()
+        reason = layout.R_TIMEOUT
+        if refusal is not None:
+            reason = layout.R_503 if refusal.status == 503 else layout.R_429
+        found[index]["after"], found[index]["reason"] = math.nan, reason
+        if form.retry is None:
+            continue
+        verdict = Run(form.retry, None, None, "call", OWNER).judge(None, error)  # type: ignore[arg-type]
+        assert verdict is not None
+        after = math.nan if verdict.after is None else verdict.after
+        counts = verdict.retry or verdict.kind == "pushback"
+        found[index] = (
+            verdict.retry,
+            after,
+            verdict.kind == "timeout",
+            verdict.kind == "throttle",
+            counts,
+            reason,
+        )
+    return found
+
+
+def _fill_scenario(rules: Any, scenario: Scenario, row: Any) -> None:
+    latency, service = scenario.latency, scenario.service
+    limit = scenario.limit_rps
+    spread = latency if isinstance(latency, Spread) else Spread("fixed", latency)
+    values = {
+        "duration": scenario.duration,
+        "step": scenario.step,
+        "steps": steps(scenario.duration, scenario.step),
+        "near": latency == 0.0 and not row["extra"].any(),
+        "clients": scenario.clients,
+        "stride": max(1, scenario.clients // _ASKED),
+        "latency": spread.mean,
+        "latency_kind": _KINDS[spread.kind],
+        "latency_sigma": spread.sigma,
+        "work": scenario.workers / scenario.capacity_rps,
+        "work_kind": _KINDS[service.kind],
+        "work_sigma": service.sigma,
+        "fixed": service.kind == "fixed" and not any(isinstance(f, ColdCache) for f in scenario.faults),
+        "queue": -1 if scenario.queue is None else scenario.queue,
+        "shed": scenario.shed,
+        "limit_rps": 0.0 if limit is None else limit,
+        "limit_burst": 0.0 if limit is None else max(1, round(limit)),
+    }
+    for name, value in values.items():
+        rules[name] = value
+
+
+def _fill_state(state: Any, row: Any, rules: Any) -> None:
+    for name in ("free", "won_head", "won_tail", "lost_head", "lost_tail"):
+        state[name] = -1
+    for name in ("won", "lost", "soonest"):
+        state[name] = math.inf
+    factor = float(row[0]["capacity"])
+    state["until"] = row[0]["ends"]
+    state["span"] = math.inf if not rules["fixed"] or factor == 0.0 else float(rules["work"]) / factor
+    state["level"] = rules["limit_burst"]
+
+
+def _chance(seed: int) -> tuple[Any, Any]:
+    """The exact engine's generators, in the order of the kernel's names for them."""
+    mt = np.zeros((4, 625), np.uint64)
+    for index, purpose in enumerate(("policy", "errors", "service", "network")):
+        mt[index] = Random(f"{seed} {purpose}").getstate()[1]
+    return mt, np.full(4, math.nan)
+
+
+def _grown(world: layout.World) -> layout.World:
+    """The same with twice the slots."""
+    slots = np.zeros(2 * len(world.slots), layout.SLOT)
+    slots[: len(world.slots)] = world.slots
+    heap = np.zeros(len(slots), layout.DUE)
+    used = int(world.state[0]["heap"])
+    heap[:used] = world.heap[:used]
+    return world._replace(slots=slots, heap=heap)
+
+
+# Reading the arrays.
+
+
+def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
+    """The columns of the run so far."""
+    raw = Raw(scenario.step, until)
+    size, state = len(raw.offered), world.state[0]
+    raw.offered = world.offered[:size].astype(float)
+    raw.received = world.received[:size].astype(float)
+    raw.succeeded = world.done["count"][:size].astype(float)
+    raw.calls, raw.attempts = int(state["calls"]), int(state["attempts"])
+    # What succeeds later may have been written down already.
+    raw.successes = int(world.done["count"][:size].sum())
+    raw.failures = {name: int(n) for i, name in _REASONS.items() if (n := world.failures[i])}
+    raw.failures = dict(sorted(raw.failures.items()))
+    raw.queue, raw.budget = world.queue[:size].copy(), world.balance[:size].copy()
+    middles, spreads = _middles(world), world.spreads[:size]
+    raw.p50, raw.p99 = _percentiles(spreads, middles)
+    (p50,), (p99,) = _percentiles(spreads.sum(axis=0, dtype=np.int64)[None, :], middles)
+    raw.latency = float(p50), float(p99)
+    if raw.successes:
+        raw.mean = float(world.done["took"][:size].sum() / raw.successes)
+    return raw
+
+
+def _middles(world: layout.World) -> Any:
+    """The middle of each bin of latencies."""
+    edges = np.arange(world.spreads.shape[1] + 1) + int(world.rules[0]["lowest"])
+    values = (edges << int(world.rules[0]["shift"])).view(np.float64)
+    return (values[1:] + values[:-1]) / 2
+
+
+def _percentiles(spreads: Any, middles: Any) -> tuple[Any, Any]:
+    """The median and the 99th percentile of each row: the smallest value that is enough; NaN: no values."""
+    rows, bins = np.nonzero(spreads)
+    sums = np.cumsum(spreads[rows, bins], dtype=np.int64)
+    counts = spreads.sum(axis=1, dtype=np.int64)
+    before = np.cumsum(counts) - counts
+    found = []
+    for share in (0.5, 0.99):
+        column = np.full(len(spreads), math.nan)
+        some = counts > 0
+        wanted = (before + np.ceil(share * counts).astype(np.int64))[some]
+        column[some] = middles[bins[np.searchsorted(sums, wanted)]]
+        found.append(column)
+    return found[0], found[1]

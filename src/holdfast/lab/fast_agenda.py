@@ -1,0 +1,196 @@
+"""What is to happen in a run of the fast engine, and in which order: by time, then as it was put.
+
+Most events are put in the order of their times: successes make one linked list, timeouts another. The rest
+goes to a calendar of linked lists, of which the earliest is a heap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .fast_compile import apart, compiled, prefetch
+from .fast_layout import NO_BUDGET, SUCCESS, TIMEOUT
+
+#: Memory is asked for so many buckets before it is needed.
+_AHEAD = 8
+
+
+@compiled
+def _sooner(heap: Any, a: int, b: int) -> bool:
+    if heap[a].time != heap[b].time:
+        return bool(heap[a].time < heap[b].time)
+    return bool(heap[a].seq < heap[b].seq)
+
+
+@compiled
+def _swap(heap: Any, a: int, b: int) -> None:
+    x, y = heap[a], heap[b]
+    x.time, y.time = y.time, x.time
+    x.seq, y.seq = y.seq, x.seq
+    x.slot, y.slot = y.slot, x.slot
+
+
+@apart
+def _sink(heap: Any, size: int, at: int) -> None:
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and _sooner(heap, child + 1, child):
+            child += 1
+        if not _sooner(heap, child, at):
+            return
+        _swap(heap, at, child)
+        at = child
+
+
+@compiled
+def _enter(heap: Any, at: int, slot: int, time: float, seq: int) -> None:
+    heap[at].time = time
+    heap[at].seq = seq
+    heap[at].slot = slot
+
+
+@compiled
+def _climb(heap: Any, at: int) -> None:
+    while at > 0:
+        parent = (at - 1) // 2
+        if not _sooner(heap, at, parent):
+            return
+        _swap(heap, at, parent)
+        at = parent
+
+
+@compiled
+def new_slot(s: Any, slots: Any) -> int:
+    """A free slot: the caller has seen to it that there is one."""
+    if s.free >= 0:
+        found = s.free
+        s.free = slots[found].next
+        return int(found)
+    s.used += 1
+    return int(s.used - 1)
+
+
+@compiled
+def free_slot(s: Any, slots: Any, at: int) -> None:
+    slots[at].next = s.free
+    s.free = at
+
+
+@compiled
+def put(r: Any, s: Any, slots: Any, heap: Any, heads: Any, at: int) -> None:
+    """Let the event of slot ``at`` happen at its time, which is not past the end."""
+    c = slots[at]
+    c.next = -1
+    if c.kind == SUCCESS:
+        tail = s.won_tail
+        if tail < 0 or c.time > slots[tail].time or (c.time == slots[tail].time and c.seq > slots[tail].seq):
+            if tail < 0:
+                s.won_head, s.won = at, c.time
+            else:
+                slots[tail].next = at
+            s.won_tail = at
+            return
+    elif c.kind == TIMEOUT:
+        tail = s.lost_tail
+        if tail < 0 or c.time > slots[tail].time or (c.time == slots[tail].time and c.seq > slots[tail].seq):
+            if tail < 0:
+                s.lost_head, s.lost = at, c.time
+            else:
+                slots[tail].next = at
+            s.lost_tail = at
+            return
+    bucket = min(int(c.time * r.wide), len(heads) - 1)
+    if bucket <= s.bucket:
+        _enter(heap, s.heap, at, c.time, c.seq)
+        _climb(heap, s.heap)
+        s.heap += 1
+        s.soonest = heap[0].time
+    else:
+        # 0 is an empty bucket, so that fresh memory is an empty calendar.
+        c.next = heads[bucket] - 1
+        heads[bucket] = at + 1
+        s.linked += 1
+
+
+@compiled
+def ask_for(purses: Any, slices: Any, client: int, all_of_it: bool) -> None:
+    """The budget of this client will be needed soon: a run of many clients waits for memory most of all."""
+    prefetch(purses, client, 0)
+    if all_of_it:
+        for offset in range(0, 8 * slices.shape[1], 64):
+            prefetch(slices, client, offset)
+
+
+@compiled
+def look_ahead(r: Any, s: Any, slots: Any, heads: Any, purses: Any, slices: Any) -> None:
+    """Ask for what the events of the buckets after this one will need."""
+    if s.bucket + 2 * _AHEAD >= len(heads):
+        return
+    far = heads[s.bucket + 2 * _AHEAD] - 1
+    if far >= 0:
+        prefetch(slots, far, 0)
+        prefetch(slots, far, 64)
+    near = heads[s.bucket + _AHEAD] - 1
+    if near >= 0 and r.budget != NO_BUDGET and not r.shared:
+        ask_for(purses, slices, slots[near].client, True)
+
+
+@compiled
+def open_bucket(
+    r: Any, s: Any, slots: Any, heap: Any, heads: Any, purses: Any, slices: Any, limit: float
+) -> None:
+    """The heap is empty: fill it from the first bucket up to ``limit`` that holds anything."""
+    last = min(int(limit * r.wide), len(heads) - 1)
+    while s.heap == 0 and s.bucket < last and s.linked > 0:
+        s.bucket += 1
+        look_ahead(r, s, slots, heads, purses, slices)
+        at = heads[s.bucket] - 1
+        while at >= 0:
+            _enter(heap, s.heap, at, slots[at].time, slots[at].seq)
+            s.heap += 1
+            at = slots[at].next
+    s.linked -= s.heap
+    for at in range(s.heap // 2 - 1, -1, -1):
+        _sink(heap, s.heap, at)
+    s.soonest = heap[0].time if s.heap > 0 else math.inf
+
+
+@compiled
+def take(s: Any, slots: Any, heap: Any) -> int:
+    """The slot of the event that is due next; there is one."""
+    won, lost, soonest = s.won, s.lost, s.soonest
+    first = min(won, lost, soonest)
+    best, seq = 0, np.int64(0)
+    if won == first:
+        best, seq = 1, slots[s.won_head].seq
+    if lost == first and (best == 0 or slots[s.lost_head].seq < seq):
+        best, seq = 2, slots[s.lost_head].seq
+    if soonest == first and (best == 0 or heap[0].seq < seq):
+        best = 3
+    if best == 1:
+        at = s.won_head
+        s.won_head = slots[at].next
+        if s.won_head < 0:
+            s.won_tail, s.won = -1, math.inf
+        else:
+            s.won = slots[s.won_head].time
+    elif best == 2:
+        at = s.lost_head
+        s.lost_head = slots[at].next
+        if s.lost_head < 0:
+            s.lost_tail, s.lost = -1, math.inf
+        else:
+            s.lost = slots[s.lost_head].time
+    else:
+        at = heap[0].slot
+        s.heap -= 1
+        _enter(heap, 0, heap[s.heap].slot, heap[s.heap].time, heap[s.heap].seq)
+        _sink(heap, s.heap, 0)
+        s.soonest = heap[0].time if s.heap > 0 else math.inf
+    s.now = first
+    return int(at)

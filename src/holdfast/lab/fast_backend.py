@@ -1,0 +1,144 @@
+"""The backend of the fast engine: compiled copies of `backend.Backend.offer`, `service.FirstCome.serve`,
+`service.Work.amount` and `conditions.Capacity.finish`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .fast_chance import draw, spread
+from .fast_compile import compiled
+from .fast_layout import ERRORS, SERVICE
+from .fast_notes import step_of
+from .fast_rules import tokens
+
+
+@compiled
+def _finish(row: Any, index: int, start: float, work: float) -> float:
+    while True:
+        factor = row[index].capacity
+        if factor > 0.0:
+            end = start + work / factor
+            if end <= row[index].ends:
+                return float(end)
+            work -= (row[index].ends - start) * factor
+        start = row[index].ends
+        if start == math.inf:
+            return math.inf
+        index += 1
+
+
+@compiled
+def _amount(r: Any, s: Any, cold: Any, mt: Any, kept: Any, start: float) -> float:
+    work = spread(mt, kept, SERVICE, r.work_kind, r.work, r.work_sigma)
+    if s.cold < len(cold) and start >= cold[s.cold].at:
+        if s.cold + 1 < len(cold) and start >= cold[s.cold + 1].at:
+            s.cold += 1
+            s.served = 0.0
+        left = 1.0 - s.served / cold[s.cold].warm
+        s.served += 1.0
+        if left > 0.0:
+            work *= 1.0 + (cold[s.cold].cost - 1.0) * left
+    return work
+
+
+@compiled
+def _depth(s: Any, line: Any, now: float) -> int:
+    while s.line > 0 and line[s.line_head] <= now:
+        s.line_head = (s.line_head + 1) % len(line)
+        s.line -= 1
+    return int(s.line)
+
+
+@compiled
+def _lines_up(r: Any, s: Any, line: Any, begun: Any, start: float) -> None:
+    """One more waits, until ``start``."""
+    s.waited += 1
+    if r.queue >= 0:
+        line[(s.line_head + s.line) % len(line)] = start
+        s.line += 1
+    if start <= r.duration:
+        # It waits no longer at the first sample at or after its start.
+        sample = max(0, int(start / r.step) - 1)
+        while sample < r.steps - 1 and (sample + 1) * r.step < start:
+            sample += 1
+        begun[sample] += 1
+
+
+@compiled
+def serve(
+    r: Any, s: Any, row: Any, free: Any, line: Any, begun: Any, cold: Any, mt: Any, kept: Any, gone: float
+) -> float:
+    """When the work is done that arrives now; inf: dropped, as its caller has gone by then; -1: no room."""
+    now, start = s.now, free[0]
+    if start <= now:
+        start = now
+    else:
+        if r.queue >= 0 and _depth(s, line, now) >= r.queue:
+            return -1.0
+        _lines_up(r, s, line, begun, start)
+        if r.shed and start >= gone:
+            return math.inf
+    if start >= s.until:
+        while s.speed + 1 < len(row) and row[s.speed + 1].begins <= start:
+            s.speed += 1
+        factor = row[s.speed].capacity
+        s.until = row[s.speed].ends
+        s.span = math.inf if r.fixed == 0 or factor == 0.0 else r.work / factor
+    end = start + s.span
+    if end >= s.until:
+        work = r.work if r.fixed else _amount(r, s, cold, mt, kept, start)
+        end = _finish(row, s.speed, start, work)
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= len(free):
+            break
+        if child + 1 < len(free) and free[child + 1] < free[child]:
+            child += 1
+        if end <= free[child]:
+            break
+        free[at] = free[child]
+        at = child
+    free[at] = end
+    return float(end)
+
+
+@compiled
+def offer(
+    r: Any,
+    s: Any,
+    row: Any,
+    parts: Any,
+    free: Any,
+    line: Any,
+    begun: Any,
+    cold: Any,
+    mt: Any,
+    kept: Any,
+    received: Any,
+    client: int,
+    gone: float,
+) -> float:
+    """An attempt arrives now: when it is served (inf: never), or minus the answer that refuses it."""
+    now = s.now
+    while now >= row[s.holds].ends:
+        s.holds += 1
+    holds = row[s.holds]
+    place = (client + 0.5) / r.clients
+    for index in range(holds.parts, holds.parts + holds.parted):
+        if place < parts[index].share:
+            return math.inf if parts[index].hangs else -1.0
+    received[step_of(r, now)] += 1
+    if not holds.quick:
+        if holds.fail > 0:
+            return float(-holds.fail)
+        if holds.error_rate > 0.0 and draw(mt, ERRORS) < holds.error_rate:
+            return float(-holds.error)
+        if r.limit_burst > 0.0:
+            left = tokens(r.limit_rps, r.limit_burst, s.level, s.last, now) - 1
+            if left < 0.0:
+                return -2.0
+            s.last, s.level = now, left
+    return serve(r, s, row, free, line, begun, cold, mt, kept, gone)

@@ -1,0 +1,271 @@
+"""The kernel of the fast engine: the way of a call, as in `direct.Direct`, and the loop over all events.
+
+A call is sent, arrives, then succeeds or fails; a failure sends again, or ends. It stays in one slot, which
+stands for the one event that it waits for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .fast_agenda import ask_for, free_slot, new_slot, open_bucket, put, take
+from .fast_backend import offer
+from .fast_chance import draw, spread
+from .fast_compile import apart, compiled, kept
+from .fast_layout import (
+    AGAIN,
+    ARRIVE,
+    DONE,
+    EARNED,
+    GROW,
+    MORE,
+    NETWORK,
+    NO_BUDGET,
+    OVER,
+    PAUSE,
+    POLICY,
+    R_ATTEMPTS,
+    R_BUDGET,
+    R_HINT,
+    R_WITHIN,
+    REFUSED,
+    SAMPLE,
+    STRAY,
+    SUCCESS,
+    TELL,
+    THROTTLE,
+    TIMEOUT,
+    UNSPREAD,
+    WAITS,
+    WINDOW,
+    World,
+)
+from .fast_notes import sample, step_of, succeeded
+from .fast_rules import count_due, count_later, credited, debited, open_purse, reserve, wait_for, withdraw
+
+#: The budget of a call is asked for from memory so many calls before it is needed.
+_AHEAD = 16
+#: A turn after all events of the same moment.
+_NEVER = np.int64(2**63 - 1)
+
+
+@compiled
+def begin(r: Any, s: Any, c: Any, asked: Any, purses: Any, offered: Any, now: float, client: int) -> None:
+    """A call begins."""
+    s.now, s.turn = now, _NEVER
+    s.calls += 1
+    offered[step_of(r, now)] += 1
+    if r.budget != NO_BUDGET:
+        if client % r.stride == 0:
+            asked[client // r.stride] = 1
+        if r.budget == EARNED or r.budget == WINDOW:
+            purse = purses[0 if r.shared else client]
+            open_purse(r, purse, now)
+            if r.budget == WINDOW:
+                purse.tally += 1.0
+    c.kind, c.number, c.client, c.began = AGAIN, 0, client, now
+    c.first = c.prev = c.spent = math.nan
+
+
+@compiled
+def send(r: Any, s: Any, c: Any, row: Any, mt: Any, kept: Any) -> None:
+    """An attempt is sent now. Over a network that takes time, its arrival is an event."""
+    s.attempts += 1
+    c.number += 1
+    c.gone = s.now + r.timeout
+    s.seq += 1
+    c.gone_seq = s.seq
+    c.half = 0.0
+    if r.near:
+        return
+    trip = spread(mt, kept, NETWORK, r.latency_kind, r.latency, r.latency_sigma)
+    while s.now >= row[s.holds].ends:
+        s.holds += 1
+    c.half = (trip + row[s.holds].extra) / 2
+    s.seq += 1
+    c.kind, c.time, c.seq = ARRIVE, s.now + c.half, s.seq
+
+
+@compiled
+def settled(r: Any, s: Any, c: Any, purses: Any, done: Any, spreads: Any, end: float) -> int:
+    """The attempt's answer was given at ``end``, or minus the answer that refuses it: what must happen now.
+
+    0 or more: the attempt has failed, for this answer. `WAITS`: for the slot's event. `OVER`: nothing more.
+    """
+    if end < 0.0 and r.near:
+        return int(-end)
+    s.seq += 1
+    c.seq, c.time = s.seq, (end if end >= 0.0 else s.now) + c.half
+    if c.time >= c.gone:
+        c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
+    elif end < 0.0:
+        c.kind, c.answer = REFUSED, int(-end)
+    elif r.by_success and not (r.counted and count_later(s, purses[c.client], c.time, c.seq)):
+        c.kind = SUCCESS
+    else:
+        if c.time <= r.duration:
+            succeeded(r, done, spreads, c.time, c.began)
+        return OVER
+    return WAITS
+
+
+@compiled
+def pays(r: Any, c: Any, verdict: Any, purse: Any, slices: Any, now: float, left: float) -> float:
+    """`loop.Run._pay`: how long the budget makes the retry wait; -1: it does not pay."""
+    if r.waits:
+        delay = reserve(r, purse, now, min(left, 1e15))
+        c.spent = 1.0
+        return delay
+    c.spent = withdraw(r, purse, slices, now, verdict.timeout == 1, verdict.throttle == 1)
+    return 0.0 if c.spent > 0.0 else -1.0
+
+
+@compiled
+def failed(
+    r: Any, s: Any, c: Any, answer: int, verdicts: Any, ceilings: Any, purses: Any, slices: Any, mt: Any
+) -> int:
+    """The attempt has failed now: `loop.Run.next`. Why the call has too; `WAITS`: it will be tried again."""
+    now, verdict, who = s.now, verdicts[answer], 0 if r.shared else c.client
+    if c.number == 1:
+        c.first = now
+    if r.counted:
+        count_due(s, purses[who])
+    if r.budget == THROTTLE and verdict.counts:
+        debited(r, purses[who], slices[who], now)
+    if not r.retries or not verdict.retry:
+        return int(verdict.reason)
+    if 0 <= r.attempts <= c.number:
+        return R_ATTEMPTS
+    hinted = not math.isnan(verdict.after)
+    u = draw(mt, POLICY) if r.jitter != UNSPREAD or hinted else 0.0
+    wait = wait_for(r, ceilings, c.number - 1, c.prev, u)
+    c.prev = wait
+    if hinted:
+        wait = max(wait, verdict.after * (1.0 + 0.1 * draw(mt, POLICY)))
+        if verdict.after > r.max_hint:
+            return R_HINT
+    left = c.first + r.within - now
+    if wait > left:
+        # A call that sleeps what is left first may not have ended when the run does.
+        return R_WITHIN if not r.clip or now + max(0.0, left) <= r.duration else OVER
+    if r.budget != NO_BUDGET:
+        delay = pays(r, c, verdict, purses[who], slices[who], now, left)
+        if delay < 0.0:
+            return R_BUDGET
+        wait = max(wait, delay)
+    s.seq += 1
+    c.kind, c.time, c.seq = AGAIN, now + wait, s.seq
+    return WAITS
+
+
+@compiled
+def stray(s: Any, slots: Any, at: int) -> int:
+    """The caller of the attempt in slot ``at`` will have gone before it arrives, where it is still served.
+
+    That is another event, whose slot is returned; -1: it is not so.
+    """
+    c = slots[at]
+    if c.kind != ARRIVE or c.gone > c.time:
+        return -1
+    found = new_slot(s, slots)
+    lost = slots[found]
+    lost.kind, lost.time, lost.seq = STRAY, c.time, c.seq
+    lost.client, lost.gone = c.client, c.gone
+    c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
+    return found
+
+
+@apart
+def next_sample(r: Any, s: Any, slots: Any, heap: Any, heads: Any) -> None:
+    """Let the gauges be read at the end of the next step."""
+    if s.samples < r.steps and s.now < r.duration:
+        s.seq += 1
+        at = new_slot(s, slots)
+        c = slots[at]
+        c.kind, c.seq, c.time = SAMPLE, s.seq, min((s.samples + 1) * r.step, r.duration)
+        put(r, s, slots, heap, heads, at)
+
+
+@compiled
+def happen(w: Any, r: Any, s: Any, c: Any) -> int:
+    """What slot ``c`` waited for happens: `WAITS` for the next thing, or the call is over."""
+    kind = c.kind
+    if kind == SUCCESS:
+        who = 0 if r.shared else c.client
+        credited(r, w.purses[who], w.slices[who], s.now, c.spent)
+        succeeded(r, w.done, w.spreads, s.now, c.began)
+        return OVER
+    if kind == AGAIN:
+        send(r, s, c, w.row, w.mt, w.kept)
+        if not r.near:
+            return WAITS
+    answer = c.answer if kind == REFUSED else 0
+    if kind not in (TIMEOUT, REFUSED):
+        end = offer(
+            r, s, w.row, w.parts, w.free, w.line, w.begun, w.cold, w.mt, w.kept, w.received, c.client, c.gone
+        )
+        if kind == STRAY:
+            return OVER
+        answer = settled(r, s, c, w.purses, w.done, w.spreads, end)
+        if answer < 0:
+            return answer
+    why = failed(r, s, c, answer, w.verdicts, w.ceilings, w.purses, w.slices, w.mt)
+    if why >= 0:
+        w.failures[why] += 1
+        return OVER
+    return why
+
+
+@kept
+def advance(w: World, times: Any, who: Any, last: bool, most: int, told: int) -> int:
+    """Let time pass over the calls from ``state.next`` on. What is due happens before a call begun then.
+
+    ``last``: no more calls come. ``most`` is how many events may happen, ``told`` how often the progress is
+    told in a run.
+    """
+    r, s, slots, heap, heads = w.rules[0], w.state[0], w.slots, w.heap, w.heads
+    calls = len(times)
+    if s.seq == 0:
+        next_sample(r, s, slots, heap, heads)
+    for _ in range(most):
+        if s.used + 2 > len(slots) and (s.free < 0 or slots[s.free].next < 0):
+            return GROW
+        if s.next >= calls and not last:
+            return MORE
+        limit = times[s.next] if s.next < calls else r.duration
+        if s.heap == 0 and s.linked > 0:
+            open_bucket(r, s, slots, heap, heads, w.purses, w.slices, limit)
+        if min(s.won, s.lost, s.soonest) <= limit:
+            at = take(s, slots, heap)
+            s.turn = slots[at].seq
+        elif s.next < calls:
+            at = new_slot(s, slots)
+            begin(r, s, slots[at], w.asked, w.purses, w.offered, limit, who[s.next])
+            s.next += 1
+            if (r.by_success or r.budget == WINDOW) and not r.shared and s.next + _AHEAD < calls:
+                ask_for(w.purses, w.slices, who[s.next + _AHEAD], not w.row[s.holds].quick)
+        else:
+            return DONE
+        c = slots[at]
+        if c.kind == SAMPLE:
+            free_slot(s, slots, at)
+            sample(r, s, w.queue, w.balance, w.asked, w.begun, w.purses, w.slices)
+            next_sample(r, s, slots, heap, heads)
+            if s.samples * told // r.steps != s.told:
+                s.told = s.samples * told // r.steps
+                return TELL
+            continue
+        if happen(w, r, s, c) == OVER:
+            free_slot(s, slots, at)
+            continue
+        other = -1 if r.near else stray(s, slots, at)
+        while at >= 0:
+            if slots[at].time <= r.duration:
+                put(r, s, slots, heap, heads, at)
+            else:
+                free_slot(s, slots, at)
+            at, other = other, -1
+    return PAUSE

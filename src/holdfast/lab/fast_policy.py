@@ -1,0 +1,134 @@
+"""What the fast engine needs to know of a policy: its waits and its budget, as numbers for the kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..backoff import Constant, Decorrelated, Exponential, Fibonacci, Linear, Schedule
+from ..budget import _SHORTEST_S, Budget
+from ..classify import Classifier
+from ..jitter import Symmetric
+from ..quotas import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
+from ..retries import Retry
+from . import fast_layout as layout
+from .rows import Shape
+from .scenario import Scenario
+
+#: So many different waits a schedule may have.
+_MOST_WAITS = 65_536
+_FAR = 10**12
+
+_BACKOFFS = (Constant, Decorrelated, Exponential, Fibonacci, Linear, Schedule)
+_JITTERS = {"none": layout.UNSPREAD, "full": layout.FULL, "equal": layout.EQUAL}
+_BUDGETS: dict[type, int] = {
+    Budget: layout.EARNED,
+    WindowBudget: layout.WINDOW,
+    QuotaBudget: layout.QUOTA,
+    ThrottleBudget: layout.THROTTLE,
+    RateBudget: layout.RATE,
+}
+
+
+def unfit(form: Shape | str) -> str | None:
+    """Why the fast engine cannot run a policy of this form; None: it can."""
+    if isinstance(form, str):
+        return form
+    for part in (*form.outer, *form.inner):
+        return f"{type(part).__name__} is not compiled"
+    if form.deadline is not None:
+        return "Deadline is not compiled"
+    return None if form.retry is None else _unfit_retry(form.retry)
+
+
+def _unfit_retry(retry: Retry) -> str | None:
+    backoff, kind = retry.backoff, type(retry.backoff)
+    if kind not in _BACKOFFS or retry.plan is not None:
+        return f"the backoff {kind.__name__} is not compiled"
+    if not isinstance(backoff, Decorrelated):
+        jitter = backoff.jitter  # type: ignore[attr-defined]
+        if not isinstance(jitter, str) and type(jitter) is not Symmetric:
+            return "jitter= is a function of the user's own"
+        if ceilings(retry) is None:
+            return f"the backoff has more than {_MOST_WAITS:,} different waits"
+    if not isinstance(retry.on, (type, tuple, Classifier)):
+        return "on= is a function of the user's own"
+    if retry.budget is not None and type(retry.budget) not in _BUDGETS:
+        return f"the budget {type(retry.budget).__name__} is not compiled"
+    return None
+
+
+def ceilings(retry: Retry) -> Any:
+    """The ceilings of the waits before retry 0, 1, ...; the last holds for all after it. None: too many."""
+    backoff = retry.backoff
+    if isinstance(backoff, Decorrelated):
+        return np.zeros(1)
+    retries = _FAR if retry.attempts is None else max(1, retry.attempts - 1)
+    if isinstance(backoff, Schedule):
+        different = min(retries, len(backoff.values))
+        return np.array([backoff.ceiling(n) for n in range(different)]) if different <= _MOST_WAITS else None
+    found: list[float] = []
+    last = backoff.ceiling(_FAR)
+    # These only ever rise, so one that has reached the last stays there.
+    while len(found) < retries and (not found or found[-1] != last):
+        if len(found) == _MOST_WAITS:
+            return None
+        found.append(backoff.ceiling(len(found)))
+    return np.array(found)
+
+
+def fill_policy(rules: Any, form: Shape, scenario: Scenario) -> Any:
+    """Fill in the policy's part of ``rules``; the ceilings of its waits are returned."""
+    rules["timeout"] = form.timeout
+    rules["budget"] = layout.NO_BUDGET
+    retry = form.retry
+    if retry is None:
+        return np.zeros(1)
+    rules["retries"] = 1
+    rules["attempts"] = -1 if retry.attempts is None else retry.attempts
+    rules["within"] = math.inf if retry.within is None else retry.within
+    rules["max_hint"] = retry.max_hint
+    rules["clip"] = retry.late == "clip"
+    _fill_waits(rules, retry.backoff)
+    if retry.budget is not None:
+        _fill_budget(rules, retry.budget)
+        rules["shared"] = shared = scenario.fleet or getattr(retry.budget, "store", None) is not None
+        rules["counted"] = rules["budget"] in (layout.EARNED, layout.THROTTLE) and not shared
+    return ceilings(retry)
+
+
+def _fill_waits(rules: Any, backoff: Any) -> None:
+    rules["min"] = backoff.min
+    if isinstance(backoff, Decorrelated):
+        rules["base"], rules["cap"] = backoff.base, backoff.cap
+        range_ = backoff.clip == "range"
+        rules["jitter"] = layout.DECORRELATED if range_ else layout.DECORRELATED_SAMPLE
+    elif isinstance(backoff.jitter, Symmetric):
+        rules["jitter"], rules["jitter_r"] = layout.SYMMETRIC, backoff.jitter.r
+    else:
+        rules["jitter"] = _JITTERS[backoff.jitter]
+
+
+def _fill_budget(rules: Any, budget: Any) -> None:
+    rules["budget"] = kind = _BUDGETS[type(budget)]
+    rules["by_success"] = kind in (layout.EARNED, layout.QUOTA, layout.THROTTLE)
+    if isinstance(budget, (Budget, WindowBudget)):
+        rules["ratio"], rules["window"] = budget.ratio, budget.window
+        rules["width"] = max(budget.window / layout.SLICES, _SHORTEST_S)
+    if isinstance(budget, Budget):
+        rules["burst"] = rules["top"] = budget.burst
+    elif isinstance(budget, WindowBudget):
+        rules["floor"] = budget.floor
+    elif isinstance(budget, QuotaBudget):
+        rules["top"], rules["credit"] = budget.capacity, budget.success_credit
+        rules["cost"], rules["timeout_cost"] = budget.retry_cost, budget.timeout_cost
+        rules["throttle_cost"] = math.nan if budget.throttle_cost is None else budget.throttle_cost
+    elif isinstance(budget, ThrottleBudget):
+        rules["top"] = budget._top
+        # As the budget itself counts: thousandths, cut off.
+        rules["credit"] = int(budget.token_ratio * 1000 + 1e-9)
+    elif isinstance(budget, RateBudget):
+        rules["burst"] = rules["top"] = budget.burst
+        rules["rate"], rules["waits"] = budget.rate, budget.wait

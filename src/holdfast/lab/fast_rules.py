@@ -1,0 +1,250 @@
+"""Waits and budgets for the fast engine: compiled copies of `backoff`, `budget` and `quotas`.
+
+They do the same operations on floats in the same order, so that the same draws give the same numbers;
+tests/lab/test_fast_rules.py holds each copy against its original. A row of ``slices`` is a `budget.Slices`,
+or two of them: whether it is in use, ``at``, ``end``, ``total``, the sums.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from .fast_compile import apart, compiled
+from .fast_layout import (
+    DECORRELATED,
+    DECORRELATED_SAMPLE,
+    EARNED,
+    EQUAL,
+    FULL,
+    QUOTA,
+    RATE,
+    ROW,
+    SLICES,
+    SYMMETRIC,
+    THROTTLE,
+    WINDOW,
+)
+
+_LARGEST = sys.float_info.max
+
+
+@apart
+def wait_for(r: Any, ceilings: Any, n: int, prev: float, u: float) -> float:
+    """The wait before retry ``n`` after one of ``prev`` seconds; NaN: none before."""
+    if r.jitter == DECORRELATED or r.jitter == DECORRELATED_SAMPLE:
+        before = r.base if math.isnan(prev) else prev
+        thrice = min(3.0 * before, _LARGEST)
+        top = max(r.base, thrice)
+        limit = min(r.cap, top)
+        if r.jitter == DECORRELATED:
+            top = limit
+        return float(max(r.min, min(limit, r.base + u * (top - r.base))))
+    ceiling = ceilings[min(n, len(ceilings) - 1)]
+    wait = ceiling
+    if r.jitter == FULL:
+        wait = u * ceiling
+    elif r.jitter == EQUAL:
+        wait = ceiling / 2 * (1 + u)
+    elif r.jitter == SYMMETRIC:
+        wait = ceiling * (1 - r.jitter_r + 2 * r.jitter_r * u)
+    return float(max(r.min, min(wait, _LARGEST)))
+
+
+_ROUNDING = 1e-9
+#: Since then Python adds up floats with the lost digits kept.
+_COMPENSATED = sys.version_info >= (3, 12)
+
+
+@compiled
+def _sum(row: Any) -> float:
+    total = lost = 0.0
+    for index in range(4, ROW):
+        term = row[index]
+        following = total + term
+        if abs(total) >= abs(term):
+            lost += (total - following) + term
+        else:
+            lost += (term - following) + total
+        total = following
+    return total + lost if _COMPENSATED else total
+
+
+@compiled
+def roll(row: Any, width: float, opened: float, now: float) -> None:
+    """`Slices.roll`; a row not used before was opened at ``opened``."""
+    if row[0] == 0.0:
+        row[0] = 1.0
+        row[1] = opened // width
+        row[2] = (row[1] + 1) * width
+    if now < row[2]:
+        return
+    at = now // width
+    row[2] = (at + 1) * width
+    steps = at - row[1]
+    if steps <= 0:
+        return
+    if steps >= SLICES:
+        row[4:ROW] = 0.0
+    else:
+        for slot in range(int(row[1]) + 1, int(at) + 1):
+            row[4 + slot % SLICES] = 0.0
+    row[1] = at
+    row[3] = _sum(row)
+
+
+@compiled
+def add(row: Any, width: float, amount: float, elapsed: float) -> None:
+    """`Slices.add`."""
+    slots = min(SLICES, max(1, round(elapsed / width)))
+    for back in range(slots):
+        row[4 + (int(row[1]) - back) % SLICES] += amount / slots
+    row[3] += amount
+
+
+@compiled
+def open_purse(r: Any, purse: Any, now: float) -> None:
+    """A budget is made when its process makes its first call."""
+    if purse.made == 0.0:
+        purse.made = 1.0
+        purse.tokens = r.top
+        purse.last = now
+
+
+@apart
+def settle(r: Any, purse: Any, row: Any, now: float) -> None:
+    """`Allowance._settle` of each kind."""
+    open_purse(r, purse, now)
+    fresh, opened = purse.tally, purse.last
+    purse.tally = 0.0
+    elapsed = now - opened
+    purse.last = now
+    if r.budget == EARNED:
+        roll(row, r.width, opened, now)
+        if fresh > 0.0:
+            amount = fresh * r.ratio
+            if elapsed > r.window:
+                amount *= r.window / elapsed
+                elapsed = r.window
+            add(row, r.width, amount, elapsed)
+            purse.tokens += amount
+        purse.tokens = min(purse.tokens, r.burst + row[3])
+    elif r.budget == WINDOW:
+        roll(row[:ROW], r.width, opened, now)
+        roll(row[ROW:], r.width, opened, now)
+        if fresh > 0.0:
+            share = r.window / elapsed if elapsed > r.window else 1.0
+            add(row[:ROW], r.width, fresh * share, min(elapsed, r.window))
+    else:
+        purse.tokens = min(r.top, purse.tokens + fresh * r.credit)
+
+
+@compiled
+def held(r: Any, purse: Any, row: Any) -> float:
+    """`Allowance._held`: what there was when it was last settled."""
+    if r.budget == WINDOW:
+        return float(max(0.0, r.ratio * row[3] + r.floor * r.window - row[ROW + 3]))
+    if purse.made == 0.0:
+        return float(r.top / 1000 if r.budget == THROTTLE else r.top)
+    if r.budget == RATE:
+        # The bucket's own time is ``last``, that of the last question ``tally``.
+        return max(0.0, tokens(r.rate, r.burst, purse.tokens, purse.last, purse.tally))
+    return float(purse.tokens / 1000 if r.budget == THROTTLE else purse.tokens)
+
+
+@compiled
+def tokens(rate: float, burst: float, level: float, last: float, now: float) -> float:
+    """`Bucket.tokens`."""
+    elapsed = max(0.0, now - last)
+    if math.isinf(rate):
+        return burst if elapsed > 0.0 else min(burst, level)
+    return min(burst, level + elapsed * rate)
+
+
+@apart
+def reserve(r: Any, purse: Any, now: float, most: float) -> float:
+    """`RateBudget`: the wait for a token, at most ``most`` seconds; -1: refused."""
+    open_purse(r, purse, now)
+    purse.tally = now
+    if math.isinf(r.rate):
+        return 0.0
+    left = tokens(r.rate, r.burst, purse.tokens, purse.last, now) - 1
+    wait = 0.0
+    if left < 0.0:
+        wait = -left / r.rate if r.rate > 0.0 else math.inf
+    if r.burst < 1.0 or not wait <= most:
+        return -1.0
+    purse.last, purse.tokens = now, left
+    return max(0.0, (now + wait) - now)
+
+
+@compiled
+def withdraw(r: Any, purse: Any, row: Any, now: float, timeout: bool, throttle: bool) -> float:
+    """What was paid for one retry; 0: refused."""
+    if r.budget == RATE:
+        return 1.0 if reserve(r, purse, now, 0.0) == 0.0 else 0.0
+    settle(r, purse, row, now)
+    if r.budget == EARNED:
+        left = purse.tokens - 1.0
+        if left < -_ROUNDING:
+            return 0.0
+        purse.tokens = max(left, 0.0)
+        return 1.0
+    if r.budget == WINDOW:
+        if held(r, purse, row) < 1.0 - _ROUNDING:
+            return 0.0
+        add(row[ROW:], r.width, 1.0, 0.0)
+        return 1.0
+    if r.budget == THROTTLE:
+        return 1.0 if purse.tokens * 2 > r.top else 0.0
+    cost = r.timeout_cost if timeout else r.cost
+    if throttle and not math.isnan(r.throttle_cost):
+        cost = r.throttle_cost
+    if purse.tokens < cost:
+        return 0.0
+    purse.tokens -= cost
+    return float(cost)
+
+
+@compiled
+def credited(r: Any, purse: Any, row: Any, now: float, spent: float) -> None:
+    """A call succeeded whose last retry paid ``spent``; NaN: there was none."""
+    if r.budget == QUOTA and not math.isnan(spent):
+        settle(r, purse, row, now)
+        purse.tokens = min(r.top, purse.tokens + spent)
+    else:
+        open_purse(r, purse, now)
+        purse.tally += 1.0
+
+
+@compiled
+def _has_come(s: Any, purse: Any) -> bool:
+    """Whether the success that is due has happened before the event of this moment."""
+    return bool(purse.due < s.now or (purse.due == s.now and purse.due_seq < s.turn))
+
+
+@compiled
+def count_due(s: Any, purse: Any) -> None:
+    """Count the success that was written down ahead of its time, if that has come."""
+    if purse.due_seq > 0 and _has_come(s, purse):
+        purse.tally += 1.0
+        purse.due_seq = 0
+
+
+@compiled
+def count_later(s: Any, purse: Any, time: float, seq: int) -> bool:
+    """Let a success count at ``time``; False: another one is due already, so this takes an event."""
+    count_due(s, purse)
+    if purse.due_seq > 0:
+        return False
+    purse.due, purse.due_seq = time, seq
+    return True
+
+
+@compiled
+def debited(r: Any, purse: Any, row: Any, now: float) -> None:
+    """A retryable failure happened."""
+    if r.budget == THROTTLE:
+        settle(r, purse, row, now)
+        purse.tokens = max(0.0, purse.tokens - 1000.0)
