@@ -1,0 +1,142 @@
+"""`python -m rivals`: the harness, what Holdfast's own column says, and that the page shows every probe."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from rivals.__main__ import faults, main
+from rivals.catalog import GAPS, GROUPS, PROBES
+from rivals.model import AS_IT_SHOULD, BROKEN, NOT, NOT_OFFERED, Cell, Probe, exactly
+from rivals.page import page, text
+from rivals.run import cell, in_a_process, keys, run
+
+PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+
+#: Adds a probe of one's own to the catalog, then runs it as `rivals.one` does.
+ONE = """
+import sys, time
+from rivals import catalog
+from rivals.model import Probe
+def way():
+    {body}
+probe = Probe("mine", "retry", "?", "!", lambda n: (str(n), n == 4))
+probe.ways["holdfast"] = way
+catalog.PROBES["mine"] = probe
+from rivals.one import main
+main("mine", "holdfast")
+"""
+
+
+def ran(body: str, limit_s: float = 30.0) -> Cell:
+    return in_a_process([sys.executable, "-c", ONE.format(body=body)], limit_s)
+
+
+def test_a_probe_that_obeys_its_rule() -> None:
+    assert ran("return 4") == Cell("4", AS_IT_SHOULD)
+
+
+def test_a_probe_that_does_not() -> None:
+    assert ran("return 5") == Cell("5", NOT)
+
+
+def test_a_probe_that_hangs_is_an_outcome() -> None:
+    assert ran("time.sleep(60)", limit_s=3.0) == Cell("hangs", NOT)
+
+
+def test_a_probe_that_raises_says_nothing_about_the_library() -> None:
+    assert ran("raise KeyError('gone')") == Cell("KeyError: 'gone'", BROKEN)
+
+
+def test_a_process_that_dies_is_broken_too() -> None:
+    outcome = in_a_process([sys.executable, "-c", "raise SystemExit('no such module')"], 30)
+    assert outcome == Cell("no such module", BROKEN)
+
+
+def test_what_a_probe_prints_is_not_its_outcome() -> None:
+    assert ran("print('noise'); print('{}'); return 4") == Cell("4", AS_IT_SHOULD)
+
+
+def test_a_thread_left_hanging_does_not_keep_the_process() -> None:
+    body = "import threading; threading.Thread(target=time.sleep, args=(60,)).start(); return 4"
+    assert ran(body) == Cell("4", AS_IT_SHOULD)
+
+
+def test_a_library_that_is_not_there_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rivals.run.installed", lambda library: None)
+    assert cell(("attempts-counted", "tenacity")).fact == "not installed"
+
+
+def test_cells_come_in_the_order_they_were_asked_for() -> None:
+    wanted = [(str(n), "x") for n in range(20)]
+    seen = list(run(wanted, jobs=4, each=lambda key: Cell(key[0], NOT)))
+    assert [(key, cell.fact) for key, cell in seen] == [(key, key[0]) for key in wanted]
+
+
+def test_a_judge_is_the_same_for_every_library() -> None:
+    probe = Probe("p", "retry", "?", "!", exactly(4, "call"))
+    probe.on({"a": 4, "b": 1}, lambda setup: setup, without=["c"])
+    assert probe.cell("a") == Cell("4 calls", AS_IT_SHOULD)
+    assert probe.cell("b") == Cell("1 call", NOT)
+    assert probe.cell("c") == Cell("not offered", NOT_OFFERED)
+
+
+def test_faults_are_broken_probes_and_rules_that_holdfast_breaks() -> None:
+    gap = next(iter(GAPS))
+    assert faults({(gap, "holdfast"): Cell("", NOT), ("generator", "tenacity"): Cell("", NOT)}) == []
+    assert len(faults({("generator", "tenacity"): Cell("", BROKEN)})) == 1
+    assert len(faults({("generator", "holdfast"): Cell("", NOT)})) == 1
+    assert len(faults({("retry-after", "holdfast.aiohttp"): Cell("", NOT_OFFERED)})) == 1
+    # A gap that was closed has to leave the list.
+    assert len(faults({(gap, "holdfast"): Cell("", AS_IT_SHOULD)})) == 1
+
+
+def test_an_unknown_probe_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["cancelled-prob"])
+    assert stopped.value.code == 2
+    assert "cancelled-prob" in capsys.readouterr().err
+
+
+def test_list_names_every_probe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(PROBES)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_every_library_of_the_table_is_probed_or_said_to_lack_it(name: str) -> None:
+    probe = PROBES[name]
+    columns = {group.name: set(group.columns) for group in GROUPS}[probe.group]
+    assert set(probe.ways) | set(probe.lacking) == columns
+    assert not set(probe.ways) & set(probe.lacking)
+
+
+def test_the_cell_of_a_bar_does_not_end_the_column() -> None:
+    assert text(Cell("a | b", NOT)) == "✗ a \\| b"
+
+
+def test_the_page_on_disk_has_every_probe_library_and_rule() -> None:
+    """Everything but the cells is what the probes would write today; `make rivals` writes it anew."""
+    on_disk = PAGE.read_text(encoding="utf-8")
+    today = page({key: Cell("", AS_IT_SHOULD) for key in keys()})
+
+    def frame(text: str) -> list[str]:
+        """The page without its versions, and of each row only the name."""
+        lines = [line for line in text.splitlines() if not line.startswith("Python ")]
+        return [re.sub(r"^(\| `[a-z0-9-]+` \|).*", r"\1", line) for line in lines]
+
+    assert frame(on_disk) == frame(today)
+    rows = [line for line in on_disk.splitlines() if line.startswith("| `")]
+    cells = [cell for row in rows for cell in row.split(" | ")[1:]]
+    assert len(cells) == len(keys())
+    assert all(cell.startswith(("✓ ", "✗ ", "- ")) for cell in cells)
+
+
+def test_holdfast_is_as_it_should_be() -> None:
+    """Every probe on Holdfast's own columns, as `python -m rivals` runs them."""
+    ours = [key for key in keys() if key[1].startswith("holdfast")]
+    cells = dict(run(ours))
+    assert {name for name, _ in cells} == set(PROBES)
+    assert faults(cells) == []
