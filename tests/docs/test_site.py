@@ -1,0 +1,49 @@
+"""The documentation site builds without a warning, holds every page, and fetches nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return folder
+
+
+def test_every_page_is_there(site: Path) -> None:
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    built = {path.relative_to(site) for path in site.rglob("*.html")}
+    assert pages <= built
+
+
+def test_the_reference_names_what_is_public(site: Path) -> None:
+    text = (site / "reference" / "core.html").read_text(encoding="utf-8")
+    for name in ("Policy", "Retry", "Breaker", "Hedge", "Bulkhead", "BudgetExhausted"):
+        assert re.search(rf'<h\d id="[\w.]*\.{name}"', text), name
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="?(https?://[^"> ]+)', text)
+        assert [url for url in fetched if "w3.org" not in url] == [], page
