@@ -38,7 +38,7 @@ class Verdict(Options):
 
     ``after``: the server's hint in seconds, ``None`` without one, ``math.inf`` for an absurd one.
     ``kind``: ``"timeout"`` pays a budget's timeout price, ``"throttle"`` its throttling price;
-    ``"pushback"`` is a gRPC server's do-not-retry, which a throttle budget counts. ``None`` is
+    ``"pushback"`` is a server's own do-not-retry, which a throttle budget counts. ``None`` is
     ``"transient"`` or ``"fatal"``, by ``retry``.
     """
 

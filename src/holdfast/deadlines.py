@@ -178,6 +178,11 @@ class Scope:
             scope = scope._parent
         return found
 
+    @property
+    def off(self) -> bool:
+        """Whether policies are switched off in here."""
+        return any(scope.disabled for scope in self.chain())
+
     def late(self, message: str) -> HoldfastError:
         """What is raised when something would end past this scope's time."""
         return DeadlineExceeded(message, self.name)

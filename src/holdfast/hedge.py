@@ -36,7 +36,8 @@ class Hedge(Options):
     """Launch another attempt when the first has not answered after ``after`` seconds, up to ``max``
     in all; the first success wins, the others are cancelled.
 
-    ``after`` may be a measured percentile such as ``"p95"``; 0 launches all at once. An attempt
+    ``after`` may be a measured percentile such as ``"p95"`` (of the attempts that were begun alone: one
+    that loses counts with the time it had taken so far); 0 launches all at once. An attempt
     that fails in a way ``on`` matches launches the next one at once; any other failure ends the
     call. Every extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a
     fresh one. ``idempotent=True`` declares that the call may be made twice; without it plain
@@ -135,7 +136,7 @@ class Hedge(Options):
             return self._sketch.quantile(self._quantile) if self._sketch.total >= _ENOUGH else None
 
     def measure(self, latency_s: float) -> None:
-        """Take in how long a successful attempt took."""
+        """Take in how long an attempt took, or at least took."""
         if self._quantile is not None:
             with self._lock:
                 self._sketch.record(latency_s)
@@ -199,9 +200,25 @@ def _percentile(text: str) -> float:
 
 
 class Race:
-    """One hedged call: the rule that every driver follows."""
+    """One hedged call: the rule that every driver follows. Attempts have numbers, from 1 on.
 
-    __slots__ = ("_args", "_call", "_env", "_first_error", "_hedge", "_kwargs", "_spent", "launched", "out")
+    Latency is taken of attempts that were begun with no other out, and of those when they lose as well:
+    of the others only the quick ones ever answer, so a percentile of all answers would be too short.
+    """
+
+    __slots__ = (
+        "_args",
+        "_call",
+        "_env",
+        "_first_error",
+        "_hedge",
+        "_kwargs",
+        "_lone",
+        "_lone_since",
+        "_spent",
+        "launched",
+        "out",
+    )
 
     def __init__(
         self,
@@ -218,6 +235,9 @@ class Race:
         self._kwargs = kwargs
         self._first_error: BaseException | None = None
         self._spent: float | None = None
+        #: The attempt that was begun with no other out; 0 when its latency is known or will never be.
+        self._lone = 0
+        self._lone_since = 0.0
         self.launched = 0
         self.out = 0
 
@@ -226,8 +246,10 @@ class Race:
         """How many attempts there may be."""
         return self._hedge.max
 
-    def now(self) -> float:
-        return self._env.now()
+    @property
+    def closes(self) -> bool:
+        """Whether the answers that come too late are to be closed here; a client closes those of its own."""
+        return self._env.exchange(self._args) is None
 
     def delay(self) -> float | None:
         """How long to wait for an outcome before launching another; ``None``: no more are to come."""
@@ -249,6 +271,8 @@ class Race:
         elif hedge._tells:
             hedge.budget.started()
         self.launched += 1
+        if not self.out:
+            self._lone, self._lone_since = self.launched, self._env.now()
         self.out += 1
         return self._call, args, kwargs
 
@@ -257,15 +281,28 @@ class Race:
         self._spent = paid or None
         return paid > 0
 
-    def succeeded(self, latency_s: float) -> None:
-        """An attempt won."""
-        self._hedge.measure(latency_s)
+    def succeeded(self, number: int) -> None:
+        """Attempt ``number`` won."""
+        if number == self._lone:
+            self._measure()
         if self._hedge._tells:
             self._hedge.budget.success(self._spent)
 
-    def failed(self, error: BaseException) -> str:
-        """What an attempt's error means: "stop" the call, "launch" another, or "wait" for those out."""
+    def over(self) -> None:
+        """The call has its outcome, or nobody waits for it any more: whoever is still out is cancelled."""
+        # Another was launched, or was to be: this one was slower than the percentile, however it would end.
+        if 0 < self._lone < self.launched:
+            self._measure()
+
+    def _measure(self) -> None:
+        self._hedge.measure(self._env.now() - self._lone_since)
+        self._lone = 0
+
+    def failed(self, error: BaseException, number: int) -> str:
+        """What attempt ``number``'s error means: "stop", "launch" another, or "wait" for those out."""
         self.out -= 1
+        if number == self._lone:
+            self._lone = 0
         if self._first_error is None:
             shown = whom(error)[0]
             self._first_error = error if shown is None else shown

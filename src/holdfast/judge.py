@@ -19,7 +19,9 @@ def judge(
     """``on`` as a function from an exception to a verdict.
 
     Holdfast's own refusals are final unless ``on`` names their type, or a callable answers with
-    an explicit `Verdict`; with ``names_refusals`` they are judged like any other exception.
+    an explicit `Verdict`. What a server says not to retry is final unless there is such a verdict.
+    ``names_refusals`` is for those who count or answer failures instead of repeating calls: refusals
+    are then judged like any other exception, and a server's word about retrying is not asked for.
     """
     if isinstance(on, (type, tuple)):
         return _judge_types(on if isinstance(on, tuple) else (on,), owner, names_refusals)
@@ -59,7 +61,7 @@ def _judge_types(
         if _tells_nothing(error):
             simple.add(type(error))
             return Verdict.RETRY
-        return _retry(error)
+        return _retry(error, names_refusals)
 
     return verdict
 
@@ -76,7 +78,7 @@ def _judge_callable(
         if isinstance(error, BaseExceptionGroup):
             return _all_leaves(error, verdict)
         if answer and (names_refusals or not _is_refusal(error)):
-            return _retry(error)
+            return _retry(error, names_refusals)
         return Verdict.FATAL
 
     return verdict
@@ -91,14 +93,22 @@ def judge_result(on_result: Callable[[Any], bool | Verdict]) -> Callable[[Any], 
             return answer
         if not isinstance(answer, bool):
             raise TypeError(f"Retry: on_result must answer True, False or a Verdict, got {answer!r}")
-        return Verdict.RETRY if answer else Verdict.FATAL
+        if not answer:
+            return Verdict.FATAL
+        seen = transient(result)
+        return seen if seen.kind == "pushback" else Verdict.RETRY
 
     return verdict
 
 
-def _retry(error: BaseException) -> Verdict:
-    """Retry, with what the error itself tells: the server's hint, and whether it was a timeout."""
+def _retry(error: BaseException, at_any_rate: bool) -> Verdict:
+    """Retry, with what the error itself tells: the server's hint, and whether it was a timeout.
+
+    Not if it tells that the server does not want it, unless ``at_any_rate``.
+    """
     seen = transient(error)
+    if seen.kind == "pushback" and not at_any_rate:
+        return seen
     after = seen.after
     if after is None and isinstance(error, HoldfastError):
         after = error.retry_after

@@ -15,7 +15,7 @@ from .classify import Mark, Verdict, exhausted_by, mark
 from .deadlines import ambient
 from .errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
 from .judge import whom
-from .marks import unmarked
+from .marks import response_mark, unmarked
 from .options import seconds
 from .quotas import RateBudget
 from .sight import keep_in_sight
@@ -91,6 +91,7 @@ class Run:
         "owner",
         "place",
         "prev",
+        "refused",
         "retry",
         "shown",
         "spent",
@@ -126,6 +127,8 @@ class Run:
         self.grant: Grant | None = None
         #: The error of the last attempt as its caller would see it, without our marks around it.
         self.shown: BaseException | None = None
+        #: The result of the last attempt, if that is what was not good enough.
+        self.refused: Any = None
 
     def now(self) -> float:
         """The time. A clock set back goes on from where it was."""
@@ -147,12 +150,16 @@ class Run:
 
     def judge(self, value: Any, error: Exception | None) -> Verdict | None:
         """What the outcome means: ``None`` for success."""
+        self.refused = None
         if error is not None:
             return self._judge_error(error)
         self.shown = None
         if self.retry.judge_result is not None:
-            verdict = self.retry.judge_result(value.item if isinstance(value, Opened) else value)
-            return verdict if verdict.retry else None
+            result = value.item if isinstance(value, Opened) else value
+            verdict = self.retry.judge_result(result)
+            if verdict.retry:
+                self.refused = result
+                return verdict
         return None
 
     def _judge_error(self, error: Exception) -> Verdict:
@@ -187,10 +194,9 @@ class Run:
         if isinstance(error, Permanent):
             return Stop("permanent", "marked permanent")
         shown = self.shown
-        if shown is not None and not unmarked(shown) and not retry.retry_exhausted:
-            layer = exhausted_by(shown)
-            if layer is not None and layer.owner != self.owner:
-                return Stop("exhausted", f"already retried by {layer.layer}")
+        layer = None if retry.retry_exhausted else self._inner_layer()
+        if layer is not None and layer.owner != self.owner:
+            return Stop("exhausted", f"already retried by {layer.layer}")
         if self.budget is not None and (verdict.retry or verdict.kind == "pushback"):
             self.budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
@@ -207,6 +213,12 @@ class Run:
             return Stop("hint", f"the server asked for {verdict.after:g} s, more than {retry.max_hint:g} s")
         late = self._late(wait, now, scope)
         return late if late is not None else self._pay(wait, verdict, now)
+
+    def _inner_layer(self) -> Mark | None:
+        """The mark of a layer further in that has given up on the outcome at hand."""
+        if self.shown is None:
+            return response_mark(self.refused)
+        return None if unmarked(self.shown) else exhausted_by(self.shown)
 
     def _wait(self, verdict: Verdict) -> float:
         draw, retry = self.env.draw, self.retry
@@ -304,20 +316,25 @@ class Run:
             reason=stop.reason,
         )
         if shown is None:
+            if self.exchange is not None and stop.reason not in ("exhausted", "unrepeatable"):
+                self._mark(value, stop)
             return value, None
         if stop.reason != "exhausted" and (self.number > 1 or stop.reason not in ("fatal", "permanent")):
             note(shown, f"{self._tried(elapsed)}; stopped: {stop.why}")
         if stop.reason in ("fatal", "permanent", "exhausted", "unrepeatable"):
             return None, _as_raised(shown, error)
         if stop.reason in ("attempts", "hint"):
-            # A layer ignores its own mark, left on an error object that is raised again and again. Not so
-            # when the very same layer is at work further out: then the mark must stop it.
-            owner = object() if encloses(self.owner, self._own_frames) else self.owner
-            mark(shown, Mark(self.operation, owner, self.number, stop.why))
+            self._mark(shown, stop)
             if stop.reason == "hint":
                 _set_retry_after(shown, verdict.after)
             return None, _as_raised(shown, error)
         return None, self._refuse(stop, shown, verdict, elapsed)
+
+    def _mark(self, outcome: Any, stop: Stop) -> None:
+        # A layer ignores its own mark, left on an error object that is raised again and again. Not so
+        # when the very same layer is at work further out: then the mark must stop it.
+        owner = object() if encloses(self.owner, self._own_frames) else self.owner
+        mark(outcome, Mark(self.operation, owner, self.number, stop.why))
 
     def _refuse(self, stop: Stop, shown: BaseException, verdict: Verdict, elapsed: float) -> HoldfastError:
         message = f"{self.operation}: {stop.why} after {self._tried(elapsed)}"

@@ -37,7 +37,10 @@ def http_response(source: Any, settings: Settings, depth: int) -> Fault:
     told = should_retry(found)
     retry = (status in settings.statuses if told is None else told) and status not in settings.never
     # A refusal keeps the hint: whoever names the error in `on` retries it all the same.
-    return _http(status, retry, status in tables.UNPROCESSED, wait_from(found))
+    after = wait_from(found)
+    if told is False:
+        return Fault(False, "pushback", f"HTTP {int(status)}, and the server says not to retry", after=after)
+    return _http(status, retry, status in tables.UNPROCESSED, after)
 
 
 def _http(status: int, retry: bool, safe: bool, after: float | None) -> Fault:

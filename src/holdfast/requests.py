@@ -13,7 +13,7 @@ from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3.util.timeout import Timeout
 
-from .urllib3 import drain, watched, within
+from .urllib3 import drain, hand_over, watched, within
 from .wire import Body, Client, ClientOptions, Draft, NotRetried
 from .wire.body import Once, replay_of
 from .wire.fields import announced
@@ -215,4 +215,5 @@ class Adapter(HTTPAdapter):
         options = {"stream": stream, "timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
         call = _Call(super().send, request, request.body, options)
         response: requests.Response = self._client.send(call, _told.get())
+        hand_over(response.raw, _timeout(timeout))
         return response

@@ -13,6 +13,7 @@ from urllib3.util.retry import Retry as _Retry
 from urllib3.util.timeout import Timeout as _Timeout
 from urllib3.util.url import parse_url
 
+from .deadlines import remaining
 from .wire import Body, Client, ClientOptions, Draft, NotRetried
 from .wire.body import Once, replay_of
 from .wire.fields import announced
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Body", "ClientOptions", "Draft", "NotRetried", "PoolManager", "ProxyManager", "StatusError"]
 
 _CHUNK = 16384
+_LEAST_S = 0.001
 _UNSET: Any = object()
 
 
@@ -111,6 +113,24 @@ def within(timeout: Any, limit_s: float) -> _Timeout:
     made = timeout.clone() if isinstance(timeout, _Timeout) else _Timeout.from_float(timeout)
     made.total = min(made.total, limit_s) if isinstance(made.total, (int, float)) else limit_s
     return made
+
+
+def hand_over(response: Any, timeout: Any) -> None:
+    """Let what is left of a urllib3 response be read with its caller's own ``timeout``, not the attempt's.
+
+    Of the scopes, those count that are there now that the attempt is over.
+    """
+    # A connection that is not to be used again has let go of its socket; the reader has it in any case.
+    sock: Any = response
+    for name in ("_fp", "fp", "raw", "_sock"):
+        sock = getattr(sock, name, None)
+    if sock is None:
+        return
+    own = timeout.clone() if isinstance(timeout, _Timeout) else _Timeout.from_float(timeout)
+    own.start_connect()
+    limit = min((s for s in (own.read_timeout, remaining()) if s is not None), default=None)
+    # No time at all would mean not to wait, which is another error.
+    sock.settimeout(None if limit is None else max(limit, _LEAST_S))
 
 
 class _OwnHeaders(urllib3.HTTPHeaderDict):
@@ -309,6 +329,7 @@ class _Pooled:
         call = _Call(self, method, url, body, headers, options)
         response = self.client.send(call, holdfast)
         response.retries = given
+        hand_over(response, call.timeout)
         if not call.streams:
             response.data  # noqa: B018
         elif release_conn:

@@ -65,6 +65,7 @@ def verdict(error: BaseException) -> tuple[bool, str]:
 
 
 RETRY, TIMEOUT, THROTTLE, FATAL = (True, "transient"), (True, "timeout"), (True, "throttle"), (False, "fatal")
+TOLD_NOT_TO = (False, "pushback")
 
 
 #: Long enough never to expire by itself on a busy machine; short where the expiry is what is wanted
@@ -354,7 +355,7 @@ def test_a_failed_post_with_a_key_is_repeated(client: Client) -> None:
 @every_client
 def test_the_servers_own_word_wins(client: Client) -> None:
     with serving(responds("503 X", "X-Should-Retry: false")) as port:
-        assert verdict(fails(client, port)) == FATAL
+        assert verdict(fails(client, port)) == TOLD_NOT_TO
     with serving(responds("404 X", "X-Should-Retry: true")) as port:
         assert verdict(fails(client, port)) == RETRY
 
@@ -1050,7 +1051,7 @@ def test_sdk_refusals(sdk: Callable[..., BaseException], self_signed: ssl.SSLCon
         with serving(responds(f"{status} X")) as port:
             assert verdict(sdk(port)) == FATAL
     with serving(responds("500 X", "x-should-retry: false")) as port:
-        assert verdict(sdk(port)) == FATAL
+        assert verdict(sdk(port)) == TOLD_NOT_TO
     with serving(responds("409 X", "x-should-retry: true")) as port:
         assert verdict(sdk(port)) == RETRY
     with serving(close, self_signed) as port:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -184,6 +185,83 @@ def test_a_measured_percentile() -> None:
         assert (made.delay() is None) == (place <= 20)
         made.measure(place / 100)
     assert made.delay() == pytest.approx(0.95, rel=0.05)
+
+
+class LoopTime:
+    """The loop's own time as a policy's clock; nothing here sleeps by it."""
+
+    drives_timers = True
+
+    def __init__(self, loop: Loop) -> None:
+        self.now = loop.time
+
+    def asked(self, seconds: float) -> None:
+        """A wait was asked for."""
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("a blocking wait")
+
+
+@each_loop
+def test_a_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) -> None:
+    """The slow ones lose, and must count all the same: else "p90" hedges far more than 10 %."""
+    latencies = random.Random(5)
+    launched = 0
+
+    async def call() -> None:
+        nonlocal launched
+        launched += 1
+        await loop.sleep(latencies.lognormvariate(-3, 1))
+
+    async def main() -> None:
+        policy = hf.Policy(hedge("p90", 2, budget=BudgetSpy()), clock=LoopTime(loop))
+        for _ in range(3000):
+            await policy.acall(call)
+
+    loop.run(main)
+    assert launched - 3000 == pytest.approx(300, abs=60)
+
+
+def test_threads_who_loses_counts_with_the_time_it_had_taken() -> None:
+    clock = hf.testing.FakeClock()
+    made = hedge("p99", 2, budget=BudgetSpy())
+    for _ in range(20):
+        made.measure(0.001)
+    numbers = iter([1, 2])
+    stands, go_on = threading.Event(), threading.Event()
+
+    def call() -> str:
+        if next(numbers) == 1:
+            clock.advance(8)
+            stands.set()
+            assert go_on.wait(10)
+            return "first"
+        assert stands.wait(10)
+        return "second"
+
+    try:
+        assert hf.Policy(made, clock=clock).call(call) == "second"
+    finally:
+        go_on.set()
+    assert made.delay() == pytest.approx(8, rel=0.05)
+
+
+@each_loop
+def test_a_hedge_that_loses_or_is_cut_short_says_nothing_of_the_latency(loop: Loop) -> None:
+    made = hedge("p1", 2, budget=BudgetSpy())
+    for _ in range(20):
+        made.measure(1.0)
+    before = made.delay()
+    backend = Backend(loop, (1.5, "a"), (100, "b"), (100, "c"))
+
+    async def main() -> None:
+        policy = hf.Policy(made, clock=LoopTime(loop))
+        await policy.acall(backend._call())
+        await loop.cut(0.5, policy.acall, backend._call())
+
+    loop.run(main)
+    assert len(backend.began) == 3
+    assert made.delay() == before
 
 
 @pytest.mark.parametrize(

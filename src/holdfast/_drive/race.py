@@ -31,7 +31,7 @@ def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
 def in_threads(race: Race) -> Any:
     """Run ``race`` with worker threads; the caller's own thread only waits."""
     bell = interrupt.Sleeper()
-    out: list[tuple[threads.Job, Scope, float]] = []
+    out: list[tuple[threads.Job, Scope, int]] = []
     try:
         _launch_thread(race, bell, out)
         while True:
@@ -42,19 +42,21 @@ def in_threads(race: Race) -> Any:
                 _launch_thread(race, bell, out)
             for entry in ended:
                 out.remove(entry)
-                job, _, began = entry
+                job, _, number = entry
                 if job.error is None:
-                    race.succeeded(race.now() - began)
+                    race.succeeded(number)
                     return job.value
-                step = race.failed(job.error)
+                step = race.failed(job.error, number)
                 if step == "stop" or (
                     (step == "wait" or not _launch_thread(race, bell, out)) and not race.out
                 ):
                     raise race.end()
     finally:
+        race.over()
         for job, scope, _ in out:
             scope.cancel()
-            job.abandon(discard)
+            if race.closes:
+                job.abandon(discard)
 
 
 def _launch_thread(race: Race, bell: interrupt.Sleeper, out: list[Any]) -> bool:
@@ -72,7 +74,7 @@ def _launch_thread(race: Race, bell: interrupt.Sleeper, out: list[Any]) -> bool:
         with scope:
             return call(*args, **kwargs)
 
-    out.append((threads.start(bell, run, args, kwargs), scope, race.now()))
+    out.append((threads.start(bell, run, args, kwargs), scope, race.launched))
     return True
 
 
@@ -90,7 +92,7 @@ async def in_tasks(race: Race) -> Any:
 
 
 async def _in_asyncio(asyncio: Any, race: Race) -> Any:
-    out: dict[Any, float] = {}
+    out: dict[Any, int] = {}
     won: Any = None
 
     def launch() -> bool:
@@ -98,7 +100,7 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
         if started is None:
             return False
         call, args, kwargs = started
-        out[asyncio.ensure_future(_run(call, args, kwargs))] = race.now()
+        out[asyncio.ensure_future(_run(call, args, kwargs))] = race.launched
         return True
 
     try:
@@ -108,22 +110,23 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
             if not done:
                 launch()
             for task in sorted(done, key=out.__getitem__):
-                began = out[task]
+                number = out[task]
                 error, value = task.result()
                 if error is None:
                     won = task
-                    race.succeeded(race.now() - began)
+                    race.succeeded(number)
                     return value
                 del out[task]
-                step = race.failed(error)
+                step = race.failed(error, number)
                 if step == "stop" or ((step == "wait" or not launch()) and not race.out):
                     raise race.end()
     finally:
+        race.over()
         losers = [task for task in out if task is not won]
         for task in losers:
             task.cancel()
         for ended in await asyncio.gather(*losers, return_exceptions=True):
-            if isinstance(ended, tuple) and ended[0] is None:
+            if race.closes and isinstance(ended, tuple) and ended[0] is None:
                 await _discard_async(ended[1])
 
 
@@ -159,16 +162,15 @@ async def _in_trio(trio: Any, race: Race) -> Any:
     answer: Any = None
     error: BaseException | None = None
 
-    async def run(call: Any, args: Any, kwargs: Any) -> None:
-        began = race.now()
+    async def run(call: Any, args: Any, kwargs: Any, number: int) -> None:
         outcome = await _run(call, args, kwargs)
-        send.send_nowait((*outcome, began))
+        send.send_nowait((*outcome, number))
 
     def launch(nursery: Any) -> bool:
         started = race.launch()
         if started is None:
             return False
-        nursery.start_soon(run, *started)
+        nursery.start_soon(run, *started, race.launched)
         return True
 
     async def follow(nursery: Any) -> tuple[BaseException | None, Any]:
@@ -181,11 +183,11 @@ async def _in_trio(trio: Any, race: Race) -> Any:
             if ended is None:
                 launch(nursery)
                 continue
-            failure, value, began = ended
+            failure, value, number = ended
             if failure is None:
-                race.succeeded(race.now() - began)
+                race.succeeded(number)
                 return None, value
-            step = race.failed(failure)
+            step = race.failed(failure, number)
             if step == "stop" or ((step == "wait" or not launch(nursery)) and not race.out):
                 return race.end(), None
 
@@ -196,10 +198,13 @@ async def _in_trio(trio: Any, race: Race) -> Any:
             except Exception as fault:
                 # Out of here it would arrive wrapped in a group.
                 error = fault
+            finally:
+                race.over()
             nursery.cancel_scope.cancel()
     finally:
-        with trio.CancelScope(shield=True):
-            await _discard_late(trio, receive)
+        if race.closes:
+            with trio.CancelScope(shield=True):
+                await _discard_late(trio, receive)
     if error is None:
         return answer
     try:

@@ -75,7 +75,7 @@ def interceptors(
 
     ``policy`` is a `Policy`, a mapping of policies by method ("pkg.Service/Method"), service
     ("pkg.Service") or "" for all others (a `Registry`, or what `from_service_config` gives), or a function
-    from the full method name to a policy; methods without one are left alone.
+    from the full method name to a policy; methods without one are left alone, but for the ambient deadline.
 
     ``idempotent``: the methods, by name or by a function of it, that a ``Hedge`` without
     ``idempotent=True`` may hedge. ``replay_messages`` and ``replay_bytes``: a request stream given as a

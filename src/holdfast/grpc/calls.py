@@ -185,34 +185,38 @@ class Stream(_Held):
         self._callbacks: list[Callable[[Any], None]] = []
 
     def _ended(self) -> Any:
-        with self._lock:
-            mine, self._begun = not self._begun, True
-        if mine:
-            try:
-                self._open()
-            finally:
-                self._is_open.set()
+        if self._is_first():
+            self._open()
         else:
             self._is_open.wait()
         return self._outcome
 
+    def _is_first(self) -> bool:
+        """Whether nobody has opened or cancelled it before."""
+        with self._lock:
+            first, self._begun = not self._begun, True
+        return first
+
     def _open(self) -> None:
         try:
             outcome = self._open_with()
+            self._rest = outcome.items if isinstance(outcome, Answer) else iter(outcome)
         except Exception as error:
             outcome = error
         except BaseException:
             # An interrupt: the stream is cancelled, and whoever asks again is told so.
-            self._outcome = _cancelled()
+            self._settle(_cancelled())
             raise
         if isinstance(outcome, Answer):
-            self._rest = outcome.items
             self._first, self._has_first = outcome.item, not outcome.ended
-        elif not isinstance(outcome, BaseException):
-            self._rest = iter(outcome)
+        self._settle(outcome)
+
+    def _settle(self, outcome: Any) -> None:
+        """It is open, or will never be."""
         with self._lock:
             self._outcome = outcome
             callbacks, self._callbacks = self._callbacks, []
+        self._is_open.set()
         for callback in callbacks:
             self._tell(callback)
 
@@ -258,6 +262,9 @@ class Stream(_Held):
         if self.done():
             return False
         self._scope.cancel()
+        if self._is_first():
+            self._settle(_cancelled())
+            return True
         native = self._native()
         if native is not None:
             return bool(native.cancel())

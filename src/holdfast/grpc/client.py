@@ -138,7 +138,7 @@ class Interceptor(
             return self._future(rpc)
         compiled = self._policies.get(rpc, _blocking, False)
         if compiled is None:
-            return _plainly(rpc)
+            return rpc.attempt()
         if compiled.hedges:
             rpc.start = startable(continuation)
             compiled = self._policies.get(rpc, _cancellable, False)
@@ -149,7 +149,7 @@ class Interceptor(
     def _future(self, rpc: Rpc) -> Any:
         compiled = self._policies.get(rpc, _awaited, True)
         if compiled is None:
-            return _plainly(rpc)
+            return rpc.attempt()
         scope = CallScope(rpc.timeout)
         return Pending(background.submit(finish(compiled, rpc, scope)), scope)
 
@@ -158,14 +158,9 @@ class Interceptor(
         rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
         compiled = self._policies.get(rpc, _opened, False)
         if compiled is None:
-            return _plainly(rpc)
+            return rpc.attempt()
         scope = CallScope(rpc.timeout)
         return Stream(rpc, scope, partial(_run, compiled, rpc, scope))
-
-
-def _plainly(rpc: Rpc) -> Any:
-    """The call as it would be without us."""
-    return rpc.attempt()
 
 
 def _run(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:

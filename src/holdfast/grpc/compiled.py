@@ -33,7 +33,7 @@ class Compiled:
 
 
 class Policies:
-    """Finds and compiles: ``get(method, shape, run, once, is_async)``."""
+    """Finds the policy of a call, and keeps it compiled for its method."""
 
     __slots__ = ("_kept", "_routes", "_wire")
 

@@ -166,10 +166,15 @@ class Rpc:
         number = next(self._counter)
         self.sent = number
         self.last_error = None
-        scope = ambient()
-        left = self.timeout if scope is None else scope.remaining()
         before = None if number == 1 else str(number - 1)
-        return self.start(self._make(before, left, self._details, self.wire), self._replay.request())
+        details = self._make(before, self._time_left(), self._details, self.wire)
+        return self.start(details, self._replay.request())
+
+    def _time_left(self) -> float | None:
+        """The lesser of ``timeout=`` and what the scopes around leave; if policies are off, the former."""
+        scope = ambient()
+        around = None if scope is None or scope.off else scope.remaining()
+        return min((s for s in (self.timeout, around) if s is not None), default=None)
 
     # What is out, so that it can be called off.
 

@@ -81,8 +81,12 @@ def sync_behaviour(
         error: BaseException | None = None
         try:
             items = own.run(lambda: iter(fn(request, context)))
-            while (item := own.run(next, items, _END)) is not _END:
-                yield item
+            try:
+                while (item := own.run(next, items, _END)) is not _END:
+                    yield item
+            finally:
+                # Not left to the collector: what the handler still does has the caller's time around it.
+                own.run(getattr(items, "close", _nothing))
         except BaseException as raised:
             error = raised
             raise
@@ -94,6 +98,10 @@ def sync_behaviour(
 
 
 _END = object()
+
+
+def _nothing() -> None:
+    """How an iterator ends that needs no closing."""
 
 
 @contextmanager

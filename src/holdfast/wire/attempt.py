@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._drive.sync import refuse_awaitable
 from ..errors import Cancelled, Permanent
+from .cut_off import as_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,17 +35,13 @@ def judged(exchange: Exchange, response: Any) -> Steps:
     """``response`` if it is a success; else what stands for it is raised, after one try to authenticate."""
     port, rules = exchange.port, exchange.rules
     exchange.started = True
-    if exchange.unwanted:
-        # Nobody else would close what it brings.
-        yield port.discard, response, 0
-        raise Cancelled("nobody waits for this attempt any more")
+    yield from _keep(exchange, response)
     reauth = rules.options.reauth
     if reauth is not None and port.status(response) in rules.options.reauth_on and not exchange.reauthed:
         response = yield from _reauthenticate(exchange, reauth, response)
     if rules.fails(port.status(response), port.fields(response)):
         yield from _free(exchange, response)
         raise exchange.refuse(response)
-    exchange.answered = response
     return response
 
 
@@ -56,8 +53,10 @@ def _answer(exchange: Exchange) -> Steps:
     try:
         response = yield port.fetch, request, most
     except Exception as error:
-        exchange.last = error
-        raise
+        exchange.last = as_seen(error, exchange.rules.settings)
+        if exchange.last is error:
+            raise
+        raise exchange.last from exchange.last.__cause__
     return response
 
 
@@ -81,14 +80,30 @@ def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: An
         renewed = yield reauth, draft, response
         refuse_awaitable("reauth", renewed)
     except Exception as error:
-        yield exchange.port.discard, response, 0
+        yield from _drop(exchange, response, 0)
         raise Permanent(error) from None
     if renewed is False:
         return response
-    yield exchange.port.discard, response, exchange.rules.options.drain
+    yield from _drop(exchange, response, exchange.rules.options.drain)
     exchange.reauthenticated(draft)
     exchange.replay.rewind()
-    return (yield from _answer(exchange))
+    second = yield from _answer(exchange)
+    yield from _keep(exchange, second)
+    return second
+
+
+def _keep(exchange: Exchange, response: Any) -> Steps:
+    """Let the exchange answer for ``response``, unless nobody waits for it any more."""
+    exchange.keep(response)
+    # Asked only now: whoever ended the exchange before this found the response, or is seen here.
+    if exchange.unwanted:
+        yield from _drop(exchange, response, 0)
+        raise Cancelled("nobody waits for this attempt any more")
+
+
+def _drop(exchange: Exchange, response: Any, most: int) -> Steps:
+    if exchange.take(response):
+        yield exchange.port.discard, response, most
 
 
 def release(exchange: Exchange, answer: Any = None, hurry: bool = False) -> Steps:

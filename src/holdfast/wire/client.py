@@ -29,9 +29,6 @@ class _Env(Env):
 
     __slots__ = ()
 
-    def operation(self, args: tuple[Any, ...] = ()) -> str:
-        return args[0].operation if args and isinstance(args[0], Exchange) else self.name or "HTTP request"
-
     def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         # What a key is made from: the request, as the library's users know it.
         return (args[0].native,)
@@ -48,7 +45,7 @@ class _Env(Env):
 class _Ready:
     """A policy compiled for exchanges, and the rules that go with it."""
 
-    __slots__ = ("exchange", "is_simple", "methods", "policy", "run")
+    __slots__ = ("_row", "exchange", "is_simple", "methods", "policy", "run")
 
     def __init__(self, policy: Policy, port: Port, options: ClientOptions, is_async: bool) -> None:
         self.policy = policy
@@ -57,14 +54,15 @@ class _Ready:
                 raise ValueError(
                     f"{port.name}: a Hedge must have vary=None here, as a request has no arguments"
                 )
-        row = adapted(policy, options)
-        rules = Rules(row, options)
+        # Kept: metrics show the state of policies that somebody holds.
+        self._row = row = adapted(policy, options)
+        rules = Rules(row, options, policy.name or port.name)
         self.exchange = Exchange.of(port, rules)
         self.is_simple = port.simple
         self.methods = rules.methods
         inner = (_attempts_async if is_async else _attempts)(port, rules)
         env = _Env(row, inner)
-        env.name = row.name
+        env.name = rules.name
         env.idempotent = _may_hedge
         self.run: Callable[[Exchange], Any] = row._compile(inner, env, is_async)
 
@@ -113,7 +111,11 @@ def _attempts_async(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
 
 def _may_hedge(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     exchange: Exchange = args[0]
-    return exchange.hedgeable
+    if not exchange.hedgeable:
+        return False
+    # The short way has room for one answer, and here two may come.
+    exchange.simple = False
+    return True
 
 
 class Client:
@@ -152,7 +154,7 @@ class Client:
         except BaseException as error:
             failure = error
         else:
-            if response is exchange.answered and not exchange.failed:
+            if response is exchange.answered and not exchange.came:
                 exchange.over = True
                 return response
             return drive(settle(exchange, response))
@@ -175,7 +177,7 @@ class Client:
         except BaseException as error:
             failure = error
         else:
-            if response is exchange.answered and not exchange.failed:
+            if response is exchange.answered and not exchange.came:
                 exchange.over = True
                 return response
             return await drive_async(settle(exchange, response))

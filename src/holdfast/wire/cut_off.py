@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from ..deadlines import ambient
+from ..errors import HoldfastError
+from ..recognise import fault_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..settings import Settings
+
+#: A timer may ring a little before the clock that it was set by.
+_GRAIN_S = 0.01
+
 #: One per client library and refusal: a handful.
 _kinds: dict[tuple[type, type], Any] = {}
+
+
+def as_seen(error: Exception, settings: Settings) -> Exception:
+    """``error`` of an attempt, as ours too if it is a timeout and the time that is over was a scope's."""
+    scope = ambient()
+    if scope is None or scope.off or isinstance(error, HoldfastError):
+        return error
+    tightest = scope.tightest()
+    left = tightest.own_remaining()
+    if left is None or left > _GRAIN_S or tightest.cancelled:
+        return error
+    fault = fault_of(error, settings)
+    if fault is None or fault.kind != "timeout":
+        return error
+    return timed_out(error, tightest.refusal()).with_traceback(error.__traceback__)
 
 
 def timed_out(own: Exception, refusal: Exception) -> Exception:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .. import bus, marks
+from .. import marks
 from .._drive.chance import token
-from ..deadlines import ambient, check
+from ..deadlines import ambient, bypass
 from ..errors import AttemptTimeout, Cancelled, DeadlineExceeded, HoldfastError, Permanent
 from ..judge import whom
 from ..loop import note
 from ..recognise import fault_of
 from .cut_off import timed_out
-from .draft import Draft, netloc
+from .draft import Draft
 from .settings import ABSENT, key_value
 
 TYPE_CHECKING = False
@@ -58,8 +58,10 @@ class Exchange:
     started = False
     #: How the last attempt ended: its error; ``None`` while one is out, or when it was cut off.
     last: Exception | None = None
-    #: The response that was handed to the policy as a success.
+    #: The response of an attempt that was made the short way and succeeded.
     answered: Any = None
+    #: The responses of all others, open or not. Whoever takes one out of here hands it on or discards it.
+    came: Sequence[Any] = ()
     #: The failed responses, each with the error that stands for it in the policy.
     failed: Sequence[tuple[Exception, Any]] = ()
     #: The caller has his answer.
@@ -85,7 +87,7 @@ class Exchange:
         self.simple = False
         self._told = told
         self._replay = self.port.replay(self.request, self.rules.options.replay)
-        self._repeatable = self.port.method(self.request) in self.rules.methods or self._keyed()
+        self._repeatable = self._may_repeat()
 
     @property
     def method(self) -> str:
@@ -107,8 +109,15 @@ class Exchange:
     def repeatable(self) -> bool:
         """Whether doing it twice does no harm: by its method, or by its idempotency key."""
         if self._repeatable is None:
-            self._repeatable = self.method in self.rules.methods or self._keyed()
+            self._repeatable = self._may_repeat()
         return self._repeatable
+
+    def _may_repeat(self) -> bool:
+        safe = self.method in self.rules.methods
+        if safe and (self._told is None or self._told.key is ABSENT):
+            return True
+        # A key that the request itself names goes with it, whatever its method.
+        return self._keyed() or safe
 
     def _keyed(self) -> bool:
         """Whether the request has an idempotency key, given one where the options say so."""
@@ -161,11 +170,6 @@ class Exchange:
         """Whether two attempts may be out at once."""
         return (self._told is None or self._told.retry) and self.repeatable and self.replay.shared
 
-    @property
-    def operation(self) -> str:
-        """The policy's name; without one the method and the host, never path or query."""
-        return self.rules.name or bus.clean(f"{self.method[:20]} {netloc(self.port.url(self.request))}")
-
     # One attempt.
 
     def prepare(self) -> Any:
@@ -174,8 +178,7 @@ class Exchange:
         extra: dict[str, str] = {}
         limit: float | None = None
         scope = ambient()
-        if scope is not None:
-            check()
+        if scope is not None and not bypass():
             limit = scope.remaining()
             if limit is not None and options.timeout_header is not None:
                 extra[options.timeout_header] = str(max(1, int(limit * 1000)))
@@ -197,6 +200,19 @@ class Exchange:
         self.started = True
         self.last = error if isinstance(error, Exception) else None
 
+    def keep(self, response: Any) -> None:
+        """A response has come: until it is taken, the end of the exchange sees to it."""
+        # In one step each: attempts in other threads may do the same.
+        self.__dict__.setdefault("came", []).append(response)
+
+    def take(self, response: Any) -> bool:
+        """Whether ``response`` is the asker's to discard: nobody else has taken it."""
+        try:
+            self.__dict__["came"].remove(response)
+        except ValueError:
+            return False
+        return True
+
     def reauthenticated(self, draft: Draft) -> None:
         """Credentials were renewed on ``draft``: at the client's own origin they hold from now on, at another
         one for this attempt."""
@@ -206,7 +222,6 @@ class Exchange:
     def refuse(self, response: Any) -> Exception:
         """The error that stands for a failed response inside the policy."""
         error = self.port.status_error(self.request, response)
-        # Both in one step each: attempts in other threads may do the same.
         self.__dict__.setdefault("failed", []).append((error, response))
         self.last = error
         return error
@@ -229,6 +244,8 @@ class Exchange:
         if self.last is None:
             cut_off = isinstance(error, AttemptTimeout) or (self.started and isinstance(error, TimeoutError))
             return self._timed_out(error) if cut_off else error
+        if error is self.last:
+            return self._final(error)
         return self._given_up(error, self.last)
 
     def response_of(self, error: BaseException) -> Any:
@@ -243,9 +260,12 @@ class Exchange:
             marks.mark(response, found)
 
     def _timed_out(self, refusal: Exception) -> Exception:
-        error = timed_out(self.port.timeout_error(self.request, str(refusal)), refusal)
-        if isinstance(refusal, DeadlineExceeded):
-            marks.mark(error, marks.Mark(self.operation, self.rules, self.number, str(refusal)))
+        return self._final(timed_out(self.port.timeout_error(self.request, str(refusal)), refusal))
+
+    def _final(self, error: Exception) -> Exception:
+        """``error``, marked if it says that all the time is over: layers further out have none either."""
+        if isinstance(error, DeadlineExceeded):
+            marks.mark(error, marks.Mark(self.rules.name, self.rules, self.number, str(error.__cause__)))
         return error
 
     def _given_up(self, refusal: HoldfastError, last: Exception) -> Any:
@@ -253,17 +273,22 @@ class Exchange:
         reason = f"{type(refusal).__name__}: {refusal}"
         response = self.response_of(last)
         given = last if response is None else response
-        marks.mark(given, marks.Mark(self.operation, self.rules, self.number, reason))
+        marks.mark(given, marks.Mark(self.rules.name, self.rules, self.number, reason))
         if response is None and refusal.__cause__ is not last:
             note(last, f"{self.number} attempt{'' if self.number == 1 else 's'}; stopped: {reason}")
         return given
 
     def leftovers(self, answer: Any = None) -> list[Any]:
-        """The responses that nobody is going to read, each once."""
-        kept = [pair for pair in self.failed if pair[1] is answer]
-        left = [response for _, response in self.failed if response is not answer]
-        if self.answered is not None and self.answered is not answer:
-            left.append(self.answered)
+        """Takes the responses that nobody is going to read, each once."""
+        left = [] if self.answered is None or self.answered is answer else [self.answered]
         self.answered = None
-        self.failed = kept
-        return left
+        self.failed = [pair for pair in self.failed if pair[1] is answer]
+        came: list[Any] = self.__dict__.get("came", [])
+        try:
+            while True:
+                response = came.pop()
+                if response is not answer:
+                    left.append(response)
+        except IndexError:
+            # Empty; to ask before would be to ask too early, as attempts in other threads take theirs out.
+            return left

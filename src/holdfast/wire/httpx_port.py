@@ -23,10 +23,18 @@ _LEAST_S = 0.001
 
 
 class Shrinking(dict[str, "float | None"]):
-    """The timeouts of one attempt, each asked for when its phase begins: never more than is left by then."""
+    """The caller's timeouts, each asked for when its phase begins: never more than is left by then.
+
+    A body that is read after the attempt has only the caller's own time, and that of the scopes around him.
+    """
 
     def get(self, name: str, default: Any = None) -> Any:
-        own = super().get(name, default)
+        return self._least(super().get(name, default))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._least(super().__getitem__(name))
+
+    def _least(self, own: float | None) -> float | None:
         left = remaining()
         if left is None:
             return own
@@ -102,10 +110,7 @@ class _Port:
     def prepare(self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Any:
         extensions = dict(request.extensions)
         if limit_s is not None:
-            own = extensions.get("timeout") or dict.fromkeys(_PHASES)
-            extensions["timeout"] = Shrinking(
-                {name: limit_s if value is None else min(value, limit_s) for name, value in own.items()}
-            )
+            extensions["timeout"] = Shrinking(extensions.get("timeout") or dict.fromkeys(_PHASES))
         url, headers = request.url, request.headers
         if draft is not None:
             url = draft.url

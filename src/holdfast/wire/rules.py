@@ -22,9 +22,10 @@ class Rules:
 
     __slots__ = ("failing", "floor", "methods", "name", "options", "retries", "settings")
 
-    def __init__(self, policy: Policy, options: ClientOptions) -> None:
+    def __init__(self, policy: Policy, options: ClientOptions, name: str) -> None:
         self.options = options
-        self.name = policy.name
+        #: What events, metrics and marks call every request: one name, however many hosts there are.
+        self.name = name
         retries = _retries(policy)
         #: Whether the policy retries at all.
         self.retries = bool(retries)

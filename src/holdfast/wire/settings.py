@@ -40,7 +40,8 @@ class ClientOptions(Options):
 
     ``idempotency_key``: ``"auto"`` gives every request whose method is not safe to repeat a fresh key,
     the same on all its attempts; a callable makes it from the request; ``None`` leaves it to the
-    caller. A key that the request already has is kept. ``key_header`` is the header's name.
+    caller. A key that the request already has is kept, also one that it got when it was sent before.
+    ``key_header`` is the header's name.
     ``buffer``: a response that announces at most so many bytes is read within the attempt; 0 reads none.
     ``replay``: request bodies longer than this are sent once; 0 sends every body once, ``None`` has no limit.
     ``drain``: how many bytes of an unwanted answer are read to keep its connection in use; 0 closes it.

@@ -457,3 +457,37 @@ def test_the_background_loop_serves_many_futures_at_once(server: Server, connect
         calls = [client.stub_unary.future(b"a") for _ in range(300)]
         got = [call.result(20) for call in calls]
     assert got == [b"re:a"] * 300
+
+
+def test_a_method_without_a_policy_keeps_its_timeout(connect: Connect, server: Server) -> None:
+    client = connect({"other.Service": hf.Policy(retrying())})
+    client.unary(timeout=5)
+    with hf.deadline(60):
+        client.unary(timeout=5)
+    with hf.disabled():
+        client.unary(timeout=5)
+    with hf.deadline(5):
+        client.unary(timeout=60)
+        client.unary()
+    assert [0 < left < 6 for _, left, _ in server.seen] == [True] * 5, server.seen
+
+
+def test_switched_off_a_call_has_its_timeout_whatever_has_ended(connect: Connect, server: Server) -> None:
+    for policy in (hf.Policy(retrying()), lambda method: None):
+        with hf.deadline(0), hf.disabled():
+            assert connect(policy).unary(timeout=5) == b"re:a"
+    assert [0 < left < 6 for _, left, _ in server.seen] == [True] * 2, server.seen
+
+
+@pytest.mark.parametrize("on", [grpc.RpcError, lambda error: True], ids=["type", "callable"])
+def test_do_not_retry_holds_whatever_on_says(connect: Connect, server: Server, on: Any) -> None:
+    server.script = [(UNAVAILABLE, (("grpc-retry-pushback-ms", "-1"),))]
+    with pytest.raises(grpc.RpcError):
+        connect(hf.Policy(retrying(on=on))).unary()
+    assert server.calls == 1
+
+
+def test_an_explicit_verdict_wins_over_do_not_retry(connect: Connect, server: Server) -> None:
+    server.script = [(UNAVAILABLE, (("grpc-retry-pushback-ms", "-1"),))]
+    policy = hf.Policy(retrying(on=lambda error: hf.Verdict(True)))
+    assert connect(policy).unary() == b"re:a"

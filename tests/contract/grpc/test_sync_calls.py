@@ -298,3 +298,20 @@ def test_a_fallback_gives_the_items(connect: Callable[..., Sync], server: Server
     call = connect(hf.Policy(hf.Fallback(lambda: [b"x", b"y"]))).stub_down(b"a")
     assert list(call) == [b"x", b"y"]
     assert call.code() is grpc.StatusCode.OK
+
+
+def test_a_stream_cancelled_before_it_is_read_has_ended(
+    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+) -> None:
+    told: list[Any] = []
+    stream = connect(policy).stub_down(b"a")
+    stream.add_done_callback(told.append)
+    assert stream.cancel()
+    assert (stream.done(), stream.cancelled(), told) == (True, True, [stream])
+    assert not stream.cancel()
+    stream.add_done_callback(told.append)
+    assert told == [stream, stream]
+    assert stream.code() is grpc.StatusCode.CANCELLED
+    with pytest.raises(grpc.RpcError):
+        next(stream)
+    assert server.calls == 0

@@ -7,8 +7,9 @@ import threading
 import time
 
 import pytest
+import trio
 from tests.contract.http.contract import Http, each_async_client, each_sync_client, retry
-from tests.contract.http.server import answer, hang
+from tests.contract.http.server import answer, chunked, hang
 
 import holdfast as hf
 
@@ -96,3 +97,22 @@ async def test_an_interrupt_before_an_attempt_is_not_retried(http: Http) -> None
     http.server.on("/", answer(200, b"ok"))
     # The one connection of the pool is free again.
     assert (await client.get("/")).body == b"ok"
+
+
+@each_async_client
+async def test_cancelled_while_credentials_are_renewed(http: Http) -> None:
+    http.server.on("/", chunked(b"who are you", status=401))
+    renewing: list[object] = []
+
+    async def renew(draft: object, response: object) -> None:
+        renewing.append(draft)
+        if http.kind.loop == "trio":
+            await trio.sleep(20)
+        else:
+            await asyncio.sleep(20)
+
+    client = http.client(retry(), connections=1, reauth=renew)
+    assert await http.cancelled(lambda: client.get("/"), lambda: bool(renewing))
+    http.server.on("/", answer(200, b"ok"))
+    # The one connection of the pool is free again.
+    assert (await client.get("/", timeout=2)).body == b"ok"

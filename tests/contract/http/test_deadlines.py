@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, hang, late
+import requests
+from tests.contract.http.contract import Http, each_client, each_sync_client, retry
+from tests.contract.http.server import Exchange, Step, answer, hang, head, late
 
 import holdfast as hf
+
+Pairs = list[tuple[str, str]]
 
 
 def _bounded(seconds: float, **options: object) -> hf.Policy:
@@ -77,3 +80,72 @@ async def test_no_wait_begins_that_would_end_past_the_deadline(http: Http) -> No
 async def test_a_late_answer_within_the_deadline_is_an_answer(http: Http) -> None:
     http.server.on("/", late(0.05, answer(200, b"ok")))
     assert (await http.client(_bounded(30)).get("/")).body == b"ok"
+
+
+def _pausing(seconds: float) -> Step:
+    async def step(exchange: Exchange) -> None:
+        await exchange.send(head(200, [("Transfer-Encoding", "chunked")]) + b"5\r\nhello\r\n")
+        if await exchange.wait(seconds):
+            await exchange.send(b"5\r\nworld\r\n0\r\n\r\n")
+
+    return step
+
+
+@each_client
+@pytest.mark.parametrize("headers", [[], [("Connection", "close")]], ids=["kept", "closed"])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_body_that_streams_has_the_callers_time(http: Http, stream: bool, headers: Pairs) -> None:
+    http.server.on("/", _pausing(0.5))
+    policy = hf.Policy(*retry().strategies, hf.Timeout(0.2))
+    got = await http.client(policy).get("/", stream=stream, timeout=30, headers=dict(headers))
+    assert (await got.rest() if stream else got.body) == b"helloworld"
+    assert len(http.server.seen) == 1
+
+
+@each_client
+async def test_a_deadline_around_the_reading_still_bounds_it(http: Http) -> None:
+    http.server.on("/", _pausing(20))
+    policy = hf.Policy(*retry().strategies, hf.Timeout(0.2))
+    client = http.client(policy)
+    started = time.monotonic()
+    with pytest.raises(Exception) as caught, hf.deadline(0.6):
+        await (await client.get("/", stream=True, timeout=30)).rest()
+    assert 0.4 < time.monotonic() - started < 10
+    # requests has no timeout error for bodies.
+    assert isinstance(caught.value, (TimeoutError, *http.kind.slow, requests.ConnectionError))
+
+
+@each_client
+async def test_an_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) -> None:
+    http.server.on("/", hang())
+    for policy, ours in (
+        (hf.Policy(hf.Timeout(0.1)), hf.AttemptTimeout),
+        (hf.Policy(*retry(attempts=2).strategies, hf.Timeout(0.1)), hf.AttemptTimeout),
+        (hf.Policy(*retry(on=hf.AttemptTimeout, attempts=2).strategies, hf.Timeout(0.1)), hf.AttemptTimeout),
+        (hf.Policy(hf.Deadline(0.1)), hf.DeadlineExceeded),
+        (_bounded(0.1), hf.DeadlineExceeded),
+        (_bounded(0.1, on=Exception), hf.DeadlineExceeded),
+    ):
+        with pytest.raises(http.kind.slow) as caught:
+            await http.client(policy).get("/", timeout=30)
+        assert isinstance(caught.value, ours), policy
+    # The two retried ones are sent twice.
+    assert len(http.server.seen) == 8
+
+
+@each_client
+async def test_the_clients_own_timeout_is_not_ours(http: Http) -> None:
+    http.server.on("/", hang())
+    with pytest.raises(http.kind.slow) as caught:
+        await http.client(_bounded(30, attempts=1)).get("/", timeout=0.1)
+    assert not isinstance(caught.value, hf.HoldfastError)
+
+
+# In async code a scope that has ended interrupts the first await inside, whatever that is.
+@each_sync_client
+async def test_switched_off_nothing_is_refused(http: Http) -> None:
+    http.server.on("/", answer(200, b"ok"))
+    client = http.client(retry())
+    with hf.deadline(0), hf.disabled():
+        assert (await client.get("/")).body == b"ok"
+    assert http.server.seen[0].header("X-Request-Timeout-Ms") is None

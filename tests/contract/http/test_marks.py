@@ -25,11 +25,12 @@ async def _through(http: Http, policy: hf.Policy, **outer: object) -> Exception:
     return caught.value
 
 
-def _finish(coroutine: object) -> None:
+def _finish(coroutine: object) -> object:
     try:
         coroutine.send(None)  # type: ignore[attr-defined]
-    except StopIteration:
-        pass
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("suspended")
 
 
 @each_client
@@ -68,3 +69,30 @@ async def test_the_mark_names_the_layer_and_its_attempts(http: Http) -> None:
     policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), name="billing")
     mark = hf.classify.exhausted_by((await http.client(policy).get("/")).native)
     assert mark is not None and (mark.layer, mark.attempts) == ("billing", 2)
+
+
+def _unready(given: object) -> bool:
+    return 202 in (getattr(given, "status_code", None), getattr(given, "status", None))
+
+
+@each_client
+async def test_an_answer_that_on_result_refused_to_the_end_is_marked(http: Http) -> None:
+    http.server.on("/", answer(202))
+    client = http.client(retry(attempts=3, on_result=_unready))
+
+    async def native() -> object:
+        return (await client.get("/")).native
+
+    outer = hf.retry(on=OSError, on_result=_unready, backoff=hf.Constant(0), budget=None)
+    got = await outer(native)() if http.kind.is_async else outer(lambda: _finish(native()))()
+    mark = hf.classify.exhausted_by(got)
+    assert mark is not None and (mark.attempts, mark.reason) == (3, "attempts used up")
+    assert len(http.server.seen) == 3
+
+
+@each_client
+async def test_an_answer_that_was_good_at_last_carries_no_mark(http: Http) -> None:
+    http.server.on("/", answer(202), answer(200))
+    client = http.client(retry(on_result=_unready))
+    got = await client.get("/")
+    assert (got.status, hf.classify.exhausted_by(got.native)) == (200, None)

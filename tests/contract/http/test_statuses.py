@@ -118,3 +118,24 @@ async def test_options_that_make_no_sense_are_refused(http: Http) -> None:
             http.client(retry(), **bad)
     with pytest.raises(TypeError, match="policy"):
         http.client("retry")  # type: ignore[arg-type]
+
+
+@each_client
+async def test_do_not_retry_holds_whatever_on_says(http: Http) -> None:
+    http.server.on("/", answer(503, b"no", headers=[("x-should-retry", "false")]))
+    rules = [{"on": Exception}, {"on": lambda error: True}, {"on_result": lambda response: True}]
+    for rule in rules:
+        assert (await http.client(retry(**rule)).get("/")).body == b"no"
+    assert len(http.server.seen) == len(rules)
+    await http.client(retry(attempts=2, on=lambda error: hf.Verdict(True))).get("/")
+    assert len(http.server.seen) == len(rules) + 2
+
+
+@each_client
+async def test_do_not_retry_is_a_failure_all_the_same(http: Http) -> None:
+    http.server.on("/", answer(503, headers=[("x-should-retry", "false")]))
+    breaker = hf.Breaker()
+    await http.client(hf.Policy(breaker)).get("/")
+    assert breaker.counts.failures == 1
+    # Its last failure would keep the client's pool from being collected.
+    breaker.reset()

@@ -1,0 +1,45 @@
+"""First tries and gauges of an unnamed client's policy went under one name, its retries under another; and
+the gauges of a policy vanished when the client had tables of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import httpx
+
+import holdfast as hf
+import holdfast.httpx
+from holdfast.census import census
+
+
+def client(policy: hf.Policy, **options: object) -> httpx.Client:
+    answers = [503, 200, 200]
+    mock = httpx.MockTransport(lambda request: httpx.Response(answers.pop(0)))
+    return httpx.Client(transport=holdfast.httpx.Transport(policy, mock, **options))
+
+
+def test_an_unnamed_policy_goes_by_the_clients_name() -> None:
+    events: list[object] = []
+    stop = hf.subscribe(events.append)
+    try:
+        before = census.first_tries().get("httpx", 0)
+        policy = hf.Policy(hf.Retry(backoff=hf.Constant(0)), hf.Breaker())
+        made = client(policy)
+        # Two hosts, one name.
+        made.get("http://a.example/")
+        made.get("http://b.example/")
+    finally:
+        stop()
+    assert {event.operation for event in events} == {"httpx"}
+    assert census.first_tries()["httpx"] == before + 1
+    assert [name for name, known in census.policies() if known is policy] == ["httpx"]
+
+
+def test_tables_of_the_clients_own_do_not_hide_the_policy() -> None:
+    breaker = hf.Breaker()
+    made = client(hf.Policy(hf.Retry(), breaker, name="with tables"), statuses={503})
+    gc.collect()
+    found = [policy for name, policy in census.policies() if name == "with tables"]
+    assert [policy.strategies[1] for policy in found] == [breaker]
+    made.close()
