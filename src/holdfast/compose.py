@@ -38,7 +38,7 @@ def check(strategies: tuple[Any, ...]) -> list[str]:
             "bounds the loop, got attempts=None, within=None"
         )
     _check_hedges(strategies)
-    return [*_doubtful_times(strategies), *_doubtful_order(strategies)]
+    return [*_doubtful_times(strategies), *doubtful_order(strategies)]
 
 
 def _check_hedges(strategies: tuple[Any, ...]) -> None:
@@ -68,7 +68,8 @@ def _doubtful_times(strategies: tuple[Any, ...]) -> list[str]:
     ]
 
 
-def _doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
+def doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
+    """A warning for each strategy that does something else where it stands than it is made for."""
     found = []
     for retry in (s for s in strategies if isinstance(s, Retry)):
         if _around(strategies, Timeout, retry):
@@ -117,14 +118,32 @@ def worst_case(strategies: tuple[Any, ...]) -> WorstCase:
         outside = retry is not None and hedge in _around(strategies, Hedge, retry)
         attempts = attempts * hedge.max if outside else attempts + hedge.max - 1
         paid.append(hedge.budget)
-    limits = [s.seconds for s in strategies if isinstance(s, Deadline)]
-    seconds = min([_time(strategies, retry, tries), *limits])
+    one, whole = bounds(strategies)
+    seconds = min(_time(retry, tries, one), whole)
     extra = sum({id(budget): sustained(budget) for budget in paid}.values())
     return WorstCase(attempts, seconds, min(attempts, 1.0 + extra))
 
 
-def _time(strategies: tuple[Any, ...], retry: Retry | None, tries: float) -> float:
-    one = min((s.seconds for s in strategies if isinstance(s, Timeout)), default=math.inf)
+def bounds(strategies: tuple[Any, ...]) -> tuple[float, float]:
+    """(Seconds that bound one attempt, seconds that bound the whole call); inf: nothing does.
+
+    What stands outside the `Retry` bounds the call and what stands inside it each attempt, be it a Timeout
+    or a Deadline. Without a Retry a Timeout bounds the attempt and a Deadline the call.
+    """
+    place = next((i for i, s in enumerate(strategies) if isinstance(s, Retry)), None)
+    if place is None:
+        inside: Any = [s for s in strategies if isinstance(s, Timeout)]
+        outside: Any = [s for s in strategies if isinstance(s, Deadline)]
+    else:
+        inside, outside = strategies[place:], strategies[:place]
+    shortest = [
+        min((s.seconds for s in row if isinstance(s, (Timeout, Deadline))), default=math.inf)
+        for row in (inside, outside)
+    ]
+    return shortest[0], shortest[1]
+
+
+def _time(retry: Retry | None, tries: float, one: float) -> float:
     if retry is None:
         return one
     waits = math.inf

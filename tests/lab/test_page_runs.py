@@ -12,8 +12,11 @@ import pytest
 from tests.browser.serving import SHORT
 
 from holdfast.lab import page_runs, page_scenario, page_worker
+from holdfast.lab.simulate import MANY_CALLS
 
 TEXT = "[policies.p]\nretry = {}\n"
+#: Takes seconds, but has too few calls for the fast engine, which might have to be compiled first.
+LONG = {"duration": 600, "arrival_rps": 450, "capacity_rps": 1500}
 
 
 def job(**values: Any) -> dict[str, Any]:
@@ -47,11 +50,16 @@ def test_a_process_serves_one_run_after_the_other() -> None:
     asyncio.run(body())
 
 
+def test_a_long_run_is_none_for_the_fast_engine() -> None:
+    scenario = page_scenario.chosen("metastable", {**SHORT, **LONG})
+    assert MANY_CALLS / 2 < scenario.expected_calls < MANY_CALLS
+
+
 def test_whoever_stops_listening_ends_the_process_and_the_next_run_has_another() -> None:
     async def body() -> None:
         worker = page_runs.Worker()
         try:
-            playing = worker.play(job(duration=600, arrival_rps=3000, capacity_rps=9000))
+            playing = worker.play(job(**LONG))
             assert (await anext(playing))["type"] == "progress"
             process = worker._process
             assert process is not None
@@ -71,7 +79,7 @@ def test_a_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
             run = runs.begin(request(duration=2))
             assert [line async for line in runs.messages(run)], "the process is ready now"
             monkeypatch.setattr(page_runs, "LONGEST_RUN_S", 0.3)
-            run = runs.begin(request(duration=600, arrival_rps=3000, capacity_rps=9000))
+            run = runs.begin(request(**LONG))
             last = [json.loads(line) async for line in runs.messages(run)][-1]
             assert (last["type"], last["field"]) == ("error", "duration")
             monkeypatch.setattr(page_runs, "LONGEST_RUN_S", 60.0)
@@ -81,9 +89,6 @@ def test_a_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
             await runs.close()
 
     asyncio.run(body())
-
-
-LONG = {"duration": 600, "arrival_rps": 3000, "capacity_rps": 9000}
 
 
 def test_a_cancelled_run_stops_and_its_process_stays() -> None:
@@ -131,7 +136,7 @@ def test_a_process_that_dies_is_an_error_of_the_run() -> None:
     async def body() -> None:
         runs = page_runs.Runs()
         try:
-            run = runs.begin(request(duration=600, arrival_rps=3000, capacity_rps=9000))
+            run = runs.begin(request(**LONG))
             reader = runs.messages(run)
             seen = []
             async for line in reader:

@@ -155,11 +155,11 @@ def test_the_verdict_is_words(result: lab.Result) -> None:
     assert str(over).startswith("Overloaded: all along, goodput was ")
     calm = lab.simulate(None, SCENARIO.replace(outage=None))
     assert str(calm).startswith("Steady")
-    assert (calm.recovered, calm.recovery_time) == (True, 0.0)
+    assert (calm.recovered, calm.recovery_time) == (True, None)
     cut = lab.simulate(None, SCENARIO.replace(outage=lab.Outage(2, 20)))
     assert str(cut).startswith("Not seen to recover")
     silent = lab.simulate(None, SCENARIO.replace(arrival_rps=0))
-    assert "No calls were made." in str(silent)
+    assert str(silent) == "No calls were made."
     assert math.isnan(silent.amplification)
 
 
@@ -220,6 +220,30 @@ def test_bad_arguments(given: dict[str, Any], error: type[Exception], says: str)
         lab.simulate(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("scenario", "says", "recovered"),
+    [
+        (lab.Scenario(arrival_rps=0, duration=0.01), "No calls were made.", True),
+        (lab.Scenario(workers=1000), "Fell short: all along, goodput was 69/s of 97/s offered. ", False),
+        (lab.Scenario(duration=10, latency=3), "Fell short: ", False),
+        (lab.Scenario(arrival_rps=200), "Overloaded: all along, goodput was 120/s of 197/s offered, ", False),
+        (lab.Scenario(), "Steady: goodput kept up with the offered load. ", True),
+        (lab.Scenario(faults=lab.StoreLoss(1, 2)), "Steady: ", True),
+    ],
+)
+def test_without_a_fault_there_is_nothing_to_recover_from(
+    scenario: lab.Scenario, says: str, recovered: bool
+) -> None:
+    result = lab.simulate(None, scenario)
+    assert str(result).startswith(says)
+    assert (result.recovered, result.recovery_time) == (recovered, None)
+
+
+def test_a_fault_at_the_very_beginning_is_one() -> None:
+    cold = lab.simulate(None, lab.Scenario(arrival_rps=50, duration=60, faults=lab.ColdCache(0, 5, 500)))
+    assert str(cold).startswith("Recovered ") and cold.recovery_time > 1  # type: ignore[operator]
+
+
 def test_a_single_strategy_is_a_policy() -> None:
     one = lab.simulate(hf.Retry(on=ON), SCENARIO, seed=3)
     assert one.metrics == lab.simulate(hf.Policy(hf.Retry(on=ON)), SCENARIO, seed=3).metrics
@@ -227,8 +251,20 @@ def test_a_single_strategy_is_a_policy() -> None:
 
 def test_the_exact_engine_refuses_what_would_never_end() -> None:
     huge = lab.Scenario(clients=10, arrival_rps=1e7, capacity_rps=1e7, duration=60)
-    with pytest.raises(ValueError, match="at most 50,000,000 calls, got about 600,000,000"):
+    says = (
+        r"Scenario: arrival_rps times duration \(got 1e\+07/s for 60 s\) must make at most 50,000,000 calls "
+        "for the exact engine, got about 600,000,000; use engine='fast'"
+    )
+    with pytest.raises(ValueError, match=says):
         lab.simulate(POLICY, huge, engine="exact")
+
+
+@pytest.mark.parametrize("engine", ["auto", "fast", "exact"])
+def test_no_engine_takes_more_calls_than_it_can_make(engine: str) -> None:
+    spike = lab.Scenario(faults=lab.Spike(5, 1, 1e9))
+    says = r"Scenario: faults \(got Spike\(.*factor=1000000000.0\)\) must make at most [0-9,]+ calls"
+    with pytest.raises(ValueError, match=says):
+        lab.simulate(POLICY, spike, engine=engine)
 
 
 def test_percentiles_are_the_smallest_value_that_is_enough() -> None:

@@ -286,7 +286,7 @@ def test_a_policy_file_is_looked_at_without_importing_what_it_names() -> None:
 
 
 def test_a_policy_files_finding_stands_at_its_key() -> None:
-    text = '# policies\n\n[policies.a]\ntimeout = 1\nretry = { attempts = 3, budget = "none" }\n'
+    text = '# policies\n\n[policies.a]\ndeadline = 1\nretry = { attempts = 3, budget = "none" }\n'
     (found,) = check(text, "holdfast.toml", EVERY)
     assert (found.place.line, found.place.column) == (5, 25)
     assert found.place.end_column - found.place.column == len("budget")

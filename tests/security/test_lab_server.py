@@ -264,9 +264,39 @@ def test_a_name_in_a_policy_imports_nothing(lab: Served, key: str, name: str, tm
             "/api/policy", {"toml": f"[policies.p]\n{strategy} = {{ {key} = {value} }}\n"}
         )
         assert status == 422
-        assert answer["error"]["field"] == f"policies.p.{strategy}.{key}"
-        assert "the page imports nothing" in answer["error"]["message"]
+        place = "" if value.startswith('"') else "[1]"
+        assert answer["error"]["field"] == f"policies.p.{strategy}.{key}{place}"
+        assert "nothing is imported" in answer["error"]["message"]
     assert name.partition(".")[0] not in {"trap_module", "antigravity"} & set(sys.modules)
+
+
+@pytest.mark.parametrize("name", ["on", "exclude", "fault", "store"])
+def test_a_policys_own_name_opens_no_way_to_import(lab: Served, name: str) -> None:
+    text = f'[policies.{name}]\nretry = {{ on = "antigravity.Nope" }}\n'
+    status, answer = lab.post("/api/policy", {"toml": text})
+    assert (status, answer["error"]["field"]) == (422, f"policies.{name}.retry.on")
+    assert "nothing is imported" in answer["error"]["message"]
+
+
+def test_a_store_in_a_policy_is_refused_and_nothing_connects(lab: Served) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        store = f'[store]\nurl = "redis://127.0.0.1:{port}/0"\n'
+        shared = "[policies.a]\nretry = { budget = { store = true, burst = 5 } }\n"
+        for text, line, field in (
+            (store + shared, 1, "store"),
+            (store + POLICY, 1, "store"),
+            ('[store]\nurl = "env:HOME"\n' + POLICY, 1, "store"),
+            (shared, 2, "policies.a.retry.budget.store"),
+        ):
+            for path, request in (("/api/policy", {"toml": text}), ("/api/run", lab.request(text))):
+                status, answer = lab.post(path, request)
+                assert status == 422, answer
+                assert (answer["error"]["line"], answer["error"]["field"]) == (line, field)
+                assert "connects to a store" in answer["error"]["message"]
+        listener.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_names_of_the_simulators_own_errors_are_fine(lab: Served) -> None:
@@ -362,7 +392,8 @@ def test_a_run_that_is_none_is_refused(lab: Served, change: dict[str, object], f
     assert len(answer["error"]["message"]) < 400
 
 
-LONG = {"arrival_rps": 3000, "capacity_rps": 20000, "duration": 600, "clients": 1000}
+#: Too few calls for the fast engine, which might have to be compiled first.
+LONG = {"arrival_rps": 450, "capacity_rps": 20000, "duration": 600, "clients": 1000}
 
 
 @contextlib.contextmanager

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 
+from holdfast import compose
 from holdfast.cli._style import tell
-from holdfast.deadlines import Deadline
 from holdfast.durations import spell
 from holdfast.retries import Retry
-from holdfast.timeouts import Timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ class Facts:
         self.slo_s = slo_s
         rows = policy.strategies
         self.retry: Retry | None = next((s for s in rows if isinstance(s, Retry)), None)
-        self.deadline_s = min((s.seconds for s in rows if isinstance(s, Deadline)), default=math.inf)
-        self.timeout_s = min((s.seconds for s in rows if isinstance(s, Timeout)), default=math.inf)
+        self.timeout_s, self.deadline_s = compose.bounds(rows)
         self.worst = policy.worst_case()
         self.schedule = [] if self.retry is None else schedule(self.retry, self.timeout_s, self.deadline_s)
         self.retry_s = 0.0 if self.retry is None else self.cost(self.retry.attempts)
@@ -137,9 +135,10 @@ def schedule(retry: Retry, timeout_s: float, deadline_s: float) -> list[Step]:
 def advice(facts: Facts) -> list[str]:
     """What to change, most important first; empty when there is nothing to say."""
     retry = facts.retry
+    doubts = compose.check(facts.policy.strategies)
     if retry is None:
-        return ["there is no Retry in this policy: nothing is ever tried again"]
-    return [*_for_slo(facts, retry), *_for_any(facts, retry)]
+        return ["there is no Retry in this policy: nothing is ever tried again", *doubts]
+    return [*_for_slo(facts, retry), *doubts, *_for_any(facts, retry)]
 
 
 def _for_slo(facts: Facts, retry: Retry) -> list[str]:
@@ -181,11 +180,6 @@ def _for_any(facts: Facts, retry: Retry) -> list[str]:
         found.append(f"retry {dead.number} and later never happen: {dead.why_not}")
     if math.isinf(facts.timeout_s) and math.isinf(facts.deadline_s):
         found.append("add a timeout: nothing bounds an attempt, and one that hangs is never retried")
-    if facts.timeout_s > facts.deadline_s:
-        found.append(
-            f"the timeout of {tell(facts.timeout_s)} is longer than the deadline of "
-            f"{tell(facts.deadline_s)}: it never acts"
-        )
     if retry.budget is None:
         found.append(
             f"give the retry a budget: in an outage it multiplies the load by {facts.worst.attempts:g}"

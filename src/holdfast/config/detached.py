@@ -1,7 +1,8 @@
-"""A policy file's data, detached from the application it is for.
+"""A policy file's data, cut off from whatever it would reach: modules to import, a store to connect to.
 
 Tools that only look at a file must not import the modules it names (they may not be installed here, and
-importing runs them), and have no business with the fleet's store.
+importing runs them), and have no business with the fleet's store. Whoever takes a text from anywhere must
+not let it do either.
 """
 
 from __future__ import annotations
@@ -12,23 +13,52 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .problem import Spot
 
-def detached(document: Document) -> Document:
-    """``document`` with built-in classes only, and everything kept here instead of in a store."""
+
+def detached(document: Document, only: tuple[str, ...] | None = None) -> Document:
+    """``document`` with nothing in it that imports a module or connects to a store.
+
+    ``only=None`` puts a built-in class in the place of each that is named by its module, and leaves out
+    what says that state is in a store. With ``only``, names by module that are allowed, nothing is
+    replaced: any other such name, and any store, is a `ConfigError` at its place.
+    """
     if not isinstance(document.data, dict):
         return document
-    data = {key: value for key, value in document.data.items() if key != "store"}
-    return Document(_plain(data, None), document.file, document.lines)
+    return Document(_inside(document.root(), None, only), document.file, document.lines)
 
 
-def _plain(value: Any, key: object) -> Any:
+def _inside(spot: Spot, key: object, only: tuple[str, ...] | None) -> Any:
+    """The value at ``spot``, which stands under ``key``, or in a list that does."""
+    value = spot.value
     if isinstance(value, dict):
-        kept = {inner: held for inner, held in value.items() if not (inner == "store" and held is True)}
-        return {inner: _plain(held, inner) for inner, held in kept.items()}
+        return {
+            name: _inside(spot.at(name), name, only)
+            for name in value
+            if not _is_store(spot, name, refuse=only is not None)
+        }
     if isinstance(value, list):
-        return [_plain(held, key) for held in value]
+        return [_inside(spot.at(place), key, only) for place in range(len(value))]
     if key in ("on", "exclude", "fault") and isinstance(value, str) and "." in value:
-        # One that is no name at all stays, and is refused with its line.
-        named = all(part.isidentifier() for part in value.split("."))
-        return "ConnectionError" if named else value
+        return _class(spot, value, only)
     return value
+
+
+def _is_store(spot: Spot, key: Any, refuse: bool) -> bool:
+    """Whether ``key`` is the file's ``[store]``, or says that something is kept in it."""
+    found = key == "store" and (not spot.path or spot.value[key] is True)
+    if found and refuse:
+        raise spot.named(key).error("must not be given here, where nothing connects to a store")
+    return found
+
+
+def _class(spot: Spot, name: str, only: tuple[str, ...] | None) -> str:
+    if only is None:
+        # One that is no name at all stays, and is refused with its line.
+        return "ConnectionError" if all(part.isidentifier() for part in name.split(".")) else name
+    if name not in only:
+        raise spot.error(
+            f"must be a built-in exception here, or one of {', '.join(only)}: "
+            f"nothing is imported, got {name!r}"
+        )
+    return name

@@ -17,6 +17,7 @@ from .._version import __version__
 from ..compose import PolicyWarning
 from ..options import Options, choice, count
 from .comparison import Comparison
+from .identity import Unknowable, identity
 from .kept import Kept, Row
 from .scenario import Scenario
 from .simulate import checked_policy, doubts, untold
@@ -47,13 +48,31 @@ class Job(Options):
     ) -> None:
         self._set(name=name, policy=policy, scenario=scenario, seed=seed, engine=engine, whole=whole)
 
-    @property
-    def key(self) -> str:
-        """What makes two runs the same run: nobody makes it twice."""
-        said = "\n".join(
-            [__version__, self.name, repr(self.policy), repr(self.scenario), str(self.seed), self.engine]
-        )
-        return hashlib.sha256(said.encode()).hexdigest()[:24]
+
+class Keys:
+    """What makes two runs the same run, by which nobody makes it twice: not even in another process."""
+
+    def __init__(self) -> None:
+        #: Of each policy and scenario; all are held by the jobs, so an address is one object's.
+        self._known: dict[int, str] = {}
+        #: Name -> what of it cannot be told from another's: those are made again every time.
+        self.unknown: dict[str, str] = {}
+
+    def of(self, place: int, job: Job) -> str:
+        """The key of ``job``, which stands at ``place``. "?" begins one that is good for this time only."""
+        begin = ""
+        try:
+            parts = [self._identity(job.policy), self._identity(job.scenario)]
+        except Unknowable as reason:
+            self.unknown.setdefault(job.name, str(reason))
+            begin, parts = "?", [str(place)]
+        said = "\n".join([__version__, job.name, *parts, str(job.seed), job.engine])
+        return begin + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+    def _identity(self, part: Any) -> str:
+        if id(part) not in self._known:
+            self._known[id(part)] = identity(part)
+        return self._known[id(part)]
 
 
 def perform(job: Job) -> Row:
@@ -61,7 +80,6 @@ def perform(job: Job) -> Row:
     result = untold(job.policy, job.scenario, job.seed, job.engine, name=job.name)
     run = result.run_data() if job.whole else None
     return {
-        "key": job.key,
         "name": job.name,
         "seed": job.seed,
         "engine": result.engine,
@@ -140,34 +158,43 @@ def run_all(
 ) -> list[Row]:
     """The rows of ``jobs``, in their order; what ``save`` already holds is not run again."""
     kept = Kept(save)
-    keys = [job.key for job in jobs]
+    made = Keys()
+    keys = [made.of(place, job) for place, job in enumerate(jobs)]
+    if save is not None:
+        _tell_unknown(made.unknown)
     todo = {
         key: job
         for key, job in zip(keys, jobs, strict=True)
-        if key not in kept.rows or (job.whole and kept.rows[key].get("run") is None)
+        if key not in kept.rows or key[0] == "?" or (job.whole and kept.rows[key].get("run") is None)
     }
     try:
         with _Bar(len(todo), progress) as advance:
-            for row in _results(list(todo.values()), executor):
-                kept.put(row)
+            for key, row in _results(todo, executor):
+                kept.put({"key": key, **row})
                 advance()
     finally:
         kept.close()
     return [kept.rows[key] for key in keys]
 
 
-def _results(jobs: list[Job], executor: Executor | None) -> Iterator[Row]:
+def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[str, Row]]:
     if executor is None:
-        yield from map(perform, jobs)
+        yield from ((key, perform(job)) for key, job in jobs.items())
         return
-    waiting = iter(jobs)
-    out: set[Future[Row]] = {executor.submit(perform, job) for job in itertools.islice(waiting, _AHEAD)}
+    waiting = iter(jobs.items())
+    out: dict[Future[Row], str] = {}
+
+    def submit(most: int) -> None:
+        for key, job in itertools.islice(waiting, most):
+            out[executor.submit(perform, job)] = key
+
     try:
+        submit(_AHEAD)
         while out:
             done = next(as_completed(out))
-            out.discard(done)
-            out |= {executor.submit(perform, job) for job in itertools.islice(waiting, 1)}
-            yield done.result()
+            key = out.pop(done)
+            submit(1)
+            yield key, done.result()
     finally:
         for future in out:
             future.cancel()
@@ -225,6 +252,15 @@ def _check(scenario: Any, engine: str) -> None:
     if not isinstance(scenario, Scenario):
         raise TypeError(f"compare: scenario must be a lab.Scenario, got {scenario!r}")
     choice("compare", "engine", engine, ("auto", "exact", "fast"))
+
+
+def _tell_unknown(unknown: dict[str, str]) -> None:
+    for name, what in unknown.items():
+        warnings.warn(
+            f"save: the runs of {name!r} are made again each time: it holds {what}, which cannot be told "
+            "from another one in another process",
+            stacklevel=4,
+        )
 
 
 def _tell_doubts(policies: dict[str, Any], scenario: Scenario) -> None:

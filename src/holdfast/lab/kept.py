@@ -15,6 +15,9 @@ from ..options import shown
 
 Row = dict[str, Any]
 
+#: How every line begins. What does not was not written here, and is left alone.
+_BEGIN = b'{"key":"'
+
 
 class Kept:
     """The rows of an experiment by key; ``path=None`` keeps them in memory only."""
@@ -28,13 +31,7 @@ class Kept:
             self._read(self._path)
 
     def _read(self, path: Path) -> None:
-        if self._columns:
-            import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
-
-            lines = [json.loads(text) for text in pyarrow.parquet.read_table(path)["row"].to_pylist()]
-        else:
-            lines = _lines(path)
-        for row in lines:
+        for row in _column(path) if self._columns else _lines(path):
             if not isinstance(row, dict) or not isinstance(row.get("key"), str):
                 raise ValueError(f"save: {path} must hold results of an experiment, got {shown(row)[:200]}")
             self.rows[row["key"]] = row
@@ -60,23 +57,48 @@ class Kept:
             for name in sorted({n for row in rows for n in row["metrics"]} - {"failures"}):
                 columns[name] = [row["metrics"].get(name) for row in rows]
             columns["row"] = [json.dumps(row, allow_nan=False) for row in rows]
-            pyarrow.parquet.write_table(pyarrow.table(columns), os.fspath(self._path or ""))
+            # Whole or not at all: whoever is stopped here keeps the file as it was.
+            part = f"{self._path}.part"
+            pyarrow.parquet.write_table(pyarrow.table(columns), part)
+            os.replace(part, self._path or "")
+
+
+def _column(path: Path) -> list[Any]:
+    import pyarrow  # type: ignore[import-untyped,unused-ignore]
+    import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        texts = pyarrow.parquet.read_table(os.fspath(path))["row"].to_pylist()
+        return [json.loads(text) for text in texts]
+    except PermissionError:
+        raise
+    except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"save: {path} must be a Parquet file of an experiment: {said}") from None
 
 
 def _lines(path: Path) -> list[Any]:
-    found = []
-    text = path.read_text(encoding="utf-8")
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            if number == text.count("\n") + 1:
-                # The writer was stopped in the middle of its last line.
-                _cut(path, text)
-                break
-            raise ValueError(f"save: line {number} of {path} must be JSON, got {line[:80]!r}") from None
+    """The rows of ``path``. Its last line is put right if whoever wrote it was stopped in the middle."""
+    *whole, last = path.read_bytes().split(b"\n")
+    found = [_parsed(line, number, path) for number, line in enumerate(whole, 1)]
+    if not last:
+        return found
+    ours = last.startswith(_BEGIN)
+    try:
+        found.append(_parsed(last, len(whole) + 1, path))
+    except ValueError:
+        if not ours and not _BEGIN.startswith(last):
+            raise
+        os.truncate(path, path.stat().st_size - len(last))
+        return found
+    if ours:
+        with path.open("ab") as file:
+            file.write(b"\n")
     return found
 
 
-def _cut(path: Path, text: str) -> None:
-    path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
+def _parsed(line: bytes, number: int, path: Path) -> Any:
+    try:
+        return json.loads(line.decode("utf-8"))
+    except ValueError:
+        raise ValueError(f"save: line {number} of {path} must be JSON in UTF-8, got {line[:80]!r}") from None

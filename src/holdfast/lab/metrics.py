@@ -71,8 +71,17 @@ def recovery(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
 
     Recovered: from some moment on until the end, goodput is at least 95 % of the offered load; over the
     whole of that time, and in every window of a second within it, less two standard deviations of a random
-    load. The moment lies on the end of a step.
+    load. The moment lies on the end of a step. Without a fault the whole run has to reach 95 % as well, and
+    there is no time to give.
     """
+    if scenario.broken:
+        return _settled(raw, scenario)
+    whole = bool(raw.succeeded.sum() >= ENOUGH * raw.offered.sum())
+    return whole and (len(raw.offered) < 2 or _settled(raw, scenario)[0]), None
+
+
+def _settled(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
+    """(Whether goodput kept up from some moment on, how long after the last fault's end that was.)"""
     start, size = scenario.broken_until, len(raw.offered)
     first = math.ceil(start / raw.step - 1e-9)
     window = max(1, round(max(1.0, 5 * raw.step) / raw.step))

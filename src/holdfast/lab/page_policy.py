@@ -1,7 +1,7 @@
 """What the page's editor does with a policy: read its text, turn its knobs, and say what it is.
 
-The text is read by the loader of policy files and by nothing else. One thing is stricter here than in
-a file: a name under ``on`` never imports a module, since the text may come from anywhere.
+The text is read by the loader of policy files and by nothing else. Two things are stricter here than in
+a file, since the text may come from anywhere: no name imports a module, and there is no store.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..config.catalog import FAMILIES, STRATEGIES, form_of
+from ..config.detached import detached
 from ..config.problem import ConfigError, Document, unknown
 from ..config.sources import parse
 from ..durations import spell
@@ -17,7 +18,6 @@ from ..registry import Registry
 from .policy_text import python, toml
 
 LONGEST = 64 * 1024
-_NAMED = ("on", "exclude", "fault")
 _KNOWN_NAMES = ("holdfast.lab.BackendError", "holdfast.lab.backend.BackendError", "holdfast.AttemptTimeout")
 
 BACKOFFS = ("exponential", "decorrelated", "linear", "fibonacci", "constant")
@@ -84,37 +84,14 @@ def edited(sheet: Sheet, knob: str, value: str) -> Sheet:
 
 
 def _sheet(document: Document, name: str | None) -> Sheet:
-    _refuse_imports(document.root())
-    registry = Registry(lambda: document, environ={})
+    held = detached(document, only=_KNOWN_NAMES)
+    registry = Registry(lambda: held, environ={})
     names = tuple(registry)
     if not names:
         raise ConfigError("must have at least one policy", key="policies")
     if name is None or name not in registry:
         name = names[0]
     return Sheet(document.data, names, name, registry[name])
-
-
-def _refuse_imports(spot: Any) -> None:
-    """Names of exceptions may be built-in ones, or the few that the simulator raises."""
-    if isinstance(spot.value, dict):
-        for key, inner in spot.entries():
-            if key in _NAMED:
-                _check_names(inner)
-            else:
-                _refuse_imports(inner)
-    elif isinstance(spot.value, list):
-        for place in range(len(spot.value)):
-            _refuse_imports(spot.at(place))
-
-
-def _check_names(spot: Any) -> None:
-    values = spot.value if isinstance(spot.value, list) else [spot.value]
-    for value in values:
-        if isinstance(value, str) and "." in value and value not in _KNOWN_NAMES:
-            raise spot.error(
-                f"must be a built-in exception here, or one of {', '.join(_KNOWN_NAMES)}: "
-                f"the page imports nothing, got {value!r}"
-            )
 
 
 # Turning a knob.

@@ -12,6 +12,7 @@ from ..classify import Classifier
 from ..config.catalog import FAMILIES, STRATEGIES, Form, form_of
 from ..config.problem import ConfigError
 from ..options import Options
+from .identity import unaddressed
 
 _LONG = 88
 
@@ -155,7 +156,7 @@ def _python(value: Any, imports: dict[str, None]) -> str:
     if isinstance(value, Options) or _form(value) is not None:
         return _made(value, imports)
     name = getattr(value, "__qualname__", None)
-    return repr(value) if name is None else name
+    return unaddressed(repr(value)) if name is None else name
 
 
 def _classifier(value: Classifier, imports: dict[str, None]) -> str:

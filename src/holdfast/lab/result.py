@@ -12,6 +12,7 @@ from .._version import __version__
 from ..config.problem import ConfigError
 from ..config.write import Writer
 from . import words
+from .identity import unaddressed
 from .metrics import metrics
 from .policy_text import python, toml
 from .recorder import Raw, series
@@ -26,7 +27,8 @@ class Result:
     ``peak_rps``: the highest load at the backend over `Scenario.peak_window`. ``amplification``: attempts per
     call. ``goodput``: successful calls per second over the whole run. ``recovered``: from some moment after
     the last fault until the end, goodput was at least 95 % of the offered load; ``recovery_time`` is that
-    moment minus the fault's end (None: it did not recover). ``attempts`` counts the attempts on the backend,
+    moment minus the fault's end (None: it did not recover). Without a fault ``recovered`` is that goodput
+    kept up over the whole run, and ``recovery_time`` None. ``attempts`` counts the attempts on the backend,
     ``calls_per_success`` those per successful call. ``metrics`` has all figures, ``series`` the columns over
     time. ``engine`` is "exact" or "fast", ``path`` which way it took, ``notes`` what is worth knowing.
     """
@@ -174,7 +176,7 @@ def policy_data(policy: Any) -> dict[str, str | None]:
     except ConfigError:
         written = None
     text = None if written is None else toml({"policies": written})
-    return {"repr": repr(policy), "toml": text, "python": python(policy)}
+    return {"repr": unaddressed(repr(policy)), "toml": text, "python": python(policy)}
 
 
 def data_of(results: list[Result], scenario: Scenario, seed: int, engine: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import Options, choice, count, flag, number, plain, seconds
 from .faults import Burst, Fault, Outage, Spike, checked
+from .identity import unaddressed
 
 if TYPE_CHECKING:
     from ..options import Seconds
@@ -308,6 +309,11 @@ class Scenario(Options):
         return max(1, round(min(1.0, wanted) / self.step)) * self.step
 
     @property
+    def broken(self) -> bool:
+        """Whether there is a fault that recovery is counted from."""
+        return any(fault.breaks for fault in self.every_fault)
+
+    @property
     def broken_until(self) -> float:
         """When the last fault ends that recovery is counted from; 0 without one."""
         return max((fault.end for fault in self.every_fault if fault.breaks), default=0.0)
@@ -348,7 +354,7 @@ def _named(item: Options) -> dict[str, Any]:
     policy = fields.pop("policy")
     return {
         **{key: plain(value) for key, value in fields.items()},
-        "policy": policy if policy is None or isinstance(policy, str) else repr(policy),
+        "policy": policy if policy is None or isinstance(policy, str) else unaddressed(repr(policy)),
     }
 
 

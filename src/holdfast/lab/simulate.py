@@ -17,6 +17,7 @@ from .backend import BackendError
 from .direct import Direct
 from .driven import Driven
 from .engine import MOST_CALLS
+from .faults import Burst, Spike
 from .processes import limited
 from .recorder import Raw, SoFar, series
 from .result import Result, Series
@@ -25,6 +26,9 @@ from .scenario import Scenario
 
 #: From so many calls on, "auto" takes the fast engine where it can: before, compiling takes longer.
 MANY_CALLS = 300_000
+
+#: More than so many are a slip of the pen (a Spike by 1e9): they would take the fast engine hours.
+MOST_FAST_CALLS = 1_000_000_000
 
 
 class Progress:
@@ -89,6 +93,7 @@ def untold(
         if why_not is None:
             from . import fast  # type: ignore[attr-defined,unused-ignore]
 
+            _bound_calls(scenario, "fast", MOST_FAST_CALLS)
             raw = fast.run(policy, scenario, seed, watch)
             return Result(policy, scenario, seed, "fast", raw, name=label)
         if engine == "fast":
@@ -117,11 +122,7 @@ def exact(
     way: str = "auto",
 ) -> Raw:
     """The exact engine. ``way``: "direct" calls the rules, "driven" the compiled policy, "auto" chooses."""
-    if scenario.expected_calls > MOST_CALLS:
-        raise ValueError(
-            f"Scenario: the exact engine takes at most {MOST_CALLS:,} calls, got about "
-            f"{scenario.expected_calls:,.0f} (arrival_rps times duration); use engine='fast'"
-        )
+    _bound_calls(scenario, "exact", MOST_CALLS, "; use engine='fast'")
     groups: list[tuple[tuple[Any, ...], int, float | None]] = [
         (() if policy is None else policy.strategies, scenario.clients, scenario.timeout)
     ]
@@ -146,6 +147,23 @@ def exact(
     raw.path = "driven" if isinstance(run, Driven) else "direct"
     raw.why = why
     return raw
+
+
+def _bound_calls(scenario: Scenario, engine: str, most: int, advice: str = "") -> None:
+    """Refuse a run that would not end; the error names the field that makes it so long."""
+    total = scenario.expected_calls
+    if total <= most:
+        return
+    plain = scenario.replace(faults=[f for f in scenario.faults if not isinstance(f, (Burst, Spike))])
+    loud = [f for f in scenario.faults if isinstance(f, (Burst, Spike))]
+    if plain.expected_calls > total / 2:
+        what = f"arrival_rps times duration (got {scenario.arrival_rps:g}/s for {scenario.duration:g} s)"
+    else:
+        what = f"faults (got {', '.join(map(repr, loud))})"
+    raise ValueError(
+        f"Scenario: {what} must make at most {most:,} calls for the {engine} engine, got about "
+        f"{total:,.0f}{advice}"
+    )
 
 
 def _not_fast(policy: Policy | None, scenario: Scenario, engine: str) -> str | None:

@@ -191,14 +191,17 @@ def tune(
 
 
 def _counted(rows: list[dict[str, Any]], scenario: Scenario) -> list[dict[str, Any]]:
-    """The rows, where a run that did not recover counts as one that did at its end."""
+    """The rows with a time for each: a run that did not recover counts as one that did at its end, and one
+    that had nothing to recover from as one that did at once.
+    """
     rest = max(0.0, scenario.duration - scenario.broken_until)
-    return [
-        {**row, "metrics": {**row["metrics"], "recovery_time": rest}}
-        if row["metrics"]["recovery_time"] is None
-        else row
-        for row in rows
-    ]
+
+    def timed(figures: dict[str, Any]) -> dict[str, Any]:
+        if figures["recovery_time"] is not None:
+            return figures
+        return {**figures, "recovery_time": 0.0 if figures["recovered"] else rest}
+
+    return [{**row, "metrics": timed(row["metrics"])} for row in rows]
 
 
 def _combinations(space: Mapping[str, Sequence[Any]], most: int, seed: int) -> list[dict[str, Any]]:

@@ -9,6 +9,8 @@ from .scenario import Scenario
 
 def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
     """What happened, in three or four sentences."""
+    if not figures["calls"]:
+        return "No calls were made."
     said = [_recovery(figures, scenario), _load(figures, scenario), _calls(figures)]
     reasons = figures["failures"]
     if reasons:
@@ -37,22 +39,23 @@ _REASONS = {
 
 
 def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
-    broken = scenario.broken_until > 0
+    broken = scenario.broken
     if figures["recovered"]:
         if not broken:
             return "Steady: goodput kept up with the offered load."
         after = figures["recovery_time"]
         return "Recovered at once." if after == 0 else f"Recovered {_seconds(after)} after the fault ended."
-    if figures["until"] <= scenario.broken_until:
+    if broken and figures["until"] <= scenario.broken_until:
         return "Not seen to recover: the fault lasted until the end of the run."
-    what = "Did not recover" if broken else "Overloaded"
     got, asked = figures["goodput_after"], figures["offered_rps_after"]
+    received, capacity = figures["received_rps_after"], scenario.capacity_rps
+    over = received is not None and received > capacity
+    what = "Did not recover" if broken else "Overloaded" if over else "Fell short"
     if got is None:
         return f"{what}."
     when = "after the fault" if broken else "all along"
     text = f"{what}: {when}, goodput was {got:,.0f}/s of {asked:,.0f}/s offered"
-    received, capacity = figures["received_rps_after"], scenario.capacity_rps
-    if received > capacity:
+    if over:
         return f"{text}, while the backend received {received:,.0f}/s and can serve {capacity:,.0f}/s."
     return f"{text}."
 
@@ -61,7 +64,7 @@ def _load(figures: dict[str, Any], scenario: Scenario) -> str:
     peak, capacity = figures["peak_rps"], scenario.capacity_rps
     load = f"Peak load {peak:,.0f}/s, {peak / capacity:.1f} times what the backend can serve"
     after = figures["peak_rps_after"]
-    if scenario.broken_until > 0 and after is not None and after < peak:
+    if scenario.broken and after is not None and after < peak:
         load += f" ({after:,.0f}/s after the fault)"
     amplification = figures["amplification"]
     return (
@@ -72,8 +75,6 @@ def _load(figures: dict[str, Any], scenario: Scenario) -> str:
 
 
 def _calls(figures: dict[str, Any]) -> str:
-    if not figures["calls"]:
-        return "No calls were made."
     share = f"{figures['availability']:.1%} of {figures['calls']:,} calls succeeded"
     if figures["p50"] is None:
         return f"{share}."

@@ -231,3 +231,8 @@ def no_timeout(loop: Loop, module: Module | None) -> Found:
             loop.place,
             f"{loop.label} has neither timeout nor deadline: an attempt that hangs is never retried",
         )
+
+
+def order(loop: Loop, module: Module | None) -> Found:
+    for doubt in loop.doubts:
+        yield loop.place, f"{loop.label}: {doubt}"

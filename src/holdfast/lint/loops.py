@@ -36,8 +36,9 @@ class Loop:
     ``waits`` is "none" (at once), "fixed" (the same for everybody) or "jittered"; ``catches`` holds
     the names of the exceptions it retries; ``everything`` that it retries every `Exception`, bugs
     included; ``methods`` the HTTP methods it retries ("*": all); ``hints`` is "ignored" or
-    "shortened" (a server's Retry-After); ``budget`` "none", "tight" or "loose". ``places`` points at
-    the part of the source that says so, by field; without one ``place`` is meant.
+    "shortened" (a server's Retry-After); ``budget`` "none", "tight" or "loose"; ``doubts`` what is odd
+    about the order of its policy. ``places`` points at the part of the source that says so, by field;
+    without one ``place`` is meant.
     """
 
     library: str
@@ -58,6 +59,7 @@ class Loop:
     blocking: bool = False
     filtered: bool = False
     unbounded_attempt: bool = False
+    doubts: tuple[str, ...] = ()
     function: Function | None = None
     #: The calls made inside, for a loop by hand; a decorated function has its own.
     calls: list[ast.Call] = field(default_factory=list)

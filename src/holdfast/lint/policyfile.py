@@ -7,6 +7,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING
 
+from .. import compose
 from ..budget import Budget
 from ..config import sources
 from ..config.build import Builder
@@ -15,7 +16,6 @@ from ..config.problem import ConfigError
 from ..deadlines import Deadline
 from ..policy import Policy
 from ..retries import Retry
-from ..timeouts import Timeout
 from .findings import Place
 from .loops import Loop
 from .ours import judge_budget
@@ -60,8 +60,10 @@ def _loops(row: Row, named: Any, lines: list[str]) -> list[Loop]:
     spot = spots["retry"]
     loop = Loop("policy file", f"policy {row.spot.path[-1]!r}", _place(spot, lines))
     loop.bounded = retry.bounded or bool(deadlines)
-    loop.deadline_s = min(deadlines, default=None)
-    loop.timeout_s = min((s.seconds for s in row.strategies if isinstance(s, Timeout)), default=None)
+    loop.timeout_s, loop.deadline_s = (
+        None if math.isinf(seconds) else seconds for seconds in compose.bounds(tuple(row.strategies))
+    )
+    loop.doubts = tuple(compose.doubtful_order(tuple(row.strategies)))
     loop.unbounded_attempt = loop.timeout_s is None and loop.deadline_s is None
     rows = retry.backoff.preview(5)
     loop.waits = (

@@ -45,7 +45,8 @@ RULES: tuple[Rule, ...] = (
         "HF000",
         "unreadable",
         "error",
-        "A file that cannot be read: a policy file Holdfast would refuse, Python that does not parse.",
+        "A file that cannot be read: a policy file Holdfast would refuse, Python that mentions retries and "
+        "does not parse.",
         "A program that loads this file fails when it starts.",
         "Correct what the message names.",
         "[policies.search]\nretry = { atempts = 4 }\n",
@@ -359,6 +360,20 @@ async def fetch(client):
         checks.no_timeout,
         language="toml",
         default=False,
+    ),
+    Rule(
+        "HF015",
+        "order",
+        "warning",
+        "A policy whose strategies stand in an order that hardly does what was meant.",
+        "The first strategy is the outermost. A timeout before the retry ends all attempts together; in TOML "
+        "that comes about by itself, since plain keys stand before a table such as [policies.search.retry].",
+        'Write the retry inline, retry = { attempts = 4 }, and the timeout below it; or say deadline = "2s" '
+        "if the whole call is meant.",
+        '[policies.search]\ntimeout = "500ms"\n\n[policies.search.retry]\nattempts = 4\n',
+        '[policies.search]\nretry = { attempts = 4 }\ntimeout = "500ms"\n',
+        checks.order,
+        language="toml",
     ),
 )
 

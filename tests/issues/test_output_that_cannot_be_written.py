@@ -1,0 +1,64 @@
+"""Whatever becomes of a command's output, it ends with one line on stderr at most, and with an exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = [
+    ["explain", "holdfast.toml"],
+    ["explain", "holdfast.toml", "--json"],
+    ["lint", "--rules"],
+    ["schema"],
+    ["--version"],
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "holdfast.toml").write_text(
+        '[policies."größe"]\nretry = { attempts = 2 }\ntimeout = 1\n', encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+
+
+def shell(words: list[str], then: str = "", **env: str) -> tuple[int, str, str]:
+    """The command run by a shell with ``then`` behind it: its exit code, stdout and stderr."""
+    line = f'"$0" -m holdfast.cli {" ".join(words)} {then}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable],
+        check=False,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, **env},
+    )
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_full_disk_is_one_line(words: list[str], unbuffered: str) -> None:
+    code, _, said = shell(words, ">/dev/full", PYTHONUNBUFFERED=unbuffered)
+    assert (code, said) == (1, "holdfast: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_stdout_at_all_is_no_trouble(words: list[str]) -> None:
+    assert shell(words, ">&-") == (0, "", "")
+
+
+def test_no_stderr_at_all_is_no_trouble_and_nothing_goes_to_stdout_instead() -> None:
+    assert shell(["explain", "missing.toml"], "2>&-") == (2, "", "")
+    assert shell(["nonsense"], "2>/dev/full") == (2, "", "")
+
+
+def test_letters_that_the_terminal_does_not_have_are_escaped() -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    code, text, said = shell(["explain", "holdfast.toml"], **plain)
+    assert (code, said) == (0, "")
+    assert text.startswith("gr\\xf6\\xdfe  Retry > Timeout")
+    assert shell(["explain", "holdfast.toml"], PYTHONUTF8="1")[1].startswith("größe  Retry > Timeout")
