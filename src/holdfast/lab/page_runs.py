@@ -52,6 +52,8 @@ class Worker:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=_LONGEST_LINE,
+            # A terminal's Ctrl-C is for the server; this ends when its input does.
+            start_new_session=True,
         )
         await self._next()
 
