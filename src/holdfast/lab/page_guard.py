@@ -80,9 +80,11 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            return await self._app(scope, receive, send)
+            await self._app(scope, receive, send)
+            return
         if scope["type"] != "http":
-            return await send({"type": "websocket.close", "code": 1008})
+            await send({"type": "websocket.close", "code": 1008})
+            return
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
