@@ -17,7 +17,7 @@ from .circuit import Circuit, default_trip
 from .errors import CircuitOpen
 from .judge import judge, whom
 from .keys import of_key
-from .options import Options, count, hook, number, seconds, timepiece
+from .options import Options, count, hook, label, number, seconds, shared_store, timepiece
 from .tickets import Ticket
 
 TYPE_CHECKING = False
@@ -198,12 +198,12 @@ class Breaker(Options):
             on=on,
             exclude=exclude,
             bucket=positive("bucket", bucket),
-            name=name,
+            name=label("Breaker", name),
             open_growth=number("Breaker", "open_growth", open_growth, least=1),
             open_max=seconds("Breaker", "open_max", open_max, above=0),
             ramp=seconds("Breaker", "ramp", ramp),
             clock=timepiece("Breaker", clock),
-            store=store,
+            store=shared_store("Breaker", store),
             quorum=count("Breaker", "quorum", quorum),
             _fleet=None,
         )

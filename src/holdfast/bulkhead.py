@@ -10,7 +10,7 @@ from ._drive.queue import Waiter
 from ._drive.shape import Template
 from .errors import BulkheadFull
 from .keys import of_key
-from .options import Options, count, seconds
+from .options import Options, count, label, seconds, shared_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class Bulkhead(Options):
             limit=count("Bulkhead", "limit", limit, most=1_000_000),
             queue=count("Bulkhead", "queue", queue, least=0),
             max_wait=None if max_wait is None else seconds("Bulkhead", "max_wait", max_wait),
-            name=name,
-            store=store,
+            name=label("Bulkhead", name),
+            store=shared_store("Bulkhead", store),
             _fleet=None,
         )
         if self.max_wait and not self.queue:
@@ -93,6 +93,7 @@ class Bulkhead(Options):
 
         fleet = FleetBulkhead(self, store, name_of("Bulkhead", self.name))
         self._set(_fleet=fleet)
+        self.set_places(fleet.places(self))
         fleet.start()
 
     def fields(self) -> dict[str, Any]:
@@ -100,6 +101,11 @@ class Bulkhead(Options):
 
     def resize(self, places: int) -> None:
         """Have ``places`` from now on, as far as those in use allow: they are given up as they come free."""
+        self.set_places(places)
+        self._dispatch()
+
+    def set_places(self, places: int) -> None:
+        """`resize`, but hand nothing to those who wait."""
         with self._lock:
             missing = places - self._places
             if missing > 0:
@@ -112,7 +118,6 @@ class Bulkhead(Options):
                     break
                 freed += 1
             self._set(_places=places - min(0, freed))
-        self._dispatch()
 
     # A newcomer queues behind those who wait. One who queues looks for a free place again once it
     # stands in line, and one who leaves looks for the line after giving its place back: whichever
@@ -258,8 +263,9 @@ class Bulkhead(Options):
 
     def after_fork(self) -> None:
         """In a forked child: the calls inside, and those that wait, are the parent's."""
-        self._permits[:] = [None] * self.limit
-        self._set(_places=self.limit)
+        places = self.limit if self._fleet is None else self._fleet.places(self)
+        self._permits[:] = [None] * places
+        self._set(_places=places)
         self._waiting.clear()
 
     def fresh(self) -> Bulkhead:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
     from .circuit import Window
 
+#: A lease that others want is given up when it has not been used for so long.
+CLAIM_S = 0.2
+#: A call that found no probe to be had may find one so soon: a lease takes an exchange.
+ASK_S = 0.1
+
 
 class LeasedProbe(Probe):
     """A probe on behalf of the fleet. ``token`` proves that its lease has not passed to another."""
@@ -29,7 +34,10 @@ class LeasedProbe(Probe):
 class FleetCircuit(Circuit):
     """``bound``: open or half-open because the fleet is. ``wants_probe``: a call found no probe to be had."""
 
-    __slots__ = ("_leased", "_leased_until", "_owed", "_seen", "_seen_in", "bound", "outcome", "wants_probe")
+    __slots__ = (
+        *("_leased", "_leased_at", "_leased_until", "_owed", "_seen", "_seen_in"),
+        *("bound", "outcomes", "wants_probe"),
+    )
 
     def __init__(
         self,
@@ -42,10 +50,10 @@ class FleetCircuit(Circuit):
     ) -> None:
         self.bound = False
         self.wants_probe = False
-        #: (token, outcome) of the probe that ended last, until the fleet has been told.
-        self.outcome: tuple[str, str] | None = None
+        #: (token, outcome) of each probe that has ended, until the fleet has been told.
+        self.outcomes: list[tuple[str, str]] = []
         self._leased: str | None = None
-        self._leased_until = 0.0
+        self._leased_at = self._leased_until = 0.0
         #: Calls and failures still to be reported, and how far in which window they were noted down.
         self._owed = [0, 0]
         self._seen = (0, 0)
@@ -78,6 +86,10 @@ class FleetCircuit(Circuit):
         self._take()
         return super().trip(generation, now)
 
+    def told(self, outcomes: list[tuple[str, str]]) -> None:
+        """The fleet knows of these now."""
+        self.outcomes = [outcome for outcome in self.outcomes if outcome not in outcomes]
+
     @property
     def votes(self) -> bool:
         """Whether this process has opened on its own account."""
@@ -104,13 +116,19 @@ class FleetCircuit(Circuit):
 
     def lease(self, token: str, lease_s: float, now: float) -> None:
         """One probe may be made within ``lease_s`` seconds."""
-        self._leased, self._leased_until = token, now + lease_s
+        self._leased, self._leased_at, self._leased_until = token, now, now + lease_s
         self.wants_probe = False
+
+    def give_up(self, now: float) -> None:
+        """Others want a probe: give the lease back, unless it is in use or there was no time to use it."""
+        if self._leased is not None and now >= self._leased_at + CLAIM_S:
+            self.outcomes.append((self._leased, "excluded"))
+            self._leased = None
 
     def alone(self) -> None:
         """The fleet is out of reach: go on from here by its own rules."""
         self.bound = self.wants_probe = False
-        self._leased = self.outcome = None
+        self._leased, self.outcomes = None, []
 
     # The rules that differ while bound.
 
@@ -132,13 +150,17 @@ class FleetCircuit(Circuit):
         self._waiting.append(probe)
         return probe
 
+    def wait_for(self, now: float) -> float:
+        wait_s = super().wait_for(now)
+        return max(wait_s, ASK_S) if self.bound and self.state == "half_open" else wait_s
+
     def settle_probe(self, probe: Probe, outcome: str, now: float) -> bool:
         if not self.bound or not isinstance(probe, LeasedProbe):
             return super().settle_probe(probe, outcome, now)
         self._lose_probes(now)
         if self.state != "half_open" or probe not in self._waiting:
             return False
-        self.outcome = probe.token, outcome
+        self.outcomes.append((probe.token, outcome))
         if outcome == "failure":
             # Not waiting to be told: what just failed is not asked again before the fleet's time is over.
             self.reopenings += 1

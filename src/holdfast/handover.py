@@ -65,6 +65,8 @@ def _budget(live: Budget, wanted: Budget) -> None:
         _take_options(live, wanted)
         # Again, for the new limit on what is held.
         live._settle()
+        if live._fleet is not None:
+            live._fleet.change(live)
 
 
 def _window_budget(live: WindowBudget, wanted: WindowBudget) -> None:
@@ -100,6 +102,9 @@ def _rate_budget(live: RateBudget, wanted: RateBudget) -> None:
         live._bucket.settle(live._live.last)
         _take_options(live, wanted)
         live._bucket.rate, live._bucket.burst = live.rate, live.burst
+    if live._shared is not None:
+        live._shared.set_rate(live.rate)
+        live._shared.set_burst(live.burst)
 
 
 def resliced(old: Slices, window_s: float, now: float) -> Slices:
@@ -178,7 +183,7 @@ def _bulkhead(live: Bulkhead, wanted: Bulkhead) -> None:
     if live._fleet is not None:
         # How many of the places are this process's own is for the store to say.
         _take_options(live, wanted)
-        return live._fleet.kick()
+        return live._fleet.change(live)
     with live._lock:
         more = wanted.limit - live.limit
         _take_options(live, wanted)

@@ -33,6 +33,9 @@ WARM_S = 0.5
 #: ... and for so long.
 COLD_AFTER_S = 10.0
 
+#: Tokens for a call of several that was refused are kept for so long, should it be made again.
+SOUGHT_S = 1.0
+
 #: Beyond this, a store that counts millionths in doubles is no longer exact.
 MOST_SHARED = 10**9
 
@@ -52,7 +55,8 @@ def overshoot(rate: float, burst: float, instances: int) -> float:
 
     Tokens may be lent a horizon ahead and be kept for two periods; each instance may spend on credit
     half of its share of what the store held when it last looked, and 1 in any case. It holds while the
-    exchanges are on time and the instances have counted each other, which takes them two of these.
+    exchanges are on time and the instances have counted each other, which takes them two of these. Who
+    asks for several at once has `SOUGHT_S` in place of the two periods.
     """
     held = rate * (horizon_s(instances) + 2 * period_s(instances))
     return held + max(float(instances), burst / 2 + 1)
@@ -149,7 +153,7 @@ class LeaseBucket(Bucket):
 
     __slots__ = (
         *("booked", "credit", "demand", "fleet_burst", "fleet_rate", "instances", "kept"),
-        *("level_seen", "maturing", "missed", "patience_s", "since"),
+        *("level_seen", "maturing", "missed", "patience_s", "since", "sought", "sought_at"),
     )
 
     def __init__(
@@ -171,6 +175,9 @@ class LeaseBucket(Bucket):
         self.booked = 0
         #: Refused since the last exchange.
         self.missed = 0
+        #: The most that a single call was refused, and when.
+        self.sought = 0
+        self.sought_at = -math.inf
         #: Held after the last exchange.
         self.kept = 0
         #: What the store had left then.
@@ -201,7 +208,15 @@ class LeaseBucket(Bucket):
             self.booked += n
         else:
             self.missed += n
+        self._seek(ok, n, now)
         return LeaseGrant(ok, n, now + (wait + self.patience_s if wait > 0 else 0.0), self)
+
+    def _seek(self, ok: bool, n: int, now: float) -> None:
+        """Single tokens are a matter of demand; several at once must all be there, or none is of use."""
+        if ok and n >= self.sought:
+            self.sought = 0
+        elif not ok and 1 < n <= self.fleet_burst:
+            self.sought, self.sought_at = max(n, self.sought), now
 
     def eta(self, mark: int, now: float) -> float:
         """Seconds until everything booked up to ``mark`` is there, as things stand."""
@@ -238,6 +253,7 @@ class LeaseBucket(Bucket):
         self.since += by
         self.demand.at += by
         self.demand.last += by
+        self.sought_at += by
 
     def change(self, rate: float, burst: int, now: float) -> None:
         self.settle(now)
@@ -274,8 +290,10 @@ class LeaseBucket(Bucket):
         self.demand.measure(self.kept - held + min(self.missed, self.most()), now)
         self.missed = 0
         self.kept = held
+        if now - self.sought_at >= SOUGHT_S:
+            self.sought = 0
         owed = max(0, -held)
-        return owed, self.demand.target(self.instances, self.most()) - max(0, held)
+        return owed, max(self.sought, self.demand.target(self.instances, self.most())) - max(0, held)
 
     def take(self, owed: int, granted: int, before: float, after: float, instances: int, now: float) -> None:
         """The store charged ``owed`` and ``granted``; its level went from ``before`` to ``after``.

@@ -432,7 +432,7 @@ class Limiter(Waiting):
 
     def _change(self, rate: float, burst: int) -> None:
         if self._fleet is not None:
-            self._fleet.change(*_shared(rate, burst))
+            return self._fleet.change(self, *_shared(rate, burst))
         self._alone(lambda bucket, now: bucket.change(rate, burst, now))
         self._quick = self._quickest()
 

@@ -11,7 +11,7 @@ import atexit
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ._drive import chance, interrupt
+from ._drive import interrupt
 from ._drive.memory import guard
 from .errors import HoldfastError
 from .options import choice, count, seconds
@@ -71,14 +71,13 @@ class RedisStore:
         self.timeout = seconds("RedisStore", "timeout", timeout, above=0)
         self.on_failure = choice("RedisStore", "on_failure", on_failure, _POLICIES)
         self.instances = count("RedisStore", "instances", instances)
-        #: What this process is called among those that share the store.
-        self.instance = chance.token()
         self._link = Link(self.address, self.timeout)
         self._exchange = Exchange(self._link, self.prefix, self.key("probe", "store"), self.on_failure)
         self._callers: Executor | None = None
         self._lock: Any = None
         guard(self)
         _close_at_exit(self)
+        weakref.finalize(self, self._exchange.retire).atexit = False
 
     # For whatever has its state here.
 
@@ -86,6 +85,11 @@ class RedisStore:
     def url(self) -> str:
         """Where it is, for people: no password, no options."""
         return str(self.address)
+
+    @property
+    def instance(self) -> str:
+        """What this process is called among those that share the store; another one after a fork."""
+        return self._exchange.instance
 
     def key(self, kind: str, name: str) -> str:
         """The key of a resource: ``prefix:{name}:kind``. A name that could be mistaken is hashed."""
@@ -223,7 +227,11 @@ class RedisStore:
     # The end.
 
     def close(self) -> None:
-        """Give back what is leased, stop the thread, close the connections. May be called twice."""
+        """Give back what is leased, stop the thread, close the connections. May be called twice.
+
+        What has its state here goes by ``on_failure`` from then on. A store that nobody uses any more
+        closes itself.
+        """
         self._exchange.close()
         with self._lock:
             callers, self._callers = self._callers, None
@@ -241,7 +249,6 @@ class RedisStore:
 
     def after_fork(self) -> None:
         """In a child process: another name, other sockets, another thread."""
-        self.instance = chance.token()
         self._callers = None
         self._exchange.forked()
 

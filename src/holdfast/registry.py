@@ -170,8 +170,13 @@ class Registry(Mapping[str, Policy]):
 
     def _take(self, document: Document) -> tuple[str, ...]:
         builder = Builder(overridden(document, self._environ, self._prefix), self._kept)
-        rows = builder.build()
-        policies = {name: self._policy(name, row) for name, row in rows.items()}
+        try:
+            rows = builder.build()
+            policies = {name: self._policy(name, row) for name, row in rows.items()}
+        except BaseException:
+            if builder.kept is not None and builder.kept is not self._kept:
+                builder.kept[1].close()
+            raise
         with self._lock:
             changed = self._exchange(rows, policies, builder.shared)
             former, self._kept = self._kept, builder.kept

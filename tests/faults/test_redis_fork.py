@@ -149,3 +149,51 @@ def test_the_end_of_the_program_gives_leases_back(server: Server) -> None:
     )
     level = int(server.ask("HGET", "hf:{x}:limiter", "level"))
     assert level == (1000 - int(admitted)) * 1_000_000
+
+
+def test_a_child_begins_with_its_part_of_the_places(server: Server) -> None:
+    run(
+        server,
+        """
+        stores = [store, *(hf.redis.RedisStore(sys.argv[1], timeout=0.5) for _ in range(3))]
+        bulkheads = [hf.Bulkhead(8, store=each, name="x") for each in stores]
+        eventually(lambda: all(each._fleet.instances == 4 for each in bulkheads))
+        held = hf.Policy(bulkheads[0])
+
+        def fork():
+            for _ in range(5):
+                # Whichever hears of it first, store or bulkhead; the first answer may have come already.
+                found = in_child(lambda: [(each._places, each.in_use, each.queued) for each in bulkheads])
+                assert all(places <= 2 and not used and not queued for places, used, queued in found), found
+
+        held.call(fork)
+        """,
+    )
+
+
+def test_a_child_is_not_kept_by_a_lock_of_its_parents(server: Server) -> None:
+    run(
+        server,
+        """
+        import contextlib, threading
+        parts = [hf.Limiter(0, 100, store=store, name=f"{each}") for each in range(20)]
+        parts += [hf.Budget(store=store, name=f"{each}") for each in range(20)]
+        assert store.settle(10)
+        held, done = threading.Event(), threading.Event()
+
+        def hold():
+            with contextlib.ExitStack() as locks:
+                for part in parts:
+                    locks.enter_context(part._lock)
+                held.set()
+                done.wait(20)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait(20)
+        # What that thread holds stays locked for ever in the child, unless it is renewed before it is needed.
+        assert in_child(lambda: len([part.describe() for part in parts])) == 40
+        done.set()
+        holder.join()
+        """,
+    )

@@ -61,6 +61,8 @@ def work(
     # How many in each tenth of a second, and when it began and ceased to decide alone.
     tenths = [0] * (int(seconds * 10) + 1)
     changes: list[float] = []
+    # The longest time without an answer of the store, and the fewest instances that it spoke of.
+    late, counted = 0.0, members
 
     async def call() -> None:
         nonlocal admitted
@@ -71,9 +73,14 @@ def work(
                 tenths[int((now - began) * 10)] += 1
 
     async def watch() -> None:
-        while time.monotonic() < end:
-            if limiter._fleet is not None and limiter._fleet.alone != bool(len(changes) % 2):
-                changes.append(time.monotonic() - began)
+        nonlocal late, counted
+        fleet = limiter._fleet
+        assert fleet is not None
+        while (now := time.monotonic()) < end:
+            late = max(late, now - max(began, fleet.answered_at or began))
+            counted = min(counted, fleet.bucket.instances)
+            if fleet.alone != bool(len(changes) % 2):
+                changes.append(now - began)
             await asyncio.sleep(0.005)
 
     async def everybody() -> None:
@@ -83,7 +90,8 @@ def work(
     time.sleep(max(0.0, end - time.monotonic()))
     stats = store.stats()
     store.close()
-    return {"callers": callers, "admitted": admitted, "tenths": tenths, "changes": changes, **stats}
+    told = {"callers": callers, "admitted": admitted, "tenths": tenths, "changes": changes}
+    return {**told, "late": late, "counted": counted, **stats}
 
 
 def main(url: str, seconds: str, rate: str, burst: str, *callers: str) -> None:

@@ -175,6 +175,87 @@ def test_several_probes_may_be_with_several_instances(fleet: Callable[..., Fleet
     until(lambda: two.all_are("closed"), "closed everywhere")
 
 
+def test_two_probes_of_one_process_are_both_reported(fleet: Callable[..., Fleet]) -> None:
+    one = fleet(1, open_for=0.3, probes=2, probe_timeout=60)
+    (breaker,) = one.breakers
+    fail(breaker, 6)
+    until(lambda: breaker.state == "half_open", "half-open")
+    tickets: list[object] = []
+
+    def try_it() -> bool:
+        try:
+            tickets.append(breaker.admit())
+        except hf.CircuitOpen:
+            pass
+        return len(tickets) == 2
+
+    until(try_it, "two probes")
+    # Nothing is told in between.
+    for ticket in tickets:
+        ticket.success()
+    until(lambda: breaker.state == "closed", "closed, long before a probe is given up")
+
+
+def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[..., Fleet]) -> None:
+    two = fleet(2, open_for=0.3, probe_timeout=600)
+    first, second = two.breakers
+    fail(first, 3)
+    fail(second, 3)
+    until(lambda: two.all_are("half_open"), "half-open everywhere")
+    with pytest.raises(hf.CircuitOpen) as refusal:
+        first.admit()
+    assert 0.05 <= refusal.value.retry_after <= 1
+    until(lambda: first._live.circuit._leased is not None, "its lease")
+
+    def probed() -> bool:
+        try:
+            second.admit().success()
+        except hf.CircuitOpen:
+            return False
+        return True
+
+    until(probed, "the probe that was not used")
+    until(lambda: two.all_are("closed"), "closed everywhere")
+
+
+def test_a_probe_that_nobody_else_wants_is_kept(fleet: Callable[..., Fleet]) -> None:
+    two = fleet(2, open_for=0.3, probe_timeout=600)
+    first = two.breakers[0]
+    fail(first, 3)
+    fail(two.breakers[1], 3)
+    until(lambda: two.all_are("half_open"), "half-open everywhere")
+    with pytest.raises(hf.CircuitOpen):
+        first.admit()
+    until(lambda: first._live.circuit._leased is not None, "its lease")
+    seen = two.stores[0].stats()["exchanges"]
+    until(lambda: two.stores[0].stats()["exchanges"] >= seen + 5, "some exchanges")
+    # A call that comes late finds it.
+    first.admit().success()
+    until(lambda: two.all_are("closed"), "closed everywhere")
+
+
+def test_processes_are_counted_not_objects(server: Server) -> None:
+    """Two breakers of one name in one process are one reporter; none takes the other's vote back."""
+    with (
+        hf.redis.RedisStore(server.url, timeout=0.5) as store,
+        hf.redis.RedisStore(server.url, timeout=0.5) as other,
+    ):
+        options = {"name": "gate", "min_calls": 1000, "consecutive": 2, "open_for": 60, "quorum": 2}
+        twins = [hf.Breaker(store=store, **options) for _ in range(2)]
+        third = hf.Breaker(store=other, **options)
+        until(lambda: all(one._fleet.instances == 2 for one in (*twins, third)), "two processes")
+        fail(twins[0], 2)
+        until(lambda: twins[0]._live.circuit.uncounted() == (0, 0), "its vote")
+        seen = store.stats()["exchanges"]
+        until(lambda: store.stats()["exchanges"] >= seen + 5, "its twin's reports")
+        assert [one.state for one in (*twins, third)] == ["open", "closed", "closed"]
+        fail(third, 2)
+        until(lambda: all(one._live.circuit.bound for one in (*twins, third)), "open as a fleet")
+        (entry,) = store.inspect()
+        assert entry["state"]["instances"] == 2
+        assert entry["state"]["reporters"] == sorted([store.instance, other.instance])
+
+
 def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-m", "tests.fleet.holder", "probe", server.url],

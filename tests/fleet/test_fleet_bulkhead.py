@@ -180,3 +180,47 @@ def test_a_resize_never_interrupts_and_never_loses_a_place() -> None:
         held.call(lambda: None)
     bulkhead.resize(3)
     assert held.call(lambda: bulkhead.in_use) == 1
+
+
+def test_two_of_one_name_in_one_process_share_the_limit(server: Server, calls: Calls) -> None:
+    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
+        two = [hf.Bulkhead(5, queue=5, max_wait=30, name="places", store=store) for _ in range(2)]
+        until(lambda: all(one._fleet.instances == 2 for one in two), "both are counted")
+        for one in two:
+            calls.start(one, 5)
+        until(lambda: calls.inside == 5, "all places in use")
+        # Leases that are renewed must not add up to more.
+        seen = store.stats()["exchanges"]
+        until(lambda: store.stats()["exchanges"] >= seen + 10, "some exchanges")
+        assert calls.inside == 5
+        assert sum(one.queued for one in two) == 5
+        calls.end()
+
+
+@pytest.mark.parametrize("store", ["redis://x", 5, hf.redis.RedisStore])
+@pytest.mark.parametrize("make", [lambda **options: hf.Bulkhead(5, **options), hf.Breaker])
+def test_what_is_no_store_is_refused(make: Callable[..., object], store: object) -> None:
+    with pytest.raises(TypeError, match=r"^(Bulkhead|Breaker): store must be a RedisStore or None, got "):
+        make(store=store, name="x")
+
+
+@pytest.mark.parametrize("name", ["", 5])
+@pytest.mark.parametrize("make", [lambda **options: hf.Bulkhead(5, **options), hf.Breaker])
+def test_what_is_no_name_is_refused(make: Callable[..., object], name: object) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^(Bulkhead|Breaker): name must be "):
+        make(name=name)
+
+
+def test_who_has_just_come_has_one_place_until_it_is_told_more(
+    fleet: Callable[..., list[hf.Bulkhead]], server: Server, calls: Calls
+) -> None:
+    (one,) = fleet(1, 4, queue=8, max_wait=30)
+    calls.start(one, 4)
+    until(lambda: calls.inside == 4, "all places in use")
+    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
+        other = hf.Bulkhead(4, queue=8, max_wait=30, name="places", store=store)
+        assert other._places <= 1
+        calls.start(other, 4)
+        until(lambda: other._fleet.instances == 2 and other.queued + other.in_use == 4, "its first answer")
+        assert calls.inside <= 5
+        calls.end()

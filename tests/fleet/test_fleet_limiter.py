@@ -189,6 +189,17 @@ def test_a_limiter_that_nobody_uses_any_more_gives_back_what_it_holds(
     eventually(lambda: not pair[0]._exchange._members)
 
 
+@pytest.mark.parametrize(("instances", "n"), [(1, 11), (1, 20), (2, 20)])
+def test_many_at_once_come_as_soon_as_they_are_there(
+    pair: tuple[RedisStore, RedisStore], instances: int, n: int
+) -> None:
+    limiters = [hf.Limiter(10, 20, store=store, name="x") for store in pair[:instances]]
+    settled(*limiters)
+    eventually(lambda: limiters[0].allow(n))
+    # Once they are used, it takes its time again.
+    assert not limiters[0].allow(n)
+
+
 def test_a_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisStore, RedisStore]) -> None:
     """By its fair share of 5 a second the last one would wait for three seconds and more."""
     limiter, other = (hf.Limiter(10, 40, store=store, name="x") for store in pair)
@@ -334,6 +345,29 @@ def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
     first = next(event for event in told if isinstance(event, events.LeaseExchanged))
     assert (first.operation, first.kind, first.level, first.instances) == ("x\\n", "limiter", 20.0, 1)
     assert first.held == 10 and first.latency > 0
+
+
+def test_who_comes_back_after_a_long_pause_has_one_token_to_spend(shared_server: Server, prefix: str) -> None:
+    """What it knew of the store is old by then; the others may have used it up."""
+    stores = [RedisStore(shared_server.url, prefix, TIMEOUT) for _ in range(5)]
+    clocks = [hf.testing.FakeClock() for _ in stores]
+    limiters: list[hf.Limiter] = []
+    try:
+        for store, clock in zip(stores, clocks, strict=True):
+            limiters.append(hf.Limiter(0.001, 100, store=store, name="x", clock=clock))
+            fleet = limiters[-1]._fleet
+            assert store.settle(5) and fleet is not None
+            limiters[-1].allow()
+
+            def cold(clock: Any = clock, fleet: Any = fleet) -> bool:
+                clock.advance(1)
+                return bool(fleet.next_at == math.inf)
+
+            eventually(cold)
+        assert [sum(limiter.allow() for _ in range(20)) for limiter in limiters] == [1] * 5
+    finally:
+        for store in stores:
+            store.close()
 
 
 def test_a_hundred_thousand_decisions_cost_a_few_exchanges(pair: tuple[RedisStore, RedisStore]) -> None:

@@ -77,6 +77,29 @@ def test_no_key_answer_or_password_is_shown(filled: Server) -> None:
         assert "hunter2" not in text
 
 
+def test_what_others_wrote_is_shown_as_text_and_spoils_nothing(server: Server) -> None:
+    names = ["\x1b[31mred\x1b[0m\nfake", "wrong-level", "wrong-slices", "wrong-count", "good"]
+    red, level, slices, count, good = (f"odd:{{{name}}}" for name in names)
+    server.ask("HSET", f"{red}:budget", "level", "5000000", "now", "1")
+    server.ask("HSET", f"{level}:budget", "level", "abc")
+    server.ask("HSET", f"{slices}:breaker", "s:1", "a,b", "f:\x1b[31m", "1")
+    server.ask("HSET", f"{count}:limiter", "level", "1", "now", "many")
+    server.ask("HSET", f"{good}:limiter", "level", "1000000", "now", "1")
+    with server.client() as client:
+        client.hset("odd:{bytes}:breaker", mapping={b"f:\xff": b"1", b"state": b"\x1b[31m"})
+    for words in ([], ["--json"]):
+        done = fleet(server.url, "--prefix", "odd", *words)
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout
+        assert all(name in done.stdout for name in names[1:])
+    lines = fleet(server.url, "--prefix", "odd").stdout.splitlines()
+    assert len(lines) == 2 + 6
+    shown = {line.split()[0]: line for line in lines[2:]}
+    assert "\\x1b[31mred\\x1b[0m\\nfake" in shown
+    assert "unreadable" in shown["wrong-level"] and "unreadable" in shown["wrong-slices"]
+    assert "1 tokens, 1 instance" in shown["good"]
+
+
 def test_the_store_of_a_policy_file(filled: Server, tmp_path: Path) -> None:
     file = tmp_path / "holdfast.toml"
     file.write_text(f'[store]\nurl = "{filled.url}"\n[policies.mail]\nretry = {{ attempts = 2 }}\n', "utf-8")

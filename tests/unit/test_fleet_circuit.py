@@ -102,7 +102,7 @@ def test_a_probes_success_closes_nothing_until_the_fleet_says_so() -> None:
     probe = one.admit_probe(10)
     assert probe is not None
     assert one.settle_probe(probe, "success", 11)
-    assert one.outcome == ("7", "success")
+    assert one.outcomes == [("7", "success")]
     assert one.state == "half_open"
     one.follow("closed", 0, 11.1)
     assert one.state == "closed" and not one.bound and one.closed_at == 11.1
@@ -115,7 +115,7 @@ def test_a_probes_failure_opens_at_once() -> None:
     probe = one.admit_probe(10)
     assert probe is not None
     one.settle_probe(probe, "failure", 11)
-    assert one.outcome == ("7", "failure")
+    assert one.outcomes == [("7", "failure")]
     assert one.state == "open" and one.bound
 
 
@@ -126,7 +126,7 @@ def test_a_cancelled_probe_gives_its_lease_back() -> None:
     probe = one.admit_probe(10)
     assert probe is not None
     one.settle_probe(probe, "excluded", 10.5)
-    assert one.outcome == ("7", "excluded")
+    assert one.outcomes == [("7", "excluded")]
     assert one.state == "half_open"
 
 
@@ -137,10 +137,10 @@ def test_a_late_result_of_a_probe_tells_nobody_anything() -> None:
     probe = one.admit_probe(10)
     assert probe is not None
     assert not one.settle_probe(probe, "success", 12.5)
-    assert one.outcome is None
+    assert one.outcomes == []
     one.follow("open", 5, 13)
     assert not one.settle_probe(probe, "failure", 13)
-    assert one.outcome is None
+    assert one.outcomes == []
 
 
 def test_alone_it_goes_on_by_its_own_rules() -> None:
@@ -161,3 +161,49 @@ def test_what_led_to_the_opening_is_not_counted_again_after_it() -> None:
     one.follow("open", 3.0, 1)
     one.follow("closed", 0, 5)
     assert one.uncounted() == (0, 0)
+
+
+def test_every_probes_result_is_kept_until_it_is_told() -> None:
+    one = circuit(probes=3)
+    one.follow("half_open", 0, 10)
+    probes = []
+    for token in ("7", "8", "9"):
+        one.lease(token, 2.0, 10)
+        probes.append(one.admit_probe(10))
+    one.settle_probe(probes[0], "success", 10.1)
+    one.settle_probe(probes[1], "excluded", 10.1)
+    sent = list(one.outcomes)
+    one.settle_probe(probes[2], "success", 10.2)
+    one.told(sent)
+    assert one.outcomes == [("9", "success")]
+    one.told(sent)
+    assert one.outcomes == [("9", "success")]
+
+
+def test_a_lease_that_is_not_used_is_given_up_when_others_want_it() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 60.0, 10)
+    one.give_up(10.1)
+    assert one.outcomes == [], "not before there was time to use it"
+    one.give_up(10.3)
+    assert one.outcomes == [("7", "excluded")]
+    assert one.admit_probe(10.3) is None and one.wants_probe
+    one.give_up(10.4)
+    assert one.outcomes == [("7", "excluded")]
+
+
+def test_a_lease_that_is_in_use_is_not_given_up() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    one.lease("7", 60.0, 10)
+    assert one.admit_probe(10.1) is not None
+    one.give_up(11)
+    assert one.outcomes == []
+
+
+def test_who_waits_for_a_probe_is_not_told_to_come_back_at_once() -> None:
+    one = circuit()
+    one.follow("half_open", 0, 10)
+    assert one.admit_probe(10) is None
+    assert 0.05 <= one.wait_for(10) <= 0.5

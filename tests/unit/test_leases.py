@@ -206,6 +206,33 @@ def test_a_refusal_takes_nothing_and_is_counted() -> None:
     assert bucket.missed == 7
 
 
+def test_many_that_were_refused_at_once_are_asked_for_at_once() -> None:
+    bucket, pool = lease(rate=1, burst=100, instances=1, credit=1), Pool(1, 100, 1)
+    assert not bucket.reserve(100, 0.0, 0.0).ok
+    visit(bucket, pool, 0.01)
+    assert bucket.reserve(100, 0.02, 0.0).ok
+    # Served: nothing of that size is kept for the next.
+    visit(bucket, pool, 0.03)
+    assert bucket.held(0.03) <= leases.horizon_s(1) * 100 / 0.02 and pool.level >= -1
+
+
+def test_many_that_were_refused_are_kept_for_a_second() -> None:
+    bucket, pool = lease(rate=1, burst=100, instances=1, credit=1), Pool(1, 100, 1)
+    assert not bucket.reserve(90, 0.0, 0.0).ok
+    for step in range(1, 19):
+        visit(bucket, pool, step * 0.05)
+        assert bucket.held(step * 0.05) >= 90
+    for step in range(20, 60):
+        visit(bucket, pool, step * 0.05)
+    assert bucket.held(3.0) == 0
+
+
+def test_more_than_the_burst_is_never_asked_for() -> None:
+    bucket = lease(rate=1, burst=10, instances=1, credit=1)
+    assert not bucket.reserve(11, 0.0, 0.0).ok
+    assert bucket.ask(0.01)[1] <= bucket.most()
+
+
 def test_a_rate_of_nothing_promises_nothing() -> None:
     bucket = lease(rate=0, burst=5, instances=1, credit=0)
     grant = bucket.reserve(1, 0.0, None)

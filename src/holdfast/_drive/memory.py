@@ -27,8 +27,11 @@ def guard(owner: Any) -> None:
 
 
 def _renew_locks() -> None:
-    for owner in list(_guarded):
+    owners = list(_guarded)
+    # All of them first: what one does in the child may need another's lock.
+    for owner in owners:
         object.__setattr__(owner, "_lock", threading.RLock())
+    for owner in owners:
         # What the threads of the parent held, nobody holds here.
         if hasattr(owner, "after_fork"):
             owner.after_fork()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import bus
 from holdfast.cli._options import Option
 from holdfast.cli._outcome import CommandError, UsageError
 
@@ -98,7 +99,7 @@ def _show(found: dict[str, Any]) -> None:
     style = Style.of(sys.stdout)
     print(style.dim(f"{found['store']}, prefix {found['prefix']}"))
     rows = [
-        (entry["name"], entry["kind"], _state(entry["state"]), _ttl(entry["ttl"]))
+        (bus.clean(entry["name"]), bus.clean(entry["kind"]), _state(entry["state"]), _ttl(entry["ttl"]))
         for entry in found["resources"]
     ]
     if not rows:
@@ -113,11 +114,13 @@ def _show(found: dict[str, Any]) -> None:
 
 def _state(state: dict[str, Any]) -> str:
     """``open, 3 instances, 2 reporters: ab12, cd34``: the state first, then what there is to say of it."""
-    words = [str(state["state"])] if "state" in state else []
+    words = [bus.clean(str(state["state"]))] if "state" in state else []
     for name, value in state.items():
         if isinstance(value, list):
             if value:
-                words.append(f"{len(value)} {name}: {' '.join(str(each)[:8] for each in value[:5])}")
+                words.append(
+                    f"{len(value)} {name}: {' '.join(bus.clean(str(each)[:8]) for each in value[:5])}"
+                )
         elif name == "level":
             words.append(f"{value:g} tokens")
         elif name not in ("state", "generation"):

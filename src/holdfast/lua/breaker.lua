@@ -1,18 +1,18 @@
 -- The circuit of a fleet. KEYS[1]: a hash. Times are microseconds of this server's clock.
 -- ARGV: 1 instance, 2 generation it last heard of, 3 calls and 4 failures since then, 5 its vote to open,
--- 6 whether it wants a probe, 7 token and 8 outcome of a probe that ended, 9 failure ratio in millionths
--- (0: opened by votes only), 10 calls it takes to judge, 11 window, 12 open for, 13 growth of that in
--- millionths, 14 its most, 15 probes, 16 lease of a probe, 17 quorum.
+-- 6 whether it wants a probe, 7 probes that ended: token=outcome,token=outcome, 8 failure ratio in millionths
+-- (0: opened by votes only), 9 calls it takes to judge, 10 window, 11 open for, 12 growth of that in
+-- millionths, 13 its most, 14 probes, 15 lease of a probe, 16 quorum.
 -- Returns: state, generation, open for how much longer, whether the counts were taken, token, instances,
--- instances that saw failures.
-local SLICES, LIVE = 10, 5000000
+-- instances that saw failures, whether another instance wants a probe and has none.
+local SLICES, LIVE, WANTED = 10, 5000000, 1000000
 local me, heard = ARGV[1], tonumber(ARGV[2])
-local window, probes, lease, quorum = tonumber(ARGV[11]), tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
+local window, probes, lease, quorum = tonumber(ARGV[10]), tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
 local one = { state = 'closed', gen = 0, ['until'] = 0, reopened = 0, proved = 0, fence = 0 }
-local many = { i = {}, f = {}, v = {}, p = {}, s = {} }
+local many = { i = {}, f = {}, v = {}, p = {}, s = {}, w = {} }
 local stored, gone = {}, {}
 local flat = redis.call('HGETALL', KEYS[1])
 for place = 1, #flat, 2 do
@@ -28,8 +28,8 @@ for place = 1, #flat, 2 do
   end
 end
 
--- i: seen, f: saw failures, v: voted, p: holds a probe, each until the time that is its value.
-for _, kind in ipairs({ 'i', 'f', 'v', 'p' }) do
+-- i: seen, f: saw failures, v: voted, p: a probe, w: wants one, each until the time that is its value.
+for _, kind in ipairs({ 'i', 'f', 'v', 'p', 'w' }) do
   for who, ends in pairs(many[kind]) do
     if tonumber(ends) < now then
       many[kind][who] = nil
@@ -54,13 +54,13 @@ end
 
 local function enter(state)
   one.state, one.gen, one.proved = state, one.gen + 1, 0
-  many.v, many.p, many.s = {}, {}, {}
+  many.v, many.p, many.s, many.w = {}, {}, {}, {}
   if state == 'closed' then
     -- Until then it can be seen who reported what opened it.
     many.f = {}
   elseif state == 'open' then
-    local grown = tonumber(ARGV[12]) * (tonumber(ARGV[13]) / 1000000) ^ math.min(one.reopened, 64)
-    one['until'] = now + math.max(tonumber(ARGV[12]), math.min(grown, tonumber(ARGV[14])))
+    local grown = tonumber(ARGV[11]) * (tonumber(ARGV[12]) / 1000000) ^ math.min(one.reopened, 64)
+    one['until'] = now + math.max(tonumber(ARGV[11]), math.min(grown, tonumber(ARGV[13])))
   end
 end
 
@@ -68,17 +68,20 @@ if one.state == 'open' and one['until'] < now then
   enter('half_open')
 end
 
-if one.state == 'half_open' and ARGV[7] ~= '' and many.p[ARGV[7]] then
-  many.p[ARGV[7]] = nil
-  if ARGV[8] == 'success' then
-    one.proved = one.proved + 1
-    if one.proved >= probes then
-      one.reopened = 0
-      enter('closed')
+for ended, outcome in string.gmatch(ARGV[7], '(%d+)=(%a+)') do
+  -- What opens or closes it takes all leases away, and so the word from the others.
+  if one.state == 'half_open' and many.p[ended] then
+    many.p[ended] = nil
+    if outcome == 'success' then
+      one.proved = one.proved + 1
+      if one.proved >= probes then
+        one.reopened = 0
+        enter('closed')
+      end
+    elseif outcome == 'failure' then
+      one.reopened = one.reopened + 1
+      enter('open')
     end
-  elseif ARGV[8] == 'failure' then
-    one.reopened = one.reopened + 1
-    enter('open')
   end
 end
 
@@ -102,19 +105,25 @@ if one.state == 'closed' and heard == one.gen then
   end
   -- One bad instance must not open it for all; but a fleet of one is a fleet.
   local needed = math.min(quorum, size(many.i))
-  local ratio = tonumber(ARGV[9])
-  local failing = ratio > 0 and all >= tonumber(ARGV[10]) and bad * 1000000 >= ratio * all
+  local ratio = tonumber(ARGV[8])
+  local failing = ratio > 0 and all >= tonumber(ARGV[9]) and bad * 1000000 >= ratio * all
   if (failing and size(many.f) >= needed) or size(many.v) >= needed then
     enter('open')
   end
 end
 
 local token = ''
-if one.state == 'half_open' and ARGV[6] == '1' and size(many.p) + one.proved < probes then
-  -- The number only grows: a late result of an old lease is told from a new one.
-  one.fence = one.fence + 1
-  token = string.format('%.0f', one.fence)
-  many.p[token] = now + lease
+many.w[me] = nil
+local wanted = next(many.w) and 1 or 0
+if one.state == 'half_open' and ARGV[6] == '1' then
+  if size(many.p) + one.proved < probes then
+    -- The number only grows: a late result of an old lease is told from a new one.
+    one.fence = one.fence + 1
+    token = string.format('%.0f', one.fence)
+    many.p[token] = now + lease
+  else
+    many.w[me] = now + WANTED
+  end
 end
 
 local reporters = size(many.f)
@@ -139,4 +148,4 @@ if #gone > 0 then
 end
 local left = one.state == 'open' and one['until'] - now or 0
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((window + left + lease) / 1000) + 10000))
-return { one.state, one.gen, left, taken, token, size(many.i), reporters }
+return { one.state, one.gen, left, taken, token, size(many.i), reporters, wanted }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import redis
 import redis.cluster
+import redis.connection
 import redis.sentinel
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class Address:
             scheme = self._parts.scheme
             self.is_cluster = scheme.endswith("+cluster") if cluster is None else cluster
             self.is_sentinel = scheme.endswith("+sentinel")
+            self._nodes = _nodes(self._parts, self.is_sentinel)
+            self._database = _database(self._parts, self.is_sentinel)
+            self._options = _options(self._parts, self.is_cluster)
         elif isinstance(target, (redis.Redis, redis.cluster.RedisCluster)):
             self.is_cluster = isinstance(target, redis.cluster.RedisCluster)
             self.is_sentinel = False
@@ -72,20 +76,22 @@ class Address:
         return redis.Redis(connection_pool=pool)
 
     def _sentinel(self, settings: dict[str, Any]) -> Any:
-        userinfo, _, hosts = self._parts.netloc.rpartition("@")
-        service, _, database = self._parts.path.strip("/").partition("/")
+        userinfo, _, _ = self._parts.netloc.rpartition("@")
         user, _, password = userinfo.partition(":")
-        options: dict[str, Any] = {**dict(parse_qsl(self._parts.query)), **settings}
+        options: dict[str, Any] = {"db": self._database, **self._options, **settings}
         if password:
             options["password"] = unquote(password)
         if user:
             options["username"] = unquote(user)
-        nodes = [_host_and_port(host, 26379) for host in hosts.split(",")]
-        own = {"socket_timeout": settings["socket_timeout"], "retry": settings["retry"]}
-        own["socket_connect_timeout"] = settings["socket_connect_timeout"]
+        own = {name: settings[name] for name in ("socket_timeout", "socket_connect_timeout", "retry")}
+        if self._parts.scheme.startswith(("rediss", "valkeys")):
+            # The sentinels are asked by TLS too: who answers for them says where the password goes.
+            own.update({name: value for name, value in options.items() if name.startswith("ssl_")}, ssl=True)
+            options["ssl"] = True
         make: Any = redis.sentinel.Sentinel
-        sentinel = make(nodes, sentinel_kwargs=own)
-        return sentinel.master_for(service, db=int(database or 0), **options)
+        sentinel = make(self._nodes, sentinel_kwargs=own)
+        service = self._parts.path.strip("/").partition("/")[0]
+        return sentinel.master_for(service, **options)
 
 
 def _from_environment(target: str) -> str:
@@ -96,11 +102,9 @@ def _from_environment(target: str) -> str:
 
 
 def _split(url: str, shown: str) -> SplitResult:
-    # The text itself may hold a password, so an error says the scheme and no more.
+    # The text itself may hold a password, so an error says the part that is wrong and no more.
     try:
         parts = urlsplit(url)
-        if "+sentinel" not in parts.scheme:
-            _ = parts.port
     except ValueError:
         raise ValueError(f"RedisStore: url {_RULE}; this one cannot be read") from None
     scheme, _, way = parts.scheme.partition("+")
@@ -115,9 +119,57 @@ def _split(url: str, shown: str) -> SplitResult:
     return parts
 
 
-def _host_and_port(text: str, port: int) -> tuple[str, int]:
-    host, colon, number = text.rpartition(":")
-    return (host, int(number)) if colon else (text, port)
+def _nodes(parts: SplitResult, is_sentinel: bool) -> list[tuple[str, int]]:
+    """The hosts with their ports: several of a Sentinel set, else one; none for a socket file."""
+    if parts.scheme == "unix":
+        return []
+    hosts = parts.netloc.rpartition("@")[2]
+    nodes = hosts.split(",") if is_sentinel else [hosts]
+    return [_host_and_port(node, 26379 if is_sentinel else 6379, is_sentinel) for node in nodes]
+
+
+def _host_and_port(text: str, usual: int, named: bool) -> tuple[str, int]:
+    bracketed, bracket, rest = text.rpartition("]")
+    host, _, number = text.partition(":")
+    if bracket:
+        host, number = bracketed.removeprefix("["), rest.removeprefix(":")
+    if named and not host:
+        raise ValueError("RedisStore: url host must not be empty: host:port,host:port/service")
+    if number and not (number.isascii() and number.isdigit() and 0 < int(number[:9]) <= 65535):
+        raise ValueError(f"RedisStore: url port must be a whole number from 1 to 65535, got {number[:40]!r}")
+    return host, int(number or usual)
+
+
+def _database(parts: SplitResult, is_sentinel: bool) -> int:
+    """The number at the end of the path; 0 without one. The path of a socket file says nothing of it."""
+    if parts.scheme == "unix":
+        return 0
+    path = unquote(parts.path).strip("/")
+    text = path.partition("/")[2] if is_sentinel else path
+    if text and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"RedisStore: url database must be a whole number >= 0, got {text[:40]!r}")
+    return int(text or 0)
+
+
+def _options(parts: SplitResult, is_cluster: bool) -> dict[str, Any]:
+    """What stands behind the question mark, as redis-py reads it; each is tried, and none connects."""
+    options: dict[str, Any] = {}
+    parse: Any = redis.connection.parse_url
+    for name, value in parse_qsl(parts.query):
+        try:
+            read = parse(f"redis://h?{urlencode({name: value})}")[name]
+        except ValueError:
+            raise ValueError(
+                f"RedisStore: url option {name!r} must be a value of its kind, got {value!r}"
+            ) from None
+        options[name] = read
+        try:
+            # A pool takes some of them for itself; a cluster's client takes more.
+            if not is_cluster:
+                redis.ConnectionPool(redis.SSLConnection, **{name: read}).make_connection()
+        except (TypeError, ValueError, redis.RedisError):
+            raise ValueError(f"RedisStore: url option {name!r} must be one that redis-py takes") from None
+    return options
 
 
 def _like(client: Any, settings: dict[str, Any]) -> Any:

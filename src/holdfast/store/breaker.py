@@ -33,12 +33,8 @@ class FleetBreaker(Holder):
     def __init__(self, owner: Breaker, store: RedisStore, name: str) -> None:
         super().__init__(owner, store, name)
         self._generation = -1
-        self._sent: tuple[int, int, tuple[str, str] | None] = (0, 0, None)
+        self._sent: tuple[int, int, list[tuple[str, str]]] = (0, 0, [])
         self.instances = store.instances
-
-    def start(self) -> None:
-        """Take part, from the moment that the owner is complete."""
-        self._attach()
 
     def ask(self, now: float) -> Request | None:
         owner: Breaker | None = self._owner()
@@ -51,20 +47,19 @@ class FleetBreaker(Holder):
             circuit.roll(owner._now())
             after = circuit.state
             calls, failures = circuit.uncounted()
-            self._sent = calls, failures, circuit.outcome
+            self._sent = calls, failures, list(circuit.outcomes)
             votes, wants = circuit.votes, circuit.wants_probe
             owner._publish_bucket()
         owner._tell(before, after)
-        token, outcome = self._sent[2] or ("", "")
         return self._request(
-            self.store.instance,
+            # Processes are what a quorum is made of, however many breakers of this name one of them has.
+            self._exchange.instance,
             self._generation,
             calls,
             failures,
             int(votes),
             int(wants),
-            token,
-            outcome,
+            ",".join(f"{token}={outcome}" for token, outcome in self._sent[2]),
             # Read anew each time: a reload may have changed them.
             micro(0 if owner.trip is not None else owner.failure_ratio),
             owner.min_calls,
@@ -82,20 +77,23 @@ class FleetBreaker(Holder):
         if owner is None:
             return
         state, token = answer[0].decode(), answer[4].decode()
-        self._generation, left, taken, self.instances, reporters = (int(answer[at]) for at in (1, 2, 3, 5, 6))
+        self._generation, left, taken, self.instances, reporters, wanted = (
+            int(answer[at]) for at in (1, 2, 3, 5, 6, 7)
+        )
         at = owner._now()
         with owner._lock:
             circuit = _circuit(owner)
             before = circuit.state
             if taken:
                 circuit.counted(self._sent[0], self._sent[1])
-            if circuit.outcome == self._sent[2]:
-                circuit.outcome = None
+            circuit.told(self._sent[2])
             if owner._live.manual is None:
                 circuit.follow(state, left / 1e6, at)
                 if token:
                     circuit.lease(token, owner.probe_timeout or math.inf, at)
-            after, pressing = circuit.state, circuit.wants_probe or circuit.outcome is not None
+                elif wanted:
+                    circuit.give_up(at)
+            after, pressing = circuit.state, circuit.wants_probe or bool(circuit.outcomes)
             owner._publish_bucket()
         self.alone = False
         self._plan(now, state, left / 1e6, bool(reporters) or not taken, pressing)
@@ -112,24 +110,17 @@ class FleetBreaker(Holder):
         if self._kicked:
             self.next_at = self._earliest
 
-    def lost(self, now: float) -> None:
-        owner: Breaker | None = self._owner()
-        self.alone, self.next_at = True, math.inf
-        if owner is not None:
-            with owner._lock:
-                _circuit(owner).alone()
-                owner._publish_bucket()
+    def _leave(self, owner: Breaker) -> None:
+        _circuit(owner).alone()
+        owner._publish_bucket()
 
     def parting(self) -> Request | None:
         """Nothing: what was counted stays counted, and a lease ends by itself."""
         return None
 
-    def forked(self) -> None:
-        owner: Breaker | None = self._owner()
-        if owner is not None:
-            self._generation, self.next_at, self._kicked, self.alone = -1, 0.0, False, False
-            with owner._lock:
-                _circuit(owner).alone()
+    def _begin(self, owner: Breaker) -> None:
+        self._generation = -1
+        _circuit(owner).alone()
 
 
 def _circuit(owner: Breaker) -> FleetCircuit:

@@ -29,10 +29,6 @@ class FleetBudget(Holder):
         self._share: Budget | None = None
         self._began = 0.0
 
-    def start(self) -> None:
-        """Take part, from the moment that the owner is complete."""
-        self._attach()
-
     # What the owner asks, with its lock held.
 
     def withdraw(self) -> float:
@@ -45,17 +41,17 @@ class FleetBudget(Holder):
         return 1.0 if paid else 0.0
 
     def _decide_alone(self) -> float:
-        self.store.fell_back()
+        self._fell_back()
         if self._share is not None:
             return self._share.withdraw()
-        return 1.0 if self.store.on_failure == "open" else 0.0
+        return 1.0 if self.on_failure == "open" else 0.0
 
     def balance(self) -> float:
         """What there is, as far as this process knows: what it holds, and what the store had left."""
         if self._share is not None:
             return self._share.balance
         if self.alone:
-            return math.inf if self.store.on_failure == "open" else 0.0
+            return math.inf if self.on_failure == "open" else 0.0
         return max(0.0, self.purse.level_seen + self.purse.held)
 
     # Visits.
@@ -110,25 +106,26 @@ class FleetBudget(Holder):
         self.next_at = min(self.next_at, now + WARM_S)
         self._told(granted, held, level / MILLION, instances)
 
-    def lost(self, now: float) -> None:
+    def _leave(self, owner: Budget) -> None:
         from ..budget import Budget
 
-        owner: Budget | None = self._owner()
-        if owner is None or self.alone:
+        if self.on_failure != "local":
             return
-        self.next_at = math.inf
         purse = self.purse
-        with owner._lock:
-            self.alone = True
-            if self.store.on_failure != "local":
-                return
-            instances = max(purse.instances, self.store.instances)
-            share = Budget(owner.ratio, owner.burst / instances, owner.window, clock=owner.clock)
-            share._set(_tally=owner._tally)
-            if self.answered_at is not None:
-                part = max(0.0, purse.level_seen) / instances + purse.held
-                share._live.tokens = min(share.burst, max(0.0, part))
-            self._share, self._began = share, share._live.tokens
+        instances = max(purse.instances, self.assumed)
+        share = Budget(owner.ratio, owner.burst / instances, owner.window, clock=owner.clock)
+        share._set(_tally=owner._tally)
+        if self.answered_at is not None:
+            part = max(0.0, purse.level_seen) / instances + purse.held
+            share._live.tokens = min(share.burst, max(0.0, part))
+        self._share, self._began = share, share._live.tokens
+
+    def change(self, owner: Budget) -> None:
+        """The owner, whose lock is held, goes by other options: so does its share."""
+        if self._share is not None:
+            spent = self._began - self._share.balance
+            self._leave(owner)
+            self._share._live.tokens -= spent
 
     def parting(self) -> Request | None:
         held = 0 if self.alone or self.answered_at is None else self.purse.held
@@ -138,12 +135,8 @@ class FleetBudget(Holder):
         owed, back = max(0, -held) * MILLION, -max(0, held) * MILLION
         return self._request(0, self._burst, self._window, owed, back, self._epoch)
 
-    def forked(self) -> None:
-        owner: Budget | None = self._owner()
-        if owner is None:
-            return
+    def _begin(self, owner: Budget) -> None:
         self.purse = Purse(owner.burst, self.purse.instances, min(1, self.purse.credit), owner._live.last)
-        self._share, self.alone, self._epoch, self._kicked = None, False, 0, False
-        self.next_at, self.answered_at = 0.0, None
+        self._share = None
         # What the parent counted, the parent deposits.
         owner._tally.take()

@@ -6,6 +6,7 @@ for want of places, an instance keeps no more than it uses.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ _PRESSED_S = 0.02
 #: What was in use lately is still counted on, less with every visit.
 _FADE = 0.8
 
+#: Tells the bulkheads of one name in one process apart: each has places of its own.
+_numbers = itertools.count(1)
+
 
 class FleetBulkhead(Holder):
     """The member on behalf of a bulkhead, whose number of places it sets."""
@@ -35,21 +39,20 @@ class FleetBulkhead(Holder):
     def __init__(self, owner: Bulkhead, store: RedisStore, name: str) -> None:
         super().__init__(owner, store, name)
         self.instances = store.instances
+        self._number = next(_numbers)
         self._peak = 0.0
         self._wanted = 0
         #: Whether the fleet had no more to give when it was last asked.
         self._spent = False
         self._hungry = False
 
-    def start(self) -> None:
-        """Take part. Until the first answer, with what would be its part of the limit."""
-        owner: Bulkhead | None = self._owner()
-        if owner is not None:
-            owner.resize(self._share(owner))
-        self._attach()
-
-    def _share(self, owner: Bulkhead) -> int:
-        return max(1, owner.limit // self.instances)
+    def places(self, owner: Bulkhead) -> int:
+        """What it has without an answer: one; on its own, what ``on_failure`` says."""
+        if not self.alone:
+            # Nobody knows yet what the others have; whoever finds it taken waits for the answer.
+            return 1
+        part = max(1, owner.limit // max(self.instances, self.assumed))
+        return {"open": owner.limit, "closed": 0}.get(self.on_failure, part)
 
     def hope(self) -> int:
         """How many places may still come if they are asked for."""
@@ -74,7 +77,8 @@ class FleetBulkhead(Holder):
         return (math.ceil(self._peak * 1.25) if self._peak >= 0.5 else 0) + spare
 
     def _lease(self, limit: int, wanted: int, used: int, lease_s: float) -> Request:
-        return self._request(self.store.instance, limit, wanted, used, micro(lease_s))
+        me = f"{self._exchange.instance}.{self._number}"
+        return self._request(me, limit, wanted, used, micro(lease_s))
 
     def took(self, answer: Any, now: float) -> None:
         owner: Bulkhead | None = self._owner()
@@ -84,7 +88,7 @@ class FleetBulkhead(Holder):
         self._spent, self._hungry, self.alone = granted < self._wanted, bool(hungry), False
         owner.resize(granted)
         wait_s = _SPARING_S if owner._places > owner.in_use else _RENEW_S
-        if self._spent or owner.queued:
+        if self._spent or owner.queued or owner.in_use > granted:
             wait_s = _PRESSED_S
         self.answered_at, self._earliest = now, now
         self.next_at = now if self._kicked else now + wait_s
@@ -92,20 +96,30 @@ class FleetBulkhead(Holder):
         self._told(granted, granted - owner.in_use, 0.0, self.instances)
 
     def lost(self, now: float) -> None:
+        super().lost(now)
         owner: Bulkhead | None = self._owner()
-        self.alone, self.next_at = True, math.inf
         if owner is not None:
-            alone = {"local": self._share(owner), "open": owner.limit, "closed": 0}
-            owner.resize(alone[self.store.on_failure])
+            # Without the lock: these may be more places than before.
+            owner._dispatch()
+
+    def _leave(self, owner: Bulkhead) -> None:
+        owner.set_places(self.places(owner))
+
+    def change(self, owner: Bulkhead) -> None:
+        """The owner has another limit."""
+        if self.alone:
+            owner.resize(self.places(owner))
+        else:
+            self.kick()
 
     def parting(self) -> Request | None:
+        if self.alone:
+            return None
         owner: Bulkhead | None = self._owner()
         used = 0 if owner is None else owner.in_use
         # What still runs keeps its place for as long as a lease lasts.
         return self._lease(owner.limit if owner else 0, 0, used, LEASE_S if used else 0.0)
 
-    def forked(self) -> None:
-        owner: Bulkhead | None = self._owner()
-        self.next_at, self._kicked, self.alone, self._peak = 0.0, False, False, 0.0
-        if owner is not None:
-            owner.resize(self._share(owner))
+    def _begin(self, owner: Bulkhead) -> None:
+        self._peak, self._spent, self._hungry = 0.0, False, False
+        owner.after_fork()

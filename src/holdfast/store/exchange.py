@@ -16,7 +16,7 @@ from .. import bus
 from .._drive import chance
 from .._drive.interrupt import Sleeper
 from .health import Health
-from .link import Link, Request, is_unavailable
+from .link import Link, Request, is_answer, is_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +38,12 @@ class Member(Protocol):
     """Something that has its state in the store. All methods but `alive` run in the exchange's thread.
 
     ``next_at`` is when it wants to be visited, on the monotonic clock; inf: when somebody calls
-    `Exchange.wake` after having set it.
+    `Exchange.wake` after having set it. ``alone`` says whether it decides without the store, and nothing
+    else does: whoever is not alone while the store is away is told so.
     """
 
     next_at: float
+    alone: bool
 
     def alive(self) -> bool:
         """Whether somebody still uses it. If not, it is asked for `parting` and left."""
@@ -60,7 +62,7 @@ class Member(Protocol):
         ...
 
     def lost(self, now: float) -> None:
-        """The store is down: decide alone from now on. Called once, until it `took` something again."""
+        """The store is away: be ``alone`` until it `took` something again, and due as soon as it is back."""
         ...
 
     def parting(self) -> Request | None:
@@ -100,16 +102,23 @@ class Exchange:
         self._bell = Sleeper()
         self._thread: threading.Thread | None = None
         self._closing = False
-        #: Whether the members have been told of the present outage.
-        self._lost = False
         self._starting = threading.Lock()
+        #: What this process is called among those that share the store.
+        self.instance = chance.token()
 
     # From any thread.
 
     def attach(self, member: Member) -> None:
         """Visit ``member`` from now on, until nobody uses it any more."""
-        self._members.add(member)
-        self.wake()
+        if not self._closing:
+            if self.health.down:
+                # Before the thread knows of it: its very first decision is made without the store.
+                self._tell_lost(member)
+            self._members.add(member)
+            self.wake()
+        if self._closing:
+            # It was so before, or has come to be meanwhile.
+            self._tell_lost(member)
 
     def wake(self) -> None:
         """Look now who is due. Starts the thread if it is not running."""
@@ -160,7 +169,7 @@ class Exchange:
         except Exception as error:
             if is_unavailable(error):
                 self.failed(error)
-            else:
+            elif is_answer(error):
                 self.answered()
             raise
         taken = time.perf_counter() - start
@@ -178,22 +187,20 @@ class Exchange:
                 # A thread that ended here would leave every lease to itself.
                 bus.report(error)
                 self._nap(_AFTER_A_BUG_S)
+        try:
+            self._part()
+        finally:
+            self._link.close()
 
     def _turn(self, now: float) -> None:
         """One look at what is due, and the nap after it."""
         if self.health.down:
-            if not self._lost:
-                self._lost = True
-                self._each(lambda member: member.lost(time.monotonic()))
-            elif now >= self.health.probe_at:
+            self._desert()
+            if now >= self.health.probe_at:
                 self._try(lambda: self.timed(lambda: self._link.run(self._probe)))
             else:
                 self._nap(self.health.probe_at - now)
             return
-        if self._lost:
-            self._lost = False
-            for member in tuple(self._members):
-                member.next_at = 0.0
         self._round(now)
         if not self.health.down:
             due = min((member.next_at for member in tuple(self._members)), default=math.inf)
@@ -221,8 +228,10 @@ class Exchange:
         requests = [request for _, request in batch]
         try:
             answers = self.timed(lambda: self._link.run_all(requests))
-        except Exception:
-            return
+        except Exception as error:
+            if is_unavailable(error):
+                return
+            answers = [error] * len(batch)
         now = time.monotonic()
         for (member, _), answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
@@ -231,10 +240,17 @@ class Exchange:
             else:
                 member.took(answer, now)
 
-    def _each(self, tell: Callable[[Member], None]) -> None:
+    def _desert(self) -> None:
+        """Let everybody decide alone who does not yet, and forget those whom nobody uses."""
         for member in tuple(self._members):
-            self.tallies.fallbacks += 1
-            tell(member)
+            if not member.alive():
+                self._members.discard(member)
+            elif not member.alone:
+                self._tell_lost(member)
+
+    def _tell_lost(self, member: Member) -> None:
+        self.tallies.fallbacks += 1
+        member.lost(time.monotonic())
 
     def _try(self, run: Callable[[], Any]) -> None:
         try:
@@ -246,16 +262,28 @@ class Exchange:
     # The end, and the child.
 
     def close(self) -> None:
-        """Stop the thread and give back what members hold. At most a few timeouts long."""
+        """Stop the thread and give back what members hold. At most a few timeouts long.
+
+        Whoever goes on using them decides alone.
+        """
         self._closing = True
         self._bell.wake()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join(1.0)
-        if self.health.down:
-            return
-        held = [request for member in tuple(self._members) if (request := member.parting()) is not None]
-        self._members.clear()
+        self._part()
+
+    def retire(self) -> None:
+        """`close`, but let the thread do it, for a store that nobody has any more. Safe in a finalizer."""
+        self._closing = True
+        self._bell.wake()
+
+    def _part(self) -> None:
+        """Give back what is held, and leave everybody alone; again for whoever was just being visited."""
+        held: list[Request] = []
+        if not self.health.down:
+            held = [request for member in tuple(self._members) if (request := member.parting()) is not None]
+        self._desert()
         for start in range(0, len(held), _BATCH):
             self._try(lambda batch=held[start : start + _BATCH]: self._link.run_all(batch))  # type: ignore[misc]
 
@@ -266,9 +294,14 @@ class Exchange:
         self._bell = Sleeper()
         self._starting = threading.Lock()
         self._link.forget()
+        self.instance = chance.token()
+        if self._closing:
+            return
         for member in tuple(self._members):
             member.forked()
-        if had and not self._closing:
+        if self.health.down:
+            self._desert()
+        if had:
             self._start()
 
 

@@ -1,4 +1,4 @@
-"""What a budget and a limiter with a store have in common: visits by the exchange, and life without it."""
+"""What everything with a store has in common: visits by the exchange, and life without it."""
 
 from __future__ import annotations
 
@@ -25,23 +25,42 @@ def micro(amount: float) -> int:
 
 
 class Holder:
-    """A `Member` on behalf of ``owner``, which is only looked at as long as somebody else uses it."""
+    """A `Member` on behalf of ``owner``, which is only looked at as long as somebody else uses it.
+
+    The owner has the store, and this one the store's exchange alone: the exchange must not keep a
+    store alive that nobody else has.
+    """
 
     kind = ""
 
+    #: When to be visited.
+    next_at: float
+    #: Whether it decides without the store: not reached, closed, or its key is not usable.
+    alone: bool
+    #: When the store last answered; None: not yet.
+    answered_at: float | None
+
     def __init__(self, owner: Any, store: RedisStore, name: str) -> None:
-        self.store = store
         self.name = name
         self.key = store.key(self.kind, name)
-        self.next_at = 0.0
-        #: When the store last answered; None: not yet. For the time being it decides alone while ``alone``.
-        self.answered_at: float | None = None
-        self.alone = False
+        self.on_failure = store.on_failure
+        #: How many instances there are at the least, whoever has been counted.
+        self.assumed = store.instances
+        self._exchange = store._exchange
         self._owner: weakref.ref[Any] = weakref.ref(owner)
-        self._earliest = 0.0
-        self._kicked = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """As if nothing had been asked or answered yet."""
+        self.next_at = self._earliest = 0.0
+        self.alone = self._kicked = False
+        self.answered_at = None
         self._epoch = 0
         self._spoiled_at: float | None = None
+
+    def start(self) -> None:
+        """Take part, from the moment that the owner is complete."""
+        self._exchange.attach(self)  # type: ignore[arg-type]
 
     def alive(self) -> bool:
         return self._owner() is not None
@@ -52,7 +71,7 @@ class Holder:
             return
         self._kicked = True
         self.next_at = min(self.next_at, self._earliest)
-        self.store.wake()
+        self._exchange.wake()
 
     def _asked(self) -> None:
         self._kicked = False
@@ -84,27 +103,48 @@ class Holder:
                 held=float(held),
                 level=level,
                 instances=instances,
-                latency=self.store.stats()["latency"],
+                latency=self._exchange.tallies.latency_s,
             )
+
+    def _fell_back(self) -> None:
+        """Count a decision that was made without the store."""
+        self._exchange.tallies.fallbacks += 1
 
     def spoiled(self, error: Exception, now: float) -> None:
         if self._spoiled_at is None:
             self._spoiled_at = now
-            self.store.fell_back()
+            self._fell_back()
             bus.publish(
                 "StoreDown",
                 operation=bus.clean(self.name),
                 error=bus.error_name(error),
-                on_failure=self.store.on_failure,
+                on_failure=self.on_failure,
             )
         self.lost(now)
         self.next_at = now + _SPOILED_S
 
     def lost(self, now: float) -> None:
+        owner = self._owner()
+        if owner is not None:
+            with owner._lock:
+                if not self.alone:
+                    self.alone, self.next_at = True, 0.0
+                    self._leave(owner)
+
+    def _leave(self, owner: Any) -> None:
+        """Give ``owner``, whose lock is held, what it goes by on its own."""
+        raise NotImplementedError
+
+    def forked(self) -> None:
+        owner = self._owner()
+        if owner is not None:
+            with owner._lock:
+                self._reset()
+                self._begin(owner)
+
+    def _begin(self, owner: Any) -> None:
+        """Give ``owner``, whose lock is held, what it goes by until the first answer."""
         raise NotImplementedError
 
     def _request(self, *args: str | int) -> Request:
         return Request(self.kind, self.key, args)
-
-    def _attach(self) -> None:
-        self.store.attach(self)  # type: ignore[arg-type]

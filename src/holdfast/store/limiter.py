@@ -36,18 +36,14 @@ class FleetLimiter(Holder):
         self.rate = rate
         self.burst = burst
         self._owed = self._wanted = 0
+        self._patience_s = 2 * store.timeout
         self.bucket = self._fresh(store.instances, owner._now())
         # While it is alone: the bucket to go on with when the store answers.
         self._next: LeaseBucket | None = None
 
-    def start(self) -> None:
-        """Take part, from the moment that the owner is complete."""
-        self._attach()
-
     def _fresh(self, instances: int, now: float) -> LeaseBucket:
         # One call need not wait for the first answer; nobody knows yet what is left for the others.
-        patience_s = 2 * self.store.timeout
-        return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, patience_s)
+        return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, self._patience_s)
 
     def is_dry(self, now: float) -> bool:
         """Whether one token must be refused; if so, that was counted. No lock: it takes nothing."""
@@ -78,7 +74,7 @@ class FleetLimiter(Holder):
             return self.bucket.ask(now)
         # Coming back: what its share lacks is what it has used of the fleet's tokens meanwhile.
         again = self._fresh(self.bucket.instances, now)
-        if self.store.on_failure == "local":
+        if self.on_failure == "local":
             again.level = -float(math.floor(bucket.burst - bucket.tokens(now)))
             again.kept = again.held(now)
         self._next = again
@@ -90,9 +86,10 @@ class FleetLimiter(Holder):
             return
         granted, before, after, instances, self._epoch = (int(part) for part in answer)
         granted //= MILLION
-        if self._next is not None:
-            owner._swap(self._next)
-            self.bucket, self._next, self.alone = self._next, None, False
+        with owner._lock:
+            if self._next is not None:
+                owner._swap(self._next)
+                self.bucket, self._next, self.alone = self._next, None, False
 
         def take(_: Bucket, at: float) -> float:
             self.bucket.take(self._owed, granted, before / MILLION, after / MILLION, instances, at)
@@ -101,32 +98,32 @@ class FleetLimiter(Holder):
         at = owner._alone(take)
         short = granted < self._wanted
         self._answered(now, self.bucket, short, self.bucket.ready_s(), at)
+        if math.isinf(self.next_at):
+            # What it knows now is old when it is needed.
+            self.bucket.credit = min(1, self.bucket.credit)
         self._told(granted, self.bucket.spendable(at), after / MILLION, instances)
 
     def lost(self, now: float) -> None:
-        owner: Limiter | None = self._owner()
         self._next = None
-        if owner is None or self.alone:
-            return
-        self.alone = True
-        self.next_at = math.inf
-        owner._swap(owner._alone(lambda _, at: self._share(at)))
+        super().lost(now)
+
+    def _leave(self, owner: Limiter) -> None:
+        now = owner._now()
+        share = self._share(now)
+        if self.on_failure == "local" and self.answered_at is not None:
+            share.level = min(float(share.burst), self.bucket.spendable(now))
+        owner._swap(share)
 
     def _share(self, now: float) -> Share:
         """What to go by on its own from ``now`` on."""
-        bucket = self.bucket
-        if self.store.on_failure == "open":
+        if self.on_failure == "open":
             return Share(math.inf, self.burst, now)
-        if self.store.on_failure == "closed":
+        if self.on_failure == "closed":
             shut = Share(0.0, self.burst, now)
             shut.level = 0.0
             return shut
-        instances = max(bucket.instances, self.store.instances)
-        part = max(min(1, self.burst), self.burst // instances)
-        share = Share(self.rate / instances, part, now)
-        if self.answered_at is not None:
-            share.level = min(float(part), bucket.spendable(now))
-        return share
+        instances = max(self.bucket.instances, self.assumed)
+        return Share(self.rate / instances, max(min(1, self.burst), self.burst // instances), now)
 
     def parting(self) -> Request | None:
         owner: Limiter | None = self._owner()
@@ -138,16 +135,22 @@ class FleetLimiter(Holder):
         owed, back = max(0, -held) * MILLION, -max(0, held) * MILLION
         return self._request(micro(self.rate), self.burst * MILLION, owed, back, 0, self._epoch)
 
-    def forked(self) -> None:
-        owner: Limiter | None = self._owner()
-        if owner is None:
-            return
-        self.bucket = self._fresh(self.bucket.instances, owner._now())
-        self._next, self.alone, self._epoch, self._kicked = None, False, 0, False
-        self.next_at, self.answered_at = 0.0, None
+    def _begin(self, owner: Limiter) -> None:
+        self.bucket, self._next = self._fresh(self.bucket.instances, owner._now()), None
         owner._swap(self.bucket)
 
-    def change(self, rate: float, burst: int) -> None:
-        """Another rate or burst, from the next exchange on."""
-        self.rate, self.burst = rate, burst
+    def change(self, owner: Limiter, rate: float, burst: int) -> None:
+        """Another rate or burst: of its share at once, of the fleet from the next exchange on."""
+        now = owner._now()
+        with owner._lock:
+            self.rate, self.burst = rate, burst
+            for lease in (self.bucket, self._next):
+                if lease is not None:
+                    lease.change(rate, burst, now)
+            if self.alone:
+                before, share = owner._bucket, self._share(now)
+                if self.on_failure == "local":
+                    # What it has used is still to be charged.
+                    share.level -= before.burst - before.tokens(now)
+                owner._swap(share)
         self.kick()

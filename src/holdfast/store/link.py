@@ -36,15 +36,11 @@ class Script(NamedTuple):
     sha: str
 
 
-#: Nobody can be served while it lasts: not reached, not writable, no memory, no cluster.
-UNAVAILABLE: tuple[type[Exception], ...] = (
-    redis.ConnectionError,
-    redis.TimeoutError,
+#: What a server says in an error of its own while it can serve nobody: not writable, no memory, no cluster.
+_REFUSALS: tuple[type[Exception], ...] = (
     redis.ReadOnlyError,
     exceptions.ClusterError,
     exceptions.OutOfMemoryError,
-    exceptions.RedisClusterException,
-    OSError,
 )
 
 #: Servers before 7 wrap what happened inside a script in an error of its own.
@@ -52,10 +48,18 @@ _WRAPPED = ("READONLY", "OOM ", "MASTERDOWN", "LOADING", "CLUSTERDOWN")
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Whether ``error`` says that the store cannot be used now, rather than that one key is wrong."""
-    if isinstance(error, UNAVAILABLE):
-        return True
-    return isinstance(error, redis.ResponseError) and any(word in str(error)[:400] for word in _WRAPPED)
+    """Whether ``error`` says that the store cannot be used now, rather than that one request is wrong.
+
+    Whatever is no word of a server's says so: not reached, no answer, or one that makes no sense.
+    """
+    if isinstance(error, (redis.ResponseError, redis.DataError)):
+        return isinstance(error, _REFUSALS) or any(word in str(error)[:400] for word in _WRAPPED)
+    return True
+
+
+def is_answer(error: Exception) -> bool:
+    """Whether a server that can be used has sent ``error``."""
+    return isinstance(error, redis.ResponseError) and not is_unavailable(error)
 
 
 @cache

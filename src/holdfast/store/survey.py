@@ -41,8 +41,14 @@ def _entry(client: Any, key: bytes, name: str, kind: str) -> dict[str, Any]:
     held = client.type(key).decode()
     entry: dict[str, Any] = {"name": name, "kind": kind, "ttl": ttl / 1000 if ttl >= 0 else None}
     if held == "hash":
-        fields = {field.decode(): _value(value) for field, value in client.hgetall(key).items()}
-        entry["state"] = _read(kind, fields)
+        fields = {
+            field.decode("utf-8", "replace"): _value(value) for field, value in client.hgetall(key).items()
+        }
+        try:
+            entry["state"] = _read(kind, fields)
+        except (TypeError, ValueError, OverflowError):
+            # Somebody else's, or of another version: no reason to show none of the others.
+            entry["state"] = {"state": "unreadable"}
     else:
         entry["state"] = {"type": held}
     return entry

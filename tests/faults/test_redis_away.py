@@ -1,0 +1,208 @@
+"""Whoever comes while the store is away goes by its rule: made then, forked then, or left by `close`."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.faults.test_redis_fork import run
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast import handover
+from holdfast.redis import RedisStore
+
+NOWHERE = "redis://127.0.0.1:1/0"
+RATE, BURST = 0.001, 40
+#: What one of four may use of 40 tokens, of 20 retries and of 8 places.
+INSTANCES = 4
+ALLOWED = {
+    "local": {"limiter": 10, "budget": 5, "bulkhead": 2},
+    "open": {"limiter": 50, "budget": 50, "bulkhead": 8},
+    "closed": {"limiter": 0, "budget": 0, "bulkhead": 0},
+}
+MODES = pytest.mark.parametrize("mode", ["local", "open", "closed"])
+
+
+@pytest.fixture
+def away() -> Iterator[Callable[..., RedisStore]]:
+    """Stores that know already that nobody is there."""
+    made: list[RedisStore] = []
+
+    def make(mode: str, **options: Any) -> RedisStore:
+        store = RedisStore(NOWHERE, on_failure=mode, **options)
+        made.append(store)
+        with pytest.raises(hf.redis.StoreUnavailable):
+            store.call("probe", "x")
+        assert store.state == "down"
+        return store
+
+    yield make
+    for store in made:
+        store.close()
+
+
+def allowed(limiter: hf.Limiter, budget: hf.Budget, bulkhead: hf.Bulkhead) -> dict[str, int]:
+    """How much of fifty tries each one allows."""
+    return {
+        "limiter": sum(limiter.allow() for _ in range(50)),
+        "budget": sum(bool(budget.withdraw()) for _ in range(50)),
+        "bulkhead": len(bulkhead._permits),
+    }
+
+
+def parts(store: RedisStore) -> tuple[hf.Limiter, hf.Budget, hf.Bulkhead]:
+    return (
+        hf.Limiter(RATE, BURST, store=store, name="x"),
+        hf.Budget(0, 20, store=store, name="x"),
+        hf.Bulkhead(8, store=store, name="x"),
+    )
+
+
+@MODES
+def test_what_is_made_meanwhile_goes_by_the_rule_at_once(away: Callable[..., RedisStore], mode: str) -> None:
+    store = away(mode, instances=INSTANCES)
+    assert allowed(*parts(store)) == ALLOWED[mode]
+
+
+def test_every_new_key_meanwhile(away: Callable[..., RedisStore]) -> None:
+    tenants = hf.keyed(hf.Limiter(1000, 1000, store=away("open"), name="t"), key=lambda tenant: tenant)
+    assert sum(tenants[f"tenant {index}"].allow() for index in range(50) for _ in range(4)) == 200
+
+
+def test_keys_that_come_and_go_meanwhile_leave_nothing_behind(away: Callable[..., RedisStore]) -> None:
+    store = away("open")
+    tenants = hf.keyed(hf.Limiter(10, 10, store=store, name="t"), limit=5)
+    for index in range(50):
+        tenants[index].allow()
+    gc.collect()
+    store.wake()
+    # Five, and the template.
+    eventually(lambda: len(store._exchange._members) <= 6)
+
+
+@MODES
+def test_a_breaker_made_meanwhile_goes_by_its_own_counts(away: Callable[..., RedisStore], mode: str) -> None:
+    breaker = hf.Breaker(consecutive=2, store=away(mode), name="x")
+    assert breaker._fleet is not None and breaker._fleet.alone
+    for _ in range(2):
+        breaker.admit().failure()
+    assert breaker.state == "open"
+
+
+@MODES
+def test_what_is_made_of_a_store_that_was_closed(mode: str) -> None:
+    store = RedisStore(NOWHERE, on_failure=mode, instances=INSTANCES)
+    store.close()
+    assert allowed(*parts(store)) == ALLOWED[mode]
+
+
+@pytest.mark.redis
+@MODES
+def test_what_a_closed_store_leaves_behind(server: Server, mode: str) -> None:
+    store = RedisStore(server.url, timeout=0.5, on_failure=mode, instances=INSTANCES)
+    limiter, budget, bulkhead = parts(store)
+    assert store.settle(5)
+    store.close()
+    assert allowed(limiter, budget, bulkhead) == ALLOWED[mode]
+
+
+@pytest.mark.redis
+def test_a_policy_that_a_reload_left_with_a_closed_store(server: Server) -> None:
+    limiter = {"rate": 1000, "burst": 5, "store": True, "name": "q"}
+    policies = {"q": {"rate_limit": {"limiter": limiter}}}
+    registry = hf.Registry.from_data({"store": {"url": server.url, "timeout": 0.5}, "policies": policies})
+    assert registry.store.settle(5)
+    left = registry["q"]
+    registry.reload({"policies": {"other": {"timeout": "1s"}}})
+    assert registry.store is None
+    done = 0
+
+    def call() -> bool:
+        nonlocal done
+        try:
+            left.call(int)
+            done += 1
+        except hf.RateLimited:
+            pass
+        return done >= 50
+
+    eventually(call)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here")
+@pytest.mark.redis
+@MODES
+def test_a_child_of_an_outage(server: Server, mode: str) -> None:
+    url = server.url
+    server.kill()
+    run(
+        server,
+        f"""
+        store = hf.redis.RedisStore({url!r}, on_failure={mode!r}, instances={INSTANCES})
+        limiter = hf.Limiter({RATE}, {BURST}, store=store, name="x")
+        budget = hf.Budget(0, 20, store=store, name="x")
+        bulkhead = hf.Bulkhead(8, store=store, name="x")
+        eventually(lambda: all(part._fleet.alone for part in (limiter, budget, bulkhead)))
+        from tests.faults.test_redis_away import ALLOWED, allowed
+        for _ in range(5):
+            found = in_child(lambda: allowed(limiter, budget, bulkhead))
+            assert found == ALLOWED[{mode!r}], found
+        """,
+    )
+
+
+# Changed meanwhile.
+
+
+@MODES
+def test_another_rate_meanwhile_is_another_share(away: Callable[..., RedisStore], mode: str) -> None:
+    limiter = hf.Limiter(RATE, BURST, store=away(mode, instances=INSTANCES), name="x")
+    limiter.set_rate(2 * RATE)
+    limiter.set_burst(2 * BURST)
+    assert (limiter.rate, limiter.burst) == (2 * RATE, 2 * BURST)
+    assert sum(limiter.allow() for _ in range(50)) == {"local": 20, "open": 50, "closed": 0}[mode]
+    limiter.set_burst(2 * BURST)
+    # What was used stays used.
+    assert sum(limiter.allow() for _ in range(50)) == {"local": 0, "open": 50, "closed": 0}[mode]
+
+
+@MODES
+def test_a_reload_meanwhile(away: Callable[..., RedisStore], mode: str) -> None:
+    store = away(mode, instances=INSTANCES)
+    limiter, budget, bulkhead = parts(store)
+    rate = hf.RateBudget(RATE, BURST, store=store, name="r")
+    assert handover.retune(limiter, hf.Limiter(RATE, 2 * BURST, store=store, name="x"))
+    assert handover.retune(budget, hf.Budget(0, 40, store=store, name="x"))
+    assert handover.retune(bulkhead, hf.Bulkhead(16, store=store, name="x"))
+    assert handover.retune(rate, hf.RateBudget(RATE, 2 * BURST, store=store, name="r"))
+    found = {**allowed(limiter, budget, bulkhead), "rate": sum(bool(rate.withdraw()) for _ in range(50))}
+    assert (
+        found
+        == {
+            "local": {"limiter": 20, "budget": 10, "bulkhead": 4, "rate": 20},
+            "open": {"limiter": 50, "budget": 50, "bulkhead": 16, "rate": 50},
+            "closed": {"limiter": 0, "budget": 0, "bulkhead": 0, "rate": 0},
+        }[mode]
+    )
+
+
+@pytest.mark.redis
+def test_a_reload_of_a_rate_budget_in_a_store(server: Server) -> None:
+    with RedisStore(server.url, timeout=0.5) as store:
+        live = hf.RateBudget(0, 5, store=store, name="x")
+        assert store.settle(5)
+        assert handover.retune(live, hf.RateBudget(100_000, 50, store=store, name="x"))
+        assert (live.rate, live.burst) == (100_000, 50)
+        paid = 0
+
+        def pay() -> bool:
+            nonlocal paid
+            paid += bool(live.withdraw())
+            return paid >= 100
+
+        eventually(pay)
