@@ -29,7 +29,7 @@ demo: $(CLI) ## 20 seconds: an outage, naive retries against Holdfast
 test: $(DEV) ## the whole suite; installs redis-server and chromium first where it can
 	@scripts/setup-services
 	@$(BUILD_PAGE)
-	$(BIN)/python -m pytest -rs $(ARGS)
+	@scripts/run-tests $(BIN)/python $(ARGS)
 
 check: $(DEV) ## lint, format, types, import rules
 	$(BIN)/ruff check .

@@ -138,7 +138,9 @@ def test_a_callable_is_used_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "rng", [True, False, 1.5, "42", b"42", [1], (), {}, np.array([1, 2]), random.Random, object()], ids=repr
+    "rng",
+    [True, False, 1.5, "42", b"42", [1], (), {}, np.array([1, 2]), random.Random, object()],
+    ids=lambda rng: repr(rng).partition(" at 0x")[0],
 )
 def test_anything_else_is_refused_by_name(rng: object):
     with pytest.raises(TypeError) as caught:

@@ -182,7 +182,9 @@ def test_on_says_what_it_catches(play: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "on", [(ConnectionError, KeyError), lambda error: isinstance(error, Boom), hf.transient], ids=str
+    "on",
+    [(ConnectionError, KeyError), lambda error: isinstance(error, Boom), hf.transient],
+    ids=["a tuple", "a callable", "a classifier"],
 )
 def test_on_may_be_a_tuple_a_callable_or_a_classifier(on: Any) -> None:
     SYNC(falling("plan b", on=on), Boom).returned("plan b")

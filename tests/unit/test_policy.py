@@ -875,7 +875,9 @@ def refusals() -> Iterator[Any]:
 
 def cases() -> list[Any]:
     return [
-        pytest.param(make, owner, field, value, id=f"{owner}.{field}={str(value)[:30]}-{number}")
+        pytest.param(
+            make, owner, field, value, id=f"{owner}.{field}={str(value).partition(' at 0x')[0][:30]}-{number}"
+        )
         for make, owner, field, values in refusals()
         for number, value in enumerate(values)
     ]
