@@ -58,10 +58,6 @@ class Attempt:
         """What a client is about to send, for ``before_attempt`` to change; ``None`` for a plain function."""
         return None if self.exchange is None else self.exchange.draft
 
-    def end(self) -> None:
-        """Let go of the request: a context that a timer keeps may outlive the attempt by far."""
-        self.exchange = None
-
     @property
     def remaining(self) -> float | None:
         """Seconds left in the enclosing deadline; ``None`` without one."""

@@ -165,7 +165,7 @@ class Run:
     def _judge_error(self, error: Exception) -> Verdict:
         if not isinstance(error, (Permanent, RetryAfter)):
             self.shown = error
-            told = self._judge_response(error)
+            told = None if self.exchange is None else self._judge_response(error, self.exchange)
             return self.retry.judge(error) if told is None else told
         asked, after = whom(error)
         self.shown = error if asked is None else asked
@@ -176,11 +176,11 @@ class Run:
             return verdict
         return Verdict(verdict.retry, max(after, verdict.after or 0.0), verdict.kind, verdict.reason)
 
-    def _judge_response(self, error: Exception) -> Verdict | None:
+    def _judge_response(self, error: Exception, exchange: Exchange) -> Verdict | None:
         """What ``on_result`` says about the response that ``error`` stands for: only that it is refused."""
-        if self.exchange is None or self.retry.judge_result is None:
+        if self.retry.judge_result is None:
             return None
-        response = self.exchange.response_of(error)
+        response = exchange.response_of(error)
         if response is None:
             return None
         verdict = self.retry.judge_result(response)
@@ -194,9 +194,11 @@ class Run:
         if isinstance(error, Permanent):
             return Stop("permanent", "marked permanent")
         shown = self.shown
-        layer = None if retry.retry_exhausted else self._inner_layer()
-        if layer is not None and layer.owner != self.owner:
-            return Stop("exhausted", f"already retried by {layer.layer}")
+        if (shown is None or not unmarked(shown)) and not retry.retry_exhausted:
+            # A layer further in may have given up on it.
+            layer = response_mark(self.refused) if shown is None else exhausted_by(shown)
+            if layer is not None and layer.owner != self.owner:
+                return Stop("exhausted", f"already retried by {layer.layer}")
         if self.budget is not None and (verdict.retry or verdict.kind == "pushback"):
             self.budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
@@ -213,12 +215,6 @@ class Run:
             return Stop("hint", f"the server asked for {verdict.after:g} s, more than {retry.max_hint:g} s")
         late = self._late(wait, now, scope)
         return late if late is not None else self._pay(wait, verdict, now)
-
-    def _inner_layer(self) -> Mark | None:
-        """The mark of a layer further in that has given up on the outcome at hand."""
-        if self.shown is None:
-            return response_mark(self.refused)
-        return None if unmarked(self.shown) else exhausted_by(self.shown)
 
     def _wait(self, verdict: Verdict) -> float:
         draw, retry = self.env.draw, self.retry

@@ -49,7 +49,7 @@ def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
         # Whoever runs the tests under nohup has this one ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - one call
     )
     try:
         yield process

@@ -75,7 +75,8 @@ def _attempt(
             return None, error
     finally:
         running.reset(token)
-        attempt.end()
+        # A context that a timer keeps may outlive the attempt by far, and must not keep its request.
+        attempt.exchange = None
         # It knows the last error, which may be the very one whose traceback holds this frame.
         del attempt
 
