@@ -41,7 +41,7 @@ class Server:
                 status = b"503 Busy" if 0.3 <= trouble < 0.6 else b"200 OK"
                 writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nok")
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()

@@ -45,7 +45,7 @@ class Api:
                 status = b"200 OK" if allowed else b"429 Slow down\r\nretry-after-ms: 100"
                 writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,16 +81,18 @@ def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, An
     from . import events
 
     event = getattr(events, kind)(**fields)
-    token = _telling.set(True)
-    try:
-        if logged:
-            from . import logging
+    # In a context of its own: an interrupt at the wrong moment cannot leave the mark behind in ours.
+    copy_context().run(_hand_out, tuple(whom), event, logged)
 
-            _call(logging.log, event)
-        for watcher in tuple(whom):
-            _call(watcher, event)
-    finally:
-        _telling.reset(token)
+
+def _hand_out(whom: tuple[Callable[[Event], object], ...], event: Event, logged: bool) -> None:
+    _telling.set(True)
+    if logged:
+        from . import logging
+
+        _call(logging.log, event)
+    for watcher in whom:
+        _call(watcher, event)
 
 
 #: Whether the log takes a line of this level; None until the application has imported logging itself.
