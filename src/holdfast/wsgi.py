@@ -13,9 +13,9 @@ from . import bus, deadlines
 from ._drive import chance
 from .bulkhead import Bulkhead
 from .errors import BulkheadFull, DeadlineExceeded, Throttled
-from .options import hook, number, seconds
+from .options import seconds
 from .serving import admission
-from .serving.arrivals import TIMEOUT_HEADER, attempt_headers, attempt_number, header_names, time_left
+from .serving.arrivals import TIMEOUT_HEADER, attempt_number, header_names, time_left
 from .serving.deadline import LATE, allowed
 from .serving.problem import SPREAD
 from .serving.refusals import refusal
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from contextvars import Context
     from typing import Any
 
-    from .adaptive import AdaptiveLimit
     from .options import Seconds
     from .serving.problem import Problem
 
@@ -168,35 +167,15 @@ class DeadlineMiddleware:
         return _Body(parts, _nothing, late, context) if _is_lazy(parts) else parts
 
 
-class SheddingMiddleware:
+class SheddingMiddleware(admission.Shedding):
     """At most ``limit`` requests at once; others wait in the ``queue`` or get 503 with ``Retry-After``.
 
     The options are those of `asgi.SheddingMiddleware`; ``exempt`` is given the WSGI environ. A request
     counts until the server closes its answer.
     """
 
-    def __init__(
-        self,
-        app: App,
-        limit: int | Bulkhead | AdaptiveLimit = 50,
-        queue: int = 0,
-        max_wait: Seconds | None = 0,
-        retry_after: Seconds = 2.0,
-        spread: float = 1.0,
-        retry_share: float = 0.5,
-        attempt_header: str | None = None,
-        exempt: Callable[[Environ], bool] | None = None,
-        rng: Any = None,
-    ) -> None:
-        owner = "SheddingMiddleware"
-        self.app = _application(owner, app)
-        self.places = admission.places(limit, queue, max_wait)
-        self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
-        self.spread = number(owner, "spread", spread, least=0)
-        self.retry_share = admission.share(retry_share)
-        self.attempt_headers = attempt_headers(owner, attempt_header)
-        self.exempt = hook(owner, "exempt", exempt)
-        self.draw = chance.source(rng, owner)
+    kind = "a WSGI"
+    app: App
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         if self.exempt is not None and self.exempt(environ):

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from .. import bus
-from .._drive import chance
 from ..bulkhead import Bulkhead
 from ..errors import BulkheadFull, Throttled
-from ..options import hook, number, seconds
 from ..serving import admission
-from ..serving.arrivals import attempt_headers, attempt_number
-from .messages import Watched, answer, application, finder
+from ..serving.arrivals import attempt_number
+from .messages import Watched, answer, finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from ..adaptive import AdaptiveLimit
-    from ..options import Seconds
     from .messages import App, Connection, Receive, Send
 
 
-class SheddingMiddleware:
+class SheddingMiddleware(admission.Shedding):
     """At most ``limit`` requests at once; others wait in the ``queue`` or get 503 with ``Retry-After``.
 
     ``limit`` is a number, a `Bulkhead` or an `AdaptiveLimit`, which learns it from how requests fare
@@ -33,28 +26,8 @@ class SheddingMiddleware:
     requests that are never refused, such as health checks.
     """
 
-    def __init__(
-        self,
-        app: App,
-        limit: int | Bulkhead | AdaptiveLimit = 50,
-        queue: int = 0,
-        max_wait: Seconds | None = 0,
-        retry_after: Seconds = 2.0,
-        spread: float = 1.0,
-        retry_share: float = 0.5,
-        attempt_header: str | None = None,
-        exempt: Callable[[Connection], bool] | None = None,
-        rng: Any = None,
-    ) -> None:
-        owner = "SheddingMiddleware"
-        self.app = application(owner, app)
-        self.places = admission.places(limit, queue, max_wait)
-        self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
-        self.spread = number(owner, "spread", spread, least=0)
-        self.retry_share = admission.share(retry_share)
-        self.attempt_headers = attempt_headers(owner, attempt_header)
-        self.exempt = hook(owner, "exempt", exempt)
-        self.draw = chance.source(rng, owner)
+    kind = "an ASGI"
+    app: App
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or (self.exempt is not None and self.exempt(scope)):

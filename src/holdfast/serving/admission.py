@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+from .._drive import chance
 from ..adaptive import AdaptiveLimit
 from ..bulkhead import Bulkhead
-from ..options import number
+from ..options import hook, number, seconds
+from .arrivals import attempt_headers
 from .problem import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from ..adaptive import Ticket
     from ..options import Seconds
 
 #: Answers of the application by which an adaptive limit knows that it does not cope.
 DROPPED = (503, 504)
+
+
+class Shedding:
+    """The options of both servers' SheddingMiddleware; see `asgi.SheddingMiddleware` for what they mean."""
+
+    #: What kind of application it wraps.
+    kind = ""
+
+    def __init__(
+        self,
+        app: Any,
+        limit: int | Bulkhead | AdaptiveLimit = 50,
+        queue: int = 0,
+        max_wait: Seconds | None = 0,
+        retry_after: Seconds = 2.0,
+        spread: float = 1.0,
+        retry_share: float = 0.5,
+        attempt_header: str | None = None,
+        exempt: Callable[[Any], bool] | None = None,
+        rng: Any = None,
+    ) -> None:
+        owner = "SheddingMiddleware"
+        if not callable(app):
+            raise TypeError(f"{owner}: app must be {self.kind} application, got {app!r}")
+        self.app = app
+        self.places = places(limit, queue, max_wait)
+        self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
+        self.spread = number(owner, "spread", spread, least=0)
+        self.retry_share = share(retry_share)
+        self.attempt_headers = attempt_headers(owner, attempt_header)
+        self.exempt = hook(owner, "exempt", exempt)
+        self.draw = chance.source(rng, owner)
 
 
 def places(
