@@ -11,8 +11,7 @@ from contextvars import copy_context
 
 from . import bus, deadlines
 from ._drive import chance
-from .bulkhead import Bulkhead
-from .errors import BulkheadFull, DeadlineExceeded, Throttled
+from .errors import DeadlineExceeded
 from .options import seconds
 from .serving import admission
 from .serving.arrivals import TIMEOUT_HEADER, attempt_number, header_names, time_left
@@ -180,13 +179,11 @@ class SheddingMiddleware(admission.Shedding):
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         if self.exempt is not None and self.exempt(environ):
             return self.app(environ, start_response)
-        if attempt_number(_finder(environ), self.attempt_headers) > 1:
-            if not admission.room_for_a_retry(self.places, self.retry_share):
-                return self._shed(start_response, "retry")
+        is_retry = attempt_number(_finder(environ), self.attempt_headers) > 1
         try:
-            place = self._enter()
-        except (BulkheadFull, Throttled):
-            return self._shed(start_response, "full")
+            place = admission.enter(self.places, self.retry_share, is_retry)
+        except admission.TurnedAway:
+            return _answer(start_response, admission.full(self.retry_after_s), self.draw, self.spread)
         status = 0
 
         def started(line: str, *rest: Any) -> Any:
@@ -204,16 +201,6 @@ class SheddingMiddleware(admission.Shedding):
             place.failed(error)
 
         return _Body(parts, lambda _: place.answered(status), failed)
-
-    def _enter(self) -> admission.Place:
-        if not isinstance(self.places, Bulkhead):
-            return admission.Place(self.places.admit())
-        self.places._enter()
-        return admission.Place(self.places)
-
-    def _shed(self, start_response: Any, reason: str) -> list[bytes]:
-        bus.publish("Shed", operation="request", reason=reason)
-        return _answer(start_response, admission.full(self.retry_after_s), self.draw, self.spread)
 
 
 class RefusalMiddleware:

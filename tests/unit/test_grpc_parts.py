@@ -18,6 +18,7 @@ from holdfast.grpc.routes import Routes
 from holdfast.grpc.rpc import CallScope, Rpc, Wire
 from holdfast.grpc.server import sync_behaviour
 from holdfast.marks import Mark, exhausted_by, mark
+from holdfast.serving.admission import TurnedAway
 from holdfast.testing import FakeClock, instant
 from holdfast.timeouts import AttemptScope
 
@@ -355,8 +356,15 @@ def test_retries_are_shed_first(in_use: int, share: float, shed: bool) -> None:
     door = answers.Door(shed=bulkhead, retry_share=share)
     for _ in range(in_use):
         bulkhead._enter()
-    assert door.sheds(retry=True) is shed
-    assert door.sheds(retry=False) is False
+    if shed:
+        with pytest.raises(TurnedAway, match="retry"):
+            door.enter(is_retry=True)
+    else:
+        with door.enter(is_retry=True):
+            assert bulkhead.in_use == in_use + 1
+    with door.enter(is_retry=False):
+        assert bulkhead.in_use == in_use + 1
+    assert bulkhead.in_use == in_use
 
 
 @pytest.mark.parametrize(("u", "wait"), [(0.0, "1500"), (0.5, "2250"), (0.999999, "3000")])

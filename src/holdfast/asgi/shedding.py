@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from .. import bus
-from ..bulkhead import Bulkhead
-from ..errors import BulkheadFull, Throttled
 from ..serving import admission
 from ..serving.arrivals import attempt_number
 from .messages import Watched, answer, finder
@@ -32,14 +29,11 @@ class SheddingMiddleware(admission.Shedding):
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or (self.exempt is not None and self.exempt(scope)):
             return await self.app(scope, receive, send)
-        if attempt_number(finder(scope), self.attempt_headers) > 1:
-            # Nothing is awaited between this look and taking the place.
-            if not admission.room_for_a_retry(self.places, self.retry_share):
-                return await self._shed(send, "retry")
+        is_retry = attempt_number(finder(scope), self.attempt_headers) > 1
         try:
-            place = await self._enter()
-        except (BulkheadFull, Throttled):
-            return await self._shed(send, "full")
+            place = await admission.enter_async(self.places, self.retry_share, is_retry)
+        except admission.TurnedAway:
+            return await answer(send, admission.full(self.retry_after_s), self.draw, self.spread)
         watched = Watched(send, lambda: place.answered(watched.status))
         try:
             await self.app(scope, receive, watched)
@@ -47,13 +41,3 @@ class SheddingMiddleware(admission.Shedding):
             place.failed(error)
             raise
         place.answered(watched.status)
-
-    async def _enter(self) -> admission.Place:
-        if not isinstance(self.places, Bulkhead):
-            return admission.Place(self.places.admit())
-        await self.places._enter_async()
-        return admission.Place(self.places)
-
-    async def _shed(self, send: Send, reason: str) -> None:
-        bus.publish("Shed", operation="request", reason=reason)
-        await answer(send, admission.full(self.retry_after_s), self.draw, self.spread)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 import grpc
 
 from .._drive import chance
-from ..adaptive import AdaptiveLimit
 from ..deadlines import Scope, check
-from ..errors import BulkheadFull, Throttled
+from ..serving.admission import TurnedAway
 from . import answers
-from .server import Shed, leaving, rebuilt, sync_behaviour
+from .server import rebuilt, sync_behaviour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from .answers import Answer, Door
@@ -70,30 +68,14 @@ async def _guard(context: Any, door: Door, draw: Callable[[], float], retry: boo
         await _answer(context, door.late())
     given: Answer | None = None
     try:
-        with Scope(left, "the caller's deadline"), await _admit(door, retry):
+        with Scope(left, "the caller's deadline"), await door.enter_async(retry):
             check()
             yield
         return
-    except Shed:
+    except TurnedAway:
         given = door.shed_answer(draw())
     except Exception as error:
         given = answers.given_up(error)
         if given is None:
             raise
     await _answer(context, given)
-
-
-async def _admit(door: Door, retry: bool) -> AbstractContextManager[Any]:
-    """A place for one call, or `Shed`."""
-    limit = door.shed
-    if limit is None:
-        return nullcontext()
-    if door.sheds(retry):
-        raise Shed
-    try:
-        if isinstance(limit, AdaptiveLimit):
-            return limit.admit()
-        await limit._enter_async()
-    except (BulkheadFull, Throttled):
-        raise Shed from None
-    return leaving(limit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import grpc
 
 from ..bus import clean, error_name
@@ -11,12 +13,15 @@ from ..hints import is_digits
 from ..marks import exhausted_by
 from ..options import Options, number, seconds
 from ..options import count as whole
+from ..serving.admission import enter, enter_async
+from ..serving.refusals import told_to_stop
 from .refusals import DO_NOT_RETRY, PUSHBACK, status_of
 from .rpc import ATTEMPTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from ..adaptive import AdaptiveLimit
@@ -53,9 +58,13 @@ def given_up(error: Exception) -> Answer | None:
     """
     if isinstance(error, HoldfastError):
         return Answer(status_of(error), clean(str(error)), DO_NOT_RETRY)
-    if exhausted_by(error) is None and transient(error).kind != "pushback":
+    if exhausted_by(error) is None and not _told_to_stop(error):
         return None
     return Answer(_status_beneath(error), f"given up on: {error_name(error)}", DO_NOT_RETRY)
+
+
+def _told_to_stop(error: Exception) -> bool:
+    return transient(error).kind == "pushback" if isinstance(error, grpc.RpcError) else told_to_stop(error)
 
 
 def _status_beneath(error: Exception) -> Any:
@@ -120,9 +129,17 @@ class Door(Options):
         """Whether there is no use in beginning: the caller will not wait for the end."""
         return left is not None and left <= self.least
 
-    def sheds(self, retry: bool) -> bool:
-        """Whether this call is turned away although there are places: it is a retry, and they are few."""
-        return self.shed is not None and retry and self.shed.in_use >= self.retry_share * self.shed.limit
+    def enter(self, is_retry: bool) -> AbstractContextManager[Any]:
+        """A place for one call, or `TurnedAway`."""
+        if self.shed is None:
+            return nullcontext()
+        return enter(self.shed, self.retry_share, is_retry)
+
+    async def enter_async(self, is_retry: bool) -> AbstractContextManager[Any]:
+        """`enter`, awaited in the queue."""
+        return (
+            nullcontext() if self.shed is None else await enter_async(self.shed, self.retry_share, is_retry)
+        )
 
     def late(self) -> Answer:
         """The answer to what comes too late."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import copy_context
 
 import grpc
 
 from .._drive import chance
-from ..adaptive import AdaptiveLimit
 from ..deadlines import Scope, check
-from ..errors import BulkheadFull, Throttled
+from ..serving.admission import TurnedAway
 from . import answers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from .answers import Answer, Door
@@ -28,10 +26,6 @@ SHAPES: dict[tuple[bool, bool], tuple[str, Callable[..., Any]]] = {
     (True, False): ("stream_unary", grpc.stream_unary_rpc_method_handler),
     (True, True): ("stream_stream", grpc.stream_stream_rpc_method_handler),
 }
-
-
-class Shed(Exception):
-    """Turned away at the door; never seen outside."""
 
 
 def rebuilt(handler: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
@@ -111,39 +105,14 @@ def _guard(context: Any, door: Door, draw: Callable[[], float], retry: bool) -> 
         answer(context, door.late())
     given: Answer | None = None
     try:
-        with Scope(left, "the caller's deadline"), _admit(door, retry):
+        with Scope(left, "the caller's deadline"), door.enter(retry):
             check()
             yield
         return
-    except Shed:
+    except TurnedAway:
         given = door.shed_answer(draw())
     except Exception as error:
         given = answers.given_up(error)
         if given is None:
             raise
     answer(context, given)
-
-
-def _admit(door: Door, retry: bool) -> AbstractContextManager[Any]:
-    """A place for one call, or `Shed`."""
-    limit = door.shed
-    if limit is None:
-        return nullcontext()
-    if door.sheds(retry):
-        raise Shed
-    try:
-        if isinstance(limit, AdaptiveLimit):
-            return limit.admit()
-        limit._enter()
-    except (BulkheadFull, Throttled):
-        raise Shed from None
-    return leaving(limit)
-
-
-@contextmanager
-def leaving(limit: Any) -> Iterator[None]:
-    """Gives a bulkhead's place back at the end."""
-    try:
-        yield
-    finally:
-        limit._leave()

@@ -1,10 +1,12 @@
-"""Which request gets in: a bounded number at once, and retries only while there is room to spare. Pure."""
+"""Which request gets in: a bounded number at once, and retries only while there is room to spare."""
 
 from __future__ import annotations
 
+from .. import bus
 from .._drive import chance
 from ..adaptive import AdaptiveLimit
 from ..bulkhead import Bulkhead
+from ..errors import BulkheadFull, Throttled
 from ..options import hook, number, seconds
 from .arrivals import attempt_headers
 from .problem import Problem
@@ -12,7 +14,7 @@ from .problem import Problem
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
     from ..adaptive import Ticket
     from ..options import Seconds
@@ -87,8 +89,49 @@ def full(after_s: float) -> Problem:
     return Problem(503, "overloaded", "This service is at its limit", None, after_s)
 
 
+class TurnedAway(Exception):
+    """A request that did not get in, which the bus has been told; never seen outside."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        bus.publish("Shed", operation="request", reason=reason)
+
+
+def enter(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> Place:
+    """A place for one request, or `TurnedAway`."""
+    _stop_a_retry(among, share, is_retry)
+    try:
+        if not isinstance(among, Bulkhead):
+            return Place(among.admit())
+        among._enter()
+    except (BulkheadFull, Throttled):
+        raise TurnedAway("full") from None
+    return Place(among)
+
+
+async def enter_async(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> Place:
+    """`enter`, awaited in the queue."""
+    # Nothing is awaited between this look and taking the place.
+    _stop_a_retry(among, share, is_retry)
+    try:
+        if not isinstance(among, Bulkhead):
+            return Place(among.admit())
+        await among._enter_async()
+    except (BulkheadFull, Throttled):
+        raise TurnedAway("full") from None
+    return Place(among)
+
+
+def _stop_a_retry(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> None:
+    if is_retry and not room_for_a_retry(among, share):
+        raise TurnedAway("retry")
+
+
 class Place:
-    """One admitted request. The first of `answered` and `failed` gives the place back, the rest nothing."""
+    """One admitted request. The first of `answered` and `failed` gives the place back, the rest nothing.
+
+    As a context manager, leaving without an error is an answer of success.
+    """
 
     __slots__ = ("_held",)
 
@@ -110,3 +153,9 @@ class Place:
             held._leave()
         elif held is not None:
             held.__exit__(type(error), error, error.__traceback__)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self.answered(200) if error is None else self.failed(error)

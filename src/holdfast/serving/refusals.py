@@ -67,7 +67,7 @@ def _single(error: BaseException) -> Problem | None:
             return Problem(status, code, title, False, error.retry_after)
     if isinstance(error, HoldfastError):
         return _of_a_key(error)
-    if isinstance(error, Exception) and (exhausted_by(error) is not None or _told_to_stop(error)):
+    if isinstance(error, Exception) and (exhausted_by(error) is not None or told_to_stop(error)):
         verdict = transient(error)
         told = _seconds(getattr(error, "retry_after", None))
         late = verdict.kind == "timeout" or isinstance(error, TimeoutError)
@@ -76,7 +76,7 @@ def _single(error: BaseException) -> Problem | None:
     return None
 
 
-def _told_to_stop(error: Exception) -> bool:
+def told_to_stop(error: Exception) -> bool:
     """Whether ``error`` is the answer of a service that said not to retry: the word is to be passed on.
 
     Only of what would be retried without that word; anything else is the application's own matter.

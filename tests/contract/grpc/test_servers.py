@@ -11,6 +11,7 @@ from concurrent import futures
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 
 import holdfast as hf
@@ -295,6 +296,17 @@ def test_other_errors_are_left_to_grpc(serve: Any, handlers: Handlers) -> None:
     assert serve().status() == (grpc.StatusCode.UNKNOWN, None)
 
 
+@pytest.mark.parametrize(("status", "code"), [(503, UNAVAILABLE), (404, grpc.StatusCode.UNKNOWN)])
+def test_an_http_answer_that_forbids_retries_is_passed_on(
+    serve: Any, handlers: Handlers, status: int, code: Any
+) -> None:
+    """As the HTTP servers do: of what would be retried otherwise; a 404 is the handler's own affair."""
+    request = httpx.Request("GET", "http://upstream.test/")
+    response = httpx.Response(status, headers={"x-should-retry": "false"}, request=request)
+    handlers.work = raises(httpx.HTTPStatusError("no", request=request, response=response))
+    assert serve().status()[0] is code
+
+
 def test_secrets_of_other_errors_are_not_sent(serve: Any, handlers: Handlers) -> None:
     error = ConnectionError("password=hunter2")
     mark(error, Mark("inner", None, 4))
@@ -377,6 +389,25 @@ def test_shedding(serve: Any, handlers: Handlers, limit: Any) -> None:
     free.set()
     assert [call.result(LONG_S) for call in calls] == [b"hold", b"hold"]
     _eventually(lambda: client.call(metadata=(("x-previous-rpc-attempts", "1"),)) == b"a")
+
+
+def test_what_is_shed_is_told(serve: Any, handlers: Handlers) -> None:
+    told: list[str] = []
+    inside, free = held(handlers)
+    client = serve(shed=2, retry_share=0.5)
+    stop = hf.subscribe(lambda event: told.append(event.reason) if type(event).__name__ == "Shed" else None)
+    try:
+        calls = [client.calls["Unary"].future(b"hold")]
+        assert inside.acquire(timeout=LONG_S)
+        client.status(metadata=(("x-previous-rpc-attempts", "1"),))
+        calls.append(client.calls["Unary"].future(b"hold"))
+        assert inside.acquire(timeout=LONG_S)
+        client.status()
+        free.set()
+        assert [call.result(LONG_S) for call in calls] == [b"hold", b"hold"]
+    finally:
+        stop()
+    assert told == ["retry", "full"]
 
 
 def test_places_come_back_after_failures(serve: Any, handlers: Handlers) -> None:
