@@ -173,6 +173,15 @@ def test_the_environment_counts_as_it_does_for_the_program(
     assert data["policies"][0]["worst_case"]["attempts"] == 3
 
 
+def test_the_environment_reaches_no_further_than_the_file_does(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a store nor a module that a variable names is touched."""
+    monkeypatch.setenv("HOLDFAST_STORE__URL", "not an address: a store would be refused")
+    monkeypatch.setenv("HOLDFAST_NIGHTLY__RETRY__ON", "no_such_package.Busy, no_such_package.Late")
+    assert explained(capsys, "holdfast.toml")[0] == 0
+
+
 def test_a_file_with_a_store_is_looked_at_without_one(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

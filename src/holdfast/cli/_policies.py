@@ -47,6 +47,7 @@ def registered(file: str) -> Registry:
     """The registry of ``file``, with the environment's changes, as the program would load it."""
     from holdfast.config import sources
     from holdfast.config.detached import detached
+    from holdfast.config.overrides import overridden
     from holdfast.config.problem import ConfigError
     from holdfast.registry import Registry
 
@@ -54,7 +55,8 @@ def registered(file: str) -> Registry:
         with warnings.catch_warnings():
             # What a policy warns of when it is made is shown as advice, with the rest.
             warnings.simplefilter("ignore")
-            return Registry(lambda: detached(sources.read(file)), environ=os.environ)
+            document = overridden(sources.read(file), os.environ, "HOLDFAST")
+            return Registry(lambda: detached(document))
     except ConfigError as error:
         raise CommandError(str(error)) from None
     except OSError as error:

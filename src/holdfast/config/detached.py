@@ -7,7 +7,7 @@ not let it do either.
 
 from __future__ import annotations
 
-from .problem import Document
+from .problem import Document, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def detached(document: Document, only: tuple[str, ...] | None = None) -> Documen
     """
     if not isinstance(document.data, dict):
         return document
-    return Document(_inside(document.root(), None, only), document.file, document.lines)
+    result = Document(_inside(document.root(), None, only), document.file, document.lines)
+    result.variables = document.variables
+    return result
 
 
 def _inside(spot: Spot, key: object, only: tuple[str, ...] | None) -> Any:
@@ -46,7 +48,7 @@ def _inside(spot: Spot, key: object, only: tuple[str, ...] | None) -> Any:
 
 def _is_store(spot: Spot, key: Any, refuse: bool) -> bool:
     """Whether ``key`` is the file's ``[store]``, or says that something is kept in it."""
-    found = key == "store" and (not spot.path or spot.value[key] is True)
+    found = key == "store" and (not spot.path or str(spot.value[key]).lower() == "true")
     if found and refuse:
         raise spot.named(key).error("must not be given here, where nothing connects to a store")
     return found
@@ -54,8 +56,10 @@ def _is_store(spot: Spot, key: Any, refuse: bool) -> bool:
 
 def _class(spot: Spot, name: str, only: tuple[str, ...] | None) -> str:
     if only is None:
-        # One that is no name at all stays, and is refused with its line.
-        return "ConnectionError" if all(part.isidentifier() for part in name.split(".")) else name
+        # One that is no name at all stays, and is refused with its line. A variable may hold several.
+        words = [word.strip() for word in name.split(",")] if isinstance(name, Text) else [name]
+        known = all(part.isidentifier() for word in words for part in word.split("."))
+        return "ConnectionError" if known else name
     if name not in only:
         raise spot.error(
             f"must be a built-in exception here, or one of {', '.join(only)}: "
