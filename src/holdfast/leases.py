@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from .limiter import MOST_TOKENS, Bucket, Grant
+from .bucket import MOST_TOKENS, Bucket, Grant
 
 TYPE_CHECKING = False
 

@@ -1,18 +1,15 @@
-"""A rate limiter with the semantics of Go's x/time/rate.
-
-`Bucket` is the pure state machine: time is a parameter. `Limiter` adds a clock, a lock and waiting.
-"""
+"""A rate limiter with the semantics of Go's x/time/rate: `bucket` with a clock, a lock and waiting."""
 
 from __future__ import annotations
 
 import math
-from heapq import heappop, heappush
 
 from ._drive import aio as _aio
 from ._drive import chance
 from ._drive import clock as _clock
 from ._drive import sync as _sync
 from ._drive.memory import guard, has_gil
+from .bucket import MOST_TOKENS, Bucket
 from .deadlines import ambient, check
 from .errors import RateLimited
 from .keys import of_key
@@ -26,145 +23,13 @@ if TYPE_CHECKING:
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
+    from .bucket import Grant
     from .options import Seconds
     from .redis import RedisStore
     from .store.limiter import FleetLimiter
 
     T = TypeVar("T")
 
-
-class Grant:
-    """What `Bucket.reserve` decided: ``n`` tokens usable from ``at`` on, if ``ok``."""
-
-    __slots__ = ("at", "n", "ok", "rate", "returned")
-
-    #: Whether the tokens may be there sooner than was foreseen.
-    hopeful = False
-
-    def __init__(self, ok: bool, n: int, at: float, rate: float) -> None:
-        self.ok = ok
-        self.n = n
-        self.at = at
-        self.rate = rate
-        self.returned = False
-
-    def delay(self, now: float) -> float:
-        """Seconds until the tokens may be used; inf when they were refused."""
-        return max(0.0, self.at - now) if self.ok else math.inf
-
-
-class Bucket:
-    """Tokens that refill at ``rate`` per second up to ``burst``; reservations may take them below 0."""
-
-    __slots__ = ("_left", "last_event", "burst", "last", "level", "rate")
-
-    def __init__(self, rate: float, burst: int, now: float) -> None:
-        self.rate = rate
-        self.burst = burst
-        #: What there was at the time ``last``.
-        self.level = float(burst)
-        self.last = now
-        self.last_event = -math.inf
-        #: Waiters that have left while later ones stayed, the last one first.
-        self._left: list[tuple[float, int, Grant]] = []
-
-    def tokens(self, now: float) -> float:
-        """What is there at ``now``: negative while reservations are owed. Time set back refills nothing."""
-        elapsed = max(0.0, now - self.last)
-        if math.isinf(self.rate):
-            return float(self.burst) if elapsed else min(float(self.burst), self.level)
-        return min(float(self.burst), self.level + elapsed * self.rate)
-
-    def spendable(self, now: float) -> float:
-        """What may be used at ``now``: the tokens, and what a lease adds to them."""
-        return self.tokens(now)
-
-    def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
-        """Take ``n`` tokens, to be used when they are there. ok iff n <= burst and wait <= max_wait.
-
-        A refusal takes nothing. ``max_wait_s=None`` waits for any finite time.
-        """
-        if math.isinf(self.rate):
-            return Grant(True, n, now, self.rate)
-        # A clock set back: the time it relives refills again, up to the burst.
-        self.last = min(self.last, now)
-        tokens = self.tokens(now) - n
-        wait = 0.0 if tokens >= 0 else (-tokens / self.rate if self.rate > 0 else math.inf)
-        ok = n <= self.burst and wait <= (max_wait_s if max_wait_s is not None else _LONGEST)
-        if ok:
-            self.last, self.level, self.last_event = now, tokens, now + wait
-        return Grant(ok, n, now + wait, self.rate)
-
-    def cancel(self, grant: Grant, now: float) -> None:
-        """Give back what ``grant`` took, less what later reservations already count on."""
-        if not grant.ok or grant.returned or grant.n == 0 or grant.at < now:
-            return
-        if math.isinf(self.rate) or math.isinf(grant.rate):
-            # Nothing was taken, or nothing is missed.
-            return
-        grant.returned = True
-        restore = grant.n - grant.rate * (self.last_event - grant.at)
-        if restore <= 0:
-            return
-        self.level = min(float(self.burst), self.tokens(now) + restore)
-        self.last = now
-        if grant.rate > 0 and self._is_last(grant):
-            before = grant.at - grant.n / grant.rate
-            if before >= now:
-                self.last_event = before
-
-    def _place(self, grant: Grant) -> float:
-        """Where in the line it stands: later ones have more."""
-        return grant.at
-
-    def _is_last(self, grant: Grant) -> bool:
-        return (self.last_event - grant.at) * self.rate < _SAME_TIME
-
-    def leave(self, grant: Grant, now: float) -> None:
-        """`cancel` for one who waited: what later waiters count on comes back when they leave as well."""
-        if not grant.ok:
-            return
-        if self._left and self._left[0][2].delay(now) <= 0:
-            # The last of them would have had its turn.
-            self._left.clear()
-        was_last = self._is_last(grant)
-        self.cancel(grant, now)
-        if not was_last:
-            heappush(self._left, (-self._place(grant), len(self._left), grant))
-            return
-        while self._left and self._is_last(self._left[0][2]):
-            former = heappop(self._left)[2]
-            former.returned = False
-            self.cancel(former, now)
-
-    def charge(self, n: int, now: float) -> None:
-        """Take ``n`` at once, whether they are there or not."""
-        self.settle(now)
-        self.level = min(float(self.burst), self.level - n)
-
-    def move(self, by: float) -> None:
-        """Go on by another clock, which differs from the one so far by ``by`` seconds."""
-        self.last += by
-        self.last_event += by
-
-    def change(self, rate: float, burst: int, now: float) -> None:
-        """Another rate or burst from ``now`` on."""
-        self.settle(now)
-        self.rate, self.burst = rate, burst
-
-    def settle(self, now: float) -> None:
-        """Count what has refilled so far, before the rate or the burst changes."""
-        self.level, self.last = self.tokens(now), now
-
-
-#: Two moments nearer to each other than this share of a token's time are one: sums of floats differ.
-_SAME_TIME = 1e-3
-
-#: Beyond this, floats no longer count in ones.
-MOST_TOKENS = 10**15
-
-#: Longer than this nobody waits: only a rate of 0, or nearly, would ask for it.
-_LONGEST = 1e15
 
 #: How long to sleep before looking whether tokens came sooner: at first, and at most.
 _FIRST_NAP_S = 0.005

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .attempts import Exchange
+    from .bucket import Grant
     from .deadlines import Scope
     from .errors import HoldfastError
-    from .limiter import Grant
     from .policy import Env
     from .retries import Retry
 

@@ -10,8 +10,9 @@ import math
 
 from ._drive import clock as _clock
 from ._drive.memory import guard
+from .bucket import Grant
 from .deadlines import ambient, check
-from .limiter import Grant, Reservation, Waiting
+from .limiter import Reservation, Waiting
 from .options import count, number, seconds, timepiece
 from .rates import parse
 

@@ -5,9 +5,10 @@ For parity with them, and for those who know what they want. `Budget` says why n
 
 from __future__ import annotations
 
+from .bucket import MOST_TOKENS, Bucket
 from .budget import ROUNDING, Allowance, Slices
 from .keys import of_key
-from .limiter import MOST_TOKENS, Bucket, Limiter
+from .limiter import Limiter
 from .options import count, flag, label, number, seconds, shared_store
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from ._drive.chance import Rng
     from ._drive.clock import Clock
-    from .limiter import Grant
+    from .bucket import Grant
     from .options import Seconds
     from .redis import RedisStore
 

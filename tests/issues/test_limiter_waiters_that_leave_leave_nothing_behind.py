@@ -7,7 +7,7 @@ import random
 import pytest
 
 import holdfast as hf
-from holdfast.limiter import Bucket
+from holdfast.bucket import Bucket
 
 RATES = [3, 4, 7, 10, 0.1, 1000 / 7]
 

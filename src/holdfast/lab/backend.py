@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ..bucket import Bucket
 from ..errors import RetryAfter
-from ..limiter import Bucket
 from .conditions import Capacity, Stretch, stretches
 from .scenario import Scenario
 from .service import FirstCome, LastCome, Shared, Work

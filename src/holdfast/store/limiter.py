@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ..bucket import Bucket
 from ..leases import LeaseBucket, LeaseGrant, horizon_s
-from ..limiter import Bucket
 from .holder import MILLION, Holder, micro
 
 if TYPE_CHECKING:
-    from ..limiter import Grant, Limiter
+    from ..bucket import Grant
+    from ..limiter import Limiter
     from ..redis import RedisStore
     from .link import Request
 
