@@ -12,10 +12,10 @@ from contextvars import copy_context
 from . import bus, deadlines
 from ._drive import chance
 from .errors import DeadlineExceeded
-from .options import seconds
 from .serving import admission
-from .serving.arrivals import TIMEOUT_HEADER, attempt_number, header_names, time_left
-from .serving.deadline import LATE, allowed
+from .serving.application import WSGI, application
+from .serving.arrivals import attempt_number
+from .serving.deadline import LATE, Timed
 from .serving.problem import SPREAD
 from .serving.refusals import refusal
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from contextvars import Context
     from typing import Any
 
-    from .options import Seconds
     from .serving.problem import Problem
 
     Environ = dict[str, Any]
@@ -40,12 +39,6 @@ def _finder(environ: Environ) -> Callable[[str], list[str]]:
         return [value] if isinstance(value, str) else []
 
     return find
-
-
-def _application(owner: str, app: Any) -> App:
-    if not callable(app):
-        raise TypeError(f"{owner}: app must be a WSGI application, got {app!r}")
-    return app  # type: ignore[no-any-return]
 
 
 def _answer(
@@ -119,28 +112,18 @@ def _nothing(error: BaseException | None) -> None:
     return None
 
 
-class DeadlineMiddleware:
+class DeadlineMiddleware(Timed):
     """Runs each request under the time that its caller has left; late ones get 504 and are not run.
 
     The options are those of `asgi.DeadlineMiddleware`. Sync code is not interrupted: loops, waits and
     client calls inside stop in time.
     """
 
-    def __init__(
-        self,
-        app: App,
-        header: str | tuple[str, ...] = TIMEOUT_HEADER,
-        max: Seconds | None = 3600.0,
-        default: Seconds | None = None,
-    ) -> None:
-        owner = "DeadlineMiddleware"
-        self.app = _application(owner, app)
-        self.headers = header_names(owner, "header", header)
-        self.max_s = None if max is None else seconds(owner, "max", max, above=0)
-        self.default_s = None if default is None else seconds(owner, "default", default, above=0)
+    kind = WSGI
+    app: App
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
-        left_s = allowed(time_left(_finder(environ), self.headers), self.max_s, self.default_s)
+        left_s = self.left(_finder(environ))
         if left_s is None:
             return self.app(environ, start_response)
         if left_s <= 0:
@@ -173,7 +156,7 @@ class SheddingMiddleware(admission.Shedding):
     counts until the server closes its answer.
     """
 
-    kind = "a WSGI"
+    kind = WSGI
     app: App
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
@@ -207,7 +190,7 @@ class RefusalMiddleware:
     """Answers for an application that gave up, as `asgi.RefusalMiddleware` does."""
 
     def __init__(self, app: App) -> None:
-        self.app = _application("RefusalMiddleware", app)
+        self.app: App = application("RefusalMiddleware", WSGI, app)
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         def told(error: Exception) -> list[bytes] | None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from .. import deadlines
 from .._drive import chance
 from ..errors import DeadlineExceeded
-from ..options import seconds
-from ..serving.arrivals import TIMEOUT_HEADER, header_names, time_left
-from ..serving.deadline import LATE, allowed
-from .messages import Watched, answer, application, finder
+from ..serving.application import ASGI
+from ..serving.deadline import LATE, Timed
+from .messages import Watched, answer, finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..options import Seconds
     from .messages import App, Connection, Receive, Send
 
 
-class DeadlineMiddleware:
+class DeadlineMiddleware(Timed):
     """Runs each request under the time that its caller has left; late ones get 504 and are not run.
 
     ``header`` holds that time in milliseconds (``grpc-timeout`` in gRPC's own form); a tuple of names
@@ -26,23 +24,13 @@ class DeadlineMiddleware:
     answer, such as background tasks, has no deadline. Websockets pass.
     """
 
-    def __init__(
-        self,
-        app: App,
-        header: str | tuple[str, ...] = TIMEOUT_HEADER,
-        max: Seconds | None = 3600.0,
-        default: Seconds | None = None,
-    ) -> None:
-        owner = "DeadlineMiddleware"
-        self.app = application(owner, app)
-        self.headers = header_names(owner, "header", header)
-        self.max_s = None if max is None else seconds(owner, "max", max, above=0)
-        self.default_s = None if default is None else seconds(owner, "default", default, above=0)
+    kind = ASGI
+    app: App
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        left_s = allowed(time_left(finder(scope), self.headers), self.max_s, self.default_s)
+        left_s = self.left(finder(scope))
         if left_s is None:
             return await self.app(scope, receive, send)
         if left_s <= 0:

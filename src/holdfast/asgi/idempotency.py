@@ -12,9 +12,10 @@ from ..idempotency.records import Begin, Finish, Release, Renew
 from ..idempotency.store import Store
 from ..options import choice, count, flag, hook, seconds
 from ..serving import refusals, replays
+from ..serving.application import ASGI, application
 from ..serving.arrivals import header_name
 from ..serving.problem import Problem
-from .messages import answer, application, is_last, values
+from .messages import answer, is_last, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class IdempotencyMiddleware:
         drop_headers: Iterable[str] = (),
     ) -> None:
         owner = "IdempotencyMiddleware"
-        self.app = application(owner, app)
+        self.app: App = application(owner, ASGI, app)
         if not isinstance(store, Store):
             raise TypeError(f"{owner}: store must be a Store such as MemoryStore(), got {store!r}")
         self.store = store

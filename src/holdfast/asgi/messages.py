@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     App: TypeAlias = Callable[[Connection, Receive, Send], Awaitable[None]]
 
 
-def application(owner: str, app: Any) -> App:
-    """``app`` if it can be called, else an error."""
-    if not callable(app):
-        raise TypeError(f"{owner}: app must be an ASGI application, got {app!r}")
-    return app  # type: ignore[no-any-return]
-
-
 def values(connection: Connection, name: str) -> list[bytes]:
     """Every value of a header, by its lower-case name."""
     wanted = name.encode()

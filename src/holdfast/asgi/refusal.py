@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .. import bus
 from .._drive import chance
+from ..serving.application import ASGI, application
 from ..serving.refusals import refusal
-from .messages import Watched, answer, application
+from .messages import Watched, answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class RefusalMiddleware:
     """
 
     def __init__(self, app: App) -> None:
-        self.app = application("RefusalMiddleware", app)
+        self.app: App = application("RefusalMiddleware", ASGI, app)
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..serving import admission
+from ..serving.application import ASGI
 from ..serving.arrivals import attempt_number
 from .messages import Watched, answer, finder
 
@@ -23,7 +24,7 @@ class SheddingMiddleware(admission.Shedding):
     requests that are never refused, such as health checks.
     """
 
-    kind = "an ASGI"
+    kind = ASGI
     app: App
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:

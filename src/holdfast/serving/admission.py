@@ -8,6 +8,7 @@ from ..adaptive import AdaptiveLimit
 from ..bulkhead import Bulkhead
 from ..errors import BulkheadFull, Throttled
 from ..options import hook, number, seconds
+from .application import application
 from .arrivals import attempt_headers
 from .problem import Problem
 
@@ -43,9 +44,7 @@ class Shedding:
         rng: Any = None,
     ) -> None:
         owner = "SheddingMiddleware"
-        if not callable(app):
-            raise TypeError(f"{owner}: app must be {self.kind} application, got {app!r}")
-        self.app = app
+        self.app = application(owner, self.kind, app)
         self.places = places(limit, queue, max_wait)
         self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
         self.spread = number(owner, "spread", spread, least=0)

@@ -4,9 +4,43 @@ from __future__ import annotations
 
 import math
 
+from ..options import seconds
+from .application import application
+from .arrivals import TIMEOUT_HEADER, header_names, time_left
 from .problem import Problem
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..options import Seconds
+    from .arrivals import Find
+
 LATE = Problem(504, "deadline_exceeded", "The time allowed for this request is over", False)
+
+
+class Timed:
+    """The options of both servers' DeadlineMiddleware; see `asgi.DeadlineMiddleware` for what they mean."""
+
+    #: What kind of application it wraps.
+    kind = ""
+
+    def __init__(
+        self,
+        app: Any,
+        header: str | tuple[str, ...] = TIMEOUT_HEADER,
+        max: Seconds | None = 3600.0,
+        default: Seconds | None = None,
+    ) -> None:
+        owner = "DeadlineMiddleware"
+        self.app = application(owner, self.kind, app)
+        self.headers = header_names(owner, "header", header)
+        self.max_s = None if max is None else seconds(owner, "max", max, above=0)
+        self.default_s = None if default is None else seconds(owner, "default", default, above=0)
+
+    def left(self, find: Find) -> float | None:
+        """Seconds for the request whose headers ``find`` gives; ``None``: no deadline; <= 0: it is late."""
+        return allowed(time_left(find, self.headers), self.max_s, self.default_s)
 
 
 def allowed(asked_s: float | None, max_s: float | None, default_s: float | None) -> float | None:
