@@ -45,6 +45,12 @@ def require_service() -> Callable[[str], str]:
     return _require_service
 
 
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """``measured("1,000 tasks, at most 3 at once")`` keeps what this run saw for ``docs/proof.md``."""
+    return lambda text: request.node.user_properties.append(("measured", text))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in SERVICES:
         if item.get_closest_marker(name):

@@ -14,7 +14,7 @@ from ._drive import clock as _clock
 from ._drive.memory import guard
 from ._drive.shape import Template
 from .circuit import Circuit, default_trip
-from .errors import CircuitOpen
+from .errors import Cancelled, CircuitOpen
 from .judge import judge, whom
 from .keys import of_key
 from .options import Options, count, hook, label, number, seconds, shared_store, timepiece
@@ -247,8 +247,11 @@ class Breaker(Options):
 
     def _circuit(self) -> Circuit:
         def open_for(reopenings: int) -> float:
-            # 2.0 ** 1100 overflows; the exponent is cut where open_max has long been reached.
-            grown = self.open_for * self.open_growth ** min(reopenings, 64)
+            try:
+                grown = self.open_for * self.open_growth**reopenings
+            except OverflowError:
+                # Beyond what a float holds, as 2.0 ** 1100 is: past any open_max.
+                grown = self.open_max
             return max(self.open_for, min(grown, self.open_max))
 
         if self.store is None:
@@ -389,7 +392,7 @@ class Breaker(Options):
         bus.publish("Refused", operation=self.name or "breaker", by="breaker")
         last = self._live.last_failure
         when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
-        refusal = CircuitOpen(f"{self.name or 'breaker'} is open: {when}", retry_after, last)
+        refusal = CircuitOpen(f"{bus.clean(self.name or 'breaker')} is open: {when}", retry_after, last)
         refusal.__cause__ = last
         return refusal
 
@@ -397,7 +400,9 @@ class Breaker(Options):
         """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
         asked = whom(error)[0]
         asked = error if asked is None else asked
-        if not isinstance(asked, Exception) or (self._exclude is not None and self._exclude(asked).retry):
+        if not isinstance(asked, Exception) or isinstance(asked, Cancelled):
+            return "excluded"
+        if self._exclude is not None and self._exclude(asked).retry:
             return "excluded"
         return "failure" if self._judge(asked).retry else "success"
 

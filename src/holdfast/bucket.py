@@ -7,29 +7,74 @@ from heapq import heappop, heappush
 
 
 class Grant:
-    """What `Bucket.reserve` decided: ``n`` tokens usable from ``at`` on, if ``ok``."""
+    """What `Bucket.reserve` decided: ``n`` tokens usable from ``at`` on, if ``ok``.
 
-    __slots__ = ("at", "n", "ok", "rate", "returned")
+    ``mark`` is all that had been booked up to and with it, which is its place in the line.
+    """
+
+    __slots__ = ("at", "given_back", "mark", "n", "ok", "rate", "returned")
 
     #: Whether the tokens may be there sooner than was foreseen.
     hopeful = False
 
-    def __init__(self, ok: bool, n: int, at: float, rate: float) -> None:
+    def __init__(self, ok: bool, n: int, at: float, rate: float, mark: float) -> None:
         self.ok = ok
         self.n = n
         self.at = at
         self.rate = rate
+        self.mark = mark
         self.returned = False
+        #: How much of ``n`` has come back.
+        self.given_back = 0.0
 
     def delay(self, now: float) -> float:
         """Seconds until the tokens may be used; inf when they were refused."""
         return max(0.0, self.at - now) if self.ok else math.inf
 
 
-class Bucket:
+class Line:
+    """Those who wait. One who leaves gives its tokens back as far as nobody behind counts on them, and
+    the rest when those behind have left as well.
+    """
+
+    __slots__ = ("_left", "booked")
+
+    def __init__(self) -> None:
+        #: All reservations so far, less what came back.
+        self.booked: float = 0
+        #: Waiters that have left while later ones stayed, the last one first.
+        self._left: list[tuple[float, int, Grant]] = []
+
+    def _release(self, grant: Grant, now: float) -> None:
+        """Give back what ``grant`` took, less what those behind it count on; once, and before its time."""
+        raise NotImplementedError
+
+    def _behind(self, grant: Grant) -> float:
+        """What was booked after it; never so much that more comes back than it took."""
+        return max(grant.given_back, self.booked - grant.mark)
+
+    def leave(self, grant: Grant, now: float) -> None:
+        """Leave the line, or what is left of it."""
+        if not grant.ok:
+            return
+        if self._left and self._left[0][2].delay(now) <= 0:
+            # The last of them would have had its turn.
+            self._left.clear()
+        was_last = grant.mark >= self.booked
+        self._release(grant, now)
+        if not was_last:
+            heappush(self._left, (-grant.mark, id(grant), grant))
+            return
+        while self._left and self._left[0][2].mark >= self.booked:
+            former = heappop(self._left)[2]
+            former.returned = False
+            self._release(former, now)
+
+
+class Bucket(Line):
     """Tokens that refill at ``rate`` per second up to ``burst``; reservations may take them below 0."""
 
-    __slots__ = ("_left", "last_event", "burst", "last", "level", "rate")
+    __slots__ = ("last_event", "burst", "last", "level", "rate")
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
@@ -38,8 +83,7 @@ class Bucket:
         self.level = float(burst)
         self.last = now
         self.last_event = -math.inf
-        #: Waiters that have left while later ones stayed, the last one first.
-        self._left: list[tuple[float, int, Grant]] = []
+        super().__init__()
 
     def tokens(self, now: float) -> float:
         """What is there at ``now``: negative while reservations are owed. Time set back refills nothing."""
@@ -58,7 +102,7 @@ class Bucket:
         A refusal takes nothing. ``max_wait_s=None`` waits for any finite time.
         """
         if math.isinf(self.rate):
-            return Grant(True, n, now, self.rate)
+            return Grant(True, n, now, self.rate, self.booked)
         # A clock set back: the time it relives refills again, up to the burst.
         self.last = min(self.last, now)
         tokens = self.tokens(now) - n
@@ -66,49 +110,35 @@ class Bucket:
         ok = n <= self.burst and wait <= (max_wait_s if max_wait_s is not None else _LONGEST)
         if ok:
             self.last, self.level, self.last_event = now, tokens, now + wait
-        return Grant(ok, n, now + wait, self.rate)
+            self.booked += n
+        return Grant(ok, n, now + wait, self.rate, self.booked)
 
     def cancel(self, grant: Grant, now: float) -> None:
         """Give back what ``grant`` took, less what later reservations already count on."""
+        # The last event may be earlier than this one; more than was taken never comes back.
+        self._give_back(grant, max(0.0, grant.rate * (self.last_event - grant.at)), now)
+
+    def _release(self, grant: Grant, now: float) -> None:
+        self._give_back(grant, self._behind(grant), now)
+
+    def _give_back(self, grant: Grant, less: float, now: float) -> None:
         if not grant.ok or grant.returned or grant.n == 0 or grant.at < now:
             return
         if math.isinf(self.rate) or math.isinf(grant.rate):
             # Nothing was taken, or nothing is missed.
             return
         grant.returned = True
-        restore = grant.n - grant.rate * (self.last_event - grant.at)
+        restore = grant.n - less
         if restore <= 0:
             return
+        grant.given_back += restore
+        self.booked -= restore
         self.level = min(float(self.burst), self.tokens(now) + restore)
         self.last = now
-        if grant.rate > 0 and self._is_last(grant):
+        if grant.rate > 0 and abs(self.last_event - grant.at) * self.rate < _SAME_TIME:
             before = grant.at - grant.n / grant.rate
             if before >= now:
                 self.last_event = before
-
-    def _place(self, grant: Grant) -> float:
-        """Where in the line it stands: later ones have more."""
-        return grant.at
-
-    def _is_last(self, grant: Grant) -> bool:
-        return (self.last_event - grant.at) * self.rate < _SAME_TIME
-
-    def leave(self, grant: Grant, now: float) -> None:
-        """`cancel` for one who waited: what later waiters count on comes back when they leave as well."""
-        if not grant.ok:
-            return
-        if self._left and self._left[0][2].delay(now) <= 0:
-            # The last of them would have had its turn.
-            self._left.clear()
-        was_last = self._is_last(grant)
-        self.cancel(grant, now)
-        if not was_last:
-            heappush(self._left, (-self._place(grant), len(self._left), grant))
-            return
-        while self._left and self._is_last(self._left[0][2]):
-            former = heappop(self._left)[2]
-            former.returned = False
-            self.cancel(former, now)
 
     def charge(self, n: int, now: float) -> None:
         """Take ``n`` at once, whether they are there or not."""

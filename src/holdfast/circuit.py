@@ -126,6 +126,9 @@ class Window:
     def roll(self, now: float) -> Bucket:
         """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
         if now <= self.current.end:
+            if now < self.current.end - 2 * self._width:
+                # Set back by more than a bucket: go on from here, or all of it would count for ever so long.
+                self.move(now + self._width - self.current.end)
             return self.current
         # Counted before it goes, so that a streak outlives its bucket in a rolling window.
         self._streak()
@@ -254,6 +257,8 @@ class Circuit:
         """Let time pass: the bucket to count in while closed, else None."""
         if self.state == "closed":
             assert self.window is not None
+            # A clock set back starts the ramp anew, and makes it no longer.
+            self.closed_at = min(self.closed_at, now)
             before = self.window.current
             bucket = self.window.roll(now)
             if bucket is not before and self.window._size == 1:
@@ -266,7 +271,9 @@ class Circuit:
         return None
 
     def _lose_probes(self, now: float) -> None:
-        """Take the places back whose lease has run out."""
+        """Take the places back whose lease has run out. A clock set back makes none longer than it was."""
+        for probe in self._waiting:
+            probe.lease = min(probe.lease, now + self._probe_timeout)
         for lost in [probe for probe in self._waiting if probe.lease < now]:
             self._release(lost)
 

@@ -130,15 +130,13 @@ class LeaseGrant(Grant):
     the store has not granted.
     """
 
-    __slots__ = ("bucket", "mark")
+    __slots__ = ("bucket",)
 
     hopeful = True
 
     def __init__(self, ok: bool, n: int, at: float, bucket: LeaseBucket) -> None:
-        super().__init__(ok, n, at, bucket.promised())
+        super().__init__(ok, n, at, bucket.promised(), bucket.booked)
         self.bucket = bucket
-        #: All that had been booked up to and with this one.
-        self.mark = bucket.booked
 
     def delay(self, now: float) -> float:
         return min(super().delay(now), self.bucket.eta(self.mark, now)) if self.ok else math.inf
@@ -152,7 +150,7 @@ class LeaseBucket(Bucket):
     """
 
     __slots__ = (
-        *("booked", "credit", "demand", "fleet_burst", "fleet_rate", "instances", "kept"),
+        *("credit", "demand", "fleet_burst", "fleet_rate", "instances", "kept"),
         *("level_seen", "maturing", "missed", "patience_s", "since", "sought", "sought_at"),
     )
 
@@ -171,8 +169,6 @@ class LeaseBucket(Bucket):
         #: Lent tokens that were not yet usable at the time ``since``.
         self.maturing = 0.0
         self.since = now
-        #: All reservations so far.
-        self.booked = 0
         #: Refused since the last exchange.
         self.missed = 0
         #: The most that a single call was refused, and when.
@@ -218,7 +214,7 @@ class LeaseBucket(Bucket):
         elif not ok and 1 < n <= self.fleet_burst:
             self.sought, self.sought_at = max(n, self.sought), now
 
-    def eta(self, mark: int, now: float) -> float:
+    def eta(self, mark: float, now: float) -> float:
         """Seconds until everything booked up to ``mark`` is there, as things stand."""
         short = mark - self.booked - self.spendable(now)
         if short <= 0:
@@ -232,17 +228,15 @@ class LeaseBucket(Bucket):
         if not grant.ok or grant.returned or grant.n == 0 or grant.delay(now) <= 0:
             return
         grant.returned = True
-        restore = grant.n - (self.booked - grant.mark)
+        restore = grant.n - self._behind(grant)
         if restore > 0:
+            grant.given_back += restore
             self.settle(now)
             self.level += restore
             self.booked -= restore
 
-    def _place(self, grant: Grant) -> float:
-        return grant.mark if isinstance(grant, LeaseGrant) else 0.0
-
-    def _is_last(self, grant: Grant) -> bool:
-        return isinstance(grant, LeaseGrant) and grant.bucket is self and grant.mark >= self.booked
+    def _release(self, grant: Grant, now: float) -> None:
+        self.cancel(grant, now)
 
     def charge(self, n: int, now: float) -> None:
         self.settle(now)

@@ -62,8 +62,12 @@ class Reservation:
             yield delay
             return
         nap = _FIRST_NAP_S
-        while delay > 0:
-            yield min(delay, nap)
+        # Counted down, not looked up: a clock set back makes nobody wait longer than was foreseen.
+        left = self._grant.at - self._limiter._now()
+        while delay > 0 and left > 0:
+            step = min(delay, nap, left)
+            yield step
+            left -= step
             nap = min(2 * nap, _LONGEST_NAP_S)
             delay = self.delay
 
@@ -100,7 +104,7 @@ class Waiting:
         try:
             for delay in reservation.waits():
                 _sync.sleep(delay, self.clock)
-            check()
+                check()
         except BaseException:
             reservation.leave()
             raise
@@ -111,7 +115,7 @@ class Waiting:
         try:
             for delay in reservation.waits():
                 await _aio.sleep(delay, self.clock)
-            check()
+                check()
         except BaseException:
             reservation.leave()
             raise

@@ -10,7 +10,7 @@ import math
 
 from ._drive import clock as _clock
 from ._drive.memory import guard
-from .bucket import Grant
+from .bucket import Grant, Line
 from .deadlines import ambient, check
 from .limiter import Reservation, Waiting
 from .options import count, number, seconds, timepiece
@@ -24,30 +24,21 @@ if TYPE_CHECKING:
     from .options import Seconds
 
 
-class Slot(Grant):
-    """A place in the timetable: usable from ``at`` on; ``mark`` is what had been booked up to it."""
-
-    __slots__ = ("mark",)
-
-    def __init__(self, ok: bool, n: int, at: float, rate: float, mark: float) -> None:
-        super().__init__(ok, n, at, rate)
-        self.mark = mark
-
-
-class Timetable:
+class Timetable(Line):
     """A call of cost n may start at max(now, full - (burst - 1) / rate) and moves ``full`` on by n / rate.
 
     ``full`` is the theoretical arrival time of GCRA. A cost is paid after the call, not saved up
     before it, so that n may exceed the burst.
     """
 
-    __slots__ = ("_booked", "_full", "_last", "_skew", "burst", "rate")
+    __slots__ = ("_full", "_last", "_skew", "burst", "rate")
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
         self.burst = burst
         self._full = self._last = now
-        self._skew = self._booked = 0.0
+        self._skew = 0.0
+        super().__init__()
 
     def steady(self, now: float) -> float:
         """``now`` on a clock that never runs backwards: one set back goes on from where it was."""
@@ -67,15 +58,15 @@ class Timetable:
         booked = max(0.0, self._full - now)
         return self.burst - booked * self.rate if booked else float(self.burst)
 
-    def reserve(self, n: int, now: float, max_wait_s: float | None) -> Slot:
+    def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
         """The next place, if it comes within ``max_wait_s`` (None: whenever). A refusal changes nothing."""
         if math.isinf(self.rate) or n == 0:
-            return Slot(True, 0, now, self.rate, 0.0)
+            return Grant(True, 0, now, self.rate, 0.0)
         at = max(now, self._full - (self.burst - 1) / self.rate)
         ok = max_wait_s is None or at - now <= max_wait_s
         if ok:
             self.charge(n, now)
-        return Slot(ok, n, at, self.rate, self._booked)
+        return Grant(ok, n, at, self.rate, self.booked)
 
     def start(self, n: int, now: float) -> bool:
         """Start a call of cost n at once: whether its place has come."""
@@ -89,16 +80,20 @@ class Timetable:
     def charge(self, n: float, now: float) -> None:
         """Book n more, however late that makes the next place; a negative n gives back."""
         if not math.isinf(self.rate):
-            self._booked += n
+            self.booked += n
             self._full = max(now, max(now, self._full) + n / self.rate)
 
-    def cancel(self, slot: Slot, now: float) -> None:
+    def cancel(self, slot: Grant, now: float) -> None:
         """Give back, once, what ``slot`` booked, less what was booked after it and counts on its time."""
         if slot.ok and slot.n and slot.at >= now and not slot.returned:
             slot.returned = True
-            restore = slot.n - max(0.0, self._booked - slot.mark)
+            restore = slot.n - self._behind(slot)
             if restore > 0:
+                slot.given_back += restore
                 self.charge(-restore, now)
+
+    def _release(self, grant: Grant, now: float) -> None:
+        self.cancel(grant, now)
 
     def change(self, rate: float, burst: int, now: float) -> None:
         """Another rate or burst from ``now`` on: what is booked keeps its cost and changes its time."""
@@ -175,12 +170,13 @@ class Pacer(Waiting):
             now = self._steady()
             return max(0.0, (min(n, 1) - self._table.tokens(now)) / self.rate)
 
-    def _cancel(self, slot: Slot) -> None:
+    def _cancel(self, slot: Grant) -> None:
         with self._lock:
             self._table.cancel(slot, self._steady())
 
-    #: A slot is given back whole in either case.
-    _leave = _cancel
+    def _leave(self, slot: Grant) -> None:
+        with self._lock:
+            self._table.leave(slot, self._steady())
 
     def _admit(self, n: int) -> Reservation:
         check()

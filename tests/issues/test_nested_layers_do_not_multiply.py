@@ -43,6 +43,7 @@ def layered(backend, depth, **options):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.proves("invariant 8")
 def test_four_calls_whatever_the_depth(depth):
     backend = Backend()
     with pytest.raises(Boom, match="call 4"):
@@ -180,6 +181,7 @@ def test_every_way_of_giving_up_is_final(options):
     assert expected <= 2 and calls <= 2
 
 
+@pytest.mark.proves("invariant 8")
 def test_nested_layers_pay_once():
     inner, outer = hf.Budget(burst=10), hf.Budget(burst=10)
     backend = Backend()

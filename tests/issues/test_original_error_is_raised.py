@@ -16,12 +16,14 @@ import holdfast as hf
 
 @every_way
 @pytest.mark.parametrize("attempts", [1, 2, 4])
+@pytest.mark.proves("invariant 6")
 def test_the_same_object(play, attempts):
     played = play(retry(attempts=attempts), *[Boom] * attempts).raised_the_last_error()
     assert played.error.args == (f"call {attempts}",)
 
 
 @every_way
+@pytest.mark.proves("invariant 6")
 def test_with_its_own_traceback(play):
     def deep():
         raise Boom

@@ -76,6 +76,7 @@ def test_jitter_is_uniform_between_its_bounds(jitter: object, low: float, high: 
     ],
     ids=repr,
 )
+@pytest.mark.proves("invariant 4")
 def test_full_jitter_is_uniform_for_every_schedule(b: Backoff, n: int, ceiling: float):
     waits = b.delay(n, None, uniform_draws())
     assert p_value(waits, 0.0, ceiling) > 1e-3

@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 from itertools import islice
 
 import numpy as np
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ backoffs = st.one_of(jittered, decorrelated)
 
 
 @given(backoffs, retry_numbers, st.one_of(st.none(), durations), draws)
+@pytest.mark.proves("invariant 2")
 def test_every_wait_is_finite_and_within_its_bounds(b: Backoff, n: int, prev: float | None, u: float):
     wait = b.delay(n, prev, u)
     low, high = b.bounds(n, prev)

@@ -58,14 +58,22 @@ def drain(budget: Any) -> int:
 
 @pytest.mark.parametrize("burst", [0, 10])
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_n_successes_at_one_instant_allow_the_ratio_and_the_burst(ratio: float, burst: int) -> None:
+@pytest.mark.proves("invariant 7")
+def test_n_successes_at_one_instant_allow_the_ratio_and_the_burst(
+    ratio: float, burst: int, measured: Callable[[str], None]
+) -> None:
     budget = frozen(ratio, burst)
     for _ in range(N):
         budget.success()
-    assert abs(drain(budget) - expected(ratio, burst)) <= 1
+    allowed = drain(budget)
+    assert abs(allowed - expected(ratio, burst)) <= 1
+    measured(
+        f"p = {ratio:.4g}, burst {burst}: {allowed:,} allowed, floor(pN) + burst = {expected(ratio, burst):,}"
+    )
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.proves("invariant 7")
 def test_spending_on_the_way_allows_the_same(ratio: float) -> None:
     """Asked after every success: what is settled a little at a time sums up to the same."""
     budget = frozen(ratio)
@@ -126,6 +134,7 @@ def test_through_a_policy_it_is_the_same(ratio: float) -> None:
 @given(ratio=st.floats(0.0001, 0.9999), burst=st.integers(0, 50), successes=st.integers(0, N))
 @example(ratio=0.1, burst=0, successes=10)
 @example(ratio=0.7, burst=0, successes=10)
+@pytest.mark.proves("invariant 7")
 def test_any_ratio_is_exact(ratio: float, burst: int, successes: int) -> None:
     budget = frozen(ratio, burst)
     tick = budget.success
@@ -191,6 +200,7 @@ def hammer(budget: Any, cap: float) -> tuple[int, float, list[Any]]:
 
 
 @pytest.mark.usefixtures("switching")
+@pytest.mark.proves("invariant 7")
 def test_budget_stays_in_bounds_and_loses_nothing_under_threads() -> None:
     budget = frozen(ratio=0.01, burst=100)
     successes, paid, wrong = hammer(budget, cap=100 + 0.01 * THREADS * OPERATIONS)
@@ -210,6 +220,7 @@ def test_budget_stays_in_bounds_and_loses_nothing_under_threads() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
+@pytest.mark.proves("invariant 7")
 def test_the_other_kinds_stay_in_bounds_under_threads(budget: Any, cap: float) -> None:
     _, _, wrong = hammer(budget, cap)
     assert wrong == []
@@ -239,6 +250,7 @@ CONSERVED: dict[str, tuple[Callable[[], Any], Callable[[int, int], float]]] = {
 
 
 @pytest.mark.parametrize("kind", CONSERVED)
+@pytest.mark.proves("invariant 7")
 def test_wherever_threads_change_places_nothing_is_lost(kind: str) -> None:
     """Every step of the budget's code hands over to another thread: without its lock, sums would break."""
     make, comes_in = CONSERVED[kind]

@@ -168,6 +168,7 @@ def test_every_answer_is_gos(rate: float, burst: int, operations: list[Any]) -> 
         twins.do(*operation)
 
 
+@pytest.mark.proves("invariant 14")
 @given(
     st.sampled_from([0.5, 1.0, 3.0, 10.0, 1000.0]),
     st.integers(1, 20),
@@ -187,6 +188,7 @@ def test_no_window_admits_more_than_its_share(rate: float, burst: int, gaps: lis
             assert j - i + 1 <= burst + rate * (admitted[j] - start) + 1
 
 
+@pytest.mark.proves("invariant 15")
 @given(
     st.sampled_from([0.5, 2.0, 8.0]),
     st.integers(1, 10),

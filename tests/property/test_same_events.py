@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
@@ -13,6 +14,8 @@ import holdfast as hf
 from holdfast._drive import virtual
 from holdfast.loop import Run, flow
 from holdfast.policy import Env
+
+pytestmark = pytest.mark.proves("invariant 19")
 
 OUTCOMES = st.sampled_from([Boom, Boom, Boom, Bang, "ok"])
 SCRIPTS = st.lists(st.tuples(st.integers(0, 4), OUTCOMES), min_size=1, max_size=6)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
@@ -198,4 +199,4 @@ class BreakerMachine(RuleBasedStateMachine):
 
 
 BreakerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
-TestBreakerMachine = BreakerMachine.TestCase
+TestBreakerMachine = pytest.mark.proves("invariant 11", "invariant 12")(BreakerMachine.TestCase)

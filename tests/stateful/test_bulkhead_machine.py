@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -106,4 +107,4 @@ class BulkheadMachine(RuleBasedStateMachine):
 
 
 BulkheadMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
-TestBulkheadMachine = BulkheadMachine.TestCase
+TestBulkheadMachine = pytest.mark.proves("invariant 14")(BulkheadMachine.TestCase)

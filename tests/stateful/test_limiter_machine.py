@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
@@ -110,4 +111,4 @@ class LimiterMachine(RuleBasedStateMachine):
 
 
 LimiterMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
-TestLimiterMachine = LimiterMachine.TestCase
+TestLimiterMachine = pytest.mark.proves("invariant 14")(LimiterMachine.TestCase)

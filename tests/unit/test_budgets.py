@@ -532,6 +532,7 @@ def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.proves("invariant 8")
 def test_an_outage_adds_no_more_than_what_was_held_when_it_began(processes: int) -> None:
     """Invariant 8: load on the server <= offered + burst + ratio * the window's successes, per process."""
     clock = hf.testing.FakeClock()

@@ -119,6 +119,7 @@ def test_on_cannot_name_them(kind: Any) -> None:
 
 @every_way
 @pytest.mark.parametrize("kind", INTERRUPTS)
+@pytest.mark.proves("invariant 5")
 def test_nothing_stays_held_after_an_interrupt(play: Any, kind: type[BaseException]) -> None:
     """No attempt, no scope, no budget lock: the same policy works on, here and in another thread."""
     budget = hf.Budget(burst=1)
@@ -161,6 +162,7 @@ def recorded() -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize("where", ["attempt", "sleep"])
+@pytest.mark.proves("invariant 5")
 def test_a_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
     calls: list[int] = []
     ready = asyncio.Event()
@@ -193,6 +195,7 @@ def test_a_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["attempt", "sleep"])
+@pytest.mark.proves("invariant 5")
 def test_a_cancelled_trio_task_ends_at_once(where: str) -> None:
     calls: list[int] = []
 
@@ -399,6 +402,7 @@ IMPORTS = {
 @pytest.mark.parametrize("limit", [None, FOREVER * 2], ids=["no limit", "deadline"])
 @pytest.mark.parametrize("where", ["attempt", "sleep"])
 @pytest.mark.parametrize("library", ["sync", "asyncio", "trio"])
+@pytest.mark.proves("invariant 5")
 def test_sigint_ends_the_call(library: str, where: str, limit: float | None) -> None:
     source = str(Path(hf.__file__).parents[1])
     code = CHILD.format(source=source, where=where, library=library, limit=limit, imports=IMPORTS[library])

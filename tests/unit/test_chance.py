@@ -41,6 +41,7 @@ def in_fork(count: int) -> list[float]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: fork")
+@pytest.mark.proves("invariant 4")
 def test_forked_children_share_no_draw_with_their_parent_or_each_other():
     draw()  # the parent's generator exists before the forks, so a child could inherit it
     first, second = in_fork(50), in_fork(50)
@@ -56,6 +57,7 @@ def test_a_fork_leaves_the_parent_with_the_generator_it_had():
     assert chance._own is before
 
 
+@pytest.mark.proves("invariant 4")
 def test_two_processes_started_alike_draw_differently():
     program = "from holdfast._drive.chance import draw; print([draw() for _ in range(20)])"
     runs = [

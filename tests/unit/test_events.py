@@ -122,6 +122,7 @@ SLOW = takes(4, Boom)
     within=st.none() | st.floats(0, 20),
     limit=st.none() | st.floats(0.001, 20),
 )
+@pytest.mark.proves("invariant 6")
 def test_the_sum_holds_for_any_script(
     script: list[Any], attempts: int, burst: int, within: float | None, limit: float | None
 ) -> None:
@@ -139,6 +140,7 @@ def test_refused_calls_make_no_attempt_and_no_event() -> None:
     assert counted(seen.events) == seen.calls == 0
 
 
+@pytest.mark.proves("invariant 6")
 def test_events_of_many_threads_sum_up() -> None:
     events: list[Any] = []
     calls: list[int] = []

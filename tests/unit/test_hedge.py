@@ -79,6 +79,7 @@ def test_a_quick_answer_is_not_hedged(loop: Loop) -> None:
     assert backend.began == [0]
 
 
+@pytest.mark.proves("invariant 16")
 @each_loop
 def test_another_is_launched_after_each_delay_up_to_max(loop: Loop) -> None:
     backend = Backend(loop, (100, "a"), (100, "b"), (4, "c"))
@@ -94,6 +95,7 @@ def test_the_first_may_still_win(loop: Loop) -> None:
     assert backend.cancelled == 1
 
 
+@pytest.mark.proves("invariant 16")
 @each_loop
 def test_no_delay_launches_all_at_once(loop: Loop) -> None:
     backend = Backend(loop, (3, "a"), (2, "b"), (1, "c"))
@@ -108,6 +110,7 @@ def test_a_failure_that_may_pass_launches_the_next_at_once(loop: Loop) -> None:
     assert backend.began == [0, 0.5]
 
 
+@pytest.mark.proves("invariant 16")
 @each_loop
 def test_a_fatal_failure_stops_all(loop: Loop) -> None:
     fatal = Bang()
@@ -139,6 +142,7 @@ def test_what_cannot_be_paid_is_not_launched(loop: Loop) -> None:
     assert backend.began == [0, 1]
 
 
+@pytest.mark.proves("invariant 16")
 def test_undeclared_calls_are_refused() -> None:
     with pytest.raises(ValueError, match="Hedge: idempotent"):
         hf.Policy(hf.Hedge(0.1))(lambda: None)
@@ -156,6 +160,7 @@ def test_retries_and_hedges_add_up(loop: Loop) -> None:
     assert len(backend.began) == 4 + 3 - 1
 
 
+@pytest.mark.proves("invariant 16")
 @each_loop
 def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
     made: list[Response] = []
@@ -170,6 +175,7 @@ def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
     assert all(response.closed == 1 for response in made if response is not won)
 
 
+@pytest.mark.proves("invariant 16")
 @each_loop
 def test_a_cancelled_caller_leaves_nobody_running(loop: Loop) -> None:
     backend = Backend(loop, (100, "a"))
@@ -308,6 +314,7 @@ def test_threads_the_second_wins_and_the_first_is_told_to_stop() -> None:
         stopped.set()
 
 
+@pytest.mark.proves("invariant 16")
 def test_threads_a_late_answer_is_closed_once() -> None:
     closed = threading.Event()
     times: list[int] = []

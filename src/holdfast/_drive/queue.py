@@ -37,6 +37,10 @@ class Waiter:
         self._sleeper.wait(limit, lambda: self.granted or (scope is not None and scope.ended() is not None))
         if not self.granted:
             check()
+            if left is not None and limit == left:
+                # The scope's time is over, though its own sum may still be a rounding error short of it.
+                assert scope is not None
+                raise scope.tightest().refusal()
         return self.granted
 
     async def wait_async(self, seconds: float | None) -> bool:
@@ -90,3 +94,6 @@ class Waiter:
             return
         with trio.move_on_after(float("inf") if seconds is None else seconds):
             await event.wait()
+        if trio.current_effective_deadline() == float("-inf"):
+            # Cancelled after it was woken and before it ran, of which trio tells only at the next checkpoint.
+            await trio.sleep_forever()

@@ -161,9 +161,20 @@ async def _in_trio(trio: Any, race: Race) -> Any:
     send, receive = trio.open_memory_channel(float("inf"))
     answer: Any = None
     error: BaseException | None = None
+    struck: BaseException | None = None
 
     async def run(call: Any, args: Any, kwargs: Any, number: int) -> None:
-        outcome = await _run(call, args, kwargs)
+        nonlocal struck
+        try:
+            outcome = await _run(call, args, kwargs)
+        except (trio.Cancelled, BaseExceptionGroup):
+            # A group is what a nursery further in makes, of cancellations too.
+            raise
+        except BaseException as interrupt:
+            # An interrupt or an exit goes on as what it is: the nursery would wrap it in a group.
+            struck = interrupt
+            nursery.cancel_scope.cancel()
+            return
         send.send_nowait((*outcome, number))
 
     def launch(nursery: Any) -> bool:
@@ -205,9 +216,11 @@ async def _in_trio(trio: Any, race: Race) -> Any:
         if race.closes:
             with trio.CancelScope(shield=True):
                 await _discard_late(trio, receive)
+    if struck is not None:
+        error = struck
     if error is None:
         return answer
     try:
         raise error
     finally:
-        del error
+        del error, struck

@@ -59,7 +59,7 @@ local function enter(state)
     -- Until then it can be seen who reported what opened it.
     many.f = {}
   elseif state == 'open' then
-    local grown = tonumber(ARGV[11]) * (tonumber(ARGV[12]) / 1000000) ^ math.min(one.reopened, 64)
+    local grown = tonumber(ARGV[11]) * (tonumber(ARGV[12]) / 1000000) ^ one.reopened
     one['until'] = now + math.max(tonumber(ARGV[11]), math.min(grown, tonumber(ARGV[13])))
   end
 end

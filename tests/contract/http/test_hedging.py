@@ -21,6 +21,7 @@ async def test_a_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> Non
     assert len(http.server.seen) == 2
 
 
+@pytest.mark.proves("invariant 16")
 @each_client
 async def test_a_post_without_a_key_is_never_hedged(http: Http) -> None:
     http.server.on("/", late(0.1, answer(200, b"one")), answer(200, b"two"))
@@ -58,6 +59,7 @@ async def test_what_all_of_them_answered_is_an_answer(http: Http) -> None:
     assert len(http.server.seen) == 2
 
 
+@pytest.mark.proves("invariant 16")
 @each_client
 async def test_the_loser_is_closed(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"fast"))
@@ -67,6 +69,7 @@ async def test_the_loser_is_closed(http: Http) -> None:
     http.server.wait_for(lambda server: server.open <= 1)
 
 
+@pytest.mark.proves("invariant 16")
 @each_client
 @pytest.mark.parametrize("max", [2, 3])
 async def test_never_more_than_max(http: Http, max: int) -> None:

@@ -1,0 +1,49 @@
+"""A breaker's ``open_growth`` of 100,000 raised OverflowError in place of the call's own error, and one of
+1.05 never came to ``open_max``: the exponent was cut at 64, too late for the one and too early for the other.
+
+Holdfast: the time grows with every reopening until ``open_max``, whatever the growth, in one process and in
+a fleet.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.fleet.servers import Server
+from tests.scripted import Boom
+
+import holdfast as hf
+from holdfast.redis import RedisStore
+
+
+def fails():
+    raise Boom
+
+
+@pytest.mark.parametrize(("growth", "reopenings"), [(1e5, 70), (1e300, 3), (1.05, 140)])
+def test_alone(growth, reopenings):
+    clock = hf.testing.FakeClock()
+    breaker = hf.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=600, clock=clock)
+    policy = hf.Policy(breaker, clock=clock)
+    for _ in range(reopenings):
+        with pytest.raises(Boom):
+            policy.call(fails)
+        clock.advance(600.001)
+    with pytest.raises(Boom):
+        policy.call(fails)
+    with pytest.raises(hf.CircuitOpen) as refused:
+        policy.call(fails)
+    assert refused.value.retry_after == pytest.approx(600, abs=1)
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(("growth", "reopenings"), [(1e5, 70), (1.05, 140)])
+def test_in_a_fleet(growth, reopenings):
+    """The script is told of that many reopenings, and of a vote to open."""
+    with Server() as server, RedisStore(server.url, timeout=1) as store:
+        key = store.key("breaker", "x")
+        server.ask("HSET", key, "reopened", reopenings)
+        growth_micro, most = round(growth * 1_000_000), 600_000_000
+        told = store.call(
+            "breaker", key, "me", 0, 1, 1, 1, 0, "", 0, 1, 10**7, 10**6, growth_micro, most, 1, 10**6, 1
+        )
+        assert (told[0], told[2]) == (b"open", most)

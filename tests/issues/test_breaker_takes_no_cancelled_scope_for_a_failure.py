@@ -1,0 +1,54 @@
+"""A call that `scope.cancel()` ended inside a breaker was counted as a failure of the backend.
+
+A task that its event loop cancels never was; `Cancelled` says the same of a thread.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import Loop, each_loop
+from tests.scripted import Boom
+
+import holdfast as hf
+
+
+def test_a_wait_that_was_cancelled_opens_nothing() -> None:
+    breaker = hf.Breaker(consecutive=1)
+    limiter = hf.Limiter(1, 1)
+    limiter.allow()
+    call = hf.Policy(breaker, hf.RateLimit(limiter, max_wait=None))(lambda: pytest.fail("it was called"))
+    with hf.testing.instant() as clock, pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+        clock.sleep = lambda seconds: scope.cancel()  # type: ignore[method-assign]
+        call()
+    assert breaker.state == "closed"
+    assert (breaker.counts.failures, breaker.counts.excluded) == (0, 1)
+
+
+def test_nor_does_a_retry_inside_that_was_cancelled() -> None:
+    breaker = hf.Breaker(consecutive=1)
+    policy = hf.Policy(breaker, hf.Retry(on=Boom, backoff=hf.Constant(1), budget=None))
+
+    def callee() -> None:
+        scope.cancel()
+        raise Boom
+
+    with hf.testing.instant(), pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+        policy.call(callee)
+    assert (breaker.state, breaker.counts.excluded) == ("closed", 1)
+
+
+@each_loop
+def test_a_cancelled_probe_frees_its_place(loop: Loop) -> None:
+    clock = hf.testing.FakeClock()
+    breaker = hf.Breaker(consecutive=1, open_for=30, probe_timeout=None, clock=clock)
+    breaker.admit().failure()
+    clock.advance(31)
+
+    async def cancelled() -> None:
+        raise hf.Cancelled("by the callee's own scope")
+
+    with pytest.raises(hf.Cancelled):
+        loop.run(hf.Policy(breaker).acall, cancelled)
+    assert breaker.state == "half_open"
+    breaker.admit().success()
+    assert breaker.state == "closed"

@@ -1,0 +1,64 @@
+"""A thread that waited for a limiter of a fleet went round and round when its scope was cancelled, until the
+tokens came; and when the clock was set back it waited for as long as that.
+
+Holdfast: a cancelled wait ends with the nap it is in, and none is longer than was foreseen at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import holdfast as hf
+from holdfast.leases import LeaseBucket
+
+
+class HookedClock(hf.testing.FakeClock):
+    """Something happens in its second sleep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hook: Callable[[], object] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if len(self.sleeps) == 2:
+            self.hook()
+
+
+def leased(clock: HookedClock) -> hf.Limiter:
+    """A limiter that goes by a lease of which nothing is left, for a store that never answers."""
+    limiter = hf.Limiter(1, 5, clock=clock)
+    limiter._swap(LeaseBucket(1.0, 5, 1, 0, clock.now()))
+    return limiter
+
+
+def test_cancelled_scope_ends_the_wait():
+    clock = HookedClock()
+    limiter = leased(clock)
+    with hf.deadline(None) as scope:
+        clock.hook = scope.cancel
+        with pytest.raises(hf.Cancelled):
+            limiter.wait()
+    assert len(clock.sleeps) == 2
+
+
+def test_cancelled_scope_ends_a_rate_limited_call():
+    clock = HookedClock()
+    policy = hf.Policy(hf.RateLimit(leased(clock), max_wait=None), clock=clock)
+    with hf.deadline(None) as scope:
+        clock.hook = scope.cancel
+        with pytest.raises(hf.Cancelled):
+            policy.call(int)
+    assert len(clock.sleeps) == 2
+
+
+def test_clock_set_back_makes_no_wait_longer():
+    usual = HookedClock()
+    leased(usual).wait()
+    clock = HookedClock()
+    limiter = leased(clock)
+    clock.hook = lambda: clock.advance(-3600)
+    limiter.wait()
+    assert sum(clock.sleeps) <= sum(usual.sleeps) + 1e-6

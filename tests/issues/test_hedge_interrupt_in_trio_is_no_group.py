@@ -1,0 +1,37 @@
+"""Under trio, Ctrl-C (or ``sys.exit``) inside a hedged call came out as a BaseExceptionGroup of one, which no
+``except KeyboardInterrupt`` catches.
+
+Holdfast: it comes out as what it is, at once, and the other attempts are cancelled.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.loops import Loop
+
+import holdfast as hf
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("number", [1, 2])
+def test_it_comes_out_as_what_it_is(kind, number):
+    loop = Loop("trio")
+    calls, ended = [], []
+
+    @hf.Policy(hf.Hedge(after=1, idempotent=True, max=2))
+    async def call():
+        calls.append(len(calls) + 1)
+        mine = calls[-1]
+        try:
+            await loop.sleep(5 if mine == number else 60)
+            raise kind("struck")
+        finally:
+            ended.append(mine)
+
+    async def scenario():
+        with pytest.raises(kind, match="struck"):
+            await call()
+        assert sorted(ended) == [1, 2]
+        assert loop.time() == pytest.approx(5 if number == 1 else 6)
+
+    loop.run(scenario)
