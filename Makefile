@@ -18,7 +18,7 @@ BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs claims rivals page web-test pictures clean
+.PHONY: help demo test check format bench test-all coverage docs claims rivals proof page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ claims: $(DEV) ## docs/claims.md and its plots: published claims about retries, 
 
 rivals: $(BENCH) $(DEV) ## docs/comparison.md: the same probes run against other libraries
 	$(BIN)/python -m rivals
+
+proof: $(DEV) ## docs/proof.md: what is proved, by which test, with the figures of this run
+	@scripts/setup-services
+	$(BIN)/python -m proof
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
 	$(BIN)/python scripts/build-page

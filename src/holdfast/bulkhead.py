@@ -174,7 +174,8 @@ class Bulkhead(Options):
 
     def _refusal(self, why: str) -> BulkheadFull:
         bus.publish("Refused", operation=self.name or "bulkhead", by="bulkhead")
-        return BulkheadFull(f"{self.name or 'bulkhead'} is full with {self.limit} calls, {why}")
+        name = bus.clean(self.name or "bulkhead")
+        return BulkheadFull(f"{name} is full with {self.limit} call{'' if self.limit == 1 else 's'}, {why}")
 
     def _limit_s(self) -> float | None:
         if self.store is not None and not self.queue:

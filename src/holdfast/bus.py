@@ -80,6 +80,8 @@ def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, An
         return
     from . import events
 
+    # Most names were cleaned where they were given; those of what a fleet shares stay as they are.
+    fields["operation"] = clean(fields["operation"])
     event = getattr(events, kind)(**fields)
     # In a context of its own: an interrupt at the wrong moment cannot leave the mark behind in ours.
     copy_context().run(_hand_out, tuple(whom), event, logged)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 
 from ._drive.memory import Tally, guard
+from .keys import without_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ class Census:
         guard(self)
 
     def name(self, operation: str) -> str:
-        """``operation``, or `OTHER` when there are too many already."""
+        """``operation``, or `OTHER` when there are too many already. All keys of a `keyed` are one."""
         with self._lock:
-            return self._name(operation)
+            return self._name(without_key(operation))
 
     def _name(self, operation: str) -> str:
         if operation not in self._operations:

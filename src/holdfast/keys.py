@@ -20,14 +20,33 @@ if TYPE_CHECKING:
 _making: ContextVar[str | None] = ContextVar("holdfast_key", default="")
 
 
+#: Stands between a name and the hash of a key, which has so many digits.
+_OF_KEY, _DIGITS = "/key-", 32
+
+
 def of_key(name: str | None) -> str | None:
-    """``name``, with the key for which a ``keyed`` makes a copy just now."""
+    """``name``, with the key for which a ``keyed`` makes a copy just now.
+
+    Hashed: a key is made from a call's arguments, and names are told in events, errors and metrics.
+    """
     key = _making.get()
     if key is None:
         raise TypeError(
             "keyed: with a store, a key must be a string, bytes, a number, None or a tuple of these"
         )
-    return f"{name}/{key}" if key else name
+    if not key:
+        return name
+    from hashlib import blake2b
+
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=_DIGITS // 2)
+    return f"{name}{_OF_KEY}{digest.hexdigest()}"
+
+
+def without_key(name: str) -> str:
+    """``name`` as it was before `of_key`: what there is one of, however many keys there are."""
+    family, digest = name[: -len(_OF_KEY) - _DIGITS], name[-_DIGITS:]
+    plain = name[len(family) : -_DIGITS] == _OF_KEY and set(digest) <= set("0123456789abcdef")
+    return family if plain else name
 
 
 def _text(key: Hashable) -> str | None:

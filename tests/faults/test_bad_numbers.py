@@ -16,6 +16,8 @@ import pytest
 
 import holdfast as hf
 
+pytestmark = pytest.mark.proves("fault bad-numbers")
+
 NAN, INF = math.nan, math.inf
 
 #: What each callable needs besides the option under test, to be valid otherwise.

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast as hf
 
-pytestmark = pytest.mark.usefixtures("watchdog")
+pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault thread-races")]
 
 
 @pytest.fixture
@@ -53,9 +53,10 @@ def half_open(probes: int) -> hf.Breaker:
     return breaker
 
 
+@pytest.mark.proves("invariant 10")
 @pytest.mark.usefixtures("tiny_turns")
 @pytest.mark.parametrize("probes", [1, 3])
-def test_64_threads_get_no_more_probes_than_there_are(probes: int) -> None:
+def test_64_threads_get_no_more_probes_than_there_are(probes: int, measured: Callable[[str], None]) -> None:
     """Every probe stays inside until all others have been refused."""
     breaker = half_open(probes)
     all_refused = threading.Event()
@@ -78,8 +79,10 @@ def test_64_threads_get_no_more_probes_than_there_are(probes: int) -> None:
     in_threads(64, work)
     assert len(inside) == probes
     assert breaker.state == "closed"
+    measured(f"64 threads: {len(inside)} inside at once (probes={probes}), {len(refused)} refused")
 
 
+@pytest.mark.proves("invariant 10")
 @pytest.mark.usefixtures("tiny_turns")
 def test_probes_given_back_by_64_threads_are_never_doubled() -> None:
     breaker = half_open(2)
@@ -106,8 +109,9 @@ def test_probes_given_back_by_64_threads_are_never_doubled() -> None:
     assert [breaker.admit(), breaker.admit()]
 
 
+@pytest.mark.proves("invariant 10")
 @pytest.mark.parametrize("probes", [1, 5])
-def test_1000_tasks_get_no_more_probes_than_there_are(probes: int) -> None:
+def test_1000_tasks_get_no_more_probes_than_there_are(probes: int, measured: Callable[[str], None]) -> None:
     breaker = half_open(probes)
     inside = most = 0
 
@@ -127,8 +131,10 @@ def test_1000_tasks_get_no_more_probes_than_there_are(probes: int) -> None:
     assert sum(outcome is None for outcome in outcomes) == probes
     assert sum(isinstance(outcome, hf.CircuitOpen) for outcome in outcomes) == 1000 - probes
     assert breaker.state == "closed"
+    measured(f"1,000 tasks: {most} inside at once at most (probes={probes})")
 
 
+@pytest.mark.proves("invariant 13")
 def test_10_calls_are_inside_at_the_same_time() -> None:
     """They meet at a barrier inside the call: with a lock held there, it would never fill."""
     meeting = threading.Barrier(10)
@@ -136,6 +142,7 @@ def test_10_calls_are_inside_at_the_same_time() -> None:
     in_threads(10, call)
 
 
+@pytest.mark.proves("invariant 13")
 def test_10_probes_are_inside_at_the_same_time() -> None:
     breaker = half_open(10)
     meeting = threading.Barrier(10)
@@ -188,6 +195,7 @@ def test_it_opens_once() -> None:
     assert [(event.before, event.after) for event in changes] == [("closed", "open")]
 
 
+@pytest.mark.proves("invariant 11")
 def test_a_thread_that_hangs_inside_a_probe_is_given_up() -> None:
     """The lease frees the place; the result that comes after all changes nothing."""
     clock = hf.testing.FakeClock()

@@ -11,6 +11,8 @@ from tests.scripted import Boom, every_way, retry, takes
 
 import holdfast as hf
 
+pytestmark = pytest.mark.proves("fault clock-jumps")
+
 HOUR, TEN_YEARS = 3600.0, 10 * 365 * 86_400.0
 JUMPS = [-HOUR, -1e-6, -TEN_YEARS, HOUR, TEN_YEARS]
 each_jump = pytest.mark.parametrize("jump", JUMPS, ids=lambda jump: f"{jump:+g}s")
@@ -133,6 +135,7 @@ def drain(budget, most=100):
     return paid
 
 
+@pytest.mark.proves("invariant 15")
 @each_budget
 @each_jump
 def test_a_jump_pays_no_more_than_a_full_budget(name, jump):
@@ -178,6 +181,7 @@ def test_what_was_earned_before_the_jump_does_not_outlive_its_window(jump):
 # The limiter: an extra wait of at most one window (burst / rate), extra admissions of at most the burst.
 
 
+@pytest.mark.proves("invariant 15")
 @each_jump
 @pytest.mark.parametrize("asks", ["keeps asking", "asks once at the end"])
 def test_limiter_admits_again_within_one_window(jump, asks):
@@ -195,6 +199,7 @@ def test_limiter_admits_again_within_one_window(jump, asks):
     assert 1 <= admitted <= 11
 
 
+@pytest.mark.proves("invariant 15")
 @each_jump
 def test_limiter_waits_no_longer_than_one_window_more(jump):
     clock = hf.testing.FakeClock(start=1e9)
@@ -205,6 +210,7 @@ def test_limiter_waits_no_longer_than_one_window_more(jump):
     assert sum(clock.sleeps) <= 0.5 + 0.5 + 1e-6
 
 
+@pytest.mark.proves("invariant 15")
 @each_jump
 def test_limiter_admits_no_more_than_a_burst_extra(jump):
     clock = hf.testing.FakeClock(start=1e9)

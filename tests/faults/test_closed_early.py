@@ -17,6 +17,8 @@ from tests.scripted import Boom, retry
 
 import holdfast as hf
 
+pytestmark = pytest.mark.proves("fault closed-early")
+
 POLICIES = {
     "retry": retry(),
     "deadline": hf.Policy(hf.Deadline(60), hf.Retry(on=Boom, budget=None)),

@@ -16,7 +16,7 @@ from tests.scripted import Boom, retry
 
 import holdfast as hf
 
-pytestmark = pytest.mark.usefixtures("watchdog")
+pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault event-loops")]
 
 SEQUENCES = [("asyncio", "asyncio"), ("trio", "trio"), ("asyncio", "trio"), ("trio", "asyncio")]
 each_sequence = pytest.mark.parametrize("sequence", SEQUENCES, ids="-".join)

@@ -16,7 +16,10 @@ import pytest
 
 import holdfast
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here"),
+    pytest.mark.proves("fault fork"),
+]
 
 # Each scenario is a process of its own: forking pytest with all its threads and files would test pytest.
 PRELUDE = """

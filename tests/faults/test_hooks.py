@@ -16,7 +16,7 @@ from tests.scripted import Boom, does, every_way, retry
 
 import holdfast as hf
 
-pytestmark = pytest.mark.usefixtures("watchdog")
+pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault hooks")]
 
 
 class Broken(Exception):
@@ -357,3 +357,84 @@ def test_a_cancelled_subscriber_is_a_cancelled_call():
             retry().call(lambda: "ok")
     finally:
         stop()
+
+
+# The hooks of the other strategies.
+
+
+def _tripping(hook):
+    return hf.Policy(hf.Breaker(trip=lambda counts: hook() or False, min_calls=1))
+
+
+#: A policy whose hook is ``hook()``, which its calls come through.
+OTHERS = {
+    "Breaker.trip": _tripping,
+    "Breaker.on": lambda hook: hf.Policy(hf.Breaker(on=lambda error: hook() or True)),
+    "Breaker.exclude": lambda hook: hf.Policy(hf.Breaker(exclude=lambda error: hook() or False)),
+    "Throttle.on": lambda hook: hf.Policy(hf.Throttle(on=lambda error: hook() or True), rng=lambda: 0.999),
+    "Bulkhead, keyed": lambda hook: hf.Policy(hf.keyed(hf.Bulkhead(5), key=lambda: hook() or "key")),
+    "RateLimit.cost": lambda hook: hf.Policy(hf.RateLimit(hf.Limiter(1e6, 1000), cost=lambda: hook() or 1)),
+    "Fallback": lambda hook: hf.Policy(hf.Fallback(lambda error: hook() or _boom(), on=Boom)),
+    "Hedge.on": lambda hook: hf.Policy(
+        hf.Hedge(after=60, idempotent=True, max=2, on=lambda error: hook() or False)
+    ),
+}
+each_other = pytest.mark.parametrize("name", OTHERS)
+
+
+@each_other
+def test_another_hook_that_raises(name):
+    """Its error comes out, every time: nothing stays taken or locked, and the next call is judged."""
+    raises = True
+    policy = OTHERS[name](lambda: broken() if raises else None)
+    for _ in range(12):
+        with pytest.raises(Broken):
+            policy(_boom)()
+    raises = False
+    with pytest.raises(Boom):
+        policy(_boom)()
+    assert policy(_boom) is not None and hf.attempt() is None
+
+
+@each_other
+def test_another_hook_that_blocks(name):
+    local = threading.local()
+    gate = []
+
+    def block():
+        if getattr(local, "blocks", False):
+            local.blocks = False
+            gate[0].set()
+            gate[1].wait(20)
+
+    policy = OTHERS[name](block)
+
+    def hold(entered, release):
+        gate[:] = [entered, release]
+        local.blocks = True
+        with pytest.raises(Boom):
+            policy(_boom)()
+
+    def others():
+        for _ in range(3):
+            with pytest.raises(Boom):
+                policy(_boom)()
+
+    blocked_while(hold, others)
+
+
+@each_other
+def test_another_hook_that_calls_back_in(name):
+    depth = []
+
+    def nested():
+        if not depth:
+            depth.append(1)
+            with pytest.raises(Boom):
+                policy(_boom)()
+            depth.pop()
+
+    policy = OTHERS[name](nested)
+    with pytest.raises(Boom):
+        policy(_boom)()
+    assert depth == []

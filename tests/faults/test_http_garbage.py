@@ -6,6 +6,8 @@ import pytest
 from tests.contract.http.contract import Http, each_client, retry
 from tests.contract.http.server import answer, garbage
 
+pytestmark = pytest.mark.proves("fault http-garbage")
+
 GARBAGE = {
     "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
     "binary": b"\x16\x03\x01\x00\xff\x00\x01\x02\r\n\r\n",

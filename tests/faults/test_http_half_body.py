@@ -6,6 +6,8 @@ import pytest
 from tests.contract.http.contract import Http, each_client, retry
 from tests.contract.http.server import answer, half
 
+pytestmark = pytest.mark.proves("fault http-half-body")
+
 BODY = b"0123456789" * 10
 
 

@@ -1,4 +1,4 @@
-"""Servers that take a connection and do nothing with it, or cut it off as soon as it is made."""
+"""Servers that take a connection and do nothing with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tests.contract.http.contract import Http, each_client, retry
 from tests.contract.http.server import answer, hang
 
 import holdfast as hf
+
+pytestmark = pytest.mark.proves("fault http-hangs")
 
 
 @each_client
@@ -28,15 +30,6 @@ async def test_a_connection_that_is_never_read_costs_the_same(http: Http) -> Non
     with pytest.raises(http.kind.slow):
         await http.client(retry(attempts=2)).get("/", timeout=0.05)
     assert (http.server.seen, http.server.accepted) == ([], 2)
-
-
-@each_client
-async def test_resets_on_accept_use_up_the_attempts(http: Http) -> None:
-    http.server.on_accept(*["reset"] * 3)
-    with pytest.raises((*http.kind.lost, *http.kind.refused)) as caught:
-        await http.client(retry(attempts=3)).get("/")
-    assert (http.server.seen, http.server.accepted) == ([], 3)
-    assert hf.classify.exhausted_by(caught.value) is not None
 
 
 @each_client

@@ -14,6 +14,8 @@ from tests.contract.http.server import Exchange, answer, drip, head
 
 import holdfast as hf
 
+pytestmark = pytest.mark.proves("fault http-slow-loris")
+
 
 async def _drip_body(exchange: Exchange) -> None:
     await exchange.send(head(200, [("Content-Length", "100000")]))

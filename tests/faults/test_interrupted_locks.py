@@ -21,6 +21,8 @@ from tests.scripted import Boom
 
 import holdfast as hf
 
+pytestmark = pytest.mark.proves("fault interrupts")
+
 
 @functools.cache
 def places(code: CodeType) -> frozenset[int]:

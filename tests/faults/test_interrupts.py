@@ -12,12 +12,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.loops import each_loop
+from tests.loops import Loop, each_loop
 from tests.scripted import Boom, every_way, retry
 
 import holdfast as hf
 
-pytestmark = pytest.mark.usefixtures("watchdog")
+pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault interrupts")]
 
 
 class Meter:
@@ -138,6 +138,72 @@ def test_in_a_subscriber(play):
     finally:
         stop()
     nothing_held(budget)
+
+
+# Struck in an attempt under each of the strategies: whatever it had taken, it gives back.
+
+
+def _half_open(clock):
+    breaker = hf.Breaker(consecutive=1, open_for=1, probes=1, probe_timeout=None, clock=clock)
+    with pytest.raises(Boom):
+        hf.Policy(breaker, clock=clock).call(fails)
+    clock.advance(1.5)
+    return breaker
+
+
+#: A strategy made afresh, and what it must be like after an interrupt.
+STRATEGIES = {
+    "Breaker": (lambda clock: hf.Breaker(consecutive=1), lambda s: s.state == "closed"),
+    "Breaker's probe": (_half_open, lambda s: s.state == "half_open"),
+    "Bulkhead": (lambda clock: hf.Bulkhead(1), lambda s: (s.in_use, s.queued) == (0, 0)),
+    "RateLimit": (lambda clock: hf.RateLimit(hf.Limiter(1000, 1000)), lambda s: s.limiter.tokens() >= 0),
+    "Throttle": (lambda clock: hf.Throttle(), lambda s: True),
+    "AdaptiveLimit": (lambda clock: hf.AdaptiveLimit(), lambda s: s.in_use == 0),
+    "AdaptiveRate": (lambda clock: hf.AdaptiveRate(), lambda s: True),
+    "Timeout": (lambda clock: hf.Timeout(60), lambda s: True),
+    "Deadline": (lambda clock: hf.Deadline(60), lambda s: True),
+    "Hedge": (lambda clock: hf.Hedge(after=60, idempotent=True), lambda s: True),
+    "Fallback": (lambda clock: hf.Fallback("the fallback"), lambda s: True),
+    "keyed": (lambda clock: hf.keyed(hf.Bulkhead(1), key=lambda: "one"), lambda s: s["one"].in_use == 0),
+}
+
+
+@pytest.mark.parametrize("way", ["sync", "asyncio", "trio"])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_in_an_attempt_under(name, way):
+    make, is_as_before = STRATEGIES[name]
+    clock = hf.testing.FakeClock()
+    strategy = make(clock)
+    timed = {"clock": clock} if "Breaker" in name else {}
+    row = [strategy, hf.Retry(on=Boom, budget=None)]
+    policy = hf.Policy(*(reversed(row) if name in ("Bulkhead", "Timeout", "Hedge") else row), **timed)
+    strike = True
+    calls = 0
+
+    def step():
+        nonlocal calls
+        calls += 1
+        if strike:
+            raise KeyboardInterrupt
+        return "ok"
+
+    async def body():
+        return step()
+
+    async def through():
+        return await policy(body)()
+
+    def call():
+        return policy(step)() if way == "sync" else Loop(way).run(through)
+
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+        assert is_as_before(strategy)
+        nothing_held()
+    assert calls == 3, "an interrupt was retried, hedged or answered by a fallback"
+    strike = False
+    assert call() == "ok"
 
 
 # Struck while our own code reads the clock (under a lock, too) or sleeps.

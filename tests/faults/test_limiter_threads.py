@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast as hf
-from holdfast.limiter import Bucket
+from holdfast.bucket import Bucket
+
+pytestmark = pytest.mark.proves("fault thread-races")
 
 THREADS = 64
 

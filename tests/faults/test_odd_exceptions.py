@@ -14,7 +14,7 @@ from tests.scripted import Bang, Boom, BudgetSpy, does, every_way, retry
 
 import holdfast as hf
 
-pytestmark = pytest.mark.usefixtures("watchdog")
+pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault odd-exceptions")]
 
 
 class NoText(Boom):
@@ -93,7 +93,23 @@ class NoNotes(Boom):
         raise RuntimeError("no note")
 
 
+class OwnCause(Boom):
+    """Its causes never end."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.__cause__ = self
+
+
+class CircleOfCauses(Boom):
+    def __init__(self, *args):
+        super().__init__(*args)
+        other = Boom("other")
+        self.__context__, other.__cause__ = other, self
+
+
 ODD = [
+    OwnCause, CircleOfCauses,
     NoText, NoAttributes, Slots, NoReading, FrozenNotes, OddNotes, NoNotes, OddModule,
     Falsy, Empty, NoTruth, EqualToAll, NoEquality,
 ]  # fmt: skip

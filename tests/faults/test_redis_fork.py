@@ -12,6 +12,7 @@ import pytest
 from tests.fleet.servers import Server
 
 pytestmark = [
+    pytest.mark.proves("fault fork"),
     pytest.mark.redis,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here"),
 ]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
+
 import pytest
 from tests.fleet.ordeal import BURST, Ordeal
 from tests.fleet.patience import eventually
 from tests.fleet.servers import Server
 
 from holdfast import events
+from holdfast.redis import RedisStore, StoreUnavailable
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-killed")]
 
 
 def test_local_each_goes_by_its_share(server: Server) -> None:
@@ -77,3 +82,37 @@ def test_from_the_start(server: Server) -> None:
         assert sum(limiter.allow() for _ in range(40)) == 10
         server.start()
         eventually(lambda: limiter._fleet is not None and not limiter._fleet.alone, within=2)
+
+
+def test_in_the_middle_of_a_call(server: Server, measured: Callable[[str], None]) -> None:
+    """The answer never comes: the callers are told as soon as the server is gone."""
+    with RedisStore(server.url, timeout=5) as store:
+        store.call("probe", store.key("probe", "x"))
+        server.pause()
+        ended: list[float | BaseException] = []
+
+        def call() -> None:
+            try:
+                store.call("probe", store.key("probe", "x"))
+            except StoreUnavailable:
+                ended.append(time.monotonic())
+            except BaseException as error:
+                ended.append(error)
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        assert ended == [], "no call was in the middle"
+        killed = time.monotonic()
+        server.kill()
+        for thread in threads:
+            thread.join(10)
+        assert len(ended) == 4 and all(isinstance(end, float) for end in ended), ended
+        worst = max(end - killed for end in ended if isinstance(end, float))
+        assert worst < 2.5
+        assert store.state == "down"
+        server.start()
+        eventually(lambda: store.state == "up")
+        assert store.call("probe", store.key("probe", "x")) == b"OK"
+        measured(f"4 calls in the middle, told within {worst * 1000:.0f} ms of the kill")

@@ -10,7 +10,7 @@ from tests.fleet.servers import Server
 
 from holdfast import events
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-paused")]
 
 
 def test_no_call_waits_for_it(server: Server) -> None:

@@ -8,7 +8,7 @@ from tests.fleet.servers import Server
 
 from holdfast import events
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-read-only")]
 
 
 def test_it_counts_as_down_until_it_takes_writes_again(server: Server) -> None:

@@ -7,7 +7,7 @@ from tests.fleet.ordeal import Ordeal
 from tests.fleet.patience import eventually
 from tests.fleet.servers import Server
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-restarted-empty")]
 
 
 def test_it_is_filled_again(server: Server) -> None:

@@ -9,7 +9,7 @@ from tests.fleet.servers import Server
 
 from holdfast import events
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-wrong-type")]
 
 
 def test_only_that_resource_falls_back(server: Server) -> None:

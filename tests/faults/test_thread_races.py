@@ -17,6 +17,8 @@ from tests.scripted import Boom
 
 import holdfast as hf
 
+pytestmark = pytest.mark.proves("fault thread-races")
+
 THREADS = 16
 
 

@@ -375,7 +375,8 @@ def test_copies_and_keys_share_the_store(server: Server) -> None:
         copy = one.replace(open_for=7)
         assert (copy.store, copy.quorum, copy.name) == (store, 3, "gate")
         keyed = hf.keyed(one, key=lambda host: host)
-        assert keyed.pick(("a.example",), {}).name == "gate/sa.example"
+        name = keyed.pick(("a.example",), {}).name
+        assert name.startswith("gate/key-") and name == keyed["a.example"].name != keyed["b.example"].name
 
 
 def test_an_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) -> None:

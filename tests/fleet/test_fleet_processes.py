@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast import leases
 from holdfast.redis import RedisStore
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.proves("invariant 17")]
 
 RATE, BURST, SECONDS = 1000.0, 100, 1.0
 

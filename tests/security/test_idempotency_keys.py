@@ -16,6 +16,8 @@ from holdfast.idempotency import MemoryStore, SqliteStore
 from holdfast.idempotency.keys import digest, fingerprint
 from holdfast.serving import replays
 
+pytestmark = pytest.mark.proves("security keys")
+
 BODY = b'{"amount": 100}'
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from tests.browser.serving import Served, serving
 
+pytestmark = pytest.mark.proves("security web-page")
+
 POLICY = "[policies.p]\nretry = { attempts = 3 }\n"
 
 
@@ -61,6 +63,15 @@ def test_another_host_is_refused(lab: Served, host: str, path: str) -> None:
     headers = lab.headers(Host=host.format(port=lab.port), Origin=None, Content_Type=None)
     status, _, body = lab.ask("GET", path, headers=headers)
     assert (status, json.loads(body)) == (421, {"error": {"message": "this host is not served here"}})
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+def test_another_host_is_refused_before_anything_else_is_looked_at(lab: Served, method: str) -> None:
+    """Whatever the method and the path, with the token and all."""
+    for path in ("/", "/api/setup", "/api/policy", "/api/run", "/api/cancel", "/nothing", "/../x"):
+        headers = lab.headers(Host=f"evil.example:{lab.port}")
+        status, _, _ = lab.ask(method, path, headers=headers)
+        assert status == 421, (method, path)
 
 
 def test_localhost_is_ours_too(lab: Served) -> None:

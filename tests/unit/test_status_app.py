@@ -14,6 +14,8 @@ import uvicorn
 import holdfast as hf
 from holdfast.asgi import StatusApp
 
+pytestmark = pytest.mark.proves("security web-page")
+
 
 @pytest.fixture
 def app() -> Iterator[StatusApp]:

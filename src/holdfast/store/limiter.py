@@ -37,7 +37,8 @@ class FleetLimiter(Holder):
         self.rate = rate
         self.burst = burst
         self._owed = self._wanted = 0
-        self._patience_s = 2 * store.timeout
+        # No call waits longer for a store than its timeout, not even for its first answer.
+        self._patience_s = store.timeout
         self.bucket = self._fresh(store.instances, owner._now())
         # While it is alone: the bucket to go on with when the store answers.
         self._next: LeaseBucket | None = None

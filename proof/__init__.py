@@ -1,0 +1,1 @@
+"""What Holdfast must be able to prove, and the page that says which test proves it (`python -m proof`)."""

@@ -1,0 +1,75 @@
+"""A POST is never hedged, whatever the policy declares: only a key makes it safe to send twice."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.contract.http.contract import Http, each_client
+from tests.contract.http.server import answer, late
+
+import holdfast as hf
+
+pytestmark = pytest.mark.proves("fault hedged-post")
+
+
+def _hedged(**options: Any) -> hf.Policy:
+    return hf.Policy(hf.Hedge(**{"after": 0.01, "budget": hf.Budget(burst=50), **options}))
+
+
+@each_client
+async def test_it_is_refused(http: Http, measured: Callable[[str], None]) -> None:
+    made = 0
+    for declared in (False, True):
+        for method in ("POST", "PATCH"):
+            path = f"/{method}-{declared}"
+            http.server.on(path, late(0.05, answer(200, b"first")), answer(200, b"second"))
+            client = http.client(_hedged(idempotent=declared, max=3))
+            assert (await client.request(method, path, body=b"order")).body == b"first"
+            assert len(http.server.requests(path)) == 1
+            made += 1
+    measured(f"{http.kind.__name__}: {made} slow POST and PATCH requests, 0 hedges")
+
+
+@each_client
+async def test_a_failure_launches_no_other_either(http: Http) -> None:
+    http.server.on("/", answer(503, b"down"), answer(200))
+    got = await http.client(_hedged(idempotent=True, after=30.0)).post("/")
+    assert (got.status, got.body) == (503, b"down")
+    assert len(http.server.seen) == 1
+
+
+@each_client
+async def test_what_may_be_sent_twice_is_hedged(http: Http) -> None:
+    """Else the tests above would prove nothing: a GET, and a POST whose key is on both requests."""
+    for method, options in (("GET", {}), ("POST", {"idempotency_key": "auto"})):
+        http.server.on(f"/{method}", late(0.2, answer(200, b"slow")), answer(200, b"fast"))
+        body = None if method == "GET" else b"order"
+        got = await http.client(_hedged(), **options).request(method, f"/{method}", body=body)
+        assert got.body == b"fast"
+        first, second = http.server.requests(f"/{method}")
+        assert first.body == second.body == (body or b"")
+        assert first.header("Idempotency-Key") == second.header("Idempotency-Key")
+    assert first.header("Idempotency-Key") is not None
+
+
+def test_a_plain_function_must_be_declared() -> None:
+    calls: list[int] = []
+
+    def post() -> None:
+        calls.append(threading.get_ident())
+
+    async def post_async() -> None:
+        calls.append(0)
+
+    for call in (lambda: _hedged()(post), lambda: _hedged()(post_async)):
+        with pytest.raises(ValueError, match="idempotent must be True"):
+            call()
+    with pytest.raises(ValueError, match="idempotent must be True"):
+        _hedged().call(post)
+    with pytest.raises(ValueError, match="idempotent must be True"):
+        asyncio.run(_hedged().acall(post_async))
+    assert calls == []

@@ -1,0 +1,31 @@
+"""A call that came before a store's first answer, and after the one token that needs none, waited twice the
+store's timeout when the answer never came.
+
+Holdfast: no call waits longer for the store than its timeout.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast.redis import RedisStore
+
+TIMEOUT = 0.4
+
+
+@pytest.mark.redis
+def test_a_server_that_hangs_from_the_start():
+    with Server() as server:
+        server.pause()
+        with RedisStore(server.url, timeout=TIMEOUT) as store:
+            limiter = hf.Limiter(1000, 1000, store=store, name="x")
+            assert limiter.allow()
+            started = time.monotonic()
+            limiter.wait()
+            # A busy machine wakes a thread a little late.
+            assert time.monotonic() - started <= 1.5 * TIMEOUT
+        server.resume()

@@ -1,0 +1,70 @@
+"""With a store, ``hf.keyed`` put each key, an argument of the call, into names, and so into events, logs,
+errors, metrics and Redis; a thousand tenants took the metrics' names away from everything else.
+
+Holdfast: a name has the key's hash, and metrics count all keys of one name together.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from tests.fleet.patience import eventually
+from tests.fleet.servers import Server
+
+import holdfast as hf
+from holdfast.census import census
+from holdfast.meters import Meters
+from holdfast.redis import RedisStore
+
+pytestmark = pytest.mark.redis
+SECRET = "hunter2-tenant"
+
+
+def test_no_key_is_told(caplog):
+    caplog.set_level(logging.DEBUG)
+    told, meters = [], Meters()
+    stops = [hf.subscribe(told.append), hf.subscribe(meters.tell, first_tries=False)]
+    texts = []
+    with Server() as server, RedisStore(server.url, timeout=1) as store:
+        budgets = hf.keyed(hf.Budget(store=store, name="k-budget"), key=lambda tenant: tenant)
+        breakers = hf.keyed(hf.Breaker(consecutive=1, store=store, name="k-gate"), key=lambda tenant: tenant)
+        limiters = hf.keyed(hf.Limiter(1, 1, store=store, name="k-limit"))
+        places = hf.keyed(hf.Bulkhead(1, store=store, name="k-places"))
+        retry = hf.Retry(on=OSError, attempts=2, backoff=hf.Constant(0), budget=budgets)
+
+        @hf.Policy(retry, breakers, name="k-call")
+        def call(tenant):
+            raise OSError(tenant)
+
+        for _ in range(2):
+            with pytest.raises((OSError, hf.CircuitOpen)) as caught:
+                call(SECRET)
+            texts += [str(caught.value) if isinstance(caught.value, hf.HoldfastError) else ""]
+            texts += getattr(caught.value, "__notes__", [])
+        kept = [limiters[SECRET], places[SECRET]]
+        # One of the keys is spoiled, which is a line in the log.
+        server.ask("SET", store.key("limiter", limiters[SECRET].name), "somebody else's", "PX", 60_000)
+        eventually(lambda: limiters[SECRET].allow() or any(type(e).__name__ == "StoreDown" for e in told))
+        texts += map(str, server.ask("KEYS", "*"))
+        texts += [json.dumps(store.inspect()), *(repr(part) for part in kept)]
+    for stop in stops:
+        stop()
+    texts += [json.dumps(event.as_dict()) for event in told]
+    texts += [record.getMessage() + repr(vars(record)) for record in caplog.records]
+    texts += [repr(vars_of(meters.read())), repr(census.first_tries())]
+    assert {"BreakerChanged", "Refused", "LeaseExchanged", "StoreDown"} <= {type(e).__name__ for e in told}
+    assert SECRET not in "\n".join(texts)
+
+
+def vars_of(reading):
+    return [reading.attempts, reading.counts, reading.waits, reading.successes]
+
+
+def test_however_many_keys_there_are_metrics_have_one_name():
+    with RedisStore("redis://127.0.0.1:1") as store:
+        breakers = hf.keyed(hf.Breaker(store=store, name="k-many"), limit=50)
+        names = {census.name(breakers[f"tenant-{number}"].name) for number in range(50)}
+    assert names == {"k-many"}
+    assert census.name("k-many/key-of-my-own") == "k-many/key-of-my-own"

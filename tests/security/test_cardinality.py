@@ -1,0 +1,133 @@
+"""However many names, keys, statuses and errors there are, metrics have a bounded number of series."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import prometheus_client
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from tests.scripted import Boom
+
+import holdfast as hf
+import holdfast.census
+import holdfast.meters
+import holdfast.otel
+import holdfast.policy
+import holdfast.prometheus
+from holdfast.meters import Meters
+
+pytestmark = pytest.mark.proves("security cardinality")
+
+LIMIT = 20
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A census of its own with room for a few names: what it is like with the real 1,000, sooner."""
+    fresh = holdfast.census.Census()
+    monkeypatch.setattr(holdfast.census, "LIMIT", LIMIT)
+    for module in (holdfast.census, holdfast.meters, holdfast.otel, holdfast.policy):
+        monkeypatch.setattr(module, "census", fresh)
+    return LIMIT
+
+
+def _fails() -> None:
+    raise Boom
+
+
+def _flood(names: int) -> None:
+    for number in range(names):
+        retrying = hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None)
+        policy = hf.Policy(retrying, hf.Breaker(consecutive=1, name=f"gate-{number}"), name=f"call-{number}")
+        for _ in range(2):
+            with pytest.raises((Boom, hf.CircuitOpen)):
+                policy.call(_fails)
+        hf.Policy(hf.Retry(on=Boom), name=f"fine-{number}").call(int)
+
+
+def test_the_limit_is_a_thousand() -> None:
+    assert holdfast.census.LIMIT == 1000
+
+
+def test_prometheus(few: int, measured: Callable[[str], None]) -> None:
+    registry = prometheus_client.CollectorRegistry()
+    uninstall = holdfast.prometheus.install(registry)
+    try:
+        _flood(200)
+        series = [
+            line
+            for line in prometheus_client.generate_latest(registry).decode().splitlines()
+            if line[0] != "#"
+        ]
+        families = list(registry.collect())
+    finally:
+        uninstall()
+    operations = {sample.labels["operation"] for family in families for sample in family.samples}
+    assert operations and "other" in operations
+    # The known ones, and one for all the others.
+    assert len(operations) <= few + 1
+    labels = {name for family in families for sample in family.samples for name in sample.labels}
+    assert labels <= {"operation", "reason", "by", "state", "outcome", "what", "le"}
+    measured(f"600 names with room for {few}: {len(operations)} in the scrape, {len(series)} series")
+
+
+def test_otel(few: int) -> None:
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader])
+    uninstall = holdfast.otel.install(meters)
+    try:
+        _flood(100)
+        data: Any = reader.get_metrics_data()
+    finally:
+        uninstall()
+        meters.shutdown()
+    points = [
+        point
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in metric.data.data_points
+    ]
+    assert points
+    assert len({point.attributes["holdfast.operation"] for point in points}) <= few + 1
+
+
+def test_meters_hold_no_more_either(few: int) -> None:
+    meters = Meters()
+    stop = hf.subscribe(meters.tell, first_tries=False)
+    try:
+        _flood(100)
+    finally:
+        stop()
+    sums = meters.read()
+    for kept in (sums.attempts, sums.retries, sums.waits, sums.successes):
+        assert len(kept) <= few + 1
+    for counts in sums.counts.values():
+        assert len({name for name, _ in counts}) <= few + 1
+        # Kinds come from lists of our own, never from an error or a server.
+        assert len({kind for _, kind in counts}) <= 12
+
+
+def test_a_thousand_kinds_of_error_add_no_series() -> None:
+    registry = prometheus_client.CollectorRegistry()
+    uninstall = holdfast.prometheus.install(registry)
+    rng = random.Random(5)
+
+    def fails() -> None:
+        raise type(f"Error{rng.random()}", (Boom,), {})(f"text {rng.random()}")
+
+    policy = hf.Policy(hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None), name="errors")
+    try:
+        counts = []
+        for _ in range(2):
+            for _ in range(500):
+                with pytest.raises(Boom):
+                    policy.call(fails)
+            counts.append(sum(len(family.samples) for family in registry.collect()))
+    finally:
+        uninstall()
+    assert counts[0] == counts[1]
