@@ -19,8 +19,8 @@ if TYPE_CHECKING:
             """The request of the attempt at hand, which a hook may change."""
             ...
 
-        def turn(self, number: int) -> None:
-            """Attempt ``number`` is about to be made."""
+        def turn(self, number: int, error: Exception | None) -> None:
+            """Attempt ``number`` is about to be made; the one before it ended in ``error``."""
             ...
 
         def response_of(self, error: BaseException) -> Any:

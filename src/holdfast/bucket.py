@@ -55,7 +55,7 @@ class Line:
 
     def leave(self, grant: Grant, now: float) -> None:
         """Leave the line, or what is left of it."""
-        if not grant.ok:
+        if not grant.ok or grant.n == 0:
             return
         if self._left and self._left[0][2].delay(now) <= 0:
             # The last of them would have had its turn.

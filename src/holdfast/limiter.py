@@ -65,7 +65,10 @@ class Reservation:
         # Counted down, not looked up: a clock set back makes nobody wait longer than was foreseen.
         left = self._grant.at - self._limiter._now()
         while delay > 0 and left > 0:
-            step = min(delay, nap, left)
+            # The time for the exchange to bring them may reach past the deadline; a nap must not.
+            scope = ambient()
+            rest = None if scope is None else scope.remaining()
+            step = min(delay, nap, left, rest or left)
             yield step
             left -= step
             nap = min(2 * nap, _LONGEST_NAP_S)

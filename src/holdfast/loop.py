@@ -145,7 +145,7 @@ class Run:
             self.budget.started()
         self.number += 1
         if self.exchange is not None:
-            self.exchange.turn(self.number)
+            self.exchange.turn(self.number, last_error)
         return Attempt(self.operation, self.number, last_error, self.owner, self.exchange)
 
     def judge(self, value: Any, error: Exception | None) -> Verdict | None:
@@ -241,10 +241,11 @@ class Run:
                 if wait < remaining:
                     return None
                 tightest = scope.tightest()
-                why = f"{remaining:.3g} s left of {tightest.name!r}"
+                why = f"a wait of {wait:.3g} s is more than the {remaining:.3g} s left of {tightest.name!r}"
                 return Late("deadline", why, tightest.name, remaining, tightest)
         if wait > left:
-            return Late("within", f"retrying is allowed for {within:g} s", "within", left)
+            why = f"a wait of {wait:.3g} s would end past the {within:g} s allowed for retrying"
+            return Late("within", why, "within", left)
         return None
 
     def _pay(self, wait: float, verdict: Verdict, now: float) -> float | Stop:
@@ -301,16 +302,8 @@ class Run:
     ) -> Outcome:
         """The end of a failed call: the outcome its caller gets, noted, marked and told."""
         _forget()
-        elapsed = self._elapsed()
+        elapsed = self.tell(event, stop)
         shown = self.shown
-        bus.publish(
-            event,
-            operation=self.operation,
-            attempts=self.number,
-            elapsed=elapsed,
-            error=bus.error_name(shown),
-            reason=stop.reason,
-        )
         if shown is None:
             if self.exchange is not None and stop.reason not in ("exhausted", "unrepeatable"):
                 self._mark(value, stop)
@@ -326,6 +319,19 @@ class Run:
             return None, _as_raised(shown, error)
         return None, self._refuse(stop, shown, verdict, elapsed)
 
+    def tell(self, event: str, stop: Stop) -> float:
+        """Tell that the call has failed; gives the seconds since its first failure."""
+        elapsed = self._elapsed()
+        bus.publish(
+            event,
+            operation=self.operation,
+            attempts=self.number,
+            elapsed=elapsed,
+            error=bus.error_name(self.shown),
+            reason=stop.reason,
+        )
+        return elapsed
+
     def _mark(self, outcome: Any, stop: Stop) -> None:
         # A layer ignores its own mark, left on an error object that is raised again and again. Not so
         # when the very same layer is at work further out: then the mark must stop it.
@@ -333,7 +339,7 @@ class Run:
         mark(outcome, Mark(self.operation, owner, self.number, stop.why))
 
     def _refuse(self, stop: Stop, shown: BaseException, verdict: Verdict, elapsed: float) -> HoldfastError:
-        message = f"{self.operation}: {stop.why} after {self._tried(elapsed)}"
+        message = f"{self.operation}: gave up after {self._tried(elapsed)}: {stop.why}"
         refusal: HoldfastError
         if stop.reason == "budget":
             refusal = BudgetExhausted(message)
@@ -374,8 +380,15 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
             raise
         if isinstance(step, Stop):
             if isinstance(step, Late) and run.retry.late == "clip":
-                yield max(0.0, step.left)
                 scope = ambient()
+                if scope is not None:
+                    scope.last_error = run.shown
+                try:
+                    yield max(0.0, step.left)
+                except BaseException:
+                    # As a rule the scope's own end, which comes with that of the wait.
+                    run.tell("GaveUp", step)
+                    raise
                 step = step if scope is None else _cancelled(scope) or step
             return run.give_up(step, value, error, verdict)
         if bus.watchers:

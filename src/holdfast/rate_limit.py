@@ -119,7 +119,7 @@ class RateLimit(Options):
             try:
                 for delay in reservation.waits():
                     _sync.sleep(delay, limiter.clock)
-                check()
+                    check()
             except BaseException:
                 reservation.leave()
                 raise
@@ -144,7 +144,7 @@ class RateLimit(Options):
             try:
                 for delay in reservation.waits():
                     await _aio.sleep(delay, limiter.clock)
-                check()
+                    check()
             except BaseException:
                 reservation.leave()
                 raise

@@ -62,3 +62,18 @@ def test_clock_set_back_makes_no_wait_longer():
     clock.hook = lambda: clock.advance(-3600)
     limiter.wait()
     assert sum(clock.sleeps) <= sum(usual.sleeps) + 1e-6
+
+
+def test_no_nap_reaches_past_the_deadline():
+    clock = HookedClock()
+    limiter = leased(clock)
+    limiter.reserve(4)
+    with hf.deadline(1.03, clock=clock) as scope:
+        reservation = hf.Limiter.reserve(limiter)
+        assert scope.limit is not None and reservation.delay > scope.limit
+        for nap in reservation.waits():
+            clock.sleep(nap)
+            assert clock.now() <= scope.limit + 1e-9
+            if scope.ended():
+                break
+    assert clock.now() == pytest.approx(1.03)

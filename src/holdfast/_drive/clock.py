@@ -48,6 +48,12 @@ class Ambient:
         self.clock = self._overrides[-1] if self._overrides else SYSTEM
         self.now = self.clock.now
 
+    def stand_on(self, system: Clock) -> None:
+        """Take ``system`` for the machine's own clock from now on."""
+        global SYSTEM
+        SYSTEM = system
+        self._apply()
+
     def override(self, clock: Clock) -> None:
         """Put ``clock`` in place of the system's, in every thread, until `restore`."""
         self._overrides.append(clock)

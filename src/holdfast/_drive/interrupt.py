@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
+
+from . import clock as _clock
+from . import machine as _machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,13 +30,9 @@ if TYPE_CHECKING:
             ...
 
 
-#: The threads that sleep inside a scope. Adding and discarding are atomic; no lock, because a signal
-#: handler may cancel a scope while its own thread is in here.
-_sleepers: set[Sleeper] = set()
-
-
-#: A signal that comes on the way into a wait is noticed only when the wait ends, so none is longer.
-_NAP_S = 1.0
+#: The threads that sleep inside a scope, in the order in which they fell asleep. Adding and discarding are
+#: atomic; no lock, because a signal handler may cancel a scope while its own thread is in here.
+_sleepers: dict[Sleeper, None] = {}
 
 
 class Sleeper:
@@ -44,8 +41,7 @@ class Sleeper:
     __slots__ = ("_gate",)
 
     def __init__(self) -> None:
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._gate = _machine.machine.gate()
 
     def wake(self) -> None:
         """End the wait, or the next one if none is under way."""
@@ -57,21 +53,23 @@ class Sleeper:
 
     def wait(self, seconds: float | None, over: Callable[[], object]) -> None:
         """Sleep until ``over()`` is true after a `wake`, but no longer than ``seconds`` (None: no limit)."""
-        end = None if seconds is None else time.monotonic() + seconds
-        _sleepers.add(self)
+        nap_s = _machine.machine.nap_s
+        end = None if seconds is None else _clock.SYSTEM.now() + seconds
+        _sleepers[self] = None
         try:
             while not over():
-                left = _NAP_S if end is None else end - time.monotonic()
+                left = nap_s if end is None else end - _clock.SYSTEM.now()
                 if left <= 0:
                     return
-                self._gate.acquire(timeout=min(left, _NAP_S))
+                self._gate.acquire(timeout=min(left, nap_s))
         finally:
-            _sleepers.discard(self)
+            _sleepers.pop(self, None)
 
 
 def wake() -> None:
     """Let every sleeping thread look at its scope again."""
-    for sleeper in tuple(_sleepers):
+    # A copy is one step; a tuple is not, because the collector may run on the way, and other threads with it.
+    for sleeper in _sleepers.copy():
         sleeper.wake()
 
 

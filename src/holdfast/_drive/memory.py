@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import threading
 import weakref
+
+from . import machine as _machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def guard(owner: Any) -> None:
     A lock that another thread held while the process forked stays locked for ever in the child.
     Reentrant, because a signal handler may use what its own thread is just using.
     """
-    object.__setattr__(owner, "_lock", threading.RLock())
+    object.__setattr__(owner, "_lock", _machine.machine.lock())
     _guarded.add(owner)
 
 
@@ -30,7 +31,7 @@ def _renew_locks() -> None:
     owners = list(_guarded)
     # All of them first: what one does in the child may need another's lock.
     for owner in owners:
-        object.__setattr__(owner, "_lock", threading.RLock())
+        object.__setattr__(owner, "_lock", _machine.machine.lock())
     for owner in owners:
         # What the threads of the parent held, nobody holds here.
         if hasattr(owner, "after_fork"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import queue
-import threading
 from contextvars import copy_context
 
 from ..deadlines import ambient
 from ..errors import BulkheadFull
+from . import machine as _machine
 from .interrupt import Sleeper
 
 TYPE_CHECKING = False
@@ -68,9 +68,8 @@ class _Worker:
     __slots__ = ("inbox",)
 
     def __init__(self) -> None:
-        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        # Daemons: a call that hangs must not keep the program from ending.
-        threading.Thread(target=self._serve, name="holdfast-worker", daemon=True).start()
+        self.inbox = _machine.machine.mailbox()
+        _machine.machine.start(self._serve, "holdfast-worker")
 
     def _serve(self) -> None:
         while True:
@@ -91,7 +90,7 @@ class _Pool:
     __slots__ = ("_lock", "_size", "idle")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = _machine.machine.lock()
         self._size = 0
         self.idle: list[_Worker] = []
 

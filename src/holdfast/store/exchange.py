@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import bus
 from .._drive import chance
+from .._drive import clock as _clock
+from .._drive import machine as _machine
 from .._drive.interrupt import Sleeper
 from .health import Health
 from .link import Link, Request, is_answer, is_unavailable
@@ -98,11 +100,12 @@ class Exchange:
         self._probe = Request("probe", probe_key, ())
         self.health = Health()
         self.tallies = Tallies()
-        self._members: set[Member] = set()
+        #: In the order in which they joined, which is the order of visits.
+        self._members: dict[Member, None] = {}
         self._bell = Sleeper()
-        self._thread: threading.Thread | None = None
+        self._thread: Any = None
         self._closing = False
-        self._starting = threading.Lock()
+        self._starting = _machine.machine.lock()
         #: What this process is called among those that share the store.
         self.instance = chance.token()
 
@@ -114,7 +117,7 @@ class Exchange:
             if self.health.down:
                 # Before the thread knows of it: its very first decision is made without the store.
                 self._tell_lost(member)
-            self._members.add(member)
+            self._members[member] = None
             self.wake()
         if self._closing:
             # It was so before, or has come to be meanwhile.
@@ -129,22 +132,21 @@ class Exchange:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None and not self._closing:
-                self._thread = threading.Thread(target=self._serve, name="holdfast-store", daemon=True)
-                self._thread.start()
+                self._thread = _machine.machine.start(self._serve, "holdfast-store")
 
     def settle(self, within_s: float) -> bool:
         """Wait until every member has an answer: whether that came to be."""
-        end = time.monotonic() + within_s
+        end = _clock.SYSTEM.now() + within_s
         while not all(getattr(member, "answered_at", 0.0) is not None for member in tuple(self._members)):
-            if time.monotonic() >= end:
+            if _clock.SYSTEM.now() >= end:
                 return False
-            time.sleep(_LOOK_S)
+            _clock.SYSTEM.sleep(_LOOK_S)
         return True
 
     def failed(self, error: Exception) -> None:
         """A call found the store unusable."""
         self.tallies.errors += 1
-        if self.health.failed(bus.error_name(error) or "", time.monotonic(), chance.draw()):
+        if self.health.failed(bus.error_name(error) or "", _clock.SYSTEM.now(), chance.draw()):
             self.tallies.outages += 1
             bus.publish(
                 "StoreDown", operation=self._label, error=self.health.error, on_failure=self._on_failure
@@ -156,7 +158,7 @@ class Exchange:
         self.tallies.exchanges += 1
         if self.health.state == "up":
             return
-        lasted = self.health.answered(time.monotonic())
+        lasted = self.health.answered(_clock.SYSTEM.now())
         if lasted is not None:
             bus.publish("StoreUp", operation=self._label, down_for=lasted)
             self.wake()
@@ -182,7 +184,7 @@ class Exchange:
     def _serve(self) -> None:
         while not self._closing:
             try:
-                self._turn(time.monotonic())
+                self._turn(_clock.SYSTEM.now())
             except Exception as error:
                 # A thread that ended here would leave every lease to itself.
                 bus.report(error)
@@ -204,7 +206,7 @@ class Exchange:
         self._round(now)
         if not self.health.down:
             due = min((member.next_at for member in tuple(self._members)), default=math.inf)
-            self._nap(due - time.monotonic())
+            self._nap(due - _clock.SYSTEM.now())
 
     def _nap(self, seconds: float) -> None:
         if seconds > 0:
@@ -215,7 +217,7 @@ class Exchange:
         waiting: list[tuple[Member, Request]] = []
         for member in tuple(self._members):
             if not member.alive():
-                self._members.discard(member)
+                self._members.pop(member, None)
                 request = member.parting()
                 if request is not None:
                     self._try(lambda request=request: self._link.run(request))  # type: ignore[misc]
@@ -232,7 +234,7 @@ class Exchange:
             if is_unavailable(error):
                 return
             answers = [error] * len(batch)
-        now = time.monotonic()
+        now = _clock.SYSTEM.now()
         for (member, _), answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
                 self.tallies.errors += 1
@@ -244,13 +246,13 @@ class Exchange:
         """Let everybody decide alone who does not yet, and forget those whom nobody uses."""
         for member in tuple(self._members):
             if not member.alive():
-                self._members.discard(member)
+                self._members.pop(member, None)
             elif not member.alone:
                 self._tell_lost(member)
 
     def _tell_lost(self, member: Member) -> None:
         self.tallies.fallbacks += 1
-        member.lost(time.monotonic())
+        member.lost(_clock.SYSTEM.now())
 
     def _try(self, run: Callable[[], Any]) -> None:
         try:
@@ -292,7 +294,7 @@ class Exchange:
         had = self._thread is not None
         self._thread = None
         self._bell = Sleeper()
-        self._starting = threading.Lock()
+        self._starting = _machine.machine.lock()
         self._link.forget()
         self.instance = chance.token()
         if self._closing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import marks
 from .._drive.chance import token
 from ..deadlines import ambient, bypass
-from ..errors import AttemptTimeout, Cancelled, DeadlineExceeded, HoldfastError, Permanent
+from ..errors import AttemptTimeout, BudgetExhausted, Cancelled, DeadlineExceeded, HoldfastError, Permanent
 from ..judge import whom
 from ..loop import note
 from ..recognise import fault_of
@@ -58,6 +58,8 @@ class Exchange:
     started = False
     #: How the last attempt ended: its error; ``None`` while one is out, or when it was cut off.
     last: Exception | None = None
+    #: How the attempt before this one ended for the retry loop, which also sees those that were cut off.
+    before: Exception | None = None
     #: The response of an attempt that was made the short way and succeeded.
     answered: Any = None
     #: The responses of all others, open or not. Whoever takes one out of here hands it on or discards it.
@@ -144,9 +146,13 @@ class Exchange:
             self._draft = Draft(self.number, self.method, port.url(request), headers, credentials)
         return self._draft
 
-    def turn(self, number: int) -> None:
-        """Attempt ``number`` is about to be made: it starts from the request as the client made it."""
+    def turn(self, number: int, error: Exception | None = None) -> None:
+        """Attempt ``number`` is about to be made: it starts from the request as the client made it.
+
+        The one before it ended in ``error``.
+        """
         self.number = number
+        self.before = error
         self.simple = self.simple and number == 1
         self.started = False
         self._draft = None
@@ -239,11 +245,17 @@ class Exchange:
             return response
         if isinstance(error, Permanent):
             return error.error
-        if not isinstance(error, HoldfastError) or isinstance(error, Cancelled):
+        if not isinstance(error, HoldfastError):
+            self._explain(error)
+            return error
+        if isinstance(error, Cancelled):
             return error
         if self.last is None:
             cut_off = isinstance(error, AttemptTimeout) or (self.started and isinstance(error, TimeoutError))
-            return self._timed_out(error) if cut_off else error
+            if cut_off:
+                return self._timed_out(error)
+            ended = self._ended_in(error)
+            return error if ended is None else self._given_up(error, ended)
         if error is self.last:
             return self._final(error)
         return self._given_up(error, self.last)
@@ -259,8 +271,34 @@ class Exchange:
         elif found is not None:
             marks.mark(response, found)
 
+    def _explain(self, error: Exception) -> None:
+        """Say on ``error`` why it was not retried, where it is worth it and only the request was in the way.
+
+        The retry loop has said so already, unless a library tells the request on its errors: then the
+        policy's classifier saw it before the loop could ask.
+        """
+        fault = fault_of(error, self.rules.settings) if self.rules.classifies else None
+        if fault is None or not fault.retry or marks.exhausted_by(error) is not None:
+            return
+        why = self.veto(error)
+        if why is not None and not any(why in told for told in getattr(error, "__notes__", ())):
+            note(error, f"{self._tried()}; stopped: not sent again: {why}")
+
+    def _tried(self) -> str:
+        return f"{self.number} attempt{'' if self.number == 1 else 's'}"
+
+    def _ended_in(self, refusal: HoldfastError) -> Exception | None:
+        """What the last attempt came to if it was cut off before ``refusal``; ``None`` if there was none."""
+        ended = refusal.__cause__ if isinstance(refusal, BudgetExhausted) else self.before
+        if isinstance(ended, AttemptTimeout):
+            return self._as_own(ended)
+        return None if isinstance(ended, HoldfastError) or not isinstance(ended, Exception) else ended
+
     def _timed_out(self, refusal: Exception) -> Exception:
-        return self._final(timed_out(self.port.timeout_error(self.request, str(refusal)), refusal))
+        return self._final(self._as_own(refusal))
+
+    def _as_own(self, refusal: Exception) -> Exception:
+        return timed_out(self.port.timeout_error(self.request, str(refusal)), refusal)
 
     def _final(self, error: Exception) -> Exception:
         """``error``, marked if it says that all the time is over: layers further out have none either."""
@@ -275,13 +313,13 @@ class Exchange:
         given = last if response is None else response
         marks.mark(given, marks.Mark(self.rules.name, self.rules, self.number, reason))
         if response is None and refusal.__cause__ is not last:
-            note(last, f"{self.number} attempt{'' if self.number == 1 else 's'}; stopped: {reason}")
+            note(last, f"{self._tried()}; stopped: {reason}")
         return given
 
     def leftovers(self, answer: Any = None) -> list[Any]:
         """Takes the responses that nobody is going to read, each once."""
         left = [] if self.answered is None or self.answered is answer else [self.answered]
-        self.answered = None
+        self.answered = self.before = None
         self.failed = [pair for pair in self.failed if pair[1] is answer]
         came: list[Any] = self.__dict__.get("came", [])
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from .._drive.closing import to_its_end, where_it_waits
 from ..deadlines import remaining
 from .body import WHOLE, Files, Once, Refused, place, replay_of
-from .fields import announced
+from .fields import announced, length_of
 from .streams import Broken, Rest, Watched
 
 TYPE_CHECKING = False
@@ -168,18 +169,16 @@ class _Port:
 
 
 def _length(headers: Any) -> int:
-    """The Content-Length of a response; -1 if it does not announce one."""
+    """The Content-Length of a response; 0 if it does not announce one."""
     # The library keeps (name, name in lower case, value). Its public ways to a header cost more than all
     # the rest of a request that succeeds.
     entries = getattr(headers, "_list", None)
     if entries is None:
-        length = announced(headers.raw)
-        return -1 if length is None else length
+        return announced(headers.raw) or 0
     for entry in entries:
         if entry[1] == b"content-length":
-            value = entry[2]
-            return int(value) if len(value) < 19 and value.isdigit() else -1
-    return -1
+            return length_of(entry[2]) or 0
+    return 0
 
 
 def _of_parts(parts: Any, length: int | None, limit: int | None) -> Replay:
@@ -248,20 +247,24 @@ class ThreadPort(_Port):
             pass
 
 
+def _close(response: Any) -> Any:
+    return response.stream.aclose()
+
+
 class TaskPort(_Port):
     """The port of an async transport."""
 
     __slots__ = ()
 
     async def fetch(self, request: Any, most: int) -> Any:
-        response = await self._handle(request)
+        response = await where_it_waits(self._handle(request), _close)
         response.request = request
         if 0 < _length(response.headers) <= most:
             stream = response.stream
             try:
                 body = b"".join([chunk async for chunk in stream])
             finally:
-                await stream.aclose()
+                await to_its_end(stream.aclose())
             response.stream = self._bytes(body)
         return response
 
@@ -279,13 +282,13 @@ class TaskPort(_Port):
                 if size > most:
                     return self._part(response, chunks, iterator)
         except Exception as error:
-            await stream.aclose()
+            await to_its_end(stream.aclose())
             self._broke(response, chunks, error)
             raise
         except BaseException:
-            await stream.aclose()
+            await to_its_end(stream.aclose())
             raise
-        await stream.aclose()
+        await to_its_end(stream.aclose())
         return self._whole(response, chunks)
 
     async def discard(self, response: Any, most: int) -> None:
@@ -296,6 +299,6 @@ class TaskPort(_Port):
             # Nobody wants it; that it broke off says nothing about the attempts to come.
             pass
         try:
-            await response.aclose()
+            await to_its_end(response.aclose())
         except Exception:
             pass

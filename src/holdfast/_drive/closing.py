@@ -1,0 +1,70 @@
+"""Awaiting what must not be cancelled at just any moment."""
+
+from __future__ import annotations
+
+from types import coroutine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+    from typing import Any
+
+#: How the cancellations of anyio's own scopes begin.
+_ANYIO = "Cancelled via cancel scope "
+
+
+@coroutine
+def where_it_waits(
+    work: Awaitable[Any], undo: Callable[[Any], Awaitable[Any]] | None = None
+) -> Generator[Any, Any, Any]:
+    """Await ``work``, which is cancelled only where it really waits for something, or when it has ended.
+
+    A cancellation that comes while it merely lets others have their turn is kept until then. Libraries that
+    guard such moments against the cancellations of their own kind, as httpx does with anyio's, lose a
+    connection to a plain ``task.cancel()`` then: it stays open in their pool, and nobody uses it again.
+
+    What ``work`` gives when it is cancelled at its end goes to ``undo``. What comes from a scope of anyio's
+    is handed on at once, since the scope may be over by the next wait; not so without ``undo``, that is for
+    what closes something, and has no such scopes inside.
+    """
+    steps = work.__await__()
+    late: BaseException | None = None
+    try:
+        waits = next(steps)
+        while True:
+            if late is not None and waits is not None and hasattr(waits, "cancel") and waits.cancel():
+                # What a task does with the future it waits for; the cancellation comes out of that.
+                late = None
+            try:
+                reply = yield waits
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:
+                # asyncio's way to say "let the others have their turn". Nothing was waited for, so that
+                # nothing has been cancelled.
+                if waits is None and (undo is None or not str(error).startswith(_ANYIO)):
+                    late = error
+                    waits = next(steps)
+                else:
+                    waits = steps.throw(error)
+            else:
+                waits = steps.send(reply)
+    except StopIteration as end:
+        if late is None:
+            return end.value
+        if undo is not None:
+            yield from where_it_waits(undo(end.value))
+    except Exception:
+        if late is None:
+            raise
+    try:
+        raise late
+    finally:
+        # Its traceback holds this frame.
+        del late
+
+
+def to_its_end(closing: Awaitable[Any]) -> Awaitable[Any]:
+    """`where_it_waits` for what closes something."""
+    return where_it_waits(closing)

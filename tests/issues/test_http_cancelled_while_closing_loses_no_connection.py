@@ -1,0 +1,129 @@
+"""A task that is cancelled just when its answer has been read gives its connection back to httpx's pool.
+
+The connection stayed in the pool as if in use, one for every such moment: hedges that lose and attempts that
+time out on a busy event loop left hundreds of them open in a few minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpcore
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast._drive.closing import to_its_end
+from holdfast.httpx import AsyncTransport
+
+
+def _stuck(pool: httpcore.AsyncConnectionPool) -> list[str]:
+    """The connections that can neither be used again nor be thrown away."""
+    return [c.info() for c in pool.connections if not (c.is_idle() or c.is_closed())]
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"503 Busy"])
+def test_whenever_it_is_cancelled(status: bytes) -> None:
+    """After every number of turns of the event loop that a request takes, in turn."""
+    said = [b"HTTP/1.1 " + status + b"\r\nContent-Length: 4\r\n\r\n", b"body"] * 2
+    inner = httpx.AsyncHTTPTransport(verify=False)
+
+    async def cancelled_after(turns: int) -> tuple[bool, list[str]]:
+        pool = httpcore.AsyncConnectionPool(network_backend=httpcore.AsyncMockBackend(list(said)))
+        inner._pool = pool
+        policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), hf.Timeout(5))
+        async with httpx.AsyncClient(transport=AsyncTransport(policy, inner), trust_env=False) as client:
+            task = asyncio.ensure_future(client.get("http://shop.example/"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            return task.cancelled(), _stuck(pool)
+
+    async def main() -> tuple[int, dict[int, list[str]]]:
+        cancels, stuck = 0, {}
+        for turns in range(100):
+            was_cancelled, left = await cancelled_after(turns)
+            cancels += was_cancelled
+            if left:
+                stuck[turns] = left
+        return cancels, stuck
+
+    cancels, stuck = asyncio.run(main())
+    assert stuck == {}
+    assert 2 < cancels < 100
+
+
+def test_what_it_returns_and_raises_comes_out() -> None:
+    async def main() -> None:
+        async def fine() -> int:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+            return 7
+
+        async def bad() -> None:
+            await asyncio.sleep(0)
+            raise KeyError("x")
+
+        assert await to_its_end(fine()) == 7
+        with pytest.raises(KeyError):
+            await to_its_end(bad())
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_is_not_lost_in_an_error() -> None:
+    async def main() -> None:
+        async def bad() -> None:
+            await asyncio.sleep(0)
+            raise KeyError("x")
+
+        task = asyncio.ensure_future(to_its_end(bad()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(main())
+
+
+def test_what_it_waits_for_is_cancelled_as_ever() -> None:
+    async def main() -> list[str]:
+        log: list[str] = []
+
+        async def close() -> None:
+            await asyncio.sleep(0)
+            log.append("after a turn")
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                log.append("cancelled")
+                raise
+
+        task = asyncio.ensure_future(to_its_end(close()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return log
+
+    assert asyncio.run(main()) == ["after a turn", "cancelled"]
+
+
+def test_a_coroutine_that_is_closed_closes_what_it_awaits() -> None:
+    log: list[str] = []
+
+    async def close() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            log.append("closed")
+
+    async def outer() -> None:
+        await to_its_end(close())
+
+    coroutine = outer()
+    coroutine.send(None)
+    coroutine.close()
+    assert log == ["closed"]

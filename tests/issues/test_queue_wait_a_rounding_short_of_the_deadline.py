@@ -1,0 +1,34 @@
+"""A thread in a bulkhead's queue, whose deadline's sum was a rounding error short of its end when the wait
+was over, got a TypeError about formatting None instead of DeadlineExceeded.
+
+Holdfast: whose wait ended because the scope's time is over is told just that.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import holdfast as hf
+from holdfast.deadlines import Scope
+
+
+class AlmostOver(Scope):
+    """Has less time left than the clock can tell."""
+
+    def own_remaining(self) -> float:
+        return math.ulp(0.0)
+
+
+def test_thread_in_the_queue():
+    bulkhead = hf.Bulkhead(1, queue=1, max_wait=None)
+    policy = hf.Policy(bulkhead)
+
+    def inside() -> None:
+        with AlmostOver(1.0, "almost"):
+            with pytest.raises(hf.DeadlineExceeded, match="almost"):
+                policy.call(int)
+
+    policy.call(inside)
+    assert bulkhead.in_use == bulkhead.queued == 0

@@ -1,0 +1,171 @@
+"""The simulation can fail: each of these defects, put in on purpose, is found within a few dozen seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.simulation.run import play
+
+import holdfast as hf
+from holdfast import bus, hedge, loop
+from holdfast._drive import aio, interrupt, queue, race, sync
+from holdfast.bucket import Bucket
+from holdfast.circuit import Circuit
+
+#: More than any of them needs.
+SEEDS = 150
+
+
+def leaked_place(patch: pytest.MonkeyPatch) -> None:
+    """One who is cancelled in the queue stays in it."""
+    patch.setattr(hf.Bulkhead, "_withdraw", lambda self, waiter: None)
+
+
+def lost_wakeup(patch: pytest.MonkeyPatch) -> None:
+    """A place is handed over, and the thread that waits for it is not told."""
+    patch.setattr(queue.Waiter, "grant", lambda self: setattr(self, "granted", True))
+
+
+def retry_past_the_deadline(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(loop.Run, "_late", lambda self, wait, now, scope: None)
+    patch.setattr(interrupt._AsyncioArm, "_fire", lambda self: None)
+
+
+def one_attempt_too_many(patch: pytest.MonkeyPatch) -> None:
+    before = loop.Run.next
+
+    def next_(self: Any, error: Any, verdict: Any, now: float) -> Any:
+        self.number -= 1
+        try:
+            return before(self, error, verdict, now)
+        finally:
+            self.number += 1
+
+    patch.setattr(loop.Run, "next", next_)
+
+
+def retries_for_free(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hf.Budget, "withdraw", lambda self, timeout=False: 1.0)
+
+
+def probe_never_given_back(patch: pytest.MonkeyPatch) -> None:
+    """A cancelled probe keeps its place."""
+    before = Circuit.settle_probe
+
+    def settle(self: Any, probe: Any, outcome: str, now: float) -> bool:
+        return False if outcome == "excluded" else before(self, probe, outcome, now)
+
+    patch.setattr(Circuit, "settle_probe", settle)
+
+
+def too_many_probes(patch: pytest.MonkeyPatch) -> None:
+    before = Circuit.admit_probe
+
+    def admit(self: Any, now: float) -> Any:
+        self._half.requests = 0
+        return before(self, now)
+
+    patch.setattr(Circuit, "admit_probe", admit)
+
+
+def generous_limiter(patch: pytest.MonkeyPatch) -> None:
+    """Whoever leaves the queue of a limiter gives back twice what it took."""
+    before = Bucket.leave
+
+    def leave(self: Any, grant: Any, now: float) -> None:
+        before(self, grant, now)
+        self.level += 2 * grant.n
+
+    patch.setattr(Bucket, "leave", leave)
+
+
+def losers_not_awaited(patch: pytest.MonkeyPatch) -> None:
+    async def in_asyncio(asyncio: Any, one: Any) -> Any:
+        started = one.launch()
+        first = asyncio.ensure_future(race._run(*started))
+        extra = one.launch()
+        if extra is not None:
+            asyncio.ensure_future(race._run(*extra))
+        error, value = await asyncio.shield(first)
+        if error is not None:
+            raise error
+        return value
+
+    patch.setattr(race, "_in_asyncio", in_asyncio)
+
+
+def hedges_without_end(patch: pytest.MonkeyPatch) -> None:
+    before = hedge.Race.launch
+
+    def launch(self: Any) -> Any:
+        self.launched = min(self.launched, 1)
+        return before(self)
+
+    patch.setattr(hedge.Race, "launch", launch)
+
+
+def event_not_told(patch: pytest.MonkeyPatch) -> None:
+    before = bus.publish
+
+    def publish(kind: str, /, **fields: Any) -> None:
+        if kind != "GaveUp":
+            before(kind, **fields)
+
+    patch.setattr(bus, "publish", publish)
+
+
+def attempt_left_behind(patch: pytest.MonkeyPatch) -> None:
+    """The mark of the running attempt stays in the context."""
+    before = sync._attempt
+
+    def attempt(one: Any, *args: Any) -> Any:
+        answer = before(one, *args)
+        aio.running.set(one)
+        return answer
+
+    patch.setattr(sync, "_attempt", attempt)
+
+
+def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:
+    before = hf.Breaker._tell
+
+    def tell(self: Any, *args: Any, **kwargs: Any) -> None:
+        with self._lock:
+            before(self, *args, **kwargs)
+
+    patch.setattr(hf.Breaker, "_tell", tell)
+
+
+DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    attempt_left_behind,
+    event_not_told,
+    generous_limiter,
+    hedges_without_end,
+    leaked_place,
+    lock_held_across_a_callback,
+    losers_not_awaited,
+    lost_wakeup,
+    one_attempt_too_many,
+    probe_never_given_back,
+    retries_for_free,
+    retry_past_the_deadline,
+    too_many_probes,
+]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_found(
+    defect: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Callable[[str], None],
+) -> None:
+    defect(monkeypatch)
+    for seed in range(SEEDS):
+        report = play(seed)
+        if report.faults:
+            measured(f"found by seed {seed}: {report.faults[0][:80]}")
+            return
+    pytest.fail(f"{SEEDS} seeds did not find it")
