@@ -1,0 +1,116 @@
+"""What is asked of a run, and whether it was so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+from .policies import RATIO
+from .run import Outcome
+from .server import DRIP_S, MIX
+
+#: Memory, and what comes and goes, is judged by runs that are long enough to have a warm-up: a fifth of them.
+MEMORY_FROM_S, FLAT_FROM_S = 300.0, 60.0
+WARM_UP = 0.2
+_GROWTH = 0.02
+#: A call may end so many seconds after its deadline, and later by three of the worst turns that the event
+#: loop (or the interpreter, for threads) took around that moment: it takes a few to unwind.
+_SLACK_S, _TURNS = 0.25, 3
+#: Connections, tasks and threads come and go: so many more on average at the end are still as many as before.
+_SWAY, _SWAY_AT_LEAST = 0.15, 20.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One thing asked: what was seen, and whether it will do."""
+
+    name: str
+    seen: str
+    met: bool
+
+
+def bars(outcome: Outcome) -> list[Bar]:
+    """All of them, in the order of the page."""
+    return [*_ends(outcome), *_memory(outcome), *_flat(outcome), *_left(outcome), *_load(outcome)]
+
+
+def _ends(outcome: Outcome) -> Iterator[Bar]:
+    client = outcome.client
+    calls, failed = sum(client["ended"].values()), client["failed"]
+    yield Bar("every call ended as the docs say", f"{failed} of {calls:,} did not", failed == 0 and calls > 0)
+    for who, more in (("tasks", 0.0), ("threads", DRIP_S)):
+        late = client["late"][who]
+        worst, lag = max(((by, lag) for by, lag, _ in late), default=(0.0, 0.0))
+        met = all(by <= _SLACK_S + more + _TURNS * lag for by, lag, _ in late)
+        seen = f"at most {worst:.3f} s late, where the machine itself was {lag:.3f} s late"
+        yield Bar(f"{who}: no call past its deadline", seen, met)
+
+
+def _memory(outcome: Outcome) -> Iterator[Bar]:
+    if outcome.setting.seconds < MEMORY_FROM_S:
+        return
+    first, last = _at(outcome, 1, median)
+    growth = last / first - 1
+    seen = f"{first:.1f} MB after the warm-up, {last:.1f} MB at the end: {growth:+.2%}"
+    yield Bar(f"memory grows by at most {_GROWTH:.0%}", seen, growth <= _GROWTH)
+
+
+def _flat(outcome: Outcome) -> Iterator[Bar]:
+    if outcome.setting.seconds < FLAT_FROM_S:
+        return
+    for place, name in ((2, "open descriptors"), (3, "asyncio tasks"), (4, "threads")):
+        first, last = _at(outcome, place, fmean)
+        most = max(sample[place] for sample in outcome.client["samples"])
+        met = last <= max(first * (1 + _SWAY), first + _SWAY_AT_LEAST)
+        yield Bar(f"{name} stay as many", f"{first:.0f}, then {last:.0f} on average; {most} at most", met)
+
+
+def _at(outcome: Outcome, place: int, mean: Callable[[list[float]], float]) -> tuple[float, float]:
+    """A column of the samples after the warm-up, and at the end: a fifth of the time each."""
+    end = outcome.setting.seconds
+    samples = outcome.client["samples"]
+    first = [each[place] for each in samples if WARM_UP <= each[0] / end < 2 * WARM_UP]
+    last = [each[place] for each in samples if each[0] / end >= 1 - WARM_UP]
+    return mean(first), mean(last)
+
+
+def _left(outcome: Outcome) -> Iterator[Bar]:
+    for name, left in outcome.client["left"].items():
+        yield Bar(f"{name} are gone at the end", _listed(left) or "none is left", not left)
+    there = outcome.server["open"]
+    yield Bar("the server has no connection left", f"{there} open", there == 0)
+    held = outcome.client["held"]
+    seen = "; ".join(held) or "all are back"
+    yield Bar("places, tokens, probes and the budget are back", seen, not held)
+    heard = outcome.client["heard"]
+    seen = "none" if not heard else f"{outcome.client['complaints']}, such as {heard[0]}"
+    yield Bar("no warnings, no lost exceptions", seen, not heard)
+
+
+def _load(outcome: Outcome) -> Iterator[Bar]:
+    client, counts = outcome.client, outcome.server["counts"]
+    spent = client["events"].get("Retrying", 0) + client["events"].get("Hedged", 0)
+    good = client["ended"].get("200, whole", 0)
+    # A store that is away, or comes back empty, may hand out the burst once more.
+    allowed = RATIO * good + outcome.setting.retries * (1 + 2 * outcome.kills)
+    seen = f"{spent:,} retries and hedges, {allowed:,.0f} allowed"
+    yield Bar("retries and hedges stay within the budget", seen, spent <= allowed)
+    down, up = (client["events"].get(name, 0) for name in ("StoreDown", "StoreUp"))
+    due = int(outcome.setting.seconds / outcome.setting.kill_every_s)
+    seen = f"killed {outcome.kills} times, found down {down} times, up again {up}"
+    yield Bar("the Redis was killed as often as it should", seen, outcome.kills >= max(1, due - 1) <= down)
+    missing = sorted({*MIX, "outage", "reset on accept"} - set(counts))
+    yield Bar("the server did all that it can", f"not: {missing}" if missing else "all of it", not missing)
+
+
+def _listed(found: dict[str, Any]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+
+
+def amplification(outcome: Outcome) -> float:
+    """Requests that the server got, for each call made."""
+    counts = outcome.server["counts"]
+    received = counts["requests"] + counts.get("reset on accept", 0) - counts.get("redirected", 0)
+    return float(received / sum(outcome.client["ended"].values()))

@@ -1,0 +1,254 @@
+"""The process under measurement: `python -m soak.client` with a `Wish` as JSON on standard input.
+
+It says "storm over" when its callers have ended, waits for a line (the store is up again), lets what is
+shared recover, closes everything, and prints what it found as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import httpcore  # noqa: F401 - httpx would load it later, after what is there has been counted
+import httpx
+
+import holdfast as hf
+from holdfast._drive import threads as worker_threads
+
+from . import hygiene
+from .callers import Tasks, Threads
+from .lag import Lag
+from .ledger import Ledger
+from .policies import BURST, Fleet, async_clients, clients
+
+#: How long what is shared may take to be as it was in the beginning.
+_RECOVERY_S = 40.0
+#: Objects that must not outlive the calls they were made for.
+_PASSING = (
+    "holdfast.wire",
+    "holdfast.deadlines",
+    "holdfast.tickets",
+    "holdfast._drive.race",
+    "httpx",
+    "httpcore",
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be run."""
+
+    server: str
+    redis: str
+    seconds: float
+    tasks: int
+    threads: int
+    seed: int
+    #: What the budget holds in the beginning.
+    retries: int
+    #: Seconds after which an idle worker thread of Holdfast ends.
+    idle_s: float
+    sample_s: float = 2.0
+    #: Say on standard error how it goes.
+    verbose: bool = False
+
+
+@dataclass
+class Found:
+    """What was measured. Samples are (seconds, MB, descriptors, tasks, threads, calls in flight)."""
+
+    samples: list[tuple[float, float, int, int, int, int]] = field(default_factory=list)
+    ended: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
+    failures: list[str] = field(default_factory=list)
+    late: dict[str, list[tuple[float, float, str]]] = field(default_factory=dict)
+    lag: dict[str, float] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)
+    store: dict[str, Any] = field(default_factory=dict)
+    #: Whatever is not as it was in the beginning, in words.
+    held: list[str] = field(default_factory=list)
+    left: dict[str, dict[str, int]] = field(default_factory=dict)
+    complaints: int = 0
+    heard: list[str] = field(default_factory=list)
+    cpu_s: float = 0.0
+    stopping_s: float = 0.0
+
+
+class Soak:
+    """One run."""
+
+    def __init__(self, wish: Wish, complaints: hygiene.Complaints) -> None:
+        self._wish = wish
+        self._complaints = complaints
+        self._ledger = Ledger()
+        self._loop_lag, self._thread_lag = Lag(), Lag()
+        self._events: Counter[str] = Counter()
+        self.found = Found()
+
+    async def run(self) -> None:
+        self._complaints.hear_loop(asyncio.get_running_loop())
+        fleet = Fleet(self._wish.redis, self._wish.retries)
+        sync, aio = clients(fleet, self._wish.server), async_clients(fleet, self._wish.server)
+        unsubscribe = hf.subscribe(lambda event: self._events.update([_told(event)]), first_tries=False)
+        await self._storm(sync, aio)
+        print("storm over", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        self.found.held = await self._recover(fleet, sync, aio)
+        unsubscribe()
+        for name in sync:
+            sync[name].close()
+            await aio[name].aclose()
+        self.found.store = fleet.store.stats()
+        fleet.store.close()
+        await asyncio.sleep(0.1)
+        extra = asyncio.all_tasks() - {asyncio.current_task()}
+        self.found.left["tasks"] = dict(Counter(repr(task.get_coro()) for task in extra))
+
+    async def _storm(self, sync: dict[str, httpx.Client], aio: dict[str, httpx.AsyncClient]) -> None:
+        wish = self._wish
+        stop, quiet = asyncio.Event(), threading.Event()
+        beat = asyncio.ensure_future(self._loop_lag.of_loop())
+        listener = threading.Thread(target=self._thread_lag.of_threads, args=(quiet,), name="soak-lag")
+        listener.start()
+        threads = Threads(sync, self._ledger, self._thread_lag, wish.seed)
+        threads.start(wish.threads)
+        callers = Tasks(aio, self._ledger, self._loop_lag, wish.seed)
+        tasks = asyncio.ensure_future(callers.run(wish.tasks, stop))
+        began = time.monotonic()
+        while (now := time.monotonic() - began) < wish.seconds:
+            await asyncio.sleep(min(wish.sample_s, wish.seconds - now))
+            self._sample(time.monotonic() - began)
+        stop.set()
+        await asyncio.gather(tasks, asyncio.to_thread(threads.end))
+        self.found.stopping_s = time.monotonic() - began - wish.seconds
+        quiet.set()
+        beat.cancel()
+        await asyncio.gather(beat, asyncio.to_thread(listener.join), return_exceptions=True)
+
+    def _sample(self, at_s: float) -> None:
+        held = (sum(hygiene.descriptors().values()), len(asyncio.all_tasks()), threading.active_count())
+        sample = (at_s, hygiene.resident_mb(), *held, self._ledger.in_flight)
+        self.found.samples.append(sample)
+        if self._wish.verbose:
+            words = "{:5.0f} s: {:.1f} MB, {} descriptors, {} tasks, {} threads, {} calls under way, {} ended"
+            print(words.format(*sample, self._ledger.ended.total()), file=sys.stderr)
+
+    async def _recover(
+        self, fleet: Fleet, sync: dict[str, httpx.Client], aio: dict[str, httpx.AsyncClient]
+    ) -> list[str]:
+        """Let the server answer well, and wait until nothing is held any more: what still is, in words."""
+        end = time.monotonic() + _RECOVERY_S
+        await asyncio.to_thread(_calm, self._wish.server)
+        while fleet.budget.balance < fleet.budget.burst or any(b.state != "closed" for b in fleet.breakers):
+            if time.monotonic() > end:
+                break
+            await asyncio.gather(*(_nudge(client) for client in aio.values() for _ in range(20)))
+            await asyncio.gather(*(asyncio.to_thread(_nudge_sync, client) for client in sync.values()))
+        return await asyncio.to_thread(_held_until, fleet, end)
+
+    def conclude(self, base: dict[str, Counter[str]]) -> Found:
+        """The end, when even the event loop is closed."""
+        found, ledger = self.found, self._ledger
+        found.ended, found.failed, found.failures = dict(ledger.ended), ledger.failed, ledger.failures
+        found.late = ledger.late
+        found.lag = {"loop": self._loop_lag.most, "threads": self._thread_lag.most}
+        found.events = dict(self._events)
+        found.left["objects"] = dict(hygiene.survivors(*_PASSING) - base["objects"])
+        # Idle workers of ours end by themselves, some time after their last job.
+        end = time.monotonic() + self._wish.idle_s + 10
+        while (more := hygiene.threads() - base["threads"]) and time.monotonic() < end:
+            time.sleep(0.1)
+        found.left["threads"] = dict(more)
+        found.left["descriptors"] = dict(hygiene.descriptors() - base["descriptors"])
+        found.complaints, found.heard = self._complaints.count, self._complaints.heard
+        found.cpu_s = time.process_time()
+        return found
+
+
+def _told(event: Any) -> str:
+    name = type(event).__name__
+    return f"{name} {event.after}" if name == "BreakerChanged" else name
+
+
+def _calm(server: str) -> None:
+    """Have the server answer well; it may reset this connection too."""
+    with httpx.Client(transport=httpx.HTTPTransport(retries=5), trust_env=False) as plain:
+        while True:
+            try:
+                plain.get(f"{server}/_mood/calm")
+                return
+            except httpx.TransportError:
+                time.sleep(0.1)
+
+
+async def _nudge(client: httpx.AsyncClient) -> None:
+    try:
+        await client.get("/nudge")
+    except hf.HoldfastError:
+        await asyncio.sleep(0.2)
+
+
+def _nudge_sync(client: httpx.Client) -> None:
+    try:
+        client.get("/nudge")
+    except hf.HoldfastError:
+        time.sleep(0.2)
+
+
+def _held_until(fleet: Fleet, end: float) -> list[str]:
+    """What is still held when nothing is any more, or at the time ``end``."""
+    while (held := _held(fleet)) and time.monotonic() < end:
+        time.sleep(0.25)
+    return held
+
+
+def _held(fleet: Fleet) -> list[str]:
+    """What is still taken of what is shared, here and in the store."""
+    held = []
+    bulkhead, budget = fleet.bulkhead, fleet.budget
+    if bulkhead.in_use or bulkhead.queued:
+        held.append(f"bulkhead: {bulkhead.in_use} in use, {bulkhead.queued} queued")
+    # What was earned in its last ten seconds comes on top.
+    if budget.balance < budget.burst:
+        held.append(f"budget: {budget.balance:g} of {budget.burst:g}")
+    for breaker in fleet.breakers:
+        live = breaker._live
+        if breaker.state != "closed" or live.circuit._waiting or live.running:
+            held.append(f"breaker: {breaker.state}, probes out {len(live.circuit._waiting)}")
+    held += [f"limiter: owes {-tokens:g}" for each in fleet.limiters if (tokens := each.tokens()) < 0]
+    for entry in fleet.store.inspect():
+        state, kind = entry["state"], entry["kind"]
+        if kind == "limiter" and state["level"] < BURST - 1e-6:
+            held.append(f"store, limiter: {state['level']} of {BURST}")
+        if kind == "bulkhead" and state["places"] > 1:
+            held.append(f"store, bulkhead: {state['places']} places leased")
+        if kind == "breaker" and (state["state"] not in ("closed", None) or state["probes"]):
+            held.append(f"store, breaker: {state['state']}, {state['probes']} probes leased")
+        if entry["ttl"] is None:
+            held.append(f"store, {kind}: stays for ever")
+    return held
+
+
+def main() -> None:
+    complaints = hygiene.Complaints()
+    complaints.listen()
+    wish = Wish(**json.loads(sys.stdin.readline()))
+    base = {
+        "threads": hygiene.threads(),
+        "descriptors": hygiene.descriptors(),
+        "objects": hygiene.survivors(*_PASSING),
+    }
+    worker_threads._IDLE_S = wish.idle_s
+    soak = Soak(wish, complaints)
+    asyncio.run(soak.run())
+    print(json.dumps(asdict(soak.conclude(base))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

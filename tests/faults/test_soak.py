@@ -1,0 +1,163 @@
+"""Seconds of what `make load` does for minutes: everything fails at once, and nothing is left over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from soak import page
+from soak.bars import amplification, bars
+from soak.ledger import Undocumented, name_of
+from soak.run import Outcome, Setting, run
+from soak.server import body_of
+
+import holdfast as hf
+
+SHORT = Setting(
+    8.0,
+    tasks=150,
+    threads=12,
+    kill_every_s=3.0,
+    away_s=(0.3, 0.8),
+    outage_every_s=4.0,
+    outage_s=1.0,
+    retries=30,
+    idle_s=1.0,
+    sample_s=0.5,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.redis
+@pytest.mark.proves("fault redis-killed")
+def test_nothing_is_left_of_a_storm(measured: Callable[[str], None]) -> None:
+    outcome = run(SHORT)
+    assert outcome.client["failures"] == []
+    assert [f"{bar.name}: {bar.seen}" for bar in bars(outcome) if not bar.met] == []
+    calls = sum(outcome.client["ended"].values())
+    assert outcome.client["ended"]["200, whole"] > 100
+    measured(
+        f"{calls:,} calls of {SHORT.tasks} tasks and {SHORT.threads} threads, "
+        f"Redis killed {outcome.kills} times, {amplification(outcome):.2f} requests a call, nothing left"
+    )
+
+
+# The tool itself: a bar that cannot be missed proves nothing.
+
+_ENDED = {"200, whole": 1000, "CircuitOpen": 10}
+_QUIET: dict[str, Any] = {
+    "samples": [(float(at), 100.0, 50, 200, 20, 150) for at in range(600)],
+    "ended": _ENDED,
+    "failed": 0,
+    "failures": [],
+    "late": {"tasks": [], "threads": []},
+    "lag": {"loop": 0.01, "threads": 0.01},
+    "events": {"Retrying": 5, "Hedged": 5, "StoreDown": 20, "StoreUp": 20},
+    "held": [],
+    "left": {"tasks": {}, "objects": {}, "threads": {}, "descriptors": {}},
+    "complaints": 0,
+    "heard": [],
+}
+
+
+def _outcome(**client: Any) -> Outcome:
+    from soak.server import MIX
+
+    counts = {**dict.fromkeys(MIX, 1), "outage": 1, "reset on accept": 1, "requests": 1010}
+    return Outcome(Setting(600.0), {**_QUIET, **client}, {"open": 0, "counts": counts}, 20, 700.0)
+
+
+def _missed(outcome: Outcome) -> list[str]:
+    return [bar.name for bar in bars(outcome) if not bar.met]
+
+
+def _rising(place: int, by: float) -> list[tuple[float, ...]]:
+    """Samples of which one column grows evenly, by so much in all."""
+    grown = []
+    for sample in _QUIET["samples"]:
+        sample = list(sample)
+        sample[place] *= 1 + by * sample[0] / 600
+        grown.append(tuple(sample))
+    return grown
+
+
+@pytest.mark.parametrize(
+    ("client", "missed"),
+    [
+        ({}, []),
+        ({"failed": 1}, ["every call ended as the docs say"]),
+        ({"samples": _rising(1, 0.04)}, ["memory grows by at most 2%"]),
+        ({"samples": _rising(1, 0.02)}, []),
+        ({"samples": _rising(2, 2.0)}, ["open descriptors stay as many"]),
+        ({"samples": _rising(3, 0.5)}, ["asyncio tasks stay as many"]),
+        ({"samples": _rising(4, 4.0)}, ["threads stay as many"]),
+        ({"late": {"tasks": [(0.5, 0.01, "x")], "threads": []}}, ["tasks: no call past its deadline"]),
+        ({"late": {"tasks": [(0.5, 0.1, "x")], "threads": []}}, []),
+        ({"late": {"tasks": [], "threads": [(3.5, 0.01, "x")]}}, ["threads: no call past its deadline"]),
+        ({"left": {"threads": {"holdfast-worker": 1}}}, ["threads are gone at the end"]),
+        ({"held": ["bulkhead: 1 in use"]}, ["places, tokens, probes and the budget are back"]),
+        ({"complaints": 1, "heard": ["unclosed"]}, ["no warnings, no lost exceptions"]),
+        ({"events": {"Retrying": 5000, "StoreDown": 20}}, ["retries and hedges stay within the budget"]),
+        ({"events": {"StoreDown": 1}}, ["the Redis was killed as often as it should"]),
+    ],
+)
+def test_each_bar_can_be_missed(client: dict[str, Any], missed: list[str]) -> None:
+    assert _missed(_outcome(**client)) == missed
+
+
+def test_connections_left_at_the_server_are_a_miss() -> None:
+    outcome = _outcome()
+    outcome.server["open"] = 1
+    assert _missed(outcome) == ["the server has no connection left"]
+
+
+def test_a_server_that_was_kinder_than_it_should_be_is_a_miss() -> None:
+    outcome = _outcome()
+    del outcome.server["counts"]["silence"]
+    assert _missed(outcome) == ["the server did all that it can"]
+
+
+def test_short_runs_say_nothing_about_memory() -> None:
+    outcome = replace(_outcome(samples=_rising(1, 1.0)), setting=Setting(30.0))
+    assert _missed(outcome) == []
+
+
+def _answered(content: bytes, status: int = 200) -> httpx.Response:
+    return httpx.Response(status, content=content, request=httpx.Request("GET", "http://x/task1/2"))
+
+
+def test_an_answer_counts_only_if_it_is_whole_and_to_this_question() -> None:
+    whole = body_of("/task1/2")
+    assert name_of(_answered(whole), "/task1/2", False) == "200, whole"
+    for response, path in ((_answered(whole[:-1]), "/task1/2"), (_answered(whole), "/task1/3")):
+        with pytest.raises(Undocumented, match="not whole, or to another question"):
+            name_of(response, path, False)
+    with pytest.raises(Undocumented, match="nobody sent"):
+        name_of(_answered(b"", 404), "/task1/2", False)
+
+
+def test_only_documented_errors_have_a_name() -> None:
+    assert name_of(httpx.ReadError("x"), "/", False) == "httpx.ReadError"
+    assert name_of(hf.CircuitOpen("x"), "/", False) == "CircuitOpen"
+    assert name_of(hf.Cancelled("x"), "/", True) == "called off by the caller"
+    for error in (hf.Cancelled("x"), hf.BudgetExhausted("x"), RuntimeError("x"), KeyError("x")):
+        with pytest.raises(Undocumented):
+            name_of(error, "/", False)
+
+
+def test_the_page_is_made_from_the_figures_alone(tmp_path: Path) -> None:
+    page.write(_outcome(), tmp_path / "load.json", tmp_path / "soak.md")
+    figures = json.loads((tmp_path / "load.json").read_text(encoding="utf-8"))
+    assert (tmp_path / "soak.md").read_text(encoding="utf-8") == page.text(figures)
+    assert "| 200, whole | 1,000 |" in page.text(figures)
+
+
+@pytest.mark.skipif(not page.FIGURES.exists(), reason="no full run has been kept yet")
+def test_the_page_in_the_docs_is_that_of_the_figures() -> None:
+    figures = json.loads(page.FIGURES.read_text(encoding="utf-8"))
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(figures)
