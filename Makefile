@@ -18,7 +18,7 @@ BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load page web-test pictures clean
+.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load dist page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ soak: $(DEV) ## 10,000 seeded simulations of whole pipelines (the suite runs 300
 load: $(DEV) ## ten minutes of load and faults through httpx; writes docs/soak.md
 	@scripts/setup-services
 	$(BIN)/python -m soak $(ARGS)
+
+dist: $(DEV) ## wheel and sdist of the last commit: reproducible, complete, nothing private, each extra alone
+	$(BIN)/python scripts/check-dist $(ARGS)
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
 	$(BIN)/python scripts/build-page

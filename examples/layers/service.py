@@ -38,7 +38,7 @@ async def down(request: Request) -> Response:
 
 def naive(next_url: str) -> Starlette:
     """Tries four times, as its neighbours do."""
-    client = httpx.AsyncClient()
+    client = httpx.AsyncClient(timeout=60)  # what multiplies here is attempts, also on a slow machine
 
     async def ask(request: Request) -> Response:
         global seen
@@ -60,7 +60,7 @@ def with_holdfast(next_url: str) -> Starlette:
     policy = hf.Policy(
         hf.Retry(on=hf.transient, attempts=ATTEMPTS, backoff=hf.Exponential(0.002, cap=0.02)), name="next"
     )
-    client = httpx.AsyncClient(transport=AsyncTransport(policy))
+    client = httpx.AsyncClient(transport=AsyncTransport(policy), timeout=60)
 
     async def ask(request: Request) -> Response:
         global seen

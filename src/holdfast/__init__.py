@@ -247,7 +247,12 @@ if not TYPE_CHECKING:
         from importlib import import_module
 
         if name in _MODULES:
-            return import_module(f"{__name__}.{name}")
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as missing:
+                # The extra that brings it is called as the module is.
+                missing.add_note(f"holdfast.{name} needs it: pip install 'holdfast[{name}]'")
+                raise
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         home = import_module(f"{__name__}.{_HOME[name]}")

@@ -12,6 +12,7 @@ from ._drive.memory import guard
 from .attempts import running
 from .classify import transient
 from .errors import Permanent
+from .hints import is_digits
 from .judge import judge, whom
 from .options import Options, count, flag, hook, seconds
 from .sketch import Sketch
@@ -164,7 +165,7 @@ class Hedge(Options):
     def _refuse_undeclared(self, env: Env) -> None:
         if not self.idempotent and env.idempotent is None:
             raise ValueError(
-                f"Hedge: idempotent must be True to hedge a plain function ({env.operation()}): "
+                f"Hedge: idempotent must be True to hedge a plain function ({env.name or 'Policy.call'}): "
                 "declare that it may be made twice, or leave Hedge out"
             )
 
@@ -194,7 +195,8 @@ class Hedge(Options):
 
 def _percentile(text: str) -> float:
     digits = text[1:]
-    if not text.startswith("p") or not digits.replace(".", "", 1).isdigit() or not 0 < float(digits) < 100:
+    plain = text.startswith("p") and is_digits(digits.replace(".", "", 1))
+    if not plain or not 0 < float(digits) < 100:
         raise ValueError(f'Hedge: after must be seconds or a percentile such as "p95", got {text!r}')
     return float(digits) / 100
 

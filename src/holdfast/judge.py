@@ -27,7 +27,29 @@ def judge(
         return _judge_types(on if isinstance(on, tuple) else (on,), owner, names_refusals)
     if not callable(on):
         raise TypeError(f"{owner}: on must be an exception type, a tuple of them or a callable, got {on!r}")
-    return on if isinstance(on, Classifier) else _judge_callable(on, owner, names_refusals)
+    if isinstance(on, Classifier):
+        return on
+    if not _takes_an_exception(on):
+        raise TypeError(
+            f"{owner}: on must be a plain function of one argument, the exception, got {on!r}; "
+            "a decorator needs its parentheses: @hf.retry(on=...)"
+        )
+    return _judge_callable(on, owner, names_refusals)
+
+
+#: Bits of a code object's ``co_flags``: \*args; generator, coroutine, async generator.
+_STAR, _NOT_PLAIN = 0x04, 0x20 | 0x80 | 0x200
+
+
+def _takes_an_exception(on: Any) -> bool:
+    """Whether ``on`` can be asked about an exception. Anything but a function is believed."""
+    code = getattr(on, "__code__", None)
+    if code is None or hasattr(on, "__self__"):
+        return True
+    if code.co_flags & _NOT_PLAIN or code.co_kwonlyargcount > len(on.__kwdefaults__ or ()):
+        return False
+    needed = code.co_argcount - len(on.__defaults__ or ())
+    return needed <= 1 and bool(code.co_argcount or code.co_flags & _STAR)
 
 
 def _judge_types(

@@ -182,7 +182,10 @@ class Policy:
         if isinstance(inner, (classmethod, staticmethod)):
             return type(inner)(self(inner.__func__))  # type: ignore[return-value]
         if isinstance(inner, type) or not callable(inner):
-            raise TypeError(f"Policy: only functions and callables can be decorated, got {inner!r}")
+            raise TypeError(
+                f"Policy: only functions and callables can be decorated, got {inner!r}; if this is a "
+                "call of a function under a bare @hf.retry, that needs its parentheses: @hf.retry(on=...)"
+            )
         env = Env(self, inner)
         kind = colour(inner)
         if kind == "async":

@@ -136,6 +136,6 @@ def _table(form: Form, kind: str | None = None, family: Family | None = None) ->
 
 def _summary(form: Form) -> str:
     """The first sentence of the class's docstring, without its markup."""
-    text = " ".join((form.type.__doc__ or "").split()).replace("`", "")
+    text = " ".join(form.about().split()).replace("`", "")
     end = text.find(". ")
     return text if end < 0 else text[: end + 1]

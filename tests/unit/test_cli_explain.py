@@ -145,7 +145,7 @@ def test_exit_codes_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -
 def test_an_unknown_policy_and_a_broken_file_are_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["explain", "holdfast.toml:nightl"]) == 1
+    assert cli.main(["explain", "holdfast.toml:nightl"]) == 2
     assert capsys.readouterr().err == (
         "holdfast: holdfast.toml: unknown policy 'nightl'; did you mean 'nightly'?\n"
     )

@@ -40,7 +40,7 @@ def from_file(target: str) -> dict[str, Policy]:
     try:
         return {name: registry[name]}
     except KeyError as error:
-        raise CommandError(f"{file}: {error.args[0]}") from None
+        raise UsageError(f"{file}: {error.args[0]}") from None
 
 
 def registered(file: str) -> Registry:

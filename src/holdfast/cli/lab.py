@@ -21,12 +21,12 @@ def command(
     Serves one page on 127.0.0.1 and opens it. The address holds a token that is new at each start.
     Ctrl-C ends it.
     """
-    from holdfast.cli._app import CommandError
+    from holdfast.cli._outcome import CommandError, UsageError
 
     try:
         from holdfast.lab import report, server
     except ModuleNotFoundError as missing:
-        raise CommandError(f"{missing.name} is missing: install holdfast[lab]") from missing
+        raise UsageError(f"lab: {missing.name} is missing: install holdfast[lab]") from missing
 
     def ready(address: str) -> None:
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)

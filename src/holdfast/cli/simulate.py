@@ -84,7 +84,7 @@ def _scenarios() -> Mapping[str, Story]:
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("holdfast"):
             raise
-        raise CommandError(f"{missing.name} is missing: install holdfast[lab]") from missing
+        raise UsageError(f"simulate: {missing.name} is missing: install holdfast[lab]") from missing
     return scenarios
 
 

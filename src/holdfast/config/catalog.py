@@ -37,7 +37,7 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>"})()
 class Form:
     """One class that a file can describe: its options, and which of them a bare value stands for."""
 
-    __slots__ = ("_parameters", "code_only", "home", "options", "short")
+    __slots__ = ("_about", "_parameters", "code_only", "home", "options", "short")
 
     def __init__(
         self,
@@ -46,12 +46,15 @@ class Form:
         *,
         short: str | None = None,
         code_only: tuple[str, ...] = (),
+        about: str | None = None,
+        defaults: dict[str, Any] | None = None,
     ) -> None:
         self.home = home
         self.options = options
         self.short = short
         self.code_only = code_only
-        self._parameters: dict[str, Any] | None = None
+        self._about = about
+        self._parameters = defaults
 
     @property
     def type(self) -> Any:
@@ -60,6 +63,10 @@ class Form:
 
         module, _, name = self.home.rpartition(".")
         return getattr(import_module(f"holdfast.{module}"), name)
+
+    def about(self) -> str:
+        """What the class's docstring says."""
+        return (self.type.__doc__ or "") if self._about is None else self._about
 
     def defaults(self) -> dict[str, Any]:
         """The constructor's parameters and their defaults; `REQUIRED` where there is none."""
@@ -308,6 +315,16 @@ STORE = Form(
         "on_failure": Word("local", "open", "closed"),
         "cluster": Flag(none=True),
         "instances": Count(minimum=1),
+    },
+    # Written out, since the class itself needs redis-py, and the schema has to do without it.
+    about="Redis >= 6.2 or Valkey as the place of what a fleet shares.",
+    defaults={
+        "url": REQUIRED,
+        "prefix": "hf",
+        "timeout": 0.03,
+        "on_failure": "local",
+        "cluster": None,
+        "instances": 1,
     },
 )
 

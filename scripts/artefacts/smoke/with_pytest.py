@@ -1,0 +1,30 @@
+"""The pytest fixture from an installed wheel, in a pytest that knows of Holdfast by its entry point alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TEST = """
+import holdfast as hf
+
+left = [ConnectionError("refused")] * 3 + ["done"]
+
+@hf.retry(on=ConnectionError)
+def fetch():
+    answer = left.pop(0)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+def test_it(holdfast_instant):
+    assert fetch() == "done"
+    assert len(holdfast_instant.sleeps) == 3
+"""
+
+Path("test_it.py").write_text(TEST)
+command = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+done = subprocess.run(command, capture_output=True, text=True, check=False)
+assert done.returncode == 0, done.stdout + done.stderr
+print("a test with the fixture holdfast_instant")

@@ -1,0 +1,34 @@
+"""Exit code 1 of `explain` and `simulate` is a verdict. An unknown policy, or NumPy missing, had it too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WITHOUT = "import sys; sys.modules[{!r}] = None; from holdfast.cli import main; sys.exit(main({!r}))"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "holdfast.toml").write_text('[policies.mail]\ndeadline = "5s"\nretry = { attempts = 2 }\n')
+    return tmp_path
+
+
+def ended(folder: Path, words: list[str], without: str = "nothing") -> tuple[int, str]:
+    command = [sys.executable, "-c", WITHOUT.format(without, words)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_policy_that_is_not_in_the_file(folder: Path) -> None:
+    code, said = ended(folder, ["explain", "holdfast.toml:male"])
+    assert (code, said) == (2, "holdfast: holdfast.toml: unknown policy 'male'; did you mean 'mail'?\n")
+
+
+@pytest.mark.parametrize("words", [["simulate", "holdfast.toml", "--scenario", "herd"], ["lab", "--no-open"]])
+def test_a_library_that_is_not_installed(folder: Path, words: list[str]) -> None:
+    code, said = ended(folder, words, without="numpy")
+    assert (code, said) == (2, f"holdfast: {words[0]}: numpy is missing: install holdfast[lab]\n")

@@ -1,0 +1,75 @@
+"""`@hf.retry` above a function took the function for `on=`, said nothing, and put a policy in its place."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+
+
+async def fetch_async(user: int) -> int:
+    return user
+
+
+def stream(user: int) -> Any:
+    yield user
+
+
+def none() -> int:
+    return 1
+
+
+def two(user: int, timeout: float) -> int:
+    return user
+
+
+def by_name(error: Exception, *, strict: bool) -> bool:
+    return strict
+
+
+@pytest.mark.parametrize("function", [fetch_async, stream, none, two, by_name])
+def test_what_cannot_judge_an_exception_is_refused_when_it_is_given(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"Retry: on must be a plain function .* @hf\.retry\(on=\.\.\.\)"):
+        hf.retry(function)
+    with pytest.raises(TypeError, match="Breaker: on must be a plain function"):
+        hf.Breaker(on=function)
+
+
+def test_one_that_could_is_told_when_it_is_called() -> None:
+    @hf.retry
+    def fetch(user: int) -> int:
+        return user
+
+    with pytest.raises(TypeError, match=r"got 7; .*@hf\.retry\(on=\.\.\.\)"):
+        fetch(7)
+
+
+class Judge:
+    def ask(self, error: Exception) -> bool:
+        return True
+
+    def __call__(self, error: Exception) -> bool:
+        return True
+
+
+def usual(error: Exception, strict: bool = True, *, odd: bool = False) -> bool:
+    return strict
+
+
+@pytest.mark.parametrize(
+    "judge", [Judge(), Judge().ask, usual, functools.partial(by_name, strict=True), lambda *errors: True]
+)
+def test_whatever_can_be_asked_still_can(judge: Any) -> None:
+    left: list[Any] = [ValueError("once"), "done"]
+
+    @hf.retry(judge, backoff=hf.Constant(0))
+    def fetch() -> str:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    assert fetch() == "done"
