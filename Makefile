@@ -8,17 +8,18 @@ PYTHON ?= $(shell scripts/find-python)
 # Passed on to pytest: make test ARGS="tests/unit -x"
 ARGS ?=
 
-# One environment, three stamps: each says which extra was installed since pyproject.toml last changed.
+# One environment, a stamp for each extra: it was installed since pyproject.toml last changed.
 CLI := $(VENV)/.installed-cli
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
+FUZZ := $(VENV)/.installed-fuzz
 
 # Without Node or the network the page's own tests are skipped, and the run says so at its end; in CI it is an error.
 BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load dist page web-test pictures clean
+.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load dist fuzz page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +78,9 @@ load: $(DEV) ## ten minutes of load and faults through httpx; writes docs/soak.m
 dist: $(DEV) ## wheel and sdist of the last commit: reproducible, complete, nothing private, each extra alone
 	$(BIN)/python scripts/check-dist $(ARGS)
 
+fuzz: $(FUZZ) $(DEV) ## every parser fed with what nobody would write, guided by coverage
+	$(BIN)/python -m fuzz $(ARGS)
+
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
 	$(BIN)/python scripts/build-page
 
@@ -105,4 +109,8 @@ $(DEV): pyproject.toml | $(BIN)/python
 
 $(BENCH): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) '.[bench]'
+	@touch $@
+
+$(FUZZ): pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) '.[fuzz]'
 	@touch $@

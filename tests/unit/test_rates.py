@@ -142,3 +142,36 @@ def test_a_limit_and_a_pacer_read_them() -> None:
         hf.Pacer("fast")
     with pytest.raises(ValueError, match="burst must be part of the text '1/s'"):
         hf.Pacer("1/s", 2)
+
+
+# The limits themselves, on both sides.
+
+
+def test_the_longest_text_that_is_read() -> None:
+    assert parse("10/s".ljust(64)) == (10, 1)
+    with pytest.raises(ValueError):
+        parse("10/s".ljust(65))
+
+
+def test_an_unreadable_text_is_shown_whole_up_to_the_longest_that_is_read() -> None:
+    with pytest.raises(ValueError) as whole:
+        parse("?" * 64)
+    assert str(whole.value).endswith(f"got {'?' * 64!r}")
+    with pytest.raises(ValueError) as cut:
+        parse("?" * 65)
+    assert str(cut.value).endswith(f"got {'?' * 61 + '...'!r}")
+
+
+def test_fifteen_digits_are_read_and_no_more() -> None:
+    assert parse(f"{'1' * 15}/s") == (float("1" * 15), 1)
+    assert parse(f"1/s burst {'1' * 15}") == (1, int("1" * 15))
+    for text in (f"{'1' * 16}/s", f"1/s burst {'1' * 16}", f"1/{'1' * 16}s"):
+        with pytest.raises(ValueError):
+            parse(text)
+
+
+def test_who_reads_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^Limiter: the rate must read like "):
+        parse("ten a second")
+    with pytest.raises(ValueError, match=r"^Pacer: the rate must read like "):
+        parse("ten a second", "Pacer")

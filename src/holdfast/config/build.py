@@ -130,7 +130,10 @@ class Builder:
                 from ..limiter import Limiter
                 from ..rates import parse
 
-                return Limiter(*parse(text, "limiter"))
+                try:
+                    return Limiter(*parse(text, "limiter"))
+                except ValueError as error:
+                    raise spot.error(str(error)) from None
             if refer:
                 return self._named(SECTION_OF[family], spot)
         entries = dict(spot.entries())

@@ -25,7 +25,8 @@ def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> D
     """A copy of ``document`` with the variables of ``environ`` that begin with ``prefix`` laid over it."""
     start = f"{prefix}_"
     found = sorted(name for name in environ if name.startswith(start) and "__" in name[len(start) :])
-    if not found:
+    if not found or not isinstance(document.data, dict):
+        # Whoever builds from what is no table says so.
         return document
     result = Document(copy.deepcopy(document.data), document.file, document.lines)
     for variable in found:
@@ -44,7 +45,7 @@ def normal(name: str) -> str:
 
 
 def _lay(document: Document, parts: list[str], value: Text) -> None:
-    data = document.data if isinstance(document.data, dict) else {}
+    data = document.data
     section = parts[0].lower()
     policies = _named(data.get("policies"), parts[0])
     shared = _named(data.get(section), parts[1]) if section in SECTIONS else []
@@ -59,9 +60,9 @@ def _lay(document: Document, parts: list[str], value: Text) -> None:
         _set(document, (section, shared[0]), parts[2:], value)
         return
     if section in SECTIONS and not policies:
-        raise LookupError(unknown(f"name in {section}", parts[1], map(normal, data.get(section) or ())))
+        raise LookupError(unknown(f"name in {section}", parts[1], _spelt(data.get(section))))
     if not policies:
-        raise LookupError(unknown("policy", parts[0], map(normal, data.get("policies") or ())))
+        raise LookupError(unknown("policy", parts[0], _spelt(data.get("policies"))))
     path, kind = _strategy(data["policies"][policies[0]], policies[0], parts[1])
     _set(document, path, parts[2:], value, kind)
 
@@ -70,6 +71,11 @@ def _named(table: Any, token: str) -> list[str]:
     """The keys of ``table`` that ``token`` may mean."""
     names = table if isinstance(table, dict) else {}
     return [name for name in names if isinstance(name, str) and normal(name) == token]
+
+
+def _spelt(table: Any) -> list[str]:
+    """The keys of ``table`` as variables spell them."""
+    return [normal(name) for name in table if isinstance(name, str)] if isinstance(table, dict) else []
 
 
 def _strategy(policy: Any, name: str, token: str) -> tuple[Path, str]:
@@ -104,6 +110,8 @@ def _set(document: Document, path: Path, options: list[str], value: Text, kind: 
         if not isinstance(holder[key], (dict, list)):
             raise LookupError(_not_a_table(keys[: place + 1], holder[key]))
         holder = holder[key]
+        if isinstance(holder, list) and not isinstance(keys[place + 1], int):
+            raise LookupError(f"{spelt(keys[: place + 1])} is a list: set all of it")
     holder[keys[-1]] = value
     document.variables[keys] = value.variable
 

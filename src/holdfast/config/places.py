@@ -16,15 +16,22 @@ _SPACE = " \t\r\n"
 _BARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 
+#: Levels of tables and lists. Every key has its whole path noted: depth costs room and time by its square.
+DEEPEST = 64
+
+
 def in_toml(text: str) -> dict[Path, int]:
-    """The line of every key and list item of a valid TOML document."""
+    """The line of every key and list item of valid TOML. RecursionError beyond `DEEPEST` levels."""
     scanner = _Toml(text)
     scanner.document()
     return scanner.lines
 
 
 def in_json(text: str) -> tuple[dict[Path, int], tuple[Path, int] | None]:
-    """The line of every key and list item of a valid JSON document, and the first key given twice."""
+    """The line of every key and list item of a valid JSON document, and the first key given twice.
+
+    RecursionError beyond `DEEPEST` levels.
+    """
     scanner = _Json(text)
     scanner.value(())
     return scanner.lines, scanner.twice
@@ -68,6 +75,8 @@ class _Scanner:
 
     def note(self, path: Path, *, again: bool = False) -> None:
         """Remember where ``path`` stands; the first place counts, and a second one is noticed."""
+        if len(path) > DEEPEST:
+            raise RecursionError
         if path not in self.lines:
             self.lines[path] = self.line()
         elif not again and self.twice is None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 
-from .places import in_json, in_toml
+from .places import DEEPEST, in_json, in_toml
 from .problem import ConfigError, Document, spelt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .problem import Path
+    from .problem import Path, Spot
 
 #: YAML aliases can make a small file stand for a vast one; no policy file has this many values.
 _MOST_NODES = 100_000
+
+#: What has more bits is larger than every float.
+_MOST_BITS = 1024
+
+#: More parts of a dotted key than there may be levels; a run of them is only tried from where it begins.
+_LONG_KEY = rf"(?<![\w\"'-])(?:[\w\"'-]+[ \t]*\.[ \t]*){{{DEEPEST}}}"
 
 
 def read(file: str) -> Document:
@@ -35,9 +41,23 @@ def parse(text: str, suffix: str, file: str | None = None) -> Document:
     """The document that ``text`` is, in the format of ``suffix``; ``file`` is only named in errors."""
     reader = _READERS[_known(suffix, file)]
     try:
-        return reader(text, file)
+        document = reader(text, file)
+        _check_numbers(document.root())
+        return document
     except RecursionError:
         raise ConfigError("is nested too deeply", file) from None
+
+
+def _check_numbers(spot: Spot) -> None:
+    """Refuse whole numbers of so many (hexadecimal) digits that Python itself does not print them."""
+    value = spot.value
+    if isinstance(value, (dict, list)):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            if isinstance(key, int) and key.bit_length() > _MOST_BITS:
+                raise spot.error("has a key that is too large a number")
+            _check_numbers(spot.at(key))
+    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise spot.error("is too large a number for any option")
 
 
 def _known(suffix: str, file: str | None) -> str:
@@ -47,8 +67,12 @@ def _known(suffix: str, file: str | None) -> str:
 
 
 def _toml(text: str, file: str | None) -> Document:
+    import re
     import tomllib
 
+    # The parser takes its time over a dotted key by the square of its parts, and the cube of a long table's.
+    if re.search(_LONG_KEY, text):
+        raise ConfigError("is nested too deeply", file)
     try:
         data = tomllib.loads(text)
     except ValueError as error:
@@ -99,7 +123,7 @@ def _yaml(text: str, file: str | None) -> Document:
             lines: dict[Path, int] = {}
             if node is not None:
                 _yaml_lines(yaml, node, (), lines, file, [_MOST_NODES])
-            data = None if node is None else loader.construct_document(node)
+            data = None if node is None else _constructed(loader, node)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -113,6 +137,14 @@ def _yaml(text: str, file: str | None) -> Document:
     except ValueError as error:
         raise ConfigError(str(error), file) from None
     return Document(data, file, lines)
+
+
+def _constructed(loader: Any, node: Any) -> Any:
+    """The plain data of ``node``. PyYAML does not check that a value fits the tag written before it."""
+    try:
+        return loader.construct_document(node)
+    except (LookupError, AttributeError, TypeError, ArithmeticError):
+        raise ValueError("holds a value that is not what its tag says") from None
 
 
 def _yaml_loader(yaml: Any) -> Any:

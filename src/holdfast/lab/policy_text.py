@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date, time
 from inspect import signature
 from typing import Any
 
@@ -31,7 +32,15 @@ def toml(document: dict[str, Any]) -> str:
         if not isinstance(entries, dict):
             blocks.insert(0, f"{_key(section)} = {_value(entries)}")
             continue
-        for name, table in entries.items():
+        plain = {name: value for name, value in entries.items() if not isinstance(value, dict)}
+        if plain or not entries:
+            lines = [
+                f"[{_key(section)}]",
+                *(f"{_key(key)} = {_value(value)}" for key, value in plain.items()),
+            ]
+            blocks.append("\n".join(lines))
+        tables = [(name, value) for name, value in entries.items() if isinstance(value, dict)]
+        for name, table in tables:
             lines = [f"[{_key(section)}.{_key(name)}]"]
             lines += [f"{_key(key)} = {_value(value, 0)}" for key, value in table.items()]
             blocks.append("\n".join(lines))
@@ -63,6 +72,8 @@ def _value(value: Any, depth: int = 1) -> str:
         if depth == 0 and any(isinstance(item, dict) for item in value):
             return "[\n" + "".join(f"  {item},\n" for item in items) + "]"
         return f"[{', '.join(items)}]"
+    if isinstance(value, (date, time)):
+        return value.isoformat()
     raise ConfigError(f"cannot be written to a file: {value!r}")
 
 

@@ -9,7 +9,7 @@ imported or run.
 from __future__ import annotations
 
 from .comments import Ignored
-from .findings import Finding, Place
+from .findings import Finding, Place, lines_of
 from .policyfile import SUFFIXES, Broken
 from .policyfile import read as read_policies
 from .rules import BY_CODE, RULES, Rule
@@ -47,7 +47,7 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
         if rule.check is not None and rule.code in settings.select:
             found |= {(place, rule.code, text) for loop in loops for place, text in rule.check(loop, module)}
     ignored = Ignored(text)
-    lines = None if text.isascii() else text.splitlines()
+    lines = None if text.isascii() else lines_of(text)
     return [
         Finding(
             path,

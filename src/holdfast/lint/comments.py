@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .findings import lines_of
+
 _COMMENT = re.compile(r"#\s*holdfast:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[\w\s,]*)\])?")
 _ALL = frozenset({"*"})
 
@@ -20,7 +22,7 @@ class Ignored:
         self._lines: dict[int, frozenset[str]] = {}
         if "holdfast:" not in text:
             return
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(lines_of(text), 1):
             if (match := _COMMENT.search(line)) is None:
                 continue
             listed = match["codes"]

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of ``text`` as parsers count them. To `str.splitlines` a form feed ends a line too."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
     """Where in a file: lines and columns count from 1; the end column is one past the last character."""
@@ -32,7 +37,7 @@ class Place:
         """The same place with columns in characters: the parser counts bytes. ``None``: they are the same."""
         if lines is None or self.end_line > len(lines):
             return self
-        first, last = lines[self.line - 1].encode(), lines[self.end_line - 1].encode()
+        first, last = (lines[line - 1].encode(errors="replace") for line in (self.line, self.end_line))
         column = len(first[: self.column - 1].decode(errors="ignore")) + 1
         return Place(
             self.line, column, self.end_line, len(last[: self.end_column - 1].decode(errors="ignore")) + 1

@@ -16,7 +16,7 @@ from ..config.problem import ConfigError
 from ..deadlines import Deadline
 from ..policy import Policy
 from ..retries import Retry
-from .findings import Place
+from .findings import Place, lines_of
 from .loops import Loop
 from .ours import judge_budget
 
@@ -43,7 +43,7 @@ def read(text: str, path: str) -> list[Loop]:
         document = sources.parse(text, os.path.splitext(path)[1], path)
         named = document.data
         rows = Builder(detached(document)).build()
-        lines = text.splitlines()
+        lines = lines_of(text)
         return [loop for row in rows.values() for loop in _loops(row, named, lines)]
     except ConfigError as error:
         raise Broken(": ".join(part for part in (error.key, error.message) if part), error.line) from None

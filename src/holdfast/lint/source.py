@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import byhand, clients, libraries, ours
+from .findings import lines_of
 from .loops import Function, Loop
 from .names import Names, Use
 
@@ -40,7 +41,7 @@ class Module:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.lines = text.splitlines()
+        self.lines = lines_of(text)
         self.names = Names()
         self.functions: dict[tuple[str | None, str], Function] = {}
         self.loops: list[Loop] = []

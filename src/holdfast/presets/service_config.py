@@ -94,9 +94,11 @@ def _document(config: str | Mapping[str, Any]) -> Document:
 
     try:
         data = json.loads(config)
+        return Document(data, None, in_json(config)[0])
+    except RecursionError:
+        raise ConfigError("is nested too deeply") from None
     except ValueError as error:
         raise ConfigError(f"is not JSON: {error}") from None
-    return Document(data, None, in_json(config)[0])
 
 
 def _throttle(root: Spot) -> ThrottleBudget | None:

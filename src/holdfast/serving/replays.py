@@ -102,7 +102,7 @@ def unpack(answer: bytes) -> tuple[int, Headers, bytes] | None:
     try:
         status, pairs = json.loads(head)
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     known = type(status) is int and 100 <= status <= 599 and newline
     if not known or not all(_is_token(name) and _is_one_line(value) for name, value in headers):

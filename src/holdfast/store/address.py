@@ -11,6 +11,8 @@ import redis.cluster
 import redis.connection
 import redis.sentinel
 
+from ..hints import is_digits
+
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
@@ -19,6 +21,7 @@ _RULE = (
     "must be redis://, rediss://, unix://, redis+sentinel://host:port,.../service/db or redis+cluster://, "
     "'env:NAME', or a redis-py client"
 )
+_LONGEST_NAME = 200
 
 
 class Address:
@@ -58,7 +61,10 @@ class Address:
             return self.target
         parts = self._parts
         _, at, hosts = parts.netloc.rpartition("@")
-        return f"{parts.scheme}://{'***@' if at else ''}{hosts}{parts.path}{'?***' if parts.query else ''}"
+        # What looks like userinfo in a path is most likely that, in an address that was mistyped.
+        path = parts.path.rpartition("@")[2]
+        hidden = "***@" if at or path != parts.path else ""
+        return f"{parts.scheme}://{hidden}{hosts}{path}{'?***' if parts.query else ''}"
 
     def connect(self, settings: dict[str, Any]) -> Any:
         """A client of our own, with ``settings`` in place of whatever the target says about them."""
@@ -96,6 +102,8 @@ class Address:
 
 def _from_environment(target: str) -> str:
     name = target.removeprefix("env:")
+    if not name.isidentifier() or len(name) > _LONGEST_NAME:
+        raise ValueError("RedisStore: url 'env:NAME' must name an environment variable")
     if not os.environ.get(name):
         raise ValueError(f"RedisStore: url names the environment variable {name!r}, which is not set")
     return os.environ[name]
@@ -110,7 +118,7 @@ def _split(url: str, shown: str) -> SplitResult:
     scheme, _, way = parts.scheme.partition("+")
     scheme = scheme.replace("valkey", "redis")
     if scheme not in _PLAIN or way not in ("", "sentinel", "cluster") or (way and scheme == "unix"):
-        where = shown if shown.startswith("env:") else f"the scheme {parts.scheme!r}"
+        where = shown if shown.startswith("env:") else f"the scheme {parts.scheme[:40]!r}"
         raise ValueError(f"RedisStore: url {_RULE}, got {where}")
     if way == "sentinel" and not parts.path.strip("/"):
         raise ValueError(
@@ -135,7 +143,7 @@ def _host_and_port(text: str, usual: int, named: bool) -> tuple[str, int]:
         host, number = bracketed.removeprefix("["), rest.removeprefix(":")
     if named and not host:
         raise ValueError("RedisStore: url host must not be empty: host:port,host:port/service")
-    if number and not (number.isascii() and number.isdigit() and 0 < int(number[:9]) <= 65535):
+    if number and not (is_digits(number) and 0 < int(number[:9]) <= 65535):
         raise ValueError(f"RedisStore: url port must be a whole number from 1 to 65535, got {number[:40]!r}")
     return host, int(number or usual)
 
@@ -146,8 +154,10 @@ def _database(parts: SplitResult, is_sentinel: bool) -> int:
         return 0
     path = unquote(parts.path).strip("/")
     text = path.partition("/")[2] if is_sentinel else path
-    if text and not (text.isascii() and text.isdigit()):
-        raise ValueError(f"RedisStore: url database must be a whole number >= 0, got {text[:40]!r}")
+    if text and not (is_digits(text) and len(text) < 10):
+        # In an address that was mistyped, a password may have come to stand here.
+        got = f", got {text!r}" if text.removeprefix("-").isalnum() and len(text) <= 40 else ""
+        raise ValueError(f"RedisStore: url database must be a whole number >= 0{got}")
     return int(text or 0)
 
 
@@ -160,7 +170,7 @@ def _options(parts: SplitResult, is_cluster: bool) -> dict[str, Any]:
             read = parse(f"redis://h?{urlencode({name: value})}")[name]
         except ValueError:
             raise ValueError(
-                f"RedisStore: url option {name!r} must be a value of its kind, got {value!r}"
+                f"RedisStore: url option {name[:40]!r} must be a value of its kind, got {value[:40]!r}"
             ) from None
         options[name] = read
         try:
@@ -168,7 +178,9 @@ def _options(parts: SplitResult, is_cluster: bool) -> dict[str, Any]:
             if not is_cluster:
                 redis.ConnectionPool(redis.SSLConnection, **{name: read}).make_connection()
         except (TypeError, ValueError, redis.RedisError):
-            raise ValueError(f"RedisStore: url option {name!r} must be one that redis-py takes") from None
+            raise ValueError(
+                f"RedisStore: url option {name[:40]!r} must be one that redis-py takes"
+            ) from None
     return options
 
 

@@ -1,0 +1,13 @@
+"""A store's record that nobody packed, nested without end: it cannot be read, and that is all."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.serving.replays import replay, unpack
+
+
+@pytest.mark.parametrize("head", [b"[" * 100_000, b'{"a":' * 100_000, b"[200," + b"[" * 100_000])
+def test_it_is_not_an_answer(head: bytes) -> None:
+    assert unpack(head + b"\n") is None
+    assert replay(head + b"\n") is None

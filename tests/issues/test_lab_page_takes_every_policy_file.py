@@ -1,0 +1,27 @@
+"""What a policy file may hold, the page's editor shows and writes again."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("numpy")
+
+from holdfast.lab import page_policy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[limiters]\npartner = '100/s burst 5'\n[policies.p]\nrate_limit = 'partner'\n",
+        "x-day = 1979-05-27\nx-at = 07:32:00\n[policies.p]\nretry = {}\n",
+        "[policies.p]\nfallback = { value = [1979-05-27T07:32:00Z, 1] }\n",
+        "[budgets]\n[policies.p]\nretry = {}\n",
+    ],
+)
+def test_it_is_shown_and_reads_back(text: str) -> None:
+    sheet = page_policy.read(text)
+    shown = sheet.described()["toml"]
+    again = page_policy.read(shown)
+    assert repr(again.policy) == repr(sheet.policy)
+    assert again.data == sheet.data

@@ -1,0 +1,44 @@
+"""An address with a slip in it is refused or shown without the password that it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("redis")
+
+from holdfast.store.address import Address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis:://user:hunter2@host:6379/0",
+        "redis:user:hunter2@host/0",
+        "redis:/user:hunter2@host:6379/0",
+        "env:redis://user:hunter2@host/0",
+        "redis+sentinel:://user:hunter2@host/mymaster/0",
+    ],
+)
+def test_a_refusal_does_not_repeat_it(url: str) -> None:
+    with pytest.raises(ValueError, match=r"^RedisStore: url") as caught:
+        Address(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_socket_file_with_userinfo_in_the_wrong_place() -> None:
+    shown = str(Address("unix:user:hunter2@/tmp/redis.sock"))
+    assert shown == "unix://***@/tmp/redis.sock"
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h/" + "1" * 5000, "x" * 5000 + "://h", "env:" + "A" * 5000, "redis://h?db=" + "x" * 5000]
+)
+def test_a_refusal_is_short(url: str) -> None:
+    with pytest.raises(ValueError, match=r"^RedisStore: url") as caught:
+        Address(url)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_plain_slip_is_still_shown() -> None:
+    with pytest.raises(ValueError, match="database must be a whole number >= 0, got 'one'"):
+        Address("redis://host/one")

@@ -1,0 +1,89 @@
+"""Policy files that hold what no policy has: each is a `ConfigError` that says so, and at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.config.places import DEEPEST
+from holdfast.config.sources import parse
+from holdfast.presets import from_service_config
+from holdfast.registry import ConfigError, Registry
+
+
+def load(text: str, suffix: str = ".toml") -> Registry:
+    return Registry(lambda: parse(text, suffix), environ={})
+
+
+@pytest.mark.parametrize("text", ["100/s 5", "5/fortnight", "²/s", "1/s burst x"])
+def test_a_shared_limiters_rate_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ConfigError, match="must read like") as caught:
+        load(f'[limiters]\npartner = "{text}"\n[policies.p]\nretry = {{}}\n')
+    assert (caught.value.line, caught.value.key) == (2, "limiters.partner")
+
+
+@pytest.mark.parametrize(
+    "option", ["retry = { attempts = N }", "fallback = { value = [1, N] }", "timeout = N"]
+)
+@pytest.mark.parametrize(("suffix", "number"), [(".toml", "0x" + "f" * 5000), (".toml", "9" * 400)])
+def test_a_number_too_large_to_print(option: str, suffix: str, number: str) -> None:
+    with pytest.raises(ConfigError, match="too large a number") as caught:
+        load(f"[policies.p]\n{option.replace('N', number)}\n", suffix)
+    assert caught.value.line == 2
+
+
+def test_a_key_too_large_to_print() -> None:
+    pytest.importorskip("yaml")
+    with pytest.raises(ConfigError, match="key that is too large"):
+        load("policies: {p: {fallback: {value: {? 0x" + "f" * 5000 + " : 1}}}}", ".yaml")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!bool perhaps", "!!timestamp later", "!!int ''", "!!float ''", "!!timestamp 0001-99-01", "!!int x"],
+)
+def test_a_yaml_value_that_does_not_fit_its_tag(value: str) -> None:
+    pytest.importorskip("yaml")
+    with pytest.raises(ConfigError):
+        load(f"policies:\n  p:\n    fallback:\n      value: {value}\n", ".yaml")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        ("a." * 12_000 + "a = 1\n", ".toml"),
+        ("[" + "a." * 6_000 + "a]\n" + "".join(f"b{n} = 1\n" for n in range(6_000)), ".toml"),
+        ("[" + "' ' . " * 3_000 + "a]\n", ".toml"),
+        ('{"a":' * 300 + "[" + "1," * 20_000 + "1]" + "}" * 300, ".json"),
+        ("[" * 5_000, ".json"),
+    ],
+)
+def test_what_is_nested_without_end_is_refused_before_it_takes_its_time(text: str, suffix: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse(text, suffix)
+
+
+def test_as_deep_as_it_may_be() -> None:
+    deep = json.dumps({"x-a": _nested(DEEPEST - 2), "policies": {}})
+    assert parse(deep, ".json").data == json.loads(deep)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse(json.dumps({"x-a": _nested(DEEPEST)}), ".json")
+    words = ", ".join("0.1" for _ in range(500))
+    assert (
+        len(parse(f"[policies.p]\nfallback = {{ value = [{words}] }}\n", ".toml").data["policies"]["p"]) == 1
+    )
+
+
+def _nested(depth: int) -> dict[str, object]:
+    inner: dict[str, object] = {}
+    for _ in range(depth):
+        inner = {"a": inner}
+    return inner
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, '{"a":' * 200 + "1" + "}" * 200])
+def test_a_service_config_nested_without_end(text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        from_service_config(text)

@@ -1,0 +1,38 @@
+"""Environment variables over a file that is not what they expect: an error that names the variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.registry import ConfigError, Registry
+
+PLAIN = {"policies": {"p": {"retry": {"backoff": {"kind": "schedule", "waits": [1, 2]}}}}}
+
+
+@pytest.mark.parametrize(
+    ("data", "variable", "rule"),
+    [
+        (PLAIN, "HOLDFAST_P__RETRY__BACKOFF__WAITS__0", "is a list: set all of it"),
+        (PLAIN, "HOLDFAST_P__RETRY__BACKOFF__WAITS__A__B", "is a list: set all of it"),
+        ({**PLAIN, "budgets": 5}, "HOLDFAST_BUDGETS__A__RATIO", "unknown name in budgets 'A'"),
+        ({**PLAIN, "budgets": {1: {}}}, "HOLDFAST_BUDGETS__A__RATIO", "unknown name in budgets 'A'"),
+        ({"policies": 7}, "HOLDFAST_A__TIMEOUT", "unknown policy 'A'"),
+        ({"policies": {1: {}}}, "HOLDFAST_A__TIMEOUT", "unknown policy 'A'"),
+        ({**PLAIN, "store": 3}, "HOLDFAST_STORE__URL", "store is 3, which has no options"),
+    ],
+)
+def test_it_names_the_variable(data: dict[str, Any], variable: str, rule: str) -> None:
+    with pytest.raises(ConfigError, match=rule) as caught:
+        Registry.from_data(data, environ={variable: "1"})
+    assert variable in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [[], None, 3, "text"])
+@pytest.mark.parametrize("variable", ["HOLDFAST_STORE__URL", "HOLDFAST_A__TIMEOUT"])
+def test_what_is_no_table_is_told_as_such(data: Any, variable: str) -> None:
+    from holdfast.config.problem import Document
+
+    with pytest.raises(ConfigError, match="must be a table"):
+        Registry(lambda: Document(data), environ={variable: "1"})
