@@ -22,10 +22,19 @@ def _stuck(pool: httpcore.AsyncConnectionPool) -> list[str]:
     return [c.info() for c in pool.connections if not (c.is_idle() or c.is_closed())]
 
 
-@pytest.mark.parametrize("status", [b"200 OK", b"503 Busy"])
-def test_whenever_it_is_cancelled(status: bytes) -> None:
+#: How an answer's body comes, each in the reads that bring it.
+BODIES = {
+    "announced": [b"Content-Length: 4\r\n\r\n", b"body"],
+    "empty": [b"Content-Length: 0\r\n\r\n"],
+    "chunked": [b"Transfer-Encoding: chunked\r\n\r\n", b"4\r\nbody\r\n", b"0\r\n\r\n"],
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("status", [b"200 OK", b"302 Found\r\nLocation: /x", b"503 Busy"])
+def test_whenever_it_is_cancelled(status: bytes, body: str) -> None:
     """After every number of turns of the event loop that a request takes, in turn."""
-    said = [b"HTTP/1.1 " + status + b"\r\nContent-Length: 4\r\n\r\n", b"body"] * 2
+    said = [b"HTTP/1.1 " + status + b"\r\n" + BODIES[body][0], *BODIES[body][1:]] * 2
     inner = httpx.AsyncHTTPTransport(verify=False)
 
     async def cancelled_after(turns: int) -> tuple[bool, list[str]]:

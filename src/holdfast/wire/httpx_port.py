@@ -8,7 +8,7 @@ from .._drive.closing import to_its_end, where_it_waits
 from ..deadlines import remaining
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .fields import announced, length_of
-from .streams import Broken, Rest, Watched
+from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ class Shrinking(dict[str, "float | None"]):
 class _Port:
     """What does not depend on threads or tasks; ``library`` is the httpx module."""
 
-    __slots__ = ("_broken", "_bytes", "_handle", "_library", "_read", "_rest", "_watched", "name", "status")
+    __slots__ = (
+        *("_broken", "_bytes", "_guarded", "_handle", "_library", "_read", "_rest", "_watched"),
+        *("name", "status"),
+    )
 
     def __init__(self, library: Any, handle: Any) -> None:
         self.name: str = library.__name__
@@ -60,6 +63,7 @@ class _Port:
         self._watched: Any = type("Watched", (Watched, *bases), {})
         self._rest: Any = type("Rest", (Rest, *bases), {})
         self._broken: Any = type("Broken", (Broken, *bases), {})
+        self._guarded: Any = type("Guarded", (Guarded, library.AsyncByteStream), {})
         #: The streams of which we have read all that we wanted to.
         self._read = (self._rest, self._broken, self._bytes)
 
@@ -266,6 +270,10 @@ class TaskPort(_Port):
             finally:
                 await to_its_end(stream.aclose())
             response.stream = self._bytes(body)
+        else:
+            guarded = self._guarded()
+            guarded.inner = response.stream
+            response.stream = guarded
         return response
 
     async def buffer(self, response: Any, most: int) -> bool:

@@ -5,6 +5,8 @@ Its client takes only what is a subclass of its own stream classes, so that the 
 
 from __future__ import annotations
 
+from .._drive.closing import to_its_end
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -35,6 +37,19 @@ class Watched:
         await self.inner.aclose()
 
 
+class Guarded:
+    """A response stream whose closing is not cut short: a connection would be lost to the pool."""
+
+    inner: Any
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        iterator: AsyncIterator[bytes] = self.inner.__aiter__()
+        return iterator
+
+    async def aclose(self) -> None:
+        await to_its_end(self.inner.aclose())
+
+
 class Rest:
     """A response stream of which the first chunks have been read already."""
 
@@ -58,7 +73,7 @@ class Rest:
         self.inner.close()
 
     async def aclose(self) -> None:
-        await self.inner.aclose()
+        await to_its_end(self.inner.aclose())
         # Left in the middle, generators would be reported by trio; those in other generators must be run
         # to their end for that.
         try:
