@@ -60,12 +60,16 @@ def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) 
 
 def heard(kind: str) -> bool:
     """Whether anybody would get to know of an event of this kind."""
-    return bool(watchers) or (kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind]))
+    return bool(watchers) or _is_logged(kind)
+
+
+def _is_logged(kind: str) -> bool:
+    return kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind])
 
 
 def publish(kind: str, /, **fields: Any) -> None:
     """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
-    logged = kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind])
+    logged = _is_logged(kind)
     if watchers or logged:
         _tell(watchers, kind, fields, logged)
 
@@ -119,7 +123,7 @@ def _call(watcher: Callable[[Any], object], event: Event) -> None:
     try:
         watcher(event)
     except Exception as error:
-        _Unraisable(error)
+        report(error)
 
 
 def report(error: Exception) -> None:

@@ -88,11 +88,18 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
         return result
 
     def _later(self, error: Exception, wait: float, memory: Memory) -> Exception:
+        """Queue the task again, to be run after ``wait`` seconds; gives what tells the worker so."""
         headers = {**(self.request.headers or {}), _HEADER: memory.to_data()}
-        again: Exception = self.retry(exc=error, countdown=wait, headers=headers, throw=False)
+        again: Exception
+        try:
+            again = self.retry(exc=error, countdown=wait, headers=headers, throw=False)
+        except Reject as refused:
+            # The broker did not take it, and Celery would drop the message at hand: it stays where it was.
+            again = Reject(refused.reason, requeue=True)
         return again
 
     def _bury(self, error: BaseException) -> None:
+        """Hand over a task that has failed for good; one that cannot be handed over stays where it was."""
         dead_letter = self.holdfast.dead_letter
         if dead_letter is None or self.request.is_eager:
             return
@@ -106,7 +113,6 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
                 )
                 letter.apply_async()
         except Exception as fault:
-            # Nowhere to put it: it stays where it was.
             raise Reject(fault, requeue=True) from error
 
 

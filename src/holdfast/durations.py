@@ -117,7 +117,6 @@ def _decimal(seconds: float) -> str:
     if not power:
         return digits
     whole, _, fraction = digits.partition(".")
-    fraction = "" if fraction == "0" else fraction
     shift = int(power)
     if shift < 0:
         return "0." + "0" * (-shift - len(whole)) + whole + fraction

@@ -1,4 +1,4 @@
-"""The standard-library logging sink: one line per call that retried or gave up.
+"""The standard-library logging sink: one line per call that retried or gave up, or store that came or went.
 
 On from the start, under the logger ``holdfast``, which stays silent until the application
 configures logging. Retried-and-succeeded is INFO, gave-up is WARNING. A call that failed at
@@ -27,6 +27,7 @@ _REASONS = {
     "within": "time for retrying used up",
     "cancelled": "cancelled",
     "budget": "retry budget exhausted",
+    "unrepeatable": "the request must not be sent again",
 }
 
 _FALLBACKS = {
@@ -45,41 +46,27 @@ wanted = _logger.isEnabledFor
 
 def log(event: Event, logger: logging.Logger | None = None) -> None:
     """Write ``event``, if it is one that deserves a line."""
-    logger = logger or _logger
+    line = _line(event)
+    if line is not None:
+        level, text, *values = line
+        (logger or _logger).log(level, text, *values, extra={"holdfast": event.as_dict()})
+
+
+def _line(event: Event) -> tuple[Any, ...] | None:
+    """The level, the text and what goes into it; ``None`` for an event that is not logged."""
     if isinstance(event, Succeeded) and event.attempts > 1:
-        logger.info(
-            "%s succeeded at attempt %d, %.3f s after its first failure",
-            event.operation,
-            event.attempts,
-            event.elapsed,
-            extra={"holdfast": event.as_dict()},
-        )
-    elif isinstance(event, GaveUp) and (event.attempts > 1 or event.reason not in ("fatal", "permanent")):
-        logger.warning(
-            "%s gave up after %d attempt%s in %.3f s: %s (%s)",
-            event.operation,
-            event.attempts,
-            "" if event.attempts == 1 else "s",
-            event.elapsed,
-            _REASONS.get(event.reason, event.reason),
-            event.error or "result refused",
-            extra={"holdfast": event.as_dict()},
-        )
-    elif isinstance(event, StoreDown):
-        logger.warning(
-            "store %s cannot be used (%s): %s",
-            event.operation,
-            event.error,
-            _FALLBACKS.get(event.on_failure, event.on_failure),
-            extra={"holdfast": event.as_dict()},
-        )
-    elif isinstance(event, StoreUp):
-        logger.info(
-            "store %s can be used again after %.3f s",
-            event.operation,
-            event.down_for,
-            extra={"holdfast": event.as_dict()},
-        )
+        text = "%s succeeded at attempt %d, %.3f s after its first failure"
+        return logging.INFO, text, event.operation, event.attempts, event.elapsed
+    if isinstance(event, GaveUp) and (event.attempts > 1 or event.reason not in ("fatal", "permanent")):
+        tried = event.operation, event.attempts, "" if event.attempts == 1 else "s", event.elapsed
+        why = _REASONS.get(event.reason, event.reason), event.error or "result refused"
+        return logging.WARNING, "%s gave up after %d attempt%s in %.3f s: %s (%s)", *tried, *why
+    if isinstance(event, StoreDown):
+        instead = _FALLBACKS.get(event.on_failure, event.on_failure)
+        return logging.WARNING, "store %s cannot be used (%s): %s", event.operation, event.error, instead
+    if isinstance(event, StoreUp):
+        return logging.INFO, "store %s can be used again after %.3f s", event.operation, event.down_for
+    return None
 
 
 def to_structlog(logger: Any = None) -> Callable[[Event], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import options
 from .bus import clean
 
 TYPE_CHECKING = False
@@ -10,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def label(owner: str, value: Any) -> str | None:
-    """``value`` if it is a non-empty string (control characters escaped) or None, else an error."""
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{owner}: name must be a non-empty string or None, got {value!r}")
-    return clean(value)
+    """`options.label` with control characters escaped.
+
+    Not for what processes share by its name: that stays as it was given, or it would be another's.
+    """
+    name = options.label(owner, value)
+    return None if name is None else clean(name)

@@ -13,10 +13,10 @@ from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3.util.timeout import Timeout
 
-from .urllib3 import drain, hand_over, watched, within
 from .wire import Body, Client, ClientOptions, Draft, NotRetried
 from .wire.body import Once, replay_of
-from .wire.fields import announced
+from .wire.fields import announced, length_of, text
+from .wire.urllib3_streams import drain, hand_over, watched, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ class _Port:
         return str(call.request.url)
 
     def headers(self, call: _Call) -> list[tuple[str, str]]:
-        return [(_text(name), _text(value)) for name, value in call.request.headers.items()]
+        return [(text(name), text(value)) for name, value in call.request.headers.items()]
 
     def header(self, call: _Call, name: str) -> str | None:
         value = call.request.headers.get(name)
-        return None if value is None else _text(value)
+        return None if value is None else text(value)
 
     def simple(self, call: _Call, methods: frozenset[str]) -> bool:
         return call.request.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
@@ -123,7 +123,7 @@ class _Port:
         return response
 
     def buffer(self, response: Any, most: int) -> bool:
-        length = announced((("content-length", response.headers.get("content-length", "")),))
+        length = length_of(response.headers.get("content-length", ""))
         if response.holdfast_streams or length is None or length > most:
             # What the caller reads piece by piece cannot be put back; it stays as it came.
             return False
@@ -164,10 +164,6 @@ class _Port:
         return requests.ReadTimeout(message, request=call.request)
 
 
-def _text(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
 def _timeout(given: Any) -> Any:
     """The timeout of a request, as urllib3 has it."""
     if not isinstance(given, tuple):
@@ -189,8 +185,7 @@ class Adapter(HTTPAdapter):
     def __init__(self, policy: Policy, **options: Any) -> None:
         if "max_retries" in options:
             raise TypeError("Adapter: max_retries must not be given: the policy says how often to retry")
-        own = {name: options.pop(name) for name in ClientOptions._fields if name in options}
-        self._join(policy, ClientOptions(**own))
+        self._join(policy, ClientOptions.taken_from(options))
         super().__init__(**options)
 
     def _join(self, policy: Policy, options: ClientOptions) -> None:

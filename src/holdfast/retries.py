@@ -123,7 +123,10 @@ class Retry(Options):
         if budget is not None and budget is not _DEFAULT and not isinstance(budget, Keyed):
             for method in ("started", "success", "failure", "withdraw"):
                 if isinstance(budget, type) or not callable(getattr(budget, method, None)):
-                    raise TypeError(f"Retry: budget must be a budget (with {method}()), got {budget!r}")
+                    raise TypeError(
+                        f"Retry: budget must be one such as Budget(ratio=0.1), or None, got {budget!r} "
+                        f"(which has no {method}())"
+                    )
         self._set(
             on=on,
             attempts=None if attempts is None else count("Retry", "attempts", attempts),

@@ -44,10 +44,11 @@ class Once(_Of[T]):
     def get(self) -> T:
         """The result, made now if it is not there. The same as a call."""
         turn = self._cell.turn
-        result: T = (
-            turn.value if turn is not None and turn.done else single.get(self._cell, self._call, self._args)
-        )
-        return result
+        if turn is not None and turn.succeeded:
+            kept: T = turn.value
+            return kept
+        made: T = single.get(self._cell, self._call, self._args)
+        return made
 
     __call__ = get
 
@@ -100,7 +101,7 @@ class AsyncOnce(Once["Any"]):
 
     async def get(self) -> Any:
         turn = self._cell.turn
-        if turn is not None and turn.done:
+        if turn is not None and turn.succeeded:
             return turn.value
         return await single.get_async(self._cell, self._call, self._args)
 

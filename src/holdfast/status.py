@@ -61,6 +61,7 @@ class Status:
             *live.budget_balance,
             *live.breaker_state,
             *live.bulkhead_in_use,
+            *live.limiter_tokens,
             *give_ups,
         }
         return {
@@ -102,30 +103,8 @@ th { font-weight: 600; color: var(--soft); } td.n, th.n { text-align: right; }
 
 def page(data: dict[str, Any], refresh_s: int) -> str:
     """``data`` as one HTML page without a script, which asks for itself again after ``refresh_s`` seconds."""
-    operations = [
-        [
-            _cell(row["operation"]),
-            _cell(f"{row['attempts']:,}", "n"),
-            _cell(f"{row['retries']:,}", "n"),
-            _cell(", ".join(f"{reason} {count:,}" for reason, count in sorted(row["give_ups"].items()))),
-            _cell(_number(row["budget"]), "n"),
-            _cell((row["breaker"] or "").replace("_", " "), row["breaker"] or ""),
-            _cell(_used(row), "n"),
-            _cell(_number(row["tokens"]), "n"),
-        ]
-        for row in data["operations"]
-    ]
-    recent = [
-        [
-            _cell(f"{data['now'] - row['at']:.0f} s ago", "n"),
-            _cell(row["operation"]),
-            _cell({"BreakerChanged": "breaker", "Refused": "refused by"}.get(row["what"], "gave up:")),
-            _cell(row["why"].replace("_", " "), row["why"]),
-            _cell("" if row["attempts"] is None else str(row["attempts"]), "n"),
-            _cell(row["error"] or ""),
-        ]
-        for row in data["recent"]
-    ]
+    operations = [_operation(row) for row in data["operations"]]
+    recent = [_trouble(row, data["now"]) for row in data["recent"]]
     since = f"{(data['now'] - data['since']) / 60:.0f} min"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>'
@@ -143,6 +122,30 @@ def page(data: dict[str, Any], refresh_s: int) -> str:
         + _table("When|Operation|What|Why|Attempts|Error", "0 4", recent, "None.")
         + "</body></html>"
     )
+
+
+def _operation(row: dict[str, Any]) -> list[str]:
+    return [
+        _cell(row["operation"]),
+        _cell(f"{row['attempts']:,}", "n"),
+        _cell(f"{row['retries']:,}", "n"),
+        _cell(", ".join(f"{reason} {count:,}" for reason, count in sorted(row["give_ups"].items()))),
+        _cell(_number(row["budget"]), "n"),
+        _cell((row["breaker"] or "").replace("_", " "), row["breaker"] or ""),
+        _cell(_used(row), "n"),
+        _cell(_number(row["tokens"]), "n"),
+    ]
+
+
+def _trouble(row: dict[str, Any], now: float) -> list[str]:
+    return [
+        _cell(f"{now - row['at']:.0f} s ago", "n"),
+        _cell(row["operation"]),
+        _cell({"BreakerChanged": "breaker", "Refused": "refused by"}.get(row["what"], "gave up:")),
+        _cell(row["why"].replace("_", " "), row["why"]),
+        _cell("" if row["attempts"] is None else str(row["attempts"]), "n"),
+        _cell(row["error"] or ""),
+    ]
 
 
 def escape(text: str) -> str:

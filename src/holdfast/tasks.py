@@ -79,7 +79,7 @@ class TaskSettings:
     def _once(
         self, guarded: Callable[..., Any], store: Store, name: str, key: Callable[[], str | None]
     ) -> Callable[..., Any]:
-        def carried(of: str, args: Any, kwargs: Any) -> Any:
+        def carried(task_id: str, args: Any, kwargs: Any) -> Any:
             try:
                 return guarded(*args, **kwargs)
             except _ABOUT_KEYS as error:
@@ -87,7 +87,7 @@ class TaskSettings:
                 raise _Carried(error) from error
 
         once = idempotent(
-            key=lambda of, args, kwargs: of,
+            key=lambda task_id, args, kwargs: task_id,
             store=store,
             lease=self.lease_s,
             on_unknown=self.on_unknown,  # type: ignore[arg-type]
@@ -95,11 +95,11 @@ class TaskSettings:
         )(carried)
 
         def attempt(*args: Any, **kwargs: Any) -> Any:
-            of = key()
-            if of is None:
+            task_id = key()
+            if task_id is None:
                 return guarded(*args, **kwargs)
             try:
-                return once(of, args, kwargs)
+                return once(task_id, args, kwargs)
             except _ABOUT_KEYS as busy:
                 raise Busy(self._look_again(busy)) from busy
             except _Carried as carrier:

@@ -10,17 +10,16 @@ import weakref
 
 import urllib3
 from urllib3.util.retry import Retry as _Retry
-from urllib3.util.timeout import Timeout as _Timeout
 from urllib3.util.url import parse_url
 
-from .deadlines import remaining
 from .wire import Body, Client, ClientOptions, Draft, NotRetried
 from .wire.body import Once, replay_of
-from .wire.fields import announced
+from .wire.fields import announced, length_of, text
+from .wire.urllib3_streams import drain, hand_over, put_back, watched, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     from .policy import Policy
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Body", "ClientOptions", "Draft", "NotRetried", "PoolManager", "ProxyManager", "StatusError"]
 
-_CHUNK = 16384
-_LEAST_S = 0.001
 _UNSET: Any = object()
 
 
@@ -60,77 +57,6 @@ class _Hops(_Retry):
             remove_headers_on_redirect=given.remove_headers_on_redirect,
             respect_retry_after_header=False,
         )
-
-
-class Watched:
-    """A request body that can be read once, and notes when somebody begins to."""
-
-    def __init__(self, inner: Any, once: Once) -> None:
-        self._inner = inner
-        self._once = once
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._once.touched = True
-        return iter(self._inner)
-
-
-class WatchedFile(Watched):
-    """`Watched`, for what is read and not iterated."""
-
-    def read(self, size: int = -1) -> bytes:
-        self._once.touched = True
-        data: bytes = self._inner.read(size)
-        return data
-
-
-def watched(body: Any, once: Once) -> Watched:
-    return (WatchedFile if hasattr(body, "read") else Watched)(body, once)
-
-
-def drain(response: Any, most: int) -> None:
-    """Read what is left of a urllib3 response, if it is at most ``most`` bytes, and close it."""
-    try:
-        left = most if (announced(response.headers.items()) or 0) <= most else 0
-        while left > 0:
-            data = response.read(min(left, _CHUNK), decode_content=False)
-            if not data:
-                break
-            left -= len(data)
-    except Exception:
-        # Nobody wants it; that it broke off says nothing about the attempts to come.
-        pass
-    put_back(response)
-
-
-def put_back(response: Any) -> None:
-    """Close a urllib3 response, and give its connection's place in the pool free."""
-    response.close()
-    response.release_conn()
-
-
-def within(timeout: Any, limit_s: float) -> _Timeout:
-    """``timeout``, one of urllib3's kinds, with at most ``limit_s`` seconds in all."""
-    made = timeout.clone() if isinstance(timeout, _Timeout) else _Timeout.from_float(timeout)
-    made.total = min(made.total, limit_s) if isinstance(made.total, (int, float)) else limit_s
-    return made
-
-
-def hand_over(response: Any, timeout: Any) -> None:
-    """Let what is left of a urllib3 response be read with its caller's own ``timeout``, not the attempt's.
-
-    Of the scopes, those count that are there now that the attempt is over.
-    """
-    # A connection that is not to be used again has let go of its socket; the reader has it in any case.
-    sock: Any = response
-    for name in ("_fp", "fp", "raw", "_sock"):
-        sock = getattr(sock, name, None)
-    if sock is None:
-        return
-    own = timeout.clone() if isinstance(timeout, _Timeout) else _Timeout.from_float(timeout)
-    own.start_connect()
-    limit = min((s for s in (own.read_timeout, remaining()) if s is not None), default=None)
-    # No time at all would mean not to wait, which is another error.
-    sock.settimeout(None if limit is None else max(limit, _LEAST_S))
 
 
 class _OwnHeaders(urllib3.HTTPHeaderDict):
@@ -181,7 +107,7 @@ class _Port:
         return f"{pool.scheme}://{pool.host}{port}{call.target}"
 
     def headers(self, call: _Call) -> list[tuple[str, str]]:
-        return [(_text(name), _text(value)) for name, value in call.headers.items()]
+        return [(text(name), text(value)) for name, value in call.headers.items()]
 
     def header(self, call: _Call, name: str) -> str | None:
         wanted = name.lower()
@@ -244,7 +170,7 @@ class _Port:
         if response.holdfast_streams:
             # What the caller reads piece by piece cannot be put back; it stays as it came.
             return False
-        length = announced((("content-length", response.headers.get("content-length", "")),))
+        length = length_of(response.headers.get("content-length", ""))
         if length is None or length > most:
             return False
         try:
@@ -276,10 +202,6 @@ class _Port:
 
     def timeout_error(self, call: _Call, message: str) -> Exception:
         return urllib3.exceptions.ReadTimeoutError(call.pool, call.target, message)
-
-
-def _text(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _place(call: _Call, draft: Draft) -> tuple[Any, str]:
@@ -352,8 +274,7 @@ class _Managing:
     pool_classes_by_scheme: Any
 
     def __init__(self, policy: Policy, *args: Any, **options: Any) -> None:
-        own = {name: options.pop(name) for name in ClientOptions._fields if name in options}
-        self._client = Client(policy, _Port(), ClientOptions(**own))
+        self._client = Client(policy, _Port(), ClientOptions.taken_from(options))
         super().__init__(*args, **options)
         self.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
 

@@ -54,14 +54,17 @@ def _answer(
 
 
 class _Body:
-    """An answer's parts: ``ended`` is called once, when the server is done with them or one fails."""
+    """An answer's parts, for as long as the server asks for them; then ``ended`` is called.
+
+    ``failed(error)`` gives what is sent in place of an answer of which nothing was sent yet, or ``None``.
+    """
 
     __slots__ = ("_context", "_ended", "_failed", "_iterator", "_parts", "_sent")
 
     def __init__(
         self,
         parts: Iterable[bytes],
-        ended: Callable[[BaseException | None], object],
+        ended: Callable[[], object],
         failed: Callable[[Exception], list[bytes] | None],
         context: Context | None = None,
     ) -> None:
@@ -100,7 +103,7 @@ class _Body:
             if close is not None:
                 self._context.run(close)
         finally:
-            self._context.run(self._ended, None)
+            self._context.run(self._ended)
 
 
 def _is_lazy(parts: Iterable[bytes]) -> bool:
@@ -108,8 +111,8 @@ def _is_lazy(parts: Iterable[bytes]) -> bool:
     return not isinstance(parts, (list, tuple))
 
 
-def _nothing(error: BaseException | None) -> None:
-    return None
+def _nothing() -> None:
+    """What there is to do after an answer that held nothing."""
 
 
 class DeadlineMiddleware(Timed):
@@ -179,11 +182,7 @@ class SheddingMiddleware(admission.Shedding):
         except BaseException as error:
             place.failed(error)
             raise
-
-        def failed(error: Exception) -> None:
-            place.failed(error)
-
-        return _Body(parts, lambda _: place.answered(status), failed)
+        return _Body(parts, lambda: place.answered(status), place.failed)
 
 
 class RefusalMiddleware:

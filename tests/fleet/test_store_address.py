@@ -160,6 +160,7 @@ def test_an_error_of_our_own_keeps_no_core_busy(monkeypatch: pytest.MonkeyPatch)
     with RedisStore("redis://127.0.0.1:1/0", on_failure="open") as store:
         limiters = [hf.Limiter(1, 1, store=store, name=name) for name in "ab"]
         eventually(lambda: store.state == "down")
+        assert all(eventually(lambda each=each: each._fleet.alone) for each in limiters)
         assert all(limiter.allow() for limiter in limiters for _ in range(5))
         before = asked
         time.sleep(0.5)

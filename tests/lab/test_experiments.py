@@ -262,6 +262,14 @@ def test_jobs_ahead_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: lab.sweep(None, SCENARIO, {}), "over must map"),
         (lambda: lab.sweep(None, SCENARIO, {"nothing": [1]}), "no option 'nothing'"),
         (lambda: lab.tune(SCENARIO, space={"attempts": []}), "space must map"),
+        (lambda: lab.tune("failover"), "tune: scenario must be a lab.Scenario"),  # type: ignore[arg-type]
+        (lambda: lab.tune(SCENARIO, "p99"), "tune: objective must be an Objective"),  # type: ignore[arg-type]
+        (lambda: lab.tune(SCENARIO, policy=hf.Retry(on=OSError)), "tune: policy must be a Policy"),  # type: ignore[arg-type]
+        (lambda: lab.tune(SCENARIO, seeds=[]), "tune: seeds must be at least one"),
+        (lambda: lab.tune(SCENARIO, engine="quick"), "tune: engine must be"),
+        (lambda: lab.sweep(None, SCENARIO, {"clients": [1]}, seeds=[1, 1]), "sweep: seeds must be"),
+        (lambda: lab.sweep(None, "x", {"clients": [1]}), "sweep: scenario must be"),  # type: ignore[arg-type]
+        (lambda: lab.sweep(None, SCENARIO, {"keys": range(1, 10**6)}), "sweep: over must give at most"),
         (lambda: lab.Objective("beauty"), "minimise must be one of"),
     ],
 )

@@ -16,7 +16,8 @@ from holdfast.lab.fast import _chance
 from holdfast.lab.fast_policy import ceilings, fill_policy
 from holdfast.lab.processes import RunClock
 from holdfast.lab.rows import Shape
-from holdfast.lab.scenario import Scenario, Spread
+from holdfast.lab.scenario import Scenario
+from holdfast.lab.spread import Spread
 
 ROUNDS = 4000
 

@@ -12,7 +12,9 @@ import pytest
 
 from holdfast import lab
 from holdfast.lab.faults import *  # noqa: F403 - for eval
-from holdfast.lab.scenario import Clients, Layer, Scenario, Spread
+from holdfast.lab.parties import Clients, Layer
+from holdfast.lab.scenario import Scenario
+from holdfast.lab.spread import Spread
 
 FULL = Scenario(
     clients=10,

@@ -482,6 +482,15 @@ def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -
     assert asyncio.run(scene()) == -signal.SIGKILL
 
 
+def test_a_server_that_does_not_start_in_time_is_reported(
+    monkeypatch: pytest.MonkeyPatch, started: list[asyncio.subprocess.Process]
+) -> None:
+    monkeypatch.setattr(_demo_run, "START_S", 0.0)
+    with pytest.raises(_demo_run.CannotRun, match="did not start within 0 s"):
+        asyncio.run(_demo_run.Run(SMALL).play(lambda _: None, 0.1))
+    assert started and all(process.returncode is not None for process in started)
+
+
 def test_a_server_that_dies_is_reported_not_waited_for(
     started: list[asyncio.subprocess.Process],
 ) -> None:

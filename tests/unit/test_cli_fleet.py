@@ -127,6 +127,8 @@ def test_an_empty_store(server: Server) -> None:
         ),
         (("redis://127.0.0.1:1", "--kind", "x"), 2, "holdfast: fleet: --kind must be one of"),
         (("redis://127.0.0.1:1", "--limit", "0"), 2, "holdfast: fleet: --limit must be a number from 1"),
+        (("redis://127.0.0.1:1", "--limit", "²"), 2, "holdfast: fleet: --limit must be a number from 1"),
+        (("redis://127.0.0.1:1", "--limit", "9" * 5000), 2, "holdfast: fleet: --limit must be a number from"),
         (("nowhere.toml",), 2, "holdfast: fleet: "),
     ],
 )

@@ -923,3 +923,31 @@ def test_many_threads_many_rounds() -> None:
     # Every round ends with one value: those who met a failure apart.
     assert all(len(values) <= 1 for values in seen)
     assert sum(map(len, seen)) > 100
+
+
+def test_a_turn_that_fails_while_somebody_looks_at_it_is_no_result() -> None:
+    """Without a GIL, another thread may settle the turn between two steps of one that reads it."""
+    runs = 0
+
+    @once
+    def setup() -> int:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            seen.append(setup._cell.turn)
+            raise Boom
+        return runs
+
+    seen: list[Any] = []
+    with pytest.raises(Boom):
+        setup()
+    (failed,) = seen
+    assert failed.done
+
+    # What a reader still has in hand.
+    setup._cell.turn = failed
+    assert not setup.ready
+    setup._cell.turn = None
+    assert setup() == 2
+    assert setup.ready
+    assert not failed.succeeded

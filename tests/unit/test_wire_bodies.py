@@ -90,6 +90,8 @@ def test_the_size_limit() -> None:
         replay_of(b"x" * 11, None, 10).refusal()
         == "its body cannot be sent again: 11 bytes are more than 10 (replay=)"
     )
+    assert replay_of(memoryview(b"x" * 8).cast("i"), None, 7).refusal() is not None
+    assert replay_of(memoryview(b"x" * 8).cast("i"), None, 8) is WHOLE
     assert replay_of(io.BytesIO(), 11, 10).refusal() is not None
     assert replay_of(b"x" * 11, None, None) is WHOLE
     assert replay_of(b"x", None, 0).refusal() is not None

@@ -84,14 +84,20 @@ def test_only_whole_urls(url: str) -> None:
 
 
 def test_only_strings() -> None:
-    with pytest.raises(TypeError, match="url must be a string, got 5"):
+    with pytest.raises(TypeError, match="url must be a string, got a int"):
         draft().url = 5  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("host", ["", "b/c", "u:p@b", "b?x", "b#f", "b c", "b\r\nX: y"])
 def test_only_hosts(host: str) -> None:
-    with pytest.raises(ValueError, match="host must be a host"):
+    with pytest.raises(ValueError, match="host must be a host") as caught:
         draft().host = host
+    assert "u:p" not in str(caught.value)
+
+
+def test_a_host_that_is_no_string() -> None:
+    with pytest.raises(TypeError, match="host must be a string, got a int"):
+        draft().host = 5  # type: ignore[assignment]
 
 
 def test_its_repr_tells_no_secrets() -> None:

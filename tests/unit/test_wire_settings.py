@@ -46,11 +46,12 @@ def test_a_copy_and_a_repr_keep_every_option() -> None:
         ("buffer", True, "buffer must be a whole number"),
         ("replay", -1, "replay must be >= 0"),
         ("drain", float("nan"), "drain must be a whole number"),
-        ("statuses", 503, "statuses must be a collection"),
+        ("statuses", 503, "ClientOptions: statuses must be a collection"),
         ("statuses", [42], "statuses must hold whole numbers"),
-        ("methods", "GET", "methods must be a collection"),
+        ("methods", "GET", "ClientOptions: methods must be a collection"),
         ("reauth", 5, "reauth must be callable or None"),
-        ("reauth_on", [True], "must hold whole numbers"),
+        ("reauth_on", [True], "ClientOptions: reauth_on must hold whole numbers"),
+        ("reauth_on", 401, "ClientOptions: reauth_on must be a collection"),
         ("credentials", "authorization", "credentials must be a collection"),
         ("credentials", ["a:b"], "credentials must be a header name"),
     ],
@@ -82,6 +83,13 @@ def test_options_are_frozen() -> None:
 def test_what_a_request_says_is_checked(told: object, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
         Told(told)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("told", [{"idempotency_key": "s3cret\n"}, [("idempotency_key", "s3cret")]])
+def test_an_error_about_a_key_does_not_tell_it(told: object) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        Told(told)  # type: ignore[arg-type]
+    assert "s3cret" not in str(caught.value)
 
 
 def test_what_a_request_does_not_say() -> None:

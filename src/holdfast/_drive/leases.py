@@ -30,7 +30,12 @@ class Kept:
         self.active = True
 
     def __enter__(self) -> Kept:
-        _keeper_of(self.store).add(self)
+        try:
+            _keeper_of(self.store).add(self)
+        except BaseException:
+            # Where no thread can be had the block does not run, and a later one must not renew for it.
+            self.end()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -66,7 +66,7 @@ class Cell:
     @property
     def ready(self) -> bool:
         turn = self.turn
-        return turn is not None and turn.done
+        return turn is not None and turn.succeeded
 
     def clear(self, stale: Any) -> bool:
         """Forget the result, if ``stale`` is it or is `ANY`; with `ANY` a set-up under way too.
@@ -99,13 +99,15 @@ class Turn:
     It has one runner at a time. A runner that is cancelled hands over to the first who waits.
     """
 
-    __slots__ = ("_error", "_needs", "_token", "_traceback", "_waiting", "cell", "done", "value")
+    __slots__ = ("_error", "_needs", "_token", "_traceback", "_waiting", "cell", "done", "succeeded", "value")
 
     _token: Token[tuple[Turn, ...]]
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.done = False
+        #: Read without the lock, by whoever may still hold a turn that has failed meanwhile.
+        self.succeeded = False
         self.value: Any = None
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
@@ -165,7 +167,7 @@ class Turn:
             waiting, self._waiting = self._waiting, deque()
             if error is not None and waiting:
                 self._error, self._traceback = error, error.__traceback__
-            self.done = True
+            self.done, self.succeeded = True, error is None
             if error is not None and self.cell.turn is self:
                 self.cell.turn = None
         for waiter in waiting:

@@ -92,6 +92,9 @@ class IdempotencyMiddleware:
         self.take_over = choice(owner, "on_unknown", on_unknown, ("error", "run")) == "run"
         self.settle: Callable[[int], Settlement] = hook(owner, "settle", settle) or replays.settlement
         self.max_request = count(owner, "max_request", max_request, least=0)
+        if not isinstance(drop_headers, str) and hasattr(drop_headers, "__iter__"):
+            # They are looked at twice, and what gives them only once would be empty by then.
+            drop_headers = tuple(drop_headers)
         self.dropped = replays.NOT_KEPT | replays.names(owner, "drop_headers", drop_headers)
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..serving.problem import SPREAD
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -27,7 +29,7 @@ def finder(connection: Connection) -> Callable[[str], list[str]]:
     return lambda name: [value.decode("latin-1") for value in values(connection, name)]
 
 
-async def answer(send: Send, problem: Problem, draw: Callable[[], float], spread: float = 0.1) -> None:
+async def answer(send: Send, problem: Problem, draw: Callable[[], float], spread: float = SPREAD) -> None:
     """Send ``problem`` as the whole answer."""
     pairs = [(name.encode(), value.encode()) for name, value in problem.headers(draw, spread)]
     await send({"type": "http.response.start", "status": problem.status, "headers": pairs})

@@ -66,8 +66,11 @@ async def server(scenario: Scenario) -> AsyncIterator[Server]:
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(START_S):
-            line = await process.stdout.readline()
+        try:
+            async with asyncio.timeout(START_S):
+                line = await process.stdout.readline()
+        except TimeoutError:
+            raise CannotRun(f"the demo's server did not start within {START_S:g} s") from None
         if not line:
             raise CannotRun("the demo's server did not start")
         yield Server(process, json.loads(line)["port"])

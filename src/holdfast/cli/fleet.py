@@ -8,6 +8,7 @@ import sys
 from holdfast import bus
 from holdfast.cli._options import Option
 from holdfast.cli._outcome import CommandError, UsageError
+from holdfast.hints import is_digits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ OPTIONS = (
     Option("as_json", "The same as JSON.", "--json", kind="flag"),
 )
 
+_MOST_KEYS = 1_000_000
+
 _KINDS = ("breaker", "budget", "bulkhead", "idempotency", "limiter")
 
 
@@ -39,8 +42,8 @@ def command(target: str, prefix: str | None, kind: str | None, limit: str, as_js
     """Every resource of a fleet, as its store has it: state, instances, reporters, time to live."""
     if kind is not None and kind not in _KINDS:
         raise UsageError(f"fleet: --kind must be one of {', '.join(_KINDS)}, got {kind!r}")
-    if not limit.isdigit() or not 0 < int(limit) <= 1_000_000:
-        raise UsageError(f"fleet: --limit must be a number from 1 to 1000000, got {limit!r}")
+    if not is_digits(limit) or len(limit) > 7 or not 0 < int(limit) <= _MOST_KEYS:
+        raise UsageError(f"fleet: --limit must be a number from 1 to {_MOST_KEYS}, got {limit[:64]!r}")
     with _store(target, prefix) as store:
         entries = _read(store, int(limit))
         if kind is not None:

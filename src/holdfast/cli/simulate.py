@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.lab import Result
-    from holdfast.lab.scenarios import Story
+    from holdfast.lab.story import Story
 
 _ENGINES = ("auto", "exact", "fast")
 

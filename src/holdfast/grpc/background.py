@@ -18,16 +18,27 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 def submit(work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
     """Run ``work`` in the background, in a copy of this context. Cancelling the future cancels it."""
-    return asyncio.run_coroutine_threadsafe(work, _running())
+    try:
+        loop = _running()
+    except BaseException:
+        work.close()
+        raise
+    return asyncio.run_coroutine_threadsafe(work, loop)
 
 
 def _running() -> asyncio.AbstractEventLoop:
     global _loop
     with _lock:
         if _loop is None:
-            _loop = asyncio.new_event_loop()
-            # A daemon: it waits for work until the process ends.
-            threading.Thread(target=_loop.run_forever, name="holdfast-grpc", daemon=True).start()
+            made = asyncio.new_event_loop()
+            try:
+                # A daemon: it waits for work until the process ends.
+                threading.Thread(target=made.run_forever, name="holdfast-grpc", daemon=True).start()
+            except BaseException:
+                # Where no thread can be had now, another call may find one.
+                made.close()
+                raise
+            _loop = made
         return _loop
 
 

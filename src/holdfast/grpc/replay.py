@@ -25,18 +25,23 @@ class Replay:
         self._messages = messages
         self._size = size
 
+    @property
+    def _is_maker(self) -> bool:
+        """Whether it is a function that makes the stream, and not one that can be called by chance."""
+        return callable(self._given) and not hasattr(self._given, "__next__")
+
     def request(self) -> Any:
         """What the next attempt is to send."""
         if not self._streaming:
             return self._given
-        if callable(self._given) and not hasattr(self._given, "__next__"):
+        if self._is_maker:
             return self._given()
         return iter(self._given) if isinstance(self._given, Sequence) else self._given
 
     def refusal(self) -> str | None:
         """Why it cannot be sent again, or ``None`` if it can."""
         given = self._given
-        if not self._streaming or (callable(given) and not hasattr(given, "__next__")):
+        if not self._streaming or self._is_maker:
             return None
         if not isinstance(given, Sequence):
             return (

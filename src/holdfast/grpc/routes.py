@@ -27,9 +27,10 @@ class Routes:
     that a registry's reload counts.
     """
 
-    __slots__ = ("_ask",)
+    __slots__ = ("_ask", "_owner")
 
     def __init__(self, policies: ByMethod, owner: str = "interceptors") -> None:
+        self._owner = owner
         if isinstance(policies, Policy):
             self._ask: Callable[[str], Policy | None] = lambda method: policies
         elif isinstance(policies, Mapping):
@@ -45,7 +46,9 @@ class Routes:
     def find(self, method: str) -> Policy | None:
         found = self._ask(method)
         if found is not None and not isinstance(found, Policy):
-            raise TypeError(f"interceptors: the policy of {method!r} must be a Policy or None, got {found!r}")
+            raise TypeError(
+                f"{self._owner}: the policy of {method!r} must be a Policy or None, got {found!r}"
+            )
         return found
 
 

@@ -17,6 +17,7 @@ from ..tables import ATTEMPT_DEADLINE
 from ..timeouts import AttemptScope
 from .refusals import as_rpc_error
 from .replay import Replay
+from .routes import plain_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,33 +52,41 @@ class Wire(Options):
         attempt_metadata: tuple[str, ...] = ATTEMPTS,
     ) -> None:
         owner = "interceptors"
-        if isinstance(idempotent, str) or not (callable(idempotent) or hasattr(idempotent, "__iter__")):
+        declared = None if callable(idempotent) else _names(idempotent)
+        if declared is None and not callable(idempotent):
             raise TypeError(
                 f"{owner}: idempotent must be method names or a function of one, got {idempotent!r}"
             )
-        if isinstance(attempt_metadata, str) or not all(
-            isinstance(name, str) and name and name == name.lower() for name in attempt_metadata
-        ):
+        told_as = _names(attempt_metadata)
+        if told_as is None or not all(name and name == name.lower() for name in told_as):
             raise TypeError(
                 f"{owner}: attempt_metadata must be a tuple of lower-case metadata names, "
                 f"got {attempt_metadata!r}"
             )
-        names = frozenset() if callable(idempotent) else frozenset(n.strip("/") for n in idempotent)
+        plain = frozenset(map(plain_name, declared or ()))
         self._set(
-            idempotent=idempotent if callable(idempotent) else tuple(idempotent),
+            idempotent=idempotent if declared is None else declared,
             replay_messages=None
             if replay_messages is None
             else whole(owner, "replay_messages", replay_messages, least=0),
             replay_bytes=None
             if replay_bytes is None
             else whole(owner, "replay_bytes", replay_bytes, least=0),
-            attempt_metadata=tuple(attempt_metadata),
-            _may=idempotent if callable(idempotent) else lambda method: method.strip("/") in names,
+            attempt_metadata=told_as,
+            _may=idempotent if callable(idempotent) else lambda method: plain_name(method) in plain,
         )
 
     def may_repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether the method of this call was declared safe to make twice at once."""
         return bool(self._may(args[0].method))
+
+
+def _names(given: Any) -> tuple[str, ...] | None:
+    """``given`` if it is a collection of strings, else ``None``."""
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        return None
+    names = tuple(given)
+    return names if all(isinstance(name, str) for name in names) else None
 
 
 class CallScope(Scope):
@@ -224,7 +233,7 @@ class Rpc:
         if last is None or isinstance(error, AttemptTimeout):
             return as_rpc_error(error)
         if not getattr(last, "__notes__", None):
-            note(last, f"{self.sent} attempts; stopped: {error}")
+            note(last, f"{self.sent} attempt{'' if self.sent == 1 else 's'}; stopped: {error}")
         mark(last, Mark(self.method, owner, self.sent))
         if error.retry_after is not None:
             last.retry_after = error.retry_after  # type: ignore[attr-defined]

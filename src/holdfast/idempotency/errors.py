@@ -32,7 +32,7 @@ class OutcomeUnknown(IdempotencyError):
 
 
 class AnswerNotKept(IdempotencyError):
-    """The work of this key is done, but its answer was too large (or of a kind) that is not kept."""
+    """The work of this key is done, but its answer was not kept: too large, or of a kind that cannot be."""
 
 
 class StoreUnavailable(HoldfastError):

@@ -140,12 +140,17 @@ class SqliteStore(Store):
         try:
             yield found
         except BaseException:
-            found.close()
+            self._put_away(found, process, idle=False)
             raise
-        if process == os.getpid() and len(self._idle) < _IDLE:
-            self._idle.append(found)
+        self._put_away(found, process, idle=len(self._idle) < _IDLE)
+
+    def _put_away(self, used: sqlite3.Connection, process: int, idle: bool) -> None:
+        if process != os.getpid():
+            _inherited.append(used)
+        elif idle:
+            self._idle.append(used)
         else:
-            found.close()
+            used.close()
 
     def run(self, operation: Operation) -> Any:
         try:

@@ -9,6 +9,7 @@ from .records import Begin, Claim, Finish, Forget, Release, Renew
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..options import Seconds
@@ -49,11 +50,20 @@ class Store:
     def close(self) -> None:
         """Let go of what the store holds open. A store that is used again opens it again."""
 
-    def _undo(self, operation: Operation) -> Any:
+    def _undo(self, operation: Operation) -> Callable[[Claim], object] | None:
+        """What takes back a claim that its caller, cancelled, never heard of."""
         if not isinstance(operation, Begin):
             return None
-        release = Release(operation.digest, operation.owner)
-        return lambda claim: self.run(release) if claim.state == "new" else None
+        begun = operation
+
+        def give_back(claim: Claim) -> None:
+            if claim.taken_over:
+                # What was unknown before is so again: nobody has found out.
+                self.run(Renew(begun.digest, begun.owner, 0.0, begun.ttl_s))
+            elif claim.state == "new":
+                self.run(Release(begun.digest, begun.owner))
+
+        return give_back
 
     # The operations, checked.
 

@@ -24,9 +24,11 @@ from .faults import (
     Spike,
     StoreLoss,
 )
+from .parties import Clients, Layer
 from .result import Result
-from .scenario import Clients, Layer, Scenario, Spread
+from .scenario import Scenario
 from .simulate import Progress, simulate
+from .spread import Spread
 from .sweeping import Sweep
 from .tuning import Objective, Trial, Tuning, tune
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ..bucket import Bucket
-from ..errors import RetryAfter
+from ..errors import AttemptTimeout, RetryAfter
 from .conditions import Capacity, Stretch, stretches
 from .scenario import Scenario
 from .service import FirstCome, LastCome, Shared, Work
@@ -27,6 +27,15 @@ class BackendError(ConnectionError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BackendError, (self.status,)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why an attempt failed, in a word."""
+    if isinstance(error, RetryAfter):
+        error = error.cause or error
+    if isinstance(error, BackendError):
+        return str(error.status)
+    return "timeout" if isinstance(error, AttemptTimeout) else type(error).__name__
 
 
 class Refusal:

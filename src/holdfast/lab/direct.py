@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from .. import deadlines
 from ..classify import Verdict
 from ..deadlines import Scope
-from ..errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded, HoldfastError, RetryAfter
+from ..errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded
 from ..loop import Late, Run
-from .backend import BackendError, Refusal
+from .backend import Refusal, reason_of
+from .calls import Call, FullCall
 from .engine import Engine, some
-from .gates import Gate
+from .gates import admitted, all_failed, all_passed
 from .rows import OWNER, Group, Process, Shape
 from .scenario import Scenario
 
@@ -35,45 +36,6 @@ _REFUSALS: dict[str, Exception] = {
     "deadline": DeadlineExceeded(),
     "within": DeadlineExceeded(scope="within"),
 }
-
-
-class Plain:
-    """What a call has that no gate, deadline or network concerns: nothing, for these."""
-
-    __slots__ = ()
-    held: Any = None
-    outer: Any = None
-    scope: Any = None
-    tries: Any = 0
-    waiting: Any = 0
-
-
-class Call(Plain):
-    """One call under way."""
-
-    __slots__ = ("began", "key", "process", "run")
-
-    def __init__(self, process: Process, began: float, key: int) -> None:
-        self.process = process
-        self.began = began
-        self.key = key
-        self.run: Run | None = None
-
-
-class FullCall(Call):
-    """A call with everything that may concern it."""
-
-    __slots__ = ("held", "outer", "scope", "tries", "waiting")
-
-    def __init__(self, process: Process, began: float, key: int) -> None:
-        super().__init__(process, began, key)
-        self.scope = None
-        #: What the gates want to be settled with.
-        self.outer = None
-        self.held = None
-        self.tries = 0
-        #: The number of the attempt whose answer is awaited; 0: none.
-        self.waiting = 0
 
 
 class Direct(Engine):
@@ -112,6 +74,11 @@ class Direct(Engine):
             return
         if process.outer and not self._admit_call(call, now):
             return
+        self._start(call)
+
+    def _start(self, call: Call) -> None:
+        """Tell its budget of the call, and send it."""
+        process = call.process
         if process.keyed:
             call.run = self._new_run(call)
             call.run.begin(None)
@@ -125,13 +92,7 @@ class Direct(Engine):
         recorder.offered_at.append(now)
         process = members.processes[client] or members.process(client)
         if process.keyed or now >= backend.until or not backend.quick:
-            call = self._call(process, now, key)
-            if process.keyed:
-                call.run = self._new_run(call)
-                call.run.begin(None)
-            elif process.on_start is not None:
-                process.on_start()
-            self._send(call)
+            self._start(self._call(process, now, key))
             return
         if process.on_start is not None:
             process.on_start()
@@ -167,7 +128,7 @@ class Direct(Engine):
         return True
 
     def _admit_call(self, call: Call, now: float) -> bool:
-        call.outer, refusal = _admit(call.process.outer, now)
+        call.outer, refusal = admitted(call.process.outer, now)
         if refusal is not None:
             self._end(call, type(refusal).__name__)
         return refusal is None
@@ -176,7 +137,7 @@ class Direct(Engine):
         now = self.clock.time
         process = call.process
         if process.inner:
-            call.held, refusal = _admit(process.inner, now)
+            call.held, refusal = admitted(process.inner, now)
             if refusal is not None:
                 self._failed(call, refusal, None)
                 return
@@ -260,14 +221,14 @@ class Direct(Engine):
         now = self.clock.time
         process, run = call.process, call.run
         if call.held is not None:
-            _passed(process.inner, call.held)
+            all_passed(process.inner, call.held)
         if run is None:
             if process.on_success is not None:
                 process.on_success()
         elif run.budget is not None:
             run.budget.success(run.spent)
         if call.outer is not None:
-            _passed(process.outer, call.outer)
+            all_passed(process.outer, call.outer)
         self._done_at(now)
         self._took(now - call.began)
         if self._closed:
@@ -285,14 +246,14 @@ class Direct(Engine):
         if limit is not None and self.clock.time >= call.began + limit:
             # The deadline cancels the attempt: it counts for nobody.
             if call.held is not None:
-                _lost(call.process.inner, call.held, asyncio.CancelledError())
+                all_failed(call.process.inner, call.held, asyncio.CancelledError())
             self._end(call, "deadline")
             return
         self._failed(call, _TIMEOUT, call.process.group.verdict(_TIMEOUT))
 
     def _failed(self, call: Call, error: Exception, verdict: Verdict | None) -> None:
         if call.held is not None:
-            _lost(call.process.inner, call.held, error)
+            all_failed(call.process.inner, call.held, error)
             call.held = None
         if call.process.group.shape.retry is None:
             self._end(call, reason_of(error), error)
@@ -340,7 +301,7 @@ class Direct(Engine):
         """The call has failed."""
         process = call.process
         if call.outer is not None:
-            _lost(process.outer, call.outer, error or asyncio.CancelledError())
+            all_failed(process.outer, call.outer, error or asyncio.CancelledError())
         self.recorder.failures[reason] += 1
         self.ended(process.group.index, process.index)
 
@@ -352,34 +313,3 @@ class Direct(Engine):
 
     def asked(self) -> list[Any]:
         return [process for group in self._groups for process in some(group.processes)]
-
-
-def _admit(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, HoldfastError | None]:
-    """Pass the gates, outermost first: what to settle them with, or a refusal, told to those before."""
-    held: list[Any] = []
-    for turn in gates:
-        try:
-            held.append(turn.admit(now))
-        except HoldfastError as refusal:
-            _lost(gates, held, refusal)
-            return None, refusal
-    return held, None
-
-
-def _passed(gates: tuple[Gate, ...], held: list[Any]) -> None:
-    for turn, token in zip(reversed(gates), reversed(held), strict=True):
-        turn.passed(token)
-
-
-def _lost(gates: tuple[Gate, ...], held: list[Any], error: BaseException) -> None:
-    for turn, token in zip(reversed(gates[: len(held)]), reversed(held), strict=True):
-        turn.failed(token, error)
-
-
-def reason_of(error: BaseException) -> str:
-    """Why an attempt failed, in a word."""
-    if isinstance(error, RetryAfter):
-        error = error.cause or error
-    if isinstance(error, BackendError):
-        return str(error.status)
-    return "timeout" if isinstance(error, AttemptTimeout) else type(error).__name__

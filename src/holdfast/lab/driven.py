@@ -21,13 +21,13 @@ from ..hedge import Hedge
 from ..marks import Mark, exhausted_by, mark
 from ..policy import Policy
 from ..retries import Retry
-from .backend import BackendError, Refusal
+from .backend import BackendError, Refusal, reason_of
 from .conditions import Capacity, Stretch
-from .direct import reason_of
 from .engine import Engine, some
 from .event_loop import SimulatedLoop
+from .parties import Layer
 from .processes import limited
-from .scenario import Layer, Scenario
+from .scenario import Scenario
 from .service import FirstCome, Work
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from . import arrivals
 from .backend import Backend
 from .processes import Copier, RunClock
 from .recorder import Recorder
-from .scenario import Scenario, Spread
+from .scenario import Scenario
+from .spread import Spread
 
 if TYPE_CHECKING:
     from .recorder import Raw, SoFar

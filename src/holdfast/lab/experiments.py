@@ -103,9 +103,9 @@ def compare(
     ``executor`` is any `concurrent.futures.Executor` (None: one run after the other, here). ``save`` is a
     file that keeps the results, from which a stopped experiment goes on. ``progress`` shows a bar (rich).
     """
-    named = _policies(policies)
-    chosen = _seeds(seeds)
-    _check(scenario, engine)
+    named = _policies("compare", policies)
+    chosen = checked_seeds("compare", seeds)
+    check_run("compare", scenario, engine)
     _tell_doubts(named, scenario)
     jobs = [
         Job(name, policy, scenario, seed, engine, whole=seed == chosen[0])
@@ -132,9 +132,9 @@ def sweep(
 
     Its keys are fields of the scenario, or ``"policy.OPTION"`` for an option of the policy.
     """
-    named = _policies(policies if isinstance(policies, Mapping) else {"policy": policies})
-    chosen = _seeds(seeds)
-    _check(scenario, engine)
+    named = _policies("sweep", policies if isinstance(policies, Mapping) else {"policy": policies})
+    chosen = checked_seeds("sweep", seeds)
+    check_run("sweep", scenario, engine)
     points = list(_points(over))
     jobs, places = [], []
     for point in points:
@@ -223,19 +223,20 @@ class _Bar:
             self._bar.__exit__(*raised)
 
 
-def _policies(policies: Any) -> dict[str, Any]:
+def _policies(owner: str, policies: Any) -> dict[str, Any]:
     if not isinstance(policies, Mapping) or not policies:
-        raise TypeError(f"compare: policies must be a dict of name -> policy, got {policies!r}")
+        raise TypeError(f"{owner}: policies must be a dict of name -> policy, got {policies!r}")
     for name in policies:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"compare: policies must have texts as names, got {name!r}")
+            raise TypeError(f"{owner}: policies must have texts as names, got {name!r}")
     return {name: checked_policy(policy) for name, policy in policies.items()}
 
 
-def _seeds(seeds: Iterable[int]) -> list[int]:
-    chosen = [count("compare", "seeds", seed, least=0) for seed in seeds]
+def checked_seeds(owner: str, seeds: Iterable[int]) -> list[int]:
+    """``seeds`` if ``owner`` can go by them."""
+    chosen = [count(owner, "seeds", seed, least=0) for seed in seeds]
     if not chosen or len(set(chosen)) != len(chosen):
-        raise ValueError(f"compare: seeds must be at least one, each once, got {chosen!r}")
+        raise ValueError(f"{owner}: seeds must be at least one, each once, got {chosen!r}")
     return chosen
 
 
@@ -243,15 +244,17 @@ def _points(over: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     if not isinstance(over, Mapping) or not over or any(not len(values) for values in over.values()):
         raise ValueError(f"sweep: over must map fields to the values they take, got {over!r}")
     if math.prod(len(values) for values in over.values()) > 100_000:
-        raise ValueError("sweep: over must give at most 100,000 combinations")
+        sizes = {field: len(values) for field, values in over.items()}
+        raise ValueError(f"sweep: over must give at most 100,000 combinations, got values: {sizes!r}")
     for values in itertools.product(*over.values()):
         yield dict(zip(over, values, strict=True))
 
 
-def _check(scenario: Any, engine: str) -> None:
+def check_run(owner: str, scenario: Any, engine: str) -> None:
+    """Raise unless ``owner`` was given a scenario and the name of an engine."""
     if not isinstance(scenario, Scenario):
-        raise TypeError(f"compare: scenario must be a lab.Scenario, got {scenario!r}")
-    choice("compare", "engine", engine, ("auto", "exact", "fast"))
+        raise TypeError(f"{owner}: scenario must be a lab.Scenario, got {scenario!r}")
+    choice(owner, "engine", engine, ("auto", "exact", "fast"))
 
 
 def _tell_unknown(unknown: dict[str, str]) -> None:

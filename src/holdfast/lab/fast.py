@@ -27,7 +27,8 @@ from .faults import ColdCache
 from .processes import limited
 from .recorder import TOLD, Raw, steps
 from .rows import OWNER, Shape, shape
-from .scenario import Scenario, Spread
+from .scenario import Scenario
+from .spread import Spread
 
 if TYPE_CHECKING:
     from ..policy import Policy

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..breaker import Breaker
+from ..errors import HoldfastError
 from ..keys import Keyed
 from ..rate_limit import RateLimit
 from ..throttle import Throttle
@@ -105,3 +106,27 @@ def answers_at_once(limit: RateLimit) -> bool:
     """Whether a rate limit never waits and needs no look at the call."""
     plain = limit.cost is None and limit.cost_of_result is None and not isinstance(limit.limiter, Keyed)
     return plain and limit.max_wait == 0
+
+
+def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, HoldfastError | None]:
+    """Pass the gates, outermost first: what to settle them with, or a refusal, told to those before."""
+    held: list[Any] = []
+    for each in gates:
+        try:
+            held.append(each.admit(now))
+        except HoldfastError as refusal:
+            all_failed(gates, held, refusal)
+            return None, refusal
+    return held, None
+
+
+def all_passed(gates: tuple[Gate, ...], held: list[Any]) -> None:
+    """Tell the gates, innermost first, that what they admitted has succeeded."""
+    for each, token in zip(reversed(gates), reversed(held), strict=True):
+        each.passed(token)
+
+
+def all_failed(gates: tuple[Gate, ...], held: list[Any], error: BaseException) -> None:
+    """Tell the gates that have admitted something, innermost first, what became of it."""
+    for each, token in zip(reversed(gates[: len(held)]), reversed(held), strict=True):
+        each.failed(token, error)

@@ -194,7 +194,7 @@ class Runs:
         watcher = asyncio.create_task(self._watch(run))
         try:
             async with asyncio.timeout(LONGEST_RUN_S):
-                parts = await asyncio.gather(*(self._one(run, place) for place in range(len(run.jobs))))
+                parts = await self._every(run)
             self._finish(run, parts)
         except TimeoutError:
             run.tell({"type": "error", "message": _TOO_LONG, "field": "duration"})
@@ -208,6 +208,18 @@ class Runs:
             self._present = None
             run.queue.put_nowait(None)
             self.warm()
+
+    async def _every(self, run: Run) -> list[dict[str, Any]]:
+        """Play all policies of the run; their data. However it ends, no process is left at work on it."""
+        ones = [asyncio.create_task(self._one(run, place)) for place in range(len(run.jobs))]
+        try:
+            return await asyncio.gather(*ones)
+        finally:
+            if not run.cancelled.is_set():
+                for one in ones:
+                    one.cancel()
+            # A cancelled run is asked to stop, and its processes stay for the next one.
+            await asyncio.gather(*ones, return_exceptions=True)
 
     async def _one(self, run: Run, place: int) -> dict[str, Any]:
         """Play one policy of the run; its data."""

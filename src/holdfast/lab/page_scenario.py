@@ -9,7 +9,8 @@ from ..registry import to_data
 from .faults import Outage
 from .policy_text import toml
 from .scenario import Scenario
-from .scenarios import ON, Story, scenarios
+from .scenarios import ON, scenarios
+from .story import Story
 
 #: Least and most of what a slider gives.
 LIMITS: dict[str, tuple[float, float]] = {

@@ -130,7 +130,11 @@ def _bound_memory() -> None:
 
 
 def _warm_up() -> None:
-    """Compile what a first run would have to wait for."""
+    """Import what a first run would have to wait for.
+
+    The fast engine, for runs of many calls, is left to the first of these: to compile it takes far longer
+    than the runs that most readers begin with, and once it is done, later processes find it on disk.
+    """
     from .simulate import simulate
 
     policy = page_policy.read("[policies.warm-up]\nretry = {}\n").policy

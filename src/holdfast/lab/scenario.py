@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..options import Options, choice, count, flag, number, plain, seconds
 from .faults import Burst, Fault, Outage, Spike, checked
-from .identity import unaddressed
+from .parties import Clients, Layer, described, name_of
+from .spread import Spread
 
 if TYPE_CHECKING:
     from ..options import Seconds
@@ -16,104 +16,6 @@ if TYPE_CHECKING:
 #: Widths that a time axis reads well in.
 _NICE = (0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0)
 _POINTS = 600
-
-
-class Spread(Options):
-    """How a duration is spread: ``"fixed"``, ``"exponential"`` or ``"lognormal"`` with ``sigma``.
-
-    ``mean`` in seconds; None for service times, whose mean the capacity sets.
-    """
-
-    __slots__ = _fields = ("kind", "mean", "sigma")
-    kind: str
-    mean: float | None
-    sigma: float
-
-    def __init__(self, kind: str = "fixed", mean: Seconds | None = None, sigma: float = 1.0) -> None:
-        self._set(
-            kind=choice("Spread", "kind", kind, ("fixed", "exponential", "lognormal")),
-            mean=None if mean is None else seconds("Spread", "mean", mean),
-            sigma=number("Spread", "sigma", sigma, above=0, most=10),
-        )
-
-    def sampler(self, rng: Any, mean: float) -> Callable[[], float]:
-        """A function that draws one duration with ``rng``, a `random.Random`."""
-        if self.kind == "fixed" or mean == 0:
-            return lambda: mean
-        if self.kind == "exponential":
-            return lambda: -math.log(1.0 - rng.random()) * mean
-        mu, sigma, normal = math.log(mean) - self.sigma**2 / 2, self.sigma, rng.gauss
-        return lambda: math.exp(normal(mu, sigma))
-
-
-class Clients(Options):
-    """Another class of clients beside the scenario's own: so many processes with a load of their own.
-
-    ``policy=None`` is the policy under test; ``timeout=None`` the scenario's.
-    """
-
-    __slots__ = _fields = ("name", "clients", "arrival_rps", "policy", "timeout")
-    name: str
-    clients: int
-    arrival_rps: float
-    policy: Any
-    timeout: float | None
-
-    def __init__(
-        self,
-        name: str,
-        clients: int,
-        arrival_rps: float,
-        policy: Any = None,
-        timeout: Seconds | None = None,
-    ) -> None:
-        self._set(
-            name=_text("Clients", name),
-            clients=count("Clients", "clients", clients),
-            arrival_rps=number("Clients", "arrival_rps", arrival_rps, least=0),
-            policy=_policy("Clients", policy),
-            timeout=None if timeout is None else seconds("Clients", "timeout", timeout, above=0),
-        )
-
-
-class Layer(Options):
-    """A service between the clients and the backend. It does its own work (``capacity_rps``, None: in no
-    time), then calls the next service under ``policy`` (None: one plain call, without a timeout; "same": the
-    policy under test).
-
-    ``instances`` processes share its load, each with its own budget and breaker. What its policy gives up
-    on goes back to the caller as a 503; with ``marks`` it carries the mark "already retried to
-    exhaustion", by which an outer layer knows not to retry it again. With ``deadlines`` its work ends when
-    its caller gives up, and knows how much time there is; without, it goes on, as most servers do.
-    """
-
-    __slots__ = _fields = ("name", "policy", "capacity_rps", "instances", "marks", "deadlines")
-    name: str
-    policy: Any
-    capacity_rps: float | None
-    instances: int
-    marks: bool
-    deadlines: bool
-
-    def __init__(
-        self,
-        name: str,
-        policy: Any = None,
-        capacity_rps: float | None = None,
-        instances: int = 1,
-        marks: bool = True,
-        deadlines: bool = False,
-    ) -> None:
-        self._set(
-            name=_text("Layer", name),
-            policy=policy if isinstance(policy, str) and policy == "same" else _policy("Layer", policy),
-            capacity_rps=None
-            if capacity_rps is None
-            else number("Layer", "capacity_rps", capacity_rps, above=0),
-            instances=count("Layer", "instances", instances),
-            marks=flag("Layer", "marks", marks),
-            deadlines=flag("Layer", "deadlines", deadlines),
-        )
 
 
 class Scenario(Options):
@@ -254,7 +156,7 @@ class Scenario(Options):
             layers=_several("layers", layers, Layer),
             fleet=flag("Scenario", "fleet", fleet),
             resolution=optional("resolution", resolution, above=0),
-            name=None if name is None else _text("Scenario", name),
+            name=None if name is None else name_of("Scenario", name),
         )
         self._check()
 
@@ -343,31 +245,9 @@ class Scenario(Options):
             {"at": o.at, "lasts": o.lasts, "mode": o.mode, "retry_after": o.retry_after} for o in self.outages
         ]
         for name in ("others", "layers"):
-            data[name] = [_named(item) for item in getattr(self, name)]
+            data[name] = [described(item) for item in getattr(self, name)]
         data["step"] = self.step
         return data
-
-
-def _named(item: Options) -> dict[str, Any]:
-    """A class of clients or a layer as plain data, its policy as its repr."""
-    fields = item.fields()
-    policy = fields.pop("policy")
-    return {
-        **{key: plain(value) for key, value in fields.items()},
-        "policy": policy if policy is None or isinstance(policy, str) else unaddressed(repr(policy)),
-    }
-
-
-def _text(owner: str, value: Any) -> str:
-    if not isinstance(value, str) or not value or not value.isprintable() or len(value) > 200:
-        raise ValueError(f"{owner}: name must be a printable text of 1 to 200 characters, got {value!r}")
-    return value
-
-
-def _policy(owner: str, value: Any) -> Any:
-    if value is not None and not hasattr(value, "strategies"):
-        raise TypeError(f"{owner}: policy must be a Policy or None, got {value!r}")
-    return value
 
 
 def _several(field: str, value: Any, kind: type) -> tuple[Any, ...]:

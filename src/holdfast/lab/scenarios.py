@@ -6,22 +6,20 @@ smaller, for a quick look or where the fast engine is not at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..backoff import Constant, Decorrelated, Exponential
 from ..budget import Budget
 from ..errors import AttemptTimeout
-from ..options import Options, number
 from ..policy import Policy
 from ..quotas import RateBudget, WindowBudget
 from ..retries import Retry
 from .backend import BackendError
-from .comparison import Comparison
 from .contention import Contention, occ
-from .experiments import compare
 from .faults import Burst, ColdCache, Deploy, Outage
-from .scenario import Layer, Scenario
+from .parties import Layer
+from .scenario import Scenario
+from .story import Story
 
 ON = (BackendError, AttemptTimeout)
 
@@ -30,71 +28,6 @@ def retrying(jitter: str = "full", budget: Any = None, **options: Any) -> Policy
     """A policy that retries what fails in a simulation: 100 ms, doubled up to 5 s."""
     given: dict[str, Any] = {"on": ON, "backoff": Exponential(jitter=jitter), "budget": budget, **options}  # type: ignore[arg-type]
     return Policy(Retry(**given))
-
-
-class Story(Options):
-    """A scenario with its story (a question), the policies to compare, and the answer."""
-
-    __slots__ = _fields = ("name", "title", "question", "answer", "scenario", "policies", "engine")
-    name: str
-    title: str
-    question: str
-    answer: str
-    scenario: Scenario
-    policies: dict[str, Policy | None]
-    engine: str
-
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        question: str,
-        answer: str,
-        scenario: Scenario,
-        policies: dict[str, Policy | None],
-        engine: str = "auto",
-    ) -> None:
-        self._set(
-            name=name,
-            title=title,
-            question=question,
-            answer=answer,
-            scenario=scenario,
-            policies=policies,
-            engine=engine,
-        )
-
-    def run(self, seeds: Iterable[int] = range(1), **options: Any) -> Comparison:
-        """Compare the policies; ``options`` as for `compare`."""
-        return compare(self.policies, self.scenario, seeds=seeds, **{"engine": self.engine, **options})
-
-    def scaled(self, factor: float) -> Story:
-        """The same with ``factor`` times the clients, the load and the capacity."""
-        factor = number("Story", "factor", factor, above=0, most=1)
-        old = self.scenario
-        faults = tuple(
-            fault.replace(calls=max(1, round(fault.calls * factor)))
-            if isinstance(fault, Burst)
-            else fault.replace(warm=max(1, round(fault.warm * factor)))
-            if isinstance(fault, ColdCache)
-            else fault
-            for fault in old.faults
-        )
-        return self.replace(
-            scenario=old.replace(
-                clients=max(1, round(old.clients * factor)),
-                arrival_rps=old.arrival_rps * factor,
-                capacity_rps=old.capacity_rps * factor,
-                queue=None if old.queue is None else round(old.queue * factor),
-                faults=faults,
-            )
-        )
-
-    def __str__(self) -> str:
-        return f"{self.title}. {self.question} {self.answer}"
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
 
 def _jitters(**options: Any) -> dict[str, Policy | None]:

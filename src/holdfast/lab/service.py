@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..options import seconds
 from .conditions import Capacity
 from .faults import ColdCache
-from .scenario import Scenario, Spread
+from .scenario import Scenario
+from .spread import Spread
 
 if TYPE_CHECKING:
 

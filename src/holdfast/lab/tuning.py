@@ -16,7 +16,7 @@ from ..policy import Policy
 from ..retries import Retry
 from .backend import BackendError
 from .comparison import MEANS, summary
-from .experiments import Job, run_all
+from .experiments import Job, check_run, checked_seeds, run_all
 from .scenario import Scenario
 
 
@@ -171,13 +171,15 @@ def tune(
     drawn evenly with ``seed`` where there are more. ``objective`` may also be a function of the summary,
     to be minimised.
     """
+    check_run("tune", scenario, engine)
+    if policy is not None and not isinstance(policy, Policy):
+        raise TypeError(f"tune: policy must be a Policy or None, got {policy!r}")
     base = policy if policy is not None else Policy(Retry(on=(BackendError, AttemptTimeout)))
-    goal = objective if isinstance(objective, Objective) else Objective()
-    score = objective if callable(objective) and not isinstance(objective, Objective) else None
+    goal, score = _goal(objective)
     options = _combinations(
         default_space() if space is None else space, count("tune", "trials", trials), seed
     )
-    chosen = list(seeds)
+    chosen = checked_seeds("tune", seeds)
     made = [base.with_(**each) for each in options]
     jobs = [Job(f"trial {i}", made[i], scenario, one, engine) for i in range(len(made)) for one in chosen]
     rows = run_all(jobs, executor, save, progress)
@@ -188,6 +190,16 @@ def tune(
         excess = goal.excess(figures, scenario)
         found.append(Trial(each, made[i], figures, math.inf if value is None else float(value), excess))
     return Tuning(found, goal)
+
+
+def _goal(objective: Any) -> tuple[Objective, Callable[[dict[str, Any]], float] | None]:
+    """The bounds to keep, and what to minimise in place of one of the summary's figures, if anything."""
+    if objective is None or isinstance(objective, Objective):
+        return objective or Objective(), None
+    if not callable(objective) or isinstance(objective, type):
+        raise TypeError(f"tune: objective must be an Objective, a function or None, got {objective!r}")
+    score: Any = objective
+    return Objective(), score
 
 
 def _counted(rows: list[dict[str, Any]], scenario: Scenario) -> list[dict[str, Any]]:

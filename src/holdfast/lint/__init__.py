@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .comments import Ignored
 from .findings import Finding, Place, lines_of
+from .loops import Loop
 from .policyfile import SUFFIXES, Broken
 from .policyfile import read as read_policies
 from .rules import BY_CODE, RULES, Rule
@@ -25,27 +26,16 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
     Anything but TOML, JSON and YAML is read as Python.
     """
     settings = Settings() if settings is None else settings
-    module: Module | None = None
     found: set[tuple[Place, str, str]] = set()
     try:
-        if path.lower().endswith(SUFFIXES):
-            loops = read_policies(text, path)
-        elif worth_reading(text):
-            module = Module(text)
-            loops = module.loops
-        else:
-            return []
+        loops, module = _read(text, path)
     except Broken as error:
-        loops = []
+        loops, module = [], None
         found.add((Place(error.line, 1, error.line, 2), "HF000", str(error)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        loops = []
-        line = getattr(error, "lineno", None) or 1
-        message = getattr(error, "msg", None) or str(error) or type(error).__name__
-        found.add((Place(line, 1, line, 2), "HF000", f"is not Python: {message}"))
     for rule in RULES:
         if rule.check is not None and rule.code in settings.select:
-            found |= {(place, rule.code, text) for loop in loops for place, text in rule.check(loop, module)}
+            said = ((place, message) for loop in loops for place, message in rule.check(loop, module))
+            found |= {(place, rule.code, message) for place, message in said}
     ignored = Ignored(text)
     lines = None if text.isascii() else lines_of(text)
     return [
@@ -61,3 +51,19 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
         for place, code, message in sorted(found)
         if code in settings.select and not ignored.covers(code, place.line, place.end_line)
     ]
+
+
+def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
+    """The retries in ``text``, and the module they are in unless it is a policy file. Raises `Broken`."""
+    is_python = not path.lower().endswith(SUFFIXES)
+    if is_python and not worth_reading(text):
+        return [], None
+    try:
+        if not is_python:
+            return read_policies(text, path), None
+        module = Module(text)
+        return module.loops, module
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        message = getattr(error, "msg", None) or str(error) or type(error).__name__
+        what = "Python" if is_python else "a policy file"
+        raise Broken(f"is not {what}: {message}", getattr(error, "lineno", None)) from None

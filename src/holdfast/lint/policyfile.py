@@ -21,6 +21,7 @@ from .loops import Loop
 from .ours import judge_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..config.build import Row
@@ -65,15 +66,9 @@ def _loops(row: Row, named: Any, lines: list[str]) -> list[Loop]:
     )
     loop.doubts = tuple(compose.doubtful_order(tuple(row.strategies)))
     loop.unbounded_attempt = loop.timeout_s is None and loop.deadline_s is None
-    rows = retry.backoff.preview(5)
-    loop.waits = (
-        "none"
-        if all(each.high == 0 for each in rows)
-        else "fixed"
-        if all(each.low == each.high for each in rows)
-        else "jittered"
-    )
-    loop.first_wait_s = rows[0].low
+    waits = retry.backoff.preview(5)
+    loop.waits = _waits(waits)
+    loop.first_wait_s = waits[0].low
     loop.budget = _budget(retry)
     loop.catches = _names(_at(named, (*spot.path, "on")))
     loop.everything = loop.catches == ("Exception",)
@@ -89,6 +84,12 @@ def _loops(row: Row, named: Any, lines: list[str]) -> list[Loop]:
     if "timeout" in spots:
         loop.places["timeout_s"] = _place(spots["timeout"], lines)
     return [loop]
+
+
+def _waits(preview: Sequence[Any]) -> str:
+    if all(wait.high == 0 for wait in preview):
+        return "none"
+    return "fixed" if all(wait.low == wait.high for wait in preview) else "jittered"
 
 
 def _compose(row: Row) -> None:

@@ -142,9 +142,12 @@ end
 for field in pairs(stored) do
   gone[#gone + 1] = field
 end
-redis.call('HSET', KEYS[1], unpack(fields))
-if #gone > 0 then
-  redis.call('HDEL', KEYS[1], unpack(gone))
+-- In parts: Lua hands over no more than a few thousand values at once, and a fleet may be large.
+for first = 1, #fields, 1000 do
+  redis.call('HSET', KEYS[1], unpack(fields, first, math.min(first + 999, #fields)))
+end
+for first = 1, #gone, 1000 do
+  redis.call('HDEL', KEYS[1], unpack(gone, first, math.min(first + 999, #gone)))
 end
 local left = one.state == 'open' and one['until'] - now or 0
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((window + left + lease) / 1000) + 10000))

@@ -6,7 +6,7 @@ local used, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
-local others, instances, hungry = 0, 1, 0
+local others, instances, hungry, last = 0, 1, 0, now + lease
 local flat = redis.call('HGETALL', KEYS[1])
 for place = 1, #flat, 2 do
   local who, value = flat[place], flat[place + 1]
@@ -15,6 +15,7 @@ for place = 1, #flat, 2 do
     redis.call('HDEL', KEYS[1], who)
   elseif who ~= me then
     others, instances = others + tonumber(places), instances + 1
+    last = math.max(last, tonumber(ends))
     if short == '1' then
       hungry = 1
     end
@@ -30,5 +31,6 @@ if wanted == 0 and used == 0 and lease == 0 then
 else
   redis.call('HSET', KEYS[1], me, string.format('%.0f,%.0f,%d', taken, now + lease, short))
 end
-redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(lease / 1000) + 1000))
+-- As long as the longest lease: whoever leaves must not take the places of the others along.
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((last - now) / 1000) + 1000))
 return { granted, instances, hungry }

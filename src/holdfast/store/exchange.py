@@ -146,12 +146,17 @@ class Exchange:
     def failed(self, error: Exception) -> None:
         """A call found the store unusable."""
         self.tallies.errors += 1
-        if self.health.failed(bus.error_name(error) or "", _clock.SYSTEM.now(), chance.draw()):
+        is_news = self.health.failed(bus.error_name(error) or "", _clock.SYSTEM.now(), chance.draw())
+        # Members first: subscribers may take their time.
+        if threading.current_thread() is self._thread:
+            self._desert()
+        else:
+            self.wake()
+        if is_news:
             self.tallies.outages += 1
             bus.publish(
                 "StoreDown", operation=self._label, error=self.health.error, on_failure=self._on_failure
             )
-        self.wake()
 
     def answered(self) -> None:
         """A call was answered."""

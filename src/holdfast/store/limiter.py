@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..bucket import Bucket
+from ..bucket import MOST_TOKENS, Bucket
 from ..leases import LeaseBucket, LeaseGrant, horizon_s
 from .holder import MILLION, Holder, micro
 
@@ -25,6 +25,10 @@ class Share(Bucket):
         # What was leased is not given back here.
         if not isinstance(grant, LeaseGrant):
             super().cancel(grant, now)
+
+    def _release(self, grant: Grant, now: float) -> None:
+        if not isinstance(grant, LeaseGrant):
+            super()._release(grant, now)
 
 
 class FleetLimiter(Holder):
@@ -111,9 +115,17 @@ class FleetLimiter(Holder):
 
     def _leave(self, owner: Limiter) -> None:
         now = owner._now()
-        share = self._share(now)
-        if self.on_failure == "local" and self.answered_at is not None:
-            share.level = min(float(share.burst), self.bucket.spendable(now))
+        share, lease = self._share(now), self.bucket
+        # Who waits for tokens of the lease must not sit out the patience that an answer deserves.
+        if self.on_failure == "open":
+            lease.credit = MOST_TOKENS
+        elif self.on_failure == "local":
+            if self.answered_at is None:
+                # Nobody has said what is left: the whole share, less what was booked on credit.
+                lease.credit = share.burst
+            share.level = min(float(share.burst), lease.spendable(now))
+            lease.settle(now)
+            lease.rate = share.rate
         owner._swap(share)
 
     def _share(self, now: float) -> Share:

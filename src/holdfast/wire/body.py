@@ -158,8 +158,8 @@ def replay_of(content: Any, length: int | None, limit: int | None) -> Replay:
     """
     if content is None:
         return WHOLE
-    if length is None and hasattr(content, "__len__") and isinstance(content, (bytes, bytearray, str)):
-        length = len(content)
+    if length is None and isinstance(content, (bytes, bytearray, memoryview, str)):
+        length = content.nbytes if isinstance(content, memoryview) else len(content)
     if limit is not None and (length or 0) > limit:
         return Refused(f"its body cannot be sent again: {length} bytes are more than {limit} (replay=)")
     if limit == 0 and length != 0:

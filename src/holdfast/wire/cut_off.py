@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..deadlines import ambient
 from ..errors import HoldfastError
+from ..keys import Recent
 from ..recognise import fault_of
 
 TYPE_CHECKING = False
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 #: A timer may ring a little before the clock that it was set by.
 _GRAIN_S = 0.01
 
-#: One per client library and refusal: a handful.
-_kinds: dict[tuple[type, type], Any] = {}
+#: The classes of both, one per library's timeout and refusal: a handful, unless somebody makes classes up.
+_kinds = Recent(64)
 
 
 def as_seen(error: Exception, settings: Settings) -> Exception:
@@ -37,13 +38,24 @@ def as_seen(error: Exception, settings: Settings) -> Exception:
 def timed_out(own: Exception, refusal: Exception) -> Exception:
     """``own``, the library's timeout, as an error that is also what ``refusal`` is.
 
-    So that ``except httpx.TimeoutException`` and ``except DeadlineExceeded`` both catch it.
+    So that ``except httpx.TimeoutException`` and ``except DeadlineExceeded`` both catch it. Where no class
+    can be both, ``own`` itself, with the refusal as its cause.
     """
+    if isinstance(refusal, type(own)):
+        # A plain TimeoutError, which ours are as well.
+        refusal.__cause__ = own
+        return refusal
     key = (type(own), type(refusal))
     kind = _kinds.get(key)
     if kind is None:
         names = {"__module__": key[0].__module__, "__qualname__": key[0].__qualname__, "__reduce__": _reduce}
-        kind = _kinds[key] = type(key[0].__name__, key, names)
+        try:
+            kind = type(key[0].__name__, key, names)
+        except TypeError:
+            if own.__cause__ is None:
+                own.__cause__ = refusal
+            return own
+        _kinds.put(key, kind)
     made: Exception = kind.__new__(kind, *own.args)
     made.args = own.args
     made.__dict__.update({**refusal.__dict__, **own.__dict__})

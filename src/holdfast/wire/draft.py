@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 #: What a scheme's URLs mean when they name no port.
 _PORTS = {"http": 80, "https": 443}
 
+#: What would end a URL's host, or begin it anew.
+_NOT_IN_HOST = frozenset("/?#@\\ \t\r\n")
+
 
 class Draft:
     """What is about to be sent: ``method``, ``url`` and ``headers``, for a hook to change.
@@ -46,7 +49,7 @@ class Draft:
     @url.setter
     def url(self, url: str) -> None:
         if not isinstance(url, str):
-            raise TypeError(f"draft: url must be a string, got {url!r}")
+            raise TypeError(f"draft: url must be a string, got a {type(url).__name__}")
         there = origin(url)
         if there is None:
             raise ValueError("draft: url must be absolute, with http or https, a host and a valid port")
@@ -65,8 +68,13 @@ class Draft:
     def host(self, host: str) -> None:
         from urllib.parse import urlsplit
 
-        if not isinstance(host, str) or not host or any(c in host for c in "/?#@\\ \t\r\n"):
-            raise ValueError(f"draft: host must be a host with or without a port, got {host!r}")
+        if not isinstance(host, str):
+            raise TypeError(f"draft: host must be a string, got a {type(host).__name__}")
+        wrong = next((sign for sign in host if sign in _NOT_IN_HOST), "")
+        if not host or wrong:
+            # What is wrong with it, and not the whole: before an @ there may be a password.
+            got = f"one with {wrong!r} in it" if host else "''"
+            raise ValueError(f"draft: host must be a host with or without a port, got {got}")
         self.url = urlsplit(self._url)._replace(netloc=host).geturl()
 
     def _leave(self, old: str, new: str) -> None:

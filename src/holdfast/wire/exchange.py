@@ -303,7 +303,8 @@ class Exchange:
     def _final(self, error: Exception) -> Exception:
         """``error``, marked if it says that all the time is over: layers further out have none either."""
         if isinstance(error, DeadlineExceeded):
-            marks.mark(error, marks.Mark(self.rules.name, self.rules, self.number, str(error.__cause__)))
+            refusal = error.__cause__ if isinstance(error.__cause__, HoldfastError) else error
+            marks.mark(error, marks.Mark(self.rules.name, self.rules, self.number, str(refusal)))
         return error
 
     def _given_up(self, refusal: HoldfastError, last: Exception) -> Any:

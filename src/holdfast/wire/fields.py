@@ -69,5 +69,16 @@ def announced(pairs: Iterable[tuple[Any, Any]]) -> int | None:
     """The Content-Length among raw pairs (str or bytes), ``None`` without one that can be believed."""
     for name, value in pairs:
         if len(name) == 14 and name.lower() in _LENGTH:
-            return int(value) if len(value) < 19 and value.isdigit() else None
+            return length_of(value)
     return None
+
+
+def length_of(value: str | bytes) -> int | None:
+    """A Content-Length's value; ``None`` for what cannot be believed."""
+    # ASCII only: a header may hold a superscript two, which is a digit to Python and not a number.
+    return int(value) if len(value) < 19 and value.isascii() and value.isdigit() else None
+
+
+def text(value: Any) -> str:
+    """A header's name or value, which some libraries take as bytes too."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Rules:
     """The options of a client and the tables of its policy, in one."""
 
-    __slots__ = ("failing", "floor", "methods", "name", "options", "retries", "settings")
+    __slots__ = ("classifies", "failing", "floor", "methods", "name", "options", "retries", "settings")
 
     def __init__(self, policy: Policy, options: ClientOptions, name: str) -> None:
         self.options = options
@@ -30,6 +30,8 @@ class Rules:
         #: Whether the policy retries at all.
         self.retries = bool(retries)
         own = [retry.on.settings for retry in retries if isinstance(retry.on, Classifier)]
+        #: Whether it does so by tables of ours, which know about methods and keys.
+        self.classifies = bool(own)
         changes = _changes(options, own)
         self.settings: Settings = (own[0] if own else transient.settings).replace(**changes)
         self.methods = self.settings.methods

@@ -101,14 +101,28 @@ class ClientOptions(Options):
             buffer=count(owner, "buffer", buffer, least=0),
             replay=None if replay is None else count(owner, "replay", replay, least=0),
             drain=count(owner, "drain", drain, least=0),
-            statuses=None if statuses is None else Settings(statuses=statuses).statuses,
-            methods=None if methods is None else Settings(methods=methods).methods,
+            statuses=None if statuses is None else _table("statuses", "statuses", statuses),
+            methods=None if methods is None else _table("methods", "methods", methods),
             reauth=hook(owner, "reauth", reauth),
-            reauth_on=Settings(statuses=reauth_on).statuses,
+            reauth_on=_table("reauth_on", "statuses", reauth_on),
             timeout_header=None if timeout_header is None else _name("timeout_header", timeout_header),
             attempt_header=None if attempt_header is None else _name("attempt_header", attempt_header),
             credentials=frozenset(_name("credentials", name).lower() for name in _names(credentials)),
         )
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> ClientOptions:
+        """The options of ours among ``options``, out of which they are taken."""
+        return cls(**{name: options.pop(name) for name in cls._fields if name in options})
+
+
+def _table(field: str, table: str, values: Any) -> Any:
+    """``values`` as a classifier checks its ``table``; errors name the option they were given for."""
+    try:
+        return getattr(Settings(**{table: values}), table)
+    except (TypeError, ValueError) as error:
+        told = str(error).replace(f"Classifier: {table}", f"ClientOptions: {field}", 1)
+        raise type(error)(told) from None
 
 
 def _key(value: Any) -> str | None:
@@ -138,7 +152,8 @@ class Told:
     def __init__(self, told: Mapping[str, Any]) -> None:
         if not hasattr(told, "keys"):
             raise TypeError(
-                f"holdfast: what a request says must be a mapping such as {{'retry': False}}, got {told!r}"
+                "holdfast: what a request says must be a mapping such as {'retry': False}, "
+                f"got a {type(told).__name__}"
             )
         unknown = set(told) - {"policy", "idempotency_key", "retry"}
         if unknown:
@@ -164,11 +179,15 @@ ABSENT: Any = _Absent()
 
 
 def key_value(field: str, value: Any) -> str:
-    """``value`` if it can stand in a header: 1 to 255 printable ASCII characters."""
+    """``value`` if it can stand in a header: 1 to 255 printable ASCII characters.
+
+    The value itself is not in the error: a key may be a secret, and may be long.
+    """
     if (
         not isinstance(value, str)
         or not 0 < len(value) <= 255
         or not (value.isascii() and value.isprintable())
     ):
-        raise ValueError(f"holdfast: {field} must be 1 to 255 printable ASCII characters, got {value!r}")
+        got = f"{len(value)}, or others" if isinstance(value, str) else f"a {type(value).__name__}"
+        raise ValueError(f"holdfast: {field} must be 1 to 255 printable ASCII characters, got {got}")
     return value

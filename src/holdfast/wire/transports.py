@@ -21,13 +21,13 @@ class Wrapping:
     """A transport around another one."""
 
     _library: Any
-    _port: Any
 
     def _wrap(self, policy: Policy, transport: Any, options: dict[str, Any], is_async: bool) -> None:
         unwrapped = self._library.AsyncBaseTransport if is_async else self._library.BaseTransport
         if not isinstance(transport, unwrapped):
             raise TypeError(
-                f"{type(self).__name__}: transport must be an {unwrapped.__name__} or None, got {transport!r}"
+                f"{type(self).__name__}: transport must be an {self._library.__name__}.{unwrapped.__name__} "
+                f"or None, got {transport!r}"
             )
         self._inner = transport
         port = (

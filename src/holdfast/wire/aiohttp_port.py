@@ -1,0 +1,236 @@
+"""The port of aiohttp: its requests and responses, under a middleware."""
+
+from __future__ import annotations
+
+import aiohttp
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.payload import AsyncIterablePayload, BytesPayload
+from multidict import CIMultiDict
+from yarl import URL
+
+from .body import WHOLE, AsyncBody, Once, Refused, replay_of
+from .fields import announced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .body import Replay
+    from .draft import Draft
+
+
+class Call:
+    """One request, and how to send it; ``sent`` if that has begun."""
+
+    __slots__ = ("handler", "request", "sent")
+
+    def __init__(self, request: Any, handler: Any) -> None:
+        self.request = request
+        self.handler = handler
+        self.sent = False
+
+
+class _Payload(Once):
+    """A payload that knows itself whether it can be written again."""
+
+    __slots__ = ("_payload",)
+
+    def __init__(self, payload: Any) -> None:
+        super().__init__()
+        self._payload = payload
+
+    def refusal(self) -> str | None:
+        self.touched = self.touched or self._payload.consumed
+        return super().refusal()
+
+
+class _Watched:
+    """The iterator of a payload, which notes when somebody begins to read it."""
+
+    __slots__ = ("_inner", "_once")
+
+    def __init__(self, inner: Any, once: Once) -> None:
+        self._inner = inner
+        self._once = once
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    def __anext__(self) -> Any:
+        self._once.touched = True
+        return self._inner.__anext__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Port:
+    """See `port.Port`. The timeouts are the session's; a scope that ends cuts an attempt off itself."""
+
+    name = "aiohttp"
+
+    def __init__(self, on_key: Callable[[Any, str, str], object]) -> None:
+        #: Told which request was given which header as its key.
+        self._on_key = on_key
+
+    # Requests.
+
+    def native(self, call: Call) -> Any:
+        return call.request
+
+    def method(self, call: Call) -> str:
+        method: str = call.request.method
+        return method
+
+    def url(self, call: Call) -> str:
+        return str(call.request.url)
+
+    def headers(self, call: Call) -> list[tuple[str, str]]:
+        return list(call.request.headers.items())
+
+    def header(self, call: Call, name: str) -> str | None:
+        found: str | None = call.request.headers.get(name)
+        return found
+
+    def simple(self, call: Call, methods: frozenset[str]) -> bool:
+        request = call.request
+        return request.method in methods and (not request.body or isinstance(request.body, BytesPayload))
+
+    def replay(self, call: Call, limit: int | None) -> Replay:
+        payload: Any = call.request.body
+        if not payload:
+            return WHOLE
+        by_size = replay_of(b"", payload.size, limit)
+        if isinstance(by_size, Refused) or isinstance(payload, BytesPayload) or _made(payload) is not None:
+            return by_size
+        once = _Payload(payload)
+        if isinstance(payload, AsyncIterablePayload) and hasattr(payload, "_iter"):
+            # Older releases take one that was read in part for one that was not.
+            payload._iter = _Watched(payload._iter, once)
+        return once
+
+    def keep_header(self, call: Call, name: str, value: str) -> None:
+        call.request.headers[name] = value
+        self._on_key(call.request, name, value)
+
+    def prepare(self, call: Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Call:
+        request = _copy(call.request)
+        if draft is None:
+            request.headers = CIMultiDict(request.headers)
+        else:
+            request.headers = CIMultiDict(draft.headers.pairs)
+            request.url = request.original_url = URL(draft.url)
+            if draft.moved:
+                request.server_hostname = None
+        request.headers.update(extra)
+        return Call(request, call.handler)
+
+    # Doing.
+
+    async def fetch(self, call: Call, most: int) -> Any:
+        # Attempts may overlap, and a request remembers how it is being sent.
+        request = _copy(call.request) if call.sent else call.request
+        call.sent = True
+        if request.body and (made := _made(request.body)) is not None:
+            request._body = AsyncIterablePayload(made, content_type="application/octet-stream")
+        try:
+            response = await call.handler(request)
+        except OSError as error:
+            if isinstance(error, (aiohttp.ClientError, TimeoutError)):
+                raise
+            raise aiohttp.ClientOSError(*error.args) from error
+        if most and not _has_come(response):
+            await self.buffer(response, most)
+        return response
+
+    async def buffer(self, response: Any, most: int) -> bool:
+        if _has_come(response):
+            return True
+        length = announced(response.raw_headers)
+        if length is None or length > most:
+            return False
+        content = response.content
+        try:
+            if (broken := content.exception()) is not None:
+                raise broken
+            if length > getattr(content, "_high_water", 0) or "Content-Encoding" in response.headers:
+                # More than the reader takes in before it asks to be read.
+                await _hold(response)
+            else:
+                await content.wait_eof()
+        except BaseException:
+            response.close()
+            raise
+        return True
+
+    async def discard(self, response: Any, most: int) -> None:
+        content = response.content
+        try:
+            left = most if (announced(response.raw_headers) or 0) <= most else 0
+            while left > 0 and not content.is_eof():
+                left -= len(await content.read(left))
+        except Exception:
+            # Nobody wants it; that it broke off says nothing about the attempts to come.
+            pass
+        finally:
+            # Closes the connection unless the whole answer has come.
+            response.release()
+
+    # Responses.
+
+    def status(self, response: Any) -> int:
+        status: int = response.status
+        return status
+
+    def fields(self, response: Any) -> Any:
+        return response.raw_headers
+
+    def is_response(self, value: Any) -> bool:
+        return isinstance(value, aiohttp.ClientResponse)
+
+    def status_error(self, call: Call, response: Any) -> Exception:
+        error: Any = aiohttp.ClientResponseError(
+            response.request_info,
+            response.history,
+            status=response.status,
+            message=response.reason or "",
+            headers=response.headers,
+        )
+        error.response = response
+        return error  # type: ignore[no-any-return]
+
+    def timeout_error(self, call: Call, message: str) -> Exception:
+        return aiohttp.SocketTimeoutError(message)
+
+
+def _copy(request: Any) -> Any:
+    """A request to be sent beside or after ``request``, without what that one remembers of being sent."""
+    made = object.__new__(type(request))
+    made.__dict__.update(request.__dict__)
+    for name in ("response", "_ClientRequest__writer"):
+        made.__dict__.pop(name, None)
+    return made
+
+
+def _has_come(response: Any) -> bool:
+    """Whether the whole body is here; it is read from memory, and the connection is free."""
+    content = response.content
+    return bool(content.is_eof()) and content.exception() is None
+
+
+def _made(payload: Any) -> AsyncBody | None:
+    """The `AsyncBody` that a payload was made from, if it was."""
+    value = getattr(payload, "_value", None)
+    return value if isinstance(value, AsyncBody) else None
+
+
+async def _hold(response: Any) -> None:
+    """Read the body and put it back, decoded."""
+    data = await response.content.read()
+    loop = response.content._loop
+    content = aiohttp.StreamReader(BaseProtocol(loop), max(1, len(data)), loop=loop)
+    if data:
+        content.feed_data(data)
+    content.feed_eof()
+    response.content = content

@@ -1,0 +1,89 @@
+"""urllib3's bodies, responses and timeouts, for the ports of urllib3 and of requests."""
+
+from __future__ import annotations
+
+from urllib3.util.timeout import Timeout
+
+from ..deadlines import remaining
+from .fields import announced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .body import Once
+
+_CHUNK = 16384
+#: A socket given no time at all does not wait, which is another error than a timeout.
+_LEAST_S = 0.001
+
+
+class Watched:
+    """A request body that can be read once, and notes when somebody begins to."""
+
+    def __init__(self, inner: Any, once: Once) -> None:
+        self._inner = inner
+        self._once = once
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._once.touched = True
+        return iter(self._inner)
+
+
+class WatchedFile(Watched):
+    """`Watched`, for what is read and not iterated."""
+
+    def read(self, size: int = -1) -> bytes:
+        self._once.touched = True
+        data: bytes = self._inner.read(size)
+        return data
+
+
+def watched(body: Any, once: Once) -> Watched:
+    return (WatchedFile if hasattr(body, "read") else Watched)(body, once)
+
+
+def drain(response: Any, most: int) -> None:
+    """Read what is left of a urllib3 response, if it is at most ``most`` bytes, and close it."""
+    try:
+        left = most if (announced(response.headers.items()) or 0) <= most else 0
+        while left > 0:
+            data = response.read(min(left, _CHUNK), decode_content=False)
+            if not data:
+                break
+            left -= len(data)
+    except Exception:
+        # Nobody wants it; that it broke off says nothing about the attempts to come.
+        pass
+    put_back(response)
+
+
+def put_back(response: Any) -> None:
+    """Close a urllib3 response, and give its connection's place in the pool free."""
+    response.close()
+    response.release_conn()
+
+
+def within(timeout: Any, limit_s: float) -> Timeout:
+    """``timeout``, one of urllib3's kinds, with at most ``limit_s`` seconds in all."""
+    made = timeout.clone() if isinstance(timeout, Timeout) else Timeout.from_float(timeout)
+    made.total = min(made.total, limit_s) if isinstance(made.total, (int, float)) else limit_s
+    return made
+
+
+def hand_over(response: Any, timeout: Any) -> None:
+    """Let what is left of a urllib3 response be read with its caller's own ``timeout``, not the attempt's.
+
+    Of the scopes, those count that are there now that the attempt is over.
+    """
+    # A connection that is not to be used again has let go of its socket; the reader has it in any case.
+    sock: Any = response
+    for name in ("_fp", "fp", "raw", "_sock"):
+        sock = getattr(sock, name, None)
+    if sock is None:
+        return
+    own = timeout.clone() if isinstance(timeout, Timeout) else Timeout.from_float(timeout)
+    own.start_connect()
+    limit = min((s for s in (own.read_timeout, remaining()) if s is not None), default=None)
+    sock.settimeout(None if limit is None else max(limit, _LEAST_S))

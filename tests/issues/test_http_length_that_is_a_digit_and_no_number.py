@@ -1,0 +1,47 @@
+"""``Content-Length: ²``: a digit to `str.isdigit`, and a ValueError to `int`, which came out of the request.
+
+Holdfast: a length that cannot be believed is none; what else to make of it is for the client to say.
+"""
+
+from __future__ import annotations
+
+import aiohttp
+import httpx
+import httpx2
+import pytest
+from tests.contract.http.clients import Requests, Urllib3
+from tests.contract.http.contract import Http, each_client, retry
+from tests.contract.http.server import Exchange
+
+from holdfast.wire.fields import announced
+
+LENGTHS = ["\u00b2", "1\u00b3", "\u0663", "", "+1", "-1", "1_0", " 1", "9" * 19]
+
+
+@pytest.mark.parametrize("value", LENGTHS)
+def test_no_length(value: str) -> None:
+    assert announced([("Content-Length", value)]) is None
+
+
+@pytest.mark.parametrize("value", ["0", "17", b"17"])
+def test_a_length(value: str | bytes) -> None:
+    assert announced([("Content-Length", value)]) == int(value)
+
+
+async def squared(exchange: Exchange) -> None:
+    await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\nConnection: close\r\n\r\nhi")
+    exchange.keep = False
+
+
+@each_client
+async def test_an_answer_with_such_a_length(http: Http) -> None:
+    http.server.on("/", squared)
+    client = http.client(retry())
+    if http.kind in (Requests, Urllib3):
+        answer = await client.get("/")
+        assert (answer.status, answer.body, len(http.server.seen)) == (200, b"hi", 1)
+        return
+    # To the others it is no answer at all.
+    with pytest.raises((httpx.RemoteProtocolError, httpx2.RemoteProtocolError, aiohttp.ClientError)):
+        await client.get("/")
+    assert len(http.server.seen) == 4

@@ -1,0 +1,72 @@
+"""A transport's plain ``TimeoutError``, as our own time ran out: "TypeError: Cannot create a consistent MRO".
+
+aiohttp's total timeout is one, and so may be what a user's own transport raises. Holdfast: the caller gets a
+timeout that is ours too, where a class can be both, and never an error about classes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+import holdfast as hf
+import holdfast.httpx
+from holdfast.testing import FakeClock
+from holdfast.wire.cut_off import timed_out
+
+POLICIES = [
+    ([hf.Deadline(1)], hf.DeadlineExceeded),
+    ([hf.Timeout(1)], hf.AttemptTimeout),
+    ([hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), hf.Timeout(1)], hf.AttemptTimeout),
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(("strategies", "ours"), POLICIES)
+def test_it_is_ours(strategies: list[Any], ours: type[Exception], is_async: bool) -> None:
+    clock = FakeClock()
+    policy = hf.Policy(*strategies, clock=clock)
+    theirs: list[TimeoutError] = []
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        clock.advance(1.5)
+        theirs.append(TimeoutError("took too long"))
+        raise theirs[-1]
+
+    async def ask() -> None:
+        transport = holdfast.httpx.AsyncTransport(policy, httpx.MockTransport(slow))
+        async with httpx.AsyncClient(transport=transport) as client:
+            await client.get("http://a.example/")
+
+    with pytest.raises(ours) as caught:
+        if is_async:
+            asyncio.run(ask())
+        else:
+            with httpx.Client(
+                transport=holdfast.httpx.Transport(policy, httpx.MockTransport(slow))
+            ) as client:
+                client.get("http://a.example/")
+    assert caught.value.__cause__ is theirs[-1]
+    assert len(theirs) == (2 if len(strategies) == 2 else 1)
+
+
+def test_what_cannot_be_both_stays_what_it_is() -> None:
+    class Odd(ImportError):
+        """Laid out in memory as no ``TimeoutError`` can be."""
+
+    own, refusal = Odd("slow"), hf.DeadlineExceeded("over")
+    assert timed_out(own, refusal) is own
+    assert own.__cause__ is refusal
+    first = Odd("slow")
+    first.__cause__ = reason = KeyError()
+    assert timed_out(first, refusal).__cause__ is reason
+
+
+def test_what_can_is_both() -> None:
+    made = timed_out(httpx.ReadTimeout("slow"), hf.DeadlineExceeded("over"))
+    assert isinstance(made, httpx.ReadTimeout)
+    assert isinstance(made, hf.DeadlineExceeded)
+    assert str(made) == "slow"

@@ -1,0 +1,24 @@
+"""A run did not begin, for want of a thread to keep its lease; the next run's thread renewed that lease too.
+
+With ``on_error="unknown"`` its key stayed taken for ever. Holdfast: nobody renews for what did not begin.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from holdfast._drive.leases import keep
+from holdfast.idempotency import MemoryStore, Renew
+
+
+def test_nobody_renews_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    kept = keep(MemoryStore(), Renew(b"key", "owner", 60.0, 60.0))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"), kept:
+        raise AssertionError("it runs")
+    assert not kept.active

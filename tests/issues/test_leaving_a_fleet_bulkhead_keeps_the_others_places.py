@@ -1,0 +1,34 @@
+"""A process that left a bulkhead of a fleet shortened everybody's lease: the key was gone after a second, and
+with it the places of a process that had been silent for that long, whose lease was for two.
+
+Holdfast: places are held for as long as their own lease says, whoever else comes or goes.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.fleet.servers import Server
+
+from holdfast.redis import RedisStore
+
+LEASE = 60_000_000
+
+
+@pytest.mark.redis
+def test_who_leaves_takes_no_place_but_its_own():
+    with Server() as server, RedisStore(server.url, timeout=5) as store:
+        key, client = store.key("bulkhead", "x"), store._link.client()
+        assert store.call("bulkhead", key, "stays", 4, 3, 3, LEASE)[0] == 3
+        assert store.call("bulkhead", key, "leaves", 4, 1, 0, LEASE)[0] == 1
+        store.call("bulkhead", key, "leaves", 4, 0, 0, 0)
+        assert client.pttl(key) > LEASE / 1000 / 2
+        assert store.call("bulkhead", key, "comes", 4, 4, 0, 1_000_000)[0] == 1
+        assert client.pttl(key) > LEASE / 1000 / 2
+
+
+@pytest.mark.redis
+def test_nothing_is_kept_for_ever():
+    with Server() as server, RedisStore(server.url, timeout=5) as store:
+        key, client = store.key("bulkhead", "x"), store._link.client()
+        store.call("bulkhead", key, "one", 4, 1, 1, LEASE)
+        assert 0 < client.pttl(key) <= LEASE / 1000 + 1000

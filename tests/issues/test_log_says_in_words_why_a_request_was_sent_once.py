@@ -1,0 +1,31 @@
+"""``orders gave up after 1 attempt: unrepeatable``: the one reason that the log told by its code.
+
+Holdfast: every reason that `GaveUp` can have is told in words.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+import holdfast as hf
+import holdfast.logging
+
+REASONS = re.findall(r'"([a-z]+)"', hf.events.GaveUp.__doc__ or "")
+
+
+def test_there_are_reasons() -> None:
+    assert {"fatal", "budget", "unrepeatable"} <= set(REASONS)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_in_words(reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "holdfast")
+    hf.logging.log(hf.events.GaveUp("orders", 2, 0.5, "builtins.OSError", reason))
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert said.startswith("orders gave up after 2 attempts in 0.500 s: ")
+    # A code has one word, and so has "cancelled", which needs no more.
+    assert reason == "cancelled" or f": {reason} (" not in said

@@ -1,0 +1,45 @@
+"""``drop_headers=(name for name in ...)`` dropped nothing: the names were gone once they had been checked.
+
+Holdfast: options that are collections are read once, whatever gives them, and refused by name otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.asgi import IdempotencyMiddleware
+from holdfast.grpc.rpc import Wire
+from holdfast.idempotency import MemoryStore
+
+
+async def app(*given: Any) -> None:
+    raise AssertionError("never called")
+
+
+def test_headers_that_are_not_kept() -> None:
+    made = IdempotencyMiddleware(app, MemoryStore(), drop_headers=(name for name in ["X-Secret"]))
+    assert b"x-secret" in made.dropped
+
+
+def test_metadata_that_counts_attempts() -> None:
+    wire = Wire(attempt_metadata=(name for name in ["x-tries"]))  # type: ignore[arg-type]
+    assert wire.attempt_metadata == ("x-tries",)
+
+
+def test_methods_that_may_be_hedged() -> None:
+    wire = Wire(idempotent=(name for name in ["/pkg.Store/Get"]))  # type: ignore[arg-type]
+    assert wire.idempotent == ("/pkg.Store/Get",)
+
+
+@pytest.mark.parametrize("given", [5, [5], b"pkg.Store/Get", "pkg.Store/Get", None])
+def test_what_no_method_name_is(given: Any) -> None:
+    with pytest.raises(TypeError, match="interceptors: idempotent must be method names or a function"):
+        Wire(idempotent=given)
+
+
+@pytest.mark.parametrize("given", [5, (5,), b"x-tries", ("",), None])
+def test_what_no_metadata_name_is(given: Any) -> None:
+    with pytest.raises(TypeError, match="interceptors: attempt_metadata must be a tuple of lower-case"):
+        Wire(attempt_metadata=given)
