@@ -19,7 +19,7 @@ BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load dist fuzz page web-test pictures clean
+.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load dist fuzz mutants page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ dist: $(DEV) ## wheel and sdist of the last commit: reproducible, complete, noth
 
 fuzz: $(FUZZ) $(DEV) ## every parser fed with what nobody would write, guided by coverage
 	$(BIN)/python -m fuzz $(ARGS)
+
+mutants: $(DEV) ## every rule changed a little: would the tests notice? (a run that was stopped goes on)
+	nice -n 10 $(BIN)/python -m mutants $(ARGS)
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
 	$(BIN)/python scripts/build-page

@@ -131,3 +131,58 @@ def test_what_is_spelt_reads_back_as_the_same_float(seconds: float) -> None:
 @pytest.mark.parametrize("seconds", [5e-324, sys.float_info.max, sys.float_info.min, 2.0**53 + 2, 1e22])
 def test_the_far_ends_read_back_too(seconds: float) -> None:
     assert parse(spell(seconds)) == seconds
+
+
+# The limits themselves, on both sides.
+
+
+def test_the_longest_text_that_is_read() -> None:
+    assert parse("0" * 398 + "1s") == 1.0
+    with pytest.raises(ValueError):
+        parse("0" * 399 + "1s")
+
+
+def test_an_unreadable_text_is_shown_whole_up_to_sixty_four_characters() -> None:
+    with pytest.raises(ValueError) as whole:
+        parse("?" * 64)
+    assert str(whole.value).endswith(f"got {'?' * 64!r}")
+    with pytest.raises(ValueError) as cut:
+        parse("?" * 65)
+    assert str(cut.value).endswith(f"got {'?' * 61 + '...'!r}")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (math.inf, "inf"),
+        (0.0, "0s"),
+        (3600.0, "1h"),
+        (5400.0, "90m"),
+        (61.0, "61s"),
+        (0.0015, "1500us"),
+        (7e-9, "7ns"),
+        (1.5, "1500ms"),
+        (1 / 3, "0.3333333333333333s"),
+        (5e-324, "0." + "0" * 323 + "5s"),
+        (1.5e-20, "0." + "0" * 19 + "15s"),
+        (2.0**70, "1180591620717411300000s"),
+    ],
+)
+def test_the_unit_that_reads_best(seconds: float, text: str) -> None:
+    assert spell(seconds) == text
+    assert parse(text) == seconds
+
+
+def test_several_fractions_are_summed_exactly() -> None:
+    assert parse("1.5m1.25s") == 91.25
+    assert parse("0.5h0.25m0.125s") == 1815.125
+    assert parse("1.5s1.5ms1.5us") == 1.5015015
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1e22, "1" + "0" * 22 + "s"), (1e-30, "0." + "0" * 29 + "1s"), (1.5e300, "15" + "0" * 299 + "s")],
+)
+def test_a_float_with_an_exponent_is_written_out(seconds: float, text: str) -> None:
+    assert spell(seconds) == text
+    assert parse(text) == seconds

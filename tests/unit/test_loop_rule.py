@@ -10,8 +10,10 @@ import pytest
 from tests.scripted import SYNC, Boom, BudgetSpy, does, retry
 
 import holdfast as hf
-from holdfast.classify import Mark, Verdict, mark
-from holdfast.loop import Run, Stop
+from holdfast.attempts import Attempt
+from holdfast.classify import Mark, Verdict, exhausted_by, mark
+from holdfast.loop import Run, Stop, _over, flow, note
+from holdfast.marks import response_mark
 
 
 class Asked:
@@ -268,3 +270,326 @@ def test_the_end_of_a_call_says_how_long_it_took() -> None:
     assert (seen.events[-1].elapsed, seen.events[-1].attempts, seen.events[-1].reason) == (3, 3, "attempts")
     assert seen.events[-1].error == "tests.scripted.Boom"
     assert seen.notes == ["holdfast: 3 attempts in 3.000 s; stopped: attempts used up"]
+
+
+# When a wait is too long.
+
+
+def test_what_is_left_of_a_deadline_is_not_waited_for_to_the_end() -> None:
+    run = run_of()
+    run.first = 0.0
+    clock = hf.testing.FakeClock()
+    with hf.deadline(10, name="job", clock=clock) as scope:
+        assert run._late(9.999, 0.0, scope) is None
+        late = run._late(10.0, 0.0, scope)
+    assert late is not None
+    assert (late.reason, late.scope, late.left, late.of) == ("deadline", "job", 10.0, scope)
+    assert late.why == "a wait of 10 s is more than the 10 s left of 'job'"
+
+
+def test_the_time_for_retrying_may_be_waited_for_to_the_end() -> None:
+    run = run_of(within=10)
+    run.first = 5.0
+    assert run._late(8.0, 7.0, None) is None
+    late = run._late(8.001, 7.0, None)
+    assert late is not None
+    assert (late.reason, late.scope, late.left, late.of) == ("within", "within", 8.0, None)
+    assert late.why == "a wait of 8 s would end past the 10 s allowed for retrying"
+
+
+def test_of_two_equal_limits_the_deadline_is_named() -> None:
+    run = run_of(within=10)
+    run.first = 0.0
+    with hf.deadline(10, name="job", clock=hf.testing.FakeClock()) as scope:
+        late = run._late(20.0, 0.0, scope)
+    assert late is not None and late.reason == "deadline"
+    with hf.deadline(11, name="job", clock=hf.testing.FakeClock()) as scope:
+        late = run._late(20.0, 0.0, scope)
+    assert late is not None and late.reason == "within"
+
+
+def test_the_refusals_say_what_ended_the_call() -> None:
+    seen = SYNC(retry(name="op", within=0.5), Boom, "never").raised(hf.DeadlineExceeded)
+    assert isinstance(seen.error, hf.DeadlineExceeded) and seen.error.scope == "within"
+    assert str(seen.error) == (
+        "op: gave up after 1 attempt in 0.000 s: a wait of 1 s would end past the 0.5 s allowed for retrying"
+    )
+    seen = SYNC(retry(name="op", budget=BudgetSpy(allow=0)), Boom, "never").raised(hf.BudgetExhausted)
+    assert str(seen.error) == "op: gave up after 1 attempt in 0.000 s: retry budget exhausted"
+
+
+# What the budget is told.
+
+
+def test_the_budget_is_told_of_a_call_s_start_once() -> None:
+    budget = BudgetSpy()
+    run = run_of(budget=budget)
+    for _ in range(3):
+        run.begin(None)
+        assert budget.told == ["started"]
+
+
+# What is left on the outcome.
+
+
+def given_up(stop: Stop, number: int = 2, exchange: Any = None, error: Exception | None = None) -> Any:
+    """(the run, what its caller gets) of a call that ends with ``stop`` after ``number`` attempts."""
+    run = run_of(exchange)
+    run.number = number
+    run.shown = error
+    answer = Answer()
+    return run, answer, run.give_up(stop, answer, error, Verdict.RETRY)
+
+
+@pytest.mark.parametrize(
+    ("reason", "marked"),
+    [("attempts", True), ("budget", True), ("exhausted", False), ("unrepeatable", False)],
+)
+def test_a_refused_response_is_marked_unless_somebody_may_still_retry_it(reason: str, marked: bool) -> None:
+    _, answer, outcome = given_up(Stop(reason, "because"), exchange=Asked())
+    assert outcome == (answer, None)
+    found = response_mark(answer)
+    if marked:
+        assert found is not None and (found.layer, found.attempts, found.reason) == ("op", 2, "because")
+    else:
+        assert found is None
+
+
+def test_a_refused_result_of_no_client_is_not_marked() -> None:
+    _, answer, outcome = given_up(Stop("attempts", "because"))
+    assert outcome == (answer, None)
+    assert response_mark(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "number", "noted"),
+    [
+        ("fatal", 1, False),
+        ("permanent", 1, False),
+        ("fatal", 2, True),
+        ("permanent", 2, True),
+        ("attempts", 1, True),
+        ("unrepeatable", 1, True),
+        ("exhausted", 1, False),
+        ("exhausted", 2, False),
+    ],
+)
+def test_what_was_tried_is_noted_unless_there_is_nothing_to_tell(
+    reason: str, number: int, noted: bool
+) -> None:
+    error = Boom()
+    _, _, outcome = given_up(Stop(reason, "because"), number, error=error)
+    assert outcome == (None, error)
+    notes = getattr(error, "__notes__", [])
+    plural = "s" if number > 1 else ""
+    assert notes == ([f"holdfast: {number} attempt{plural} in 0.000 s; stopped: because"] if noted else [])
+
+
+def test_a_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
+    error = Boom()
+    error.add_note("theirs")
+    note(error, "first")
+    error.add_note("theirs too")
+    note(error, "second")
+    assert error.__notes__ == ["theirs", "theirs too", "holdfast: second"]
+
+
+def test_an_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
+    cause = Boom("inner")
+
+    def mark_it() -> None:
+        raise hf.RetryAfter(0, cause)
+
+    seen = SYNC(retry(attempts=1), does(mark_it))
+    assert seen.error is cause
+    assert cause.__traceback__ is not None
+    names = []
+    at = cause.__traceback__
+    while at is not None:
+        names.append(at.tb_frame.f_code.co_name)
+        at = at.tb_next
+    assert names[-1] == "mark_it"
+
+
+def test_a_hint_that_is_too_long_is_left_on_the_error() -> None:
+    error = Boom()
+    run = run_of()
+    run.number, run.shown = 1, error
+    outcome = run.give_up(Stop("hint", "too long"), None, error, Verdict(True, 99.0))
+    assert outcome == (None, error)
+    assert error.retry_after == 99.0  # type: ignore[attr-defined]
+    found = exhausted_by(error)
+    assert found is not None and (found.layer, found.owner) == ("op", run.owner)
+
+
+# The flow, step by step.
+
+
+def test_the_flow_of_a_call_that_comes_good() -> None:
+    run = run_of(on_result=lambda result: result == "bad", attempts=4)
+    error = Boom()
+    events: list[Any] = []
+    stop = hf.subscribe(events.append)
+    try:
+        steps = flow(run)
+        first = next(steps)
+        assert isinstance(first, Attempt) and (first.number, first.last_error) == (1, None)
+        assert steps.send((None, error)) == 1.0
+        second = steps.send(None)
+        assert isinstance(second, Attempt) and (second.number, second.last_error) == (2, error)
+        assert steps.send(("bad", None)) == 1.0
+        third = steps.send(None)
+        assert isinstance(third, Attempt) and third.number == 3
+        assert steps.send((None, hf.RetryAfter(4, error))) == pytest.approx(4.2)
+        steps.send(None)
+        with pytest.raises(StopIteration) as end:
+            steps.send(("good", None))
+    finally:
+        stop()
+    assert end.value.value == ("good", None)
+    told = [(type(event).__name__, event.operation) for event in events]
+    assert told == [*[("Retrying", "op")] * 3, ("Succeeded", "op")]
+    assert [(event.attempt, event.wait, event.error, event.hint) for event in events[:3]] == [
+        (1, 1.0, "tests.scripted.Boom", None),
+        (2, 1.0, None, None),
+        (3, pytest.approx(4.2), "tests.scripted.Boom", 4.0),
+    ]
+
+
+def test_the_flow_of_a_call_whose_first_attempt_was_made_elsewhere() -> None:
+    run = run_of(attempts=2)
+    first, second = Boom(), Boom()
+    steps = flow(run, first)
+    assert next(steps) == 1.0
+    again = steps.send(None)
+    assert isinstance(again, Attempt) and (again.number, again.last_error) == (2, first)
+    with pytest.raises(StopIteration) as end:
+        steps.send((None, second))
+    assert end.value.value == (None, second)
+
+
+def test_a_refused_result_is_what_the_caller_gets_in_the_end() -> None:
+    run = run_of(on_result=lambda result: True, attempts=1)
+    steps = flow(run)
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        steps.send(("bad", None))
+    assert end.value.value == ("bad", None)
+
+
+def test_the_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> None:
+    run = run_of()
+    error = Boom()
+    with hf.deadline(100, clock=hf.testing.FakeClock()) as scope:
+        steps = flow(run, error)
+        next(steps)
+        assert scope.last_error is error
+        steps.send(None)
+        with pytest.raises(StopIteration):
+            steps.send(("ok", None))
+        assert scope.last_error is None
+
+
+@pytest.mark.parametrize("late", ["clip", "stop"])
+def test_a_clipped_wait_is_what_is_left(late: Any) -> None:
+    run = run_of(late=late, backoff=hf.Constant(50))
+    error = Boom()
+    events: list[Any] = []
+    stop = hf.subscribe(events.append)
+    try:
+        with hf.deadline(20, name="job", clock=hf.testing.FakeClock()) as scope:
+            steps = flow(run, error)
+            if late == "clip":
+                assert next(steps) == 20.0
+                assert scope.last_error is error
+            with pytest.raises(StopIteration) as end:
+                steps.send(None)
+    finally:
+        stop()
+    value, raised = end.value.value
+    assert value is None and isinstance(raised, hf.DeadlineExceeded)
+    assert [(type(event).__name__, event.reason) for event in events] == [("GaveUp", "deadline")]
+
+
+def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
+    run = run_of(late="clip", backoff=hf.Constant(50))
+    events: list[Any] = []
+    stop = hf.subscribe(events.append)
+    try:
+        with hf.deadline(20, name="job", clock=hf.testing.FakeClock()):
+            steps = flow(run, Boom())
+            next(steps)
+            with pytest.raises(KeyboardInterrupt):
+                steps.throw(KeyboardInterrupt())
+    finally:
+        stop()
+    assert [(type(event).__name__, event.reason, event.attempts) for event in events] == [
+        ("GaveUp", "deadline", 1)
+    ]
+
+
+def test_a_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
+    run = run_of()
+    error = Boom()
+    clock = hf.testing.FakeClock()
+    steps = flow(run, error)
+    scope = hf.deadline(20, name="job", clock=clock)
+    # Entered by hand: leaving it by the rules would raise.
+    with scope:
+        next(steps)
+        clock.advance(30)
+        with pytest.raises(StopIteration) as end:
+            steps.send(None)
+    value, raised = end.value.value
+    assert value is None and isinstance(raised, hf.DeadlineExceeded) and raised.__cause__ is error
+
+
+def test_a_refused_result_is_what_is_got_when_the_scope_ends_in_the_wait() -> None:
+    run = run_of(on_result=lambda result: True)
+    clock = hf.testing.FakeClock()
+    steps = flow(run)
+    next(steps)
+    with hf.deadline(20, clock=clock):
+        steps.send(("bad", None))
+        clock.advance(30)
+        with pytest.raises(StopIteration) as end:
+            steps.send(None)
+    assert end.value.value == ("bad", None)
+
+
+def test_an_error_that_was_raised_keeps_its_own_way() -> None:
+    def break_down() -> None:
+        raise Boom("inner")
+
+    def mark_it() -> None:
+        try:
+            break_down()
+        except Boom as error:
+            raise hf.RetryAfter(0, error) from None
+
+    seen = SYNC(retry(attempts=1), does(mark_it))
+    assert isinstance(seen.error, Boom) and seen.error.__traceback__ is not None
+    at = seen.error.__traceback__
+    while at.tb_next is not None:
+        at = at.tb_next
+    assert at.tb_frame.f_code.co_name == "break_down"
+
+
+def test_the_scope_that_ended_is_the_one_that_is_named() -> None:
+    scope = hf.deadline(5, name="job")
+    stop = _over(scope)
+    assert (stop.reason, stop.scope, stop.of) == ("deadline", "job", scope)
+    scope.cancel()
+    stop = _over(scope)
+    assert (stop.reason, stop.scope) == ("cancelled", "job")
+
+
+def test_what_is_marked_permanent_is_told_as_that() -> None:
+    error = Boom()
+    steps = flow(run_of(), Boom())
+    next(steps)
+    steps.send(None)
+    with pytest.raises(StopIteration) as end:
+        steps.send((None, hf.Permanent(error)))
+    assert end.value.value == (None, error)
+    assert error.__notes__ == ["holdfast: 2 attempts in 0.000 s; stopped: marked permanent"]

@@ -45,7 +45,7 @@ def test_the_core_has_no_dependencies(project: dict[str, Any]) -> None:
 
 def test_the_extras(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
-    assert set(extras) == EXTRAS | {"all", "dev", "bench", "fuzz", "mutants"}
+    assert set(extras) == EXTRAS | {"all", "dev", "bench", "fuzz"}
     (everything,) = extras["all"]
     inside = re.fullmatch(r"holdfast\[(.*)\]", everything)
     assert inside is not None

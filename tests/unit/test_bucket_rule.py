@@ -1,0 +1,301 @@
+"""The token bucket by itself, and the line of those who wait at it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from holdfast.bucket import Bucket, Grant
+
+
+def bucket(rate: float = 2.0, burst: int = 10, now: float = 0.0) -> Bucket:
+    return Bucket(rate, burst, now)
+
+
+# Grants.
+
+
+def test_a_grant_says_how_long_it_is_until_its_time() -> None:
+    grant = Grant(True, 1, 10.0, 2.0, 1.0)
+    assert (grant.delay(4.0), grant.delay(10.0), grant.delay(11.0)) == (6.0, 0.0, 0.0)
+    assert (grant.returned, grant.given_back, grant.hopeful) == (False, 0.0, False)
+    assert Grant(False, 1, 10.0, 2.0, 1.0).delay(4.0) == math.inf
+
+
+# Tokens.
+
+
+def test_it_begins_full_and_refills_at_its_rate_up_to_the_burst() -> None:
+    made = bucket()
+    assert (made.tokens(0.0), made.tokens(100.0), made.last_event) == (10.0, 10.0, -math.inf)
+    assert made.reserve(10, 0.0, 0.0).ok
+    assert (made.tokens(0.0), made.tokens(1.0), made.tokens(4.5), made.tokens(9.0)) == (0.0, 2.0, 9.0, 10.0)
+    assert made.spendable(1.0) == made.tokens(1.0)
+
+
+def test_time_set_back_refills_nothing() -> None:
+    made = bucket()
+    made.reserve(10, 50.0, 0.0)
+    assert made.tokens(0.0) == 0.0
+    # The time that it relives refills again.
+    assert made.reserve(1, 0.0, None).at == 0.5
+    assert made.last == 0.0
+
+
+def test_an_endless_rate_grants_everything_at_once() -> None:
+    made = bucket(rate=math.inf, burst=3)
+    grant = made.reserve(100, 5.0, 0.0)
+    assert (grant.ok, grant.at, grant.n) == (True, 5.0, 100)
+    assert made.tokens(5.0) == 3.0
+    made.charge(2, 5.0)
+    assert (made.tokens(5.0), made.tokens(5.1)) == (1.0, 3.0)
+
+
+# Reserving.
+
+
+def test_what_is_there_is_had_at_once_and_more_is_waited_for() -> None:
+    made = bucket()
+    first = made.reserve(8, 1.0, 0.0)
+    assert (first.ok, first.n, first.at, first.rate, first.mark) == (True, 8, 1.0, 2.0, 8)
+    assert (made.last, made.level, made.last_event, made.booked) == (1.0, 2.0, 1.0, 8)
+    second = made.reserve(4, 1.0, None)
+    assert (second.ok, second.at, second.mark) == (True, 2.0, 12)
+    assert (made.level, made.last_event, made.booked) == (-2.0, 2.0, 12)
+    exact = made.reserve(0, 1.0, None)
+    assert (exact.ok, exact.at) == (True, 2.0)
+
+
+def test_a_wait_of_exactly_the_longest_is_taken() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, 0.0)
+    assert not made.reserve(2, 0.0, 0.999).ok
+    assert made.reserve(2, 0.0, 1.0).ok
+
+
+def test_a_refusal_takes_nothing() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, 0.0)
+    refused = made.reserve(1, 0.0, 0.0)
+    assert (refused.ok, refused.at, refused.mark) == (False, 0.5, 10)
+    assert (made.level, made.booked, made.last_event) == (0.0, 10, 0.0)
+
+
+def test_more_than_the_burst_is_never_granted() -> None:
+    made = bucket()
+    assert made.reserve(10, 0.0, None).ok
+    made = bucket()
+    assert not made.reserve(11, 0.0, None).ok
+
+
+def test_a_rate_of_zero_gives_the_burst_and_no_more() -> None:
+    made = bucket(rate=0.0, burst=2)
+    assert made.reserve(2, 0.0, None).ok
+    refused = made.reserve(1, 0.0, None)
+    assert (refused.ok, refused.at) == (False, math.inf)
+
+
+def test_nobody_waits_for_ages() -> None:
+    made = bucket(rate=1e-15, burst=1)
+    made.reserve(1, 0.0, None)
+    assert made.reserve(1, 0.0, None).ok
+    assert not made.reserve(1, 0.0, None).ok
+
+
+# Giving back.
+
+
+def test_a_cancelled_grant_gives_back_what_nobody_counts_on() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    grant = made.reserve(4, 0.0, None)
+    assert (made.level, made.last_event) == (-4.0, 2.0)
+    made.cancel(grant, 1.0)
+    assert (made.level, made.last, made.booked) == (2.0, 1.0, 10)
+    assert (grant.returned, grant.given_back) == (True, 4.0)
+    made.cancel(grant, 1.0)
+    assert (made.level, made.booked) == (2.0, 10)
+
+
+def test_what_came_after_it_is_not_given_back() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    first, second = made.reserve(4, 0.0, None), made.reserve(3, 0.0, None)
+    made.cancel(first, 0.0)
+    # Three of its four tokens are what the second one waits for.
+    assert (first.given_back, made.level, made.booked) == (1.0, -6.0, 16.0)
+    assert made.last_event == second.at
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    first, second = made.reserve(2, 0.0, None), made.reserve(3, 0.0, None)
+    made.cancel(first, 0.0)
+    assert (first.given_back, first.returned, made.level, made.booked) == (0.0, True, -5.0, 15)
+
+
+def test_the_last_event_goes_back_with_the_last_grant() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    made.reserve(2, 0.0, None)
+    last = made.reserve(2, 0.0, None)
+    assert made.last_event == 2.0
+    made.cancel(last, 0.5)
+    assert made.last_event == 1.0
+    # Not to a time before now.
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    last = made.reserve(2, 0.0, None)
+    made.cancel(last, 0.5)
+    assert made.last_event == 1.0
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    last = made.reserve(2, 0.0, None)
+    made.cancel(last, 0.0)
+    assert made.last_event == 0.0
+
+
+@pytest.mark.parametrize("now", [1.0, 1.5])
+def test_what_may_be_used_already_is_used(now: float) -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    grant = made.reserve(2, 0.0, None)
+    assert grant.at == 1.0
+    made.cancel(grant, now)
+    assert grant.returned is (now == 1.0)
+    assert made.booked == (10 if now == 1.0 else 12)
+
+
+def test_nothing_comes_back_of_nothing() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    for grant in (made.reserve(0, 0.0, None), made.reserve(99, 0.0, None)):
+        made.cancel(grant, 0.0)
+        assert (grant.returned, made.level, made.booked) == (False, 0.0, 10)
+    endless = bucket(rate=math.inf)
+    grant = endless.reserve(5, 0.0, None)
+    endless.cancel(grant, 0.0)
+    assert grant.returned is False
+    made.cancel(Grant(True, 5, 0.0, math.inf, 5.0), 0.0)
+    assert made.booked == 10
+
+
+def test_no_more_comes_back_than_the_burst_holds() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    grant = made.reserve(10, 0.0, None)
+    made.cancel(grant, 4.9)
+    assert made.level == pytest.approx(9.8)
+    made = bucket()
+    grant = made.reserve(10, 0.0, None)
+    grant.at = 50.0
+    made.last_event = 50.0
+    made.cancel(grant, 3.0)
+    assert made.level == 10.0
+
+
+# Charging, changing, moving.
+
+
+def test_a_charge_is_taken_whether_it_is_there_or_not() -> None:
+    made = bucket()
+    made.charge(12, 0.0)
+    assert (made.level, made.tokens(1.0)) == (-2.0, 0.0)
+    made.charge(-100, 2.0)
+    assert (made.level, made.last) == (10.0, 2.0)
+
+
+def test_a_change_counts_what_has_refilled_so_far() -> None:
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    made.change(5.0, 20, 2.0)
+    assert (made.rate, made.burst, made.level, made.last) == (5.0, 20, 4.0, 2.0)
+    assert made.tokens(3.0) == 9.0
+
+
+def test_it_moves_with_its_clock() -> None:
+    made = bucket()
+    made.reserve(10, 1.0, None)
+    made.move(100.0)
+    assert (made.last, made.last_event, made.tokens(102.0)) == (101.0, 101.0, 2.0)
+
+
+# The line.
+
+
+def waiting(*sizes: int) -> tuple[Bucket, list[Grant]]:
+    """An empty bucket at whose line somebody waits for each of ``sizes``."""
+    made = bucket()
+    made.reserve(10, 0.0, None)
+    return made, [made.reserve(size, 0.0, None) for size in sizes]
+
+
+def test_the_last_in_line_gives_back_all() -> None:
+    made, (first, last) = waiting(2, 3)
+    made.leave(last, 0.0)
+    assert (last.given_back, made.booked, made.level) == (3.0, 12, -2.0)
+    made.leave(first, 0.0)
+    assert (first.given_back, made.booked, made.level) == (2.0, 10, 0.0)
+
+
+def test_one_who_leaves_early_gives_the_rest_back_when_those_behind_have_left() -> None:
+    made, (first, second, third) = waiting(4, 1, 2)
+    made.leave(first, 0.0)
+    assert (first.given_back, made.booked) == (1.0, 16)
+    made.leave(third, 0.0)
+    made.leave(second, 0.0)
+    assert (made.booked, made.level) == (10, 0.0)
+    assert [grant.given_back for grant in (first, second, third)] == [4.0, 1.0, 2.0]
+
+
+def test_all_may_leave_in_any_order() -> None:
+    for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        made, grants = waiting(1, 2, 3)
+        for place in order:
+            made.leave(grants[place], 0.0)
+        assert (made.booked, made.level) == (10, 0.0), order
+
+
+def test_one_who_was_refused_was_never_in_line() -> None:
+    made, _ = waiting(2)
+    made.leave(made.reserve(99, 0.0, None), 0.0)
+    assert (made.booked, made.level) == (12, -2.0)
+
+
+def test_those_whose_turn_has_passed_give_nothing_more_back() -> None:
+    made, (first, second) = waiting(2, 2)
+    made.leave(first, 0.5)
+    assert first.given_back == 0.0
+    # At 1 s the first one would have had its turn: what it left is used.
+    made.leave(second, 1.0)
+    assert (first.given_back, second.given_back, made.booked) == (0.0, 2.0, 12)
+
+
+def test_one_may_leave_a_line_that_does_not_exist() -> None:
+    endless = bucket(rate=math.inf)
+    endless.leave(endless.reserve(3, 0.0, None), 0.0)
+    assert (endless.booked, endless.tokens(0.0)) == (0, 10.0)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_what_a_slow_bucket_gave_comes_back(rate: float) -> None:
+    made = bucket(rate=rate, burst=2)
+    grant = made.reserve(2, 0.0, None)
+    made.cancel(grant, 0.0)
+    assert (made.level, grant.given_back) == (2.0, 2.0)
+
+
+def test_the_last_event_of_a_slow_bucket_goes_back_too() -> None:
+    made = bucket(rate=0.5, burst=1)
+    made.reserve(1, 0.0, None)
+    made.reserve(1, 0.0, None)
+    made.cancel(made.reserve(1, 0.0, None), 0.0)
+    assert made.last_event == 2.0
+
+
+def test_moments_a_token_apart_are_two_however_fast_tokens_come() -> None:
+    made = bucket(rate=1000.0, burst=2)
+    made.reserve(2, 0.0, None)
+    first, second = made.reserve(2, 0.0, None), made.reserve(1, 0.0, None)
+    made.cancel(first, 0.0)
+    assert first.given_back == pytest.approx(1.0)
+    assert made.last_event == second.at

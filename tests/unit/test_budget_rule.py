@@ -1,0 +1,331 @@
+"""The parts of a budget by themselves: the sum over a window, and the reading of the clock."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.budget import Live, Slices
+
+
+def test_a_slice_is_a_twentieth_of_the_window() -> None:
+    sums = Slices(20.0, 7.5)
+    assert (sums.end, sums.total) == (8.0, 0.0)
+    sums.add(4.0)
+    sums.roll(26.9)
+    assert (sums.end, sums.total) == (27.0, 4.0)
+    sums.roll(27.0)
+    assert (sums.end, sums.total) == (28.0, 0.0)
+
+
+def test_what_is_far_behind_is_dropped_at_once() -> None:
+    sums = Slices(20.0, 0.0)
+    for second in range(20):
+        sums.roll(float(second))
+        sums.add(1.0)
+    assert sums.total == 20.0
+    sums.roll(39.0)
+    assert sums.total == 0.0
+    sums.add(3.0)
+    sums.roll(1e9)
+    assert sums.total == 0.0
+
+
+def test_each_step_drops_what_it_passes_and_no_more() -> None:
+    sums = Slices(20.0, 0.0)
+    for second in range(20):
+        sums.roll(float(second))
+        sums.add(float(second))
+    sums.roll(22.0)
+    assert sums.total == sum(range(3, 20))
+    # Time that runs backwards drops nothing, and what is added then is added to the newest.
+    sums.roll(5.0)
+    assert sums.total == sum(range(3, 20))
+    sums.add(100.0)
+    sums.roll(41.0)
+    assert sums.total == 100.0
+    sums.roll(42.0)
+    assert sums.total == 0.0
+
+
+def test_what_came_in_over_some_time_is_spread_over_it() -> None:
+    sums = Slices(20.0, 10.0)
+    sums.add(6.0, 3.0)
+    assert sums.total == 6.0
+    sums.roll(28.0)
+    assert sums.total == pytest.approx(4.0)
+    sums.roll(29.0)
+    assert sums.total == pytest.approx(2.0)
+    sums.roll(30.0)
+    assert sums.total == pytest.approx(0.0)
+
+
+def test_what_came_in_over_a_whole_window_leaves_evenly() -> None:
+    sums = Slices(20.0, 0.0)
+    sums.add(20.0, 20.0)
+    assert sums.total == 20.0
+    for second in range(1, 21):
+        sums.roll(float(second))
+        assert sums.total == pytest.approx(20.0 - second)
+    sums.add(20.0, 1e6)
+    sums.roll(21.0)
+    assert sums.total == pytest.approx(19.0)
+
+
+def test_a_slice_is_never_shorter_than_the_clock_s_noise() -> None:
+    assert Slices(1e-9, 0.0).end == 1e-7
+    assert Slices(4e-6, 0.0).end == 2e-7
+
+
+class Jumping:
+    """A clock in the hands of the test."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("nobody sleeps here")
+
+
+def test_a_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
+    clock = Jumping()
+    live = Live(clock, 3.0)  # type: ignore[arg-type]
+    assert (live.tokens, live.last, live.skew) == (3.0, 100.0, 0.0)
+    clock.time = 105.0
+    assert live.tick() == (105.0, 5.0)
+    clock.time = 45.0
+    assert live.tick() == (105.0, 0.0)
+    clock.time = 47.0
+    assert live.tick() == (107.0, 2.0)
+    clock.time = 7.0
+    assert live.tick() == (107.0, 0.0)
+    clock.time = 8.0
+    assert live.tick() == (108.0, 1.0)
+    assert live.tick() == (108.0, 0.0)
+
+
+def budget(**options: float) -> tuple[hf.Budget, Jumping]:
+    clock = Jumping()
+    return hf.Budget(clock=clock, **options), clock  # type: ignore[arg-type]
+
+
+def test_the_defaults_are_a_tenth_ten_and_ten_seconds() -> None:
+    made, _ = budget()
+    assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 10.0, 10.0, 0.1)
+    assert made.balance == 10.0
+
+
+def test_it_holds_the_burst_and_what_the_window_has_earned() -> None:
+    made, clock = budget(ratio=0.5, burst=2, window=20)
+    for _ in range(8):
+        made.success()
+    assert made.balance == 6.0
+    clock.time += 19.5
+    assert made.balance == 6.0
+    clock.time += 1.0
+    assert made.balance == 2.0
+
+
+def test_what_was_earned_longer_ago_than_the_window_counts_in_part() -> None:
+    made, clock = budget(ratio=1.0, burst=0, window=20)
+    for _ in range(10):
+        made.success()
+    clock.time += 40.0
+    # Ten successes in forty seconds: five of them in the last twenty.
+    assert made.balance == pytest.approx(5.0)
+
+
+def test_it_pays_down_to_nothing_and_not_below() -> None:
+    made, _ = budget(ratio=0.1, burst=1.5)
+    assert made.withdraw() == 1.0
+    assert made.balance == 0.5
+    assert made.withdraw() == 0.0
+    assert made.balance == 0.5
+    for _ in range(5):
+        made.success()
+    assert made.withdraw() == 1.0
+    assert made.balance == pytest.approx(0.0)
+    assert made.balance >= 0.0
+
+
+def test_ten_tenths_are_one() -> None:
+    made, _ = budget(ratio=0.1, burst=0)
+    for _ in range(10):
+        made.success()
+        made.balance  # noqa: B018 - settles: ten additions of a tenth come to less than one
+    assert made.withdraw() == 1.0
+    assert made.balance == 0.0
+
+
+def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
+    made = hf.Budget(ratio=1.0, burst=0, window=20)
+    made.success()
+    assert made.balance == 1.0
+    clock = Jumping()
+    clock.time = -1e6
+    made.keep_time(clock)  # type: ignore[arg-type]
+    assert made.balance == 1.0
+    clock.time += 21.0
+    assert made.balance == 0.0
+    assert made.clock is clock
+    other = Jumping()
+    made.keep_time(other)  # type: ignore[arg-type]
+    assert made.clock is clock
+
+
+def test_time_before_zero_is_time_too() -> None:
+    sums = Slices(20.0, -5.5)
+    assert sums.end == -5.0
+    sums.add(1.0)
+    sums.roll(-0.5)
+    assert (sums.end, sums.total) == (0.0, 1.0)
+    sums.roll(14.0)
+    assert sums.total == 0.0
+
+
+def test_slices_of_another_width() -> None:
+    sums = Slices(10.0, 10.0)
+    sums.add(4.0)
+    sums.roll(19.75)
+    assert sums.total == 4.0
+    sums.roll(20.25)
+    assert sums.total == 0.0
+    sums.add(6.0, 1.5)
+    sums.roll(29.25)
+    assert sums.total == pytest.approx(4.0)
+
+
+def test_what_is_added_twice_is_there_twice() -> None:
+    sums = Slices(20.0, 0.0)
+    sums.add(1.0)
+    sums.add(2.0)
+    sums.roll(1.0)
+    assert sums.total == 3.0
+
+
+def test_a_fraction_of_a_second_is_no_step_back() -> None:
+    clock = Jumping()
+    live = Live(clock, 0.0)  # type: ignore[arg-type]
+    clock.time += 0.25
+    assert live.tick() == (100.25, 0.25)
+
+
+def test_a_slice_ends_with_its_last_moment() -> None:
+    made, clock = budget(ratio=1.0, burst=2, window=20)
+    clock.time = 181.0
+    assert made.balance == 2.0
+    made.success()
+    assert made.balance == 3.0
+    clock.time = 200.5
+    assert made.balance == 3.0
+    clock.time = 201.0
+    assert made.balance == 2.0
+
+
+def test_what_was_earned_between_two_looks_leaves_as_it_came() -> None:
+    made, clock = budget(ratio=1.0, burst=0, window=20)
+    for _ in range(10):
+        made.success()
+    clock.time = 110.0
+    assert made.balance == 10.0
+    clock.time = 125.0
+    assert made.balance == pytest.approx(5.0)
+
+
+def test_a_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
+    made = hf.Budget(ratio=1.0, burst=0, window=20)
+    made.success()
+    assert made.balance == 1.0
+    clock = Jumping()
+    clock.time = 1e6
+    made.keep_time(clock)  # type: ignore[arg-type]
+    assert made.balance == 1.0
+
+
+# The other kinds.
+
+
+def window_budget() -> tuple[hf.WindowBudget, Jumping]:
+    clock = Jumping()
+    return hf.WindowBudget(ratio=1.0, floor=0.0, window=20, clock=clock), clock  # type: ignore[arg-type]
+
+
+def test_calls_between_two_looks_are_spread_over_the_time_between() -> None:
+    made, clock = window_budget()
+    for _ in range(10):
+        made.started()
+    clock.time += 10.0
+    assert made.balance == pytest.approx(10.0)
+    clock.time += 15.0
+    assert made.balance == pytest.approx(5.0)
+
+
+def test_of_calls_over_more_than_a_window_a_share_counts() -> None:
+    made, clock = window_budget()
+    for _ in range(40):
+        made.started()
+    clock.time += 80.0
+    assert made.balance == pytest.approx(10.0)
+    clock.time += 10.0
+    assert made.balance == pytest.approx(5.0)
+
+
+def test_a_quota_charges_throttling_only_where_it_has_a_price_and_was_told() -> None:
+    plain, priced = hf.QuotaBudget(), hf.QuotaBudget(throttle_cost=50)
+    assert (plain.withdraw(), plain.withdraw(True), plain.withdraw(throttle=True)) == (5.0, 10.0, 5.0)
+    assert (priced.withdraw(), priced.withdraw(True), priced.withdraw(throttle=True)) == (5.0, 10.0, 50.0)
+
+
+def test_a_quota_is_credited_for_each_success() -> None:
+    made = hf.QuotaBudget(capacity=100, retry_cost=40, success_credit=3)
+    assert made.sustained == pytest.approx(3 / 40)
+    made.withdraw()
+    made.success()
+    made.success()
+    assert made.balance == 66.0
+
+
+def test_a_rate_budget_of_its_own() -> None:
+    made = hf.RateBudget()
+    assert (made.rate, made.burst, made.wait) == (100.0, 200, False)
+    assert hf.RateBudget(burst=10**15).burst == 10**15
+    with pytest.raises(ValueError, match=r"^RateBudget: burst must be "):
+        hf.RateBudget(burst=10**15 + 1)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -> None:
+    clock = Jumping()
+    own = (1, 1) if is_shared else (0.5, 2)
+    made = hf.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
+    if is_shared:
+        # What stands for the fleet has the rate in question; the budget's own bucket must not be asked.
+        made._set(_shared=hf.Limiter(0.5, 2, clock=clock))  # type: ignore[arg-type]
+    assert made.balance == 2.0
+    assert made.withdraw() == 1.0
+    assert made.balance == 1.0
+    grant, delay = made.reserve(0.0)
+    assert grant is not None and delay == 0.0
+    assert made.withdraw() == 0.0
+    assert made.reserve(1.9) == (None, 0.0)
+    later, delay = made.reserve(2.0)
+    assert later is not None and delay == 2.0
+    assert made.balance == 0.0
+    last, delay = made.reserve(None)
+    assert last is not None and delay == 4.0
+    made.give_back(last)
+    again, delay = made.reserve(None)
+    assert again is not None and delay == 4.0
+
+
+def test_a_shared_rate_budget_hands_its_clock_on() -> None:
+    made = hf.RateBudget(1, 1)
+    shared = hf.Limiter(1, 1)
+    made._set(_shared=shared)
+    clock = Jumping()
+    made.keep_time(clock)  # type: ignore[arg-type]
+    assert made.clock is clock
+    assert shared.clock is clock

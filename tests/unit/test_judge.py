@@ -1,0 +1,252 @@
+"""From ``on=`` and ``on_result=`` to a verdict: what may be given, and what each answer comes to."""
+
+from __future__ import annotations
+
+import email.message
+import functools
+import urllib.error
+from typing import Any
+
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast.classify import Verdict
+from holdfast.judge import judge, judge_result, leaves, whom
+
+
+class Boom(Exception):
+    """Nothing that anybody recognises."""
+
+
+# What may be given.
+
+
+@pytest.mark.parametrize(
+    ("on", "error", "says"),
+    [
+        ((), ValueError, "on must name at least one exception type, got ()"),
+        ((int,), TypeError, "on must hold exception types, got <class 'int'>"),
+        (int, TypeError, "on must hold exception types, got <class 'int'>"),
+        (("timeout",), TypeError, "on must hold exception types, got 'timeout'"),
+        ((Boom, KeyboardInterrupt), ValueError, "on must not hold KeyboardInterrupt: "),
+        (GeneratorExit, ValueError, "on must not hold GeneratorExit: "),
+        ("timeout", TypeError, "on must be an exception type, a tuple of them or a callable, got 'timeout'"),
+        (None, TypeError, "on must be an exception type, a tuple of them or a callable, got None"),
+    ],
+)
+def test_what_on_cannot_be_is_refused_in_the_name_of_who_was_given_it(
+    on: Any, error: type[Exception], says: str
+) -> None:
+    for owner, refused in (("Retry", lambda: judge(on)), ("Breaker", lambda: judge(on, "Breaker"))):
+        with pytest.raises(error) as told:
+            refused()
+        assert str(told.value).startswith(f"{owner}: {says}")
+
+
+def plain(error: Exception) -> bool:
+    return True
+
+
+def with_a_default(error: Exception, strict: bool = True) -> bool:
+    return strict
+
+
+def all_defaults(error: Exception | None = None, strict: bool = True) -> bool:
+    return error is not None
+
+
+def any_number(*errors: Exception) -> bool:
+    return len(errors) == 1
+
+
+def with_keywords(error: Exception, *, strict: bool = True) -> bool:
+    return strict
+
+
+class Rule:
+    def __call__(self, error: Exception) -> bool:
+        return True
+
+    def method(self, error: Exception) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        plain,
+        with_a_default,
+        all_defaults,
+        any_number,
+        with_keywords,
+        Rule(),
+        Rule().method,
+        functools.partial(with_a_default, strict=True),
+        lambda error: True,
+    ],
+)
+def test_whatever_can_be_asked_about_an_exception_may_be_given(on: Any) -> None:
+    assert judge(on)(Boom()) == Verdict.RETRY
+
+
+def nothing() -> bool:
+    return True
+
+
+def two(error: Exception, other: object) -> bool:
+    return True
+
+
+def needs_a_keyword(error: Exception, *, strict: bool) -> bool:
+    return True
+
+
+def one_keyword_too_many(error: Exception, *, strict: bool, kind: str = "") -> bool:
+    return True
+
+
+def generator(error: Exception) -> Any:
+    yield True
+
+
+async def coroutine(error: Exception) -> bool:
+    return True
+
+
+async def async_generator(error: Exception) -> Any:
+    yield True
+
+
+@pytest.mark.parametrize(
+    "on", [nothing, two, needs_a_keyword, one_keyword_too_many, generator, coroutine, async_generator]
+)
+def test_a_function_that_cannot_be_asked_about_an_exception_is_refused(on: Any) -> None:
+    with pytest.raises(TypeError, match=r"^Retry: on must be a plain function of one argument, "):
+        judge(on)
+
+
+# Refusals of our own.
+
+
+@pytest.mark.parametrize("on", [Exception, lambda error: True], ids=["type", "callable"])
+def test_refusals_are_final_unless_they_are_to_be_judged_too(on: Any) -> None:
+    refusal = hf.RateLimited("no room")
+    assert judge(on)(refusal) == Verdict.FATAL
+    assert judge(on, "Fallback", names_refusals=True)(refusal).retry
+
+
+@pytest.mark.parametrize("on", [Exception, lambda error: True], ids=["type", "callable"])
+def test_a_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
+    refusal = hf.RateLimited("no room")
+    refusal.retry_after = 4.0
+    assert judge(on, names_refusals=True)(refusal).after == 4.0
+    assert judge(hf.RateLimited)(refusal).after == 4.0
+
+
+# What a callable answers.
+
+
+@pytest.mark.parametrize("answer", [None, 1, "yes"])
+def test_an_answer_that_is_neither_is_refused(answer: Any) -> None:
+    with pytest.raises(TypeError) as told:
+        judge(lambda error: answer, "Hedge")(Boom())
+    assert str(told.value) == f"Hedge: on must answer True, False or a Verdict, got {answer!r}"
+    with pytest.raises(TypeError) as told:
+        judge_result(lambda result: answer)("ok")
+    assert str(told.value) == f"Retry: on_result must answer True, False or a Verdict, got {answer!r}"
+
+
+def test_an_explicit_verdict_is_taken_as_it_is() -> None:
+    verdict = Verdict(True, 3.0, "throttle", "because")
+    assert judge(lambda error: verdict)(Boom()) is verdict
+    assert judge_result(lambda result: verdict)("ok") is verdict
+
+
+def test_no_is_final() -> None:
+    assert judge(lambda error: False)(Boom()) == Verdict.FATAL
+    assert judge_result(lambda result: False)("ok") == Verdict.FATAL
+    assert judge(Boom)(KeyError()) == Verdict.FATAL
+
+
+def test_yes_keeps_what_the_error_tells() -> None:
+    assert judge(lambda error: True)(TimeoutError()) == Verdict(True, None, "timeout")
+    assert judge(TimeoutError)(TimeoutError()) == Verdict(True, None, "timeout")
+    assert judge(Boom)(Boom()) == Verdict.RETRY
+    assert judge(ConnectionError)(ConnectionResetError()) == Verdict.RETRY
+    # Asked twice: the second answer comes from what was remembered.
+    known = judge(OSError)
+    assert [known(ConnectionResetError()) for _ in range(2)] == [Verdict.RETRY] * 2
+    assert known(TimeoutError()) == Verdict(True, None, "timeout")
+
+
+def answered(status: int, **headers: str) -> urllib.error.HTTPError:
+    sent = email.message.Message()
+    for name, value in headers.items():
+        sent[name.replace("_", "-")] = value
+    return urllib.error.HTTPError("http://localhost/", status, "no", sent, None)
+
+
+def test_what_a_server_says_not_to_retry_is_final_for_those_who_repeat_calls() -> None:
+    said_no = answered(503, x_should_retry="false")
+    assert judge(OSError)(said_no).kind == "pushback"
+    assert judge(lambda error: True)(said_no).kind == "pushback"
+    counted = judge(OSError, names_refusals=True)(said_no)
+    assert (counted.retry, counted.kind) == (True, "transient")
+    counted = judge(lambda error: True, names_refusals=True)(said_no)
+    assert (counted.retry, counted.kind) == (True, "transient")
+
+
+def test_a_refused_result_is_asked_for_again_unless_the_server_says_not_to() -> None:
+    refuse = judge_result(lambda result: True)
+    assert refuse(httpx.Response(503, headers={"x-should-retry": "false"})).kind == "pushback"
+    assert refuse(httpx.Response(503)) == Verdict.RETRY
+    assert refuse("anything") == Verdict.RETRY
+
+
+def test_a_server_s_hint_and_throttling_are_kept() -> None:
+    throttled = judge(OSError)(answered(429, retry_after="7"))
+    assert (throttled.retry, throttled.after, throttled.kind) == (True, 7.0, "throttle")
+
+
+# Groups, and the two marks.
+
+
+@pytest.mark.parametrize("on", [Boom, lambda error: True], ids=["type", "callable"])
+def test_a_group_is_judged_by_its_leaves(on: Any) -> None:
+    rule = judge(on)
+    assert rule(ExceptionGroup("", [Boom(), ExceptionGroup("", [Boom()])])) == Verdict.RETRY
+    permanent = ExceptionGroup("", [Boom(), hf.Permanent(Boom())])
+    assert rule(permanent) == Verdict.FATAL
+    hinted = ExceptionGroup("", [hf.RetryAfter(2, Boom()), hf.RetryAfter(5, Boom()), hf.RetryAfter(3)])
+    assert rule(hinted) == Verdict(True, 5.0)
+    assert judge(Boom)(ExceptionGroup("", [Boom(), KeyError()])) == Verdict.FATAL
+
+
+def test_a_group_that_is_named_is_not_looked_into() -> None:
+    assert judge(ExceptionGroup)(ExceptionGroup("", [KeyError()])) == Verdict.RETRY
+
+
+def test_the_hint_of_a_leaf_s_own_verdict_counts_too() -> None:
+    rule = judge(lambda error: True if isinstance(error, ExceptionGroup) else Verdict(True, 6.0))
+    assert rule(ExceptionGroup("", [hf.RetryAfter(5, Boom()), Boom()])) == Verdict(True, 6.0)
+
+
+def test_leaves_are_all_that_is_no_group() -> None:
+    one, other, third = Boom(), KeyError(), Boom()
+    group = ExceptionGroup("", [one, ExceptionGroup("", [other, ExceptionGroup("", [third])])])
+    assert set(leaves(group)) == {one, other, third}
+
+
+def test_whom_looks_through_the_two_marks() -> None:
+    error, cause = Boom(), KeyError()
+    assert whom(error) == (error, None)
+    assert whom(hf.Permanent(error)) == (error, None)
+    assert whom(hf.RetryAfter(3, error)) == (error, 3.0)
+    assert whom(hf.RetryAfter(3)) == (None, 3.0)
+    raised_from = hf.RetryAfter(3)
+    raised_from.__cause__ = cause
+    assert whom(raised_from) == (cause, 3.0)
+    both = hf.RetryAfter(3, error)
+    both.__cause__ = cause
+    assert whom(both) == (error, 3.0)

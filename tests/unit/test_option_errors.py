@@ -1,0 +1,101 @@
+"""Every option that cannot be meant is refused by owner, name, value and rule, in that order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+
+NEGATIVE: dict[Callable[..., Any], tuple[str, ...]] = {
+    hf.Budget: ("ratio", "burst", "window"),
+    hf.WindowBudget: ("ratio", "floor", "window"),
+    hf.QuotaBudget: ("capacity", "retry_cost", "timeout_cost", "success_credit", "throttle_cost"),
+    hf.ThrottleBudget: ("max_tokens", "token_ratio"),
+    hf.RateBudget: ("rate", "burst"),
+    hf.Retry: ("attempts", "within", "max_hint"),
+    hf.Exponential: ("base", "factor", "cap", "min"),
+    hf.Linear: ("base", "cap", "min"),
+    hf.Fibonacci: ("base", "cap", "min"),
+    hf.Decorrelated: ("base", "cap", "min"),
+}
+
+
+@pytest.mark.parametrize(
+    ("owner", "field"), [(owner, field) for owner, fields in NEGATIVE.items() for field in fields]
+)
+@pytest.mark.parametrize("value", [-1, math.nan])
+def test_a_number_below_its_range_is_refused_by_name(
+    owner: Callable[..., Any], field: str, value: float
+) -> None:
+    with pytest.raises((ValueError, TypeError)) as told:
+        owner(**{field: value})
+    name = getattr(owner, "__name__", "")
+    assert str(told.value).startswith(f"{name}: {field} must be ")
+    assert str(told.value).endswith(f", got {value!r}")
+
+
+@pytest.mark.parametrize(
+    ("owner", "field"), [(owner, field) for owner, fields in NEGATIVE.items() for field in fields]
+)
+def test_what_is_no_number_is_refused_by_name(owner: Callable[..., Any], field: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as told:
+        owner(**{field: object})
+    assert str(told.value).startswith(f"{owner.__name__}: {field} must be ")
+
+
+#: Where zero is a meaning of its own, and where it is refused.
+ZERO = [
+    (hf.Budget, "ratio", True),
+    (hf.Budget, "burst", True),
+    (hf.Budget, "window", False),
+    (hf.WindowBudget, "ratio", True),
+    (hf.WindowBudget, "floor", True),
+    (hf.WindowBudget, "window", False),
+    (hf.QuotaBudget, "capacity", False),
+    (hf.QuotaBudget, "retry_cost", False),
+    (hf.QuotaBudget, "timeout_cost", False),
+    (hf.QuotaBudget, "success_credit", True),
+    (hf.QuotaBudget, "throttle_cost", False),
+    (hf.ThrottleBudget, "max_tokens", False),
+    (hf.ThrottleBudget, "token_ratio", False),
+    (hf.RateBudget, "rate", True),
+    (hf.RateBudget, "burst", True),
+    (hf.Exponential, "base", False),
+    (hf.Exponential, "min", True),
+    (hf.Constant, "wait", True),
+]
+
+
+@pytest.mark.parametrize(("owner", "field", "allowed"), ZERO)
+def test_zero_is_a_number_where_it_means_something(owner: Any, field: str, allowed: bool) -> None:
+    if allowed:
+        assert getattr(owner(**{field: 0}), field) == 0
+    else:
+        with pytest.raises(ValueError):
+            owner(**{field: 0})
+
+
+def test_small_numbers_are_numbers() -> None:
+    """A bar of 1 where 0 is meant would refuse these."""
+    assert hf.Budget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "burst": 0.5, "window": 0.25}
+    assert hf.WindowBudget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "floor": 0.5, "window": 0.25}
+    assert hf.QuotaBudget(0.5, 0.1, 0.2, 0.3, 0.4).fields() == {
+        "capacity": 0.5,
+        "retry_cost": 0.1,
+        "timeout_cost": 0.2,
+        "success_credit": 0.3,
+        "throttle_cost": 0.4,
+    }
+    assert hf.ThrottleBudget(0.5, 0.001).fields() == {"max_tokens": 0.5, "token_ratio": 0.001}
+    assert hf.ThrottleBudget(1000).max_tokens == 1000
+    with pytest.raises(ValueError, match=r"^ThrottleBudget: max_tokens must be "):
+        hf.ThrottleBudget(1000.5)
+    with pytest.raises(ValueError, match=r"^ThrottleBudget: token_ratio must be "):
+        hf.ThrottleBudget(10, 0.0009)
+    assert hf.RateBudget(math.inf, 3, True).fields() == {"rate": math.inf, "burst": 3, "wait": True}
+    with pytest.raises((ValueError, TypeError), match=r"^RateBudget: wait must be "):
+        hf.RateBudget(wait=1)  # type: ignore[arg-type]

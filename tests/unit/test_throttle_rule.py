@@ -1,0 +1,238 @@
+"""The throttle's ledger and its probability by themselves, and what the strategy makes of each end."""
+
+from __future__ import annotations
+
+import email.message
+import urllib.error
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.throttle import Ledger, rejection
+
+
+@pytest.mark.parametrize(
+    ("requests", "accepts", "k", "share"),
+    [
+        (0, 0, 2, 0.0),
+        (9, 0, 2, 0.9),
+        (10, 5, 2, 0.0),
+        (10, 4, 2, 2 / 11),
+        (10, 4, 1, 6 / 11),
+        (10, 9, 2, 0.0),
+    ],
+)
+def test_the_probability(requests: float, accepts: float, k: float, share: float) -> None:
+    assert rejection(requests, accepts, k) == pytest.approx(share)
+
+
+def accepted(ledger: Ledger, times: int) -> None:
+    for _ in range(times):
+        ledger.accept()
+
+
+def test_what_was_accepted_counts_when_it_is_settled() -> None:
+    ledger = Ledger(20.0, 100.0)
+    assert (ledger.sums(), ledger.hot) == ((0.0, 0.0), False)
+    accepted(ledger, 4)
+    assert ledger.sums() == (0.0, 0.0)
+    ledger.settle(100.0)
+    assert (ledger.sums(), ledger.hot) == ((4.0, 4.0), False)
+
+
+def test_what_is_lost_is_hot_until_it_leaves_the_window() -> None:
+    ledger = Ledger(20.0, 100.0)
+    ledger.lose()
+    ledger.lose()
+    assert (ledger.sums(), ledger.hot) == ((2.0, 0.0), True)
+    ledger.settle(119.5)
+    assert ledger.hot
+    ledger.settle(120.0)
+    assert (ledger.sums(), ledger.hot) == ((0.0, 0.0), False)
+
+
+def test_what_was_accepted_is_spread_over_the_time_it_came_in() -> None:
+    ledger = Ledger(20.0, 100.0)
+    accepted(ledger, 10)
+    ledger.settle(110.0)
+    assert ledger.sums()[1] == pytest.approx(10.0)
+    ledger.settle(125.0)
+    assert ledger.sums()[1] == pytest.approx(5.0)
+    ledger.settle(130.0)
+    assert ledger.sums()[1] == pytest.approx(0.0)
+
+
+def test_of_a_longer_time_than_the_window_a_share_counts() -> None:
+    ledger = Ledger(20.0, 100.0)
+    accepted(ledger, 40)
+    ledger.settle(180.0)
+    assert ledger.sums() == (pytest.approx(10.0), pytest.approx(10.0))
+    ledger.settle(190.0)
+    assert ledger.sums()[1] == pytest.approx(5.0)
+
+
+def test_a_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
+    ledger = Ledger(20.0, 100.0)
+    ledger.lose()
+    ledger.settle(40.0)
+    assert ledger.hot
+    ledger.settle(59.0)
+    assert ledger.hot
+    ledger.settle(9.0)
+    assert ledger.hot
+    ledger.settle(10.0)
+    assert not ledger.hot
+
+
+def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
+    ledger = Ledger(20.0, 100.0)
+    ledger.lose()
+    ledger.move(1e6)
+    ledger.settle(1e6 + 19.0)
+    assert ledger.hot
+    ledger.settle(1e6 + 20.0)
+    assert not ledger.hot
+
+
+# The strategy.
+
+
+class Draws:
+    """Draws what it is told to, and counts."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+        self.times = 0
+
+    def __call__(self) -> float:
+        self.times += 1
+        return self.value
+
+
+def throttle(**options: Any) -> hf.Throttle:
+    return hf.Throttle(clock=hf.testing.FakeClock(), **options)
+
+
+def test_the_defaults() -> None:
+    made = hf.Throttle()
+    assert (made.k, made.window, made.min_calls, made.max_rejection, made.name) == (2.0, 120.0, 0, 1.0, None)
+
+
+def test_each_end_counts_as_what_it_is() -> None:
+    made = throttle(on=ConnectionError)
+    for error in (
+        ConnectionError(),
+        hf.RetryAfter(1, ConnectionError()),
+        KeyError(),
+        hf.Permanent(KeyError()),
+        hf.AttemptTimeout("late"),
+        hf.RateLimited("no room"),
+    ):
+        made._ended(error)
+    described = made.describe()
+    # Two lost; three answered, of which one was a timed out attempt that `on` does not name.
+    assert (described["requests"], described["accepts"]) == (5.0, 3.0)
+
+
+def test_what_was_accepted_before_a_failure_belongs_to_the_time_before_it() -> None:
+    clock = hf.testing.FakeClock()
+    made = hf.Throttle(on=ConnectionError, window=20, clock=clock)
+    policy = hf.Policy(made)
+    for _ in range(10):
+        policy.call(lambda: None)
+    clock.advance(10)
+    made._ended(ConnectionError())
+    clock.advance(15)
+    assert made.describe()["accepts"] == pytest.approx(5.0)
+
+
+def test_a_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
+    made = throttle(on=ConnectionError, name="door")
+    for _ in range(9):
+        made._ended(ConnectionError())
+    assert made.rejection == pytest.approx(0.9)
+    made._admit(Draws(0.9))
+    events: list[Any] = []
+    stop = hf.subscribe(events.append)
+    try:
+        with pytest.raises(hf.Throttled, match=r"^door refuses 90\.0% of the calls: too many of them fail$"):
+            made._admit(Draws(0.89))
+    finally:
+        stop()
+    assert [(event.operation, event.by) for event in events] == [("door", "throttle")]
+    assert made.describe()["requests"] == 10.0
+
+
+def test_nothing_is_drawn_while_nothing_is_refused() -> None:
+    made = throttle()
+    draws = Draws(0.0)
+    made._admit(draws)
+    assert draws.times == 0
+
+
+def test_one_without_a_name_is_called_throttle() -> None:
+    made = throttle(on=ConnectionError)
+    made._ended(ConnectionError())
+    events: list[Any] = []
+    stop = hf.subscribe(events.append)
+    try:
+        with pytest.raises(hf.Throttled, match=r"^throttle refuses 50\.0% "):
+            made._admit(Draws(0.0))
+    finally:
+        stop()
+    assert events[0].operation == "throttle"
+
+
+def test_few_calls_and_a_cap_hold_it_back() -> None:
+    made = throttle(on=ConnectionError, min_calls=3, max_rejection=0.6)
+    for calls, share in ((1, 0.0), (2, 0.0), (3, 0.6)):
+        made._ended(ConnectionError())
+        assert (calls, made.rejection) == (calls, share)
+
+
+def test_a_copy_has_counted_nothing() -> None:
+    made = throttle(on=ConnectionError, k=3, window=7, min_calls=1, max_rejection=0.5, name="door")
+    made._ended(ConnectionError())
+    copy = made.fresh()
+    assert copy.fields() == made.fields()
+    assert copy.clock is made.clock
+    assert (copy.rejection, copy.describe()["requests"]) == (0.0, 0.0)
+    assert copy != made
+    assert made == made
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"k": 0.99}, "Throttle: k must be "),
+        ({"window": 0}, "Throttle: window must be "),
+        ({"min_calls": -1}, "Throttle: min_calls must be "),
+        ({"max_rejection": 0}, "Throttle: max_rejection must be "),
+        ({"max_rejection": 1.01}, "Throttle: max_rejection must be "),
+        ({"name": ""}, "Throttle: name must be "),
+        ({"clock": 1}, "Throttle: clock must have "),
+        ({"on": ()}, "Throttle: on must name "),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, Any], says: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as told:
+        hf.Throttle(**options)
+    assert str(told.value).startswith(says)
+
+
+def test_the_edges_of_what_can_be_meant() -> None:
+    made = hf.Throttle(k=1, window=0.5, min_calls=0, max_rejection=0.01)
+    assert (made.k, made.window, made.min_calls, made.max_rejection) == (1.0, 0.5, 0, 0.01)
+
+
+def test_who_counts_failures_counts_refusals_that_are_named_and_asks_no_server_about_retrying() -> None:
+    made = throttle(on=Exception)
+    made._ended(hf.RateLimited("no room"))
+    assert made.describe()["requests"] == 1.0
+    sent = email.message.Message()
+    sent["x-should-retry"] = "false"
+    made = throttle(on=OSError)
+    made._ended(urllib.error.HTTPError("http://localhost/", 503, "no", sent, None))
+    described = made.describe()
+    assert (described["requests"], described["accepts"]) == (1.0, 0.0)
