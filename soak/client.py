@@ -63,7 +63,7 @@ class Wish:
 class Found:
     """What was measured. Samples are (seconds, MB, descriptors, tasks, threads, calls in flight)."""
 
-    samples: list[tuple[float, float, int, int, int, int]] = field(default_factory=list)
+    samples: list[tuple[float, float, int, int, int, int, float]] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     failures: list[str] = field(default_factory=list)
@@ -133,10 +133,13 @@ class Soak:
 
     def _sample(self, at_s: float) -> None:
         held = (sum(hygiene.descriptors().values()), len(asyncio.all_tasks()), threading.active_count())
-        sample = (at_s, hygiene.resident_mb(), *held, self._ledger.in_flight)
+        sample = (at_s, hygiene.resident_mb(), *held, self._ledger.in_flight, hygiene.free_mb())
         self.found.samples.append(sample)
         if self._wish.verbose:
-            words = "{:5.0f} s: {:.1f} MB, {} descriptors, {} tasks, {} threads, {} calls under way, {} ended"
+            words = (
+                "{:5.0f} s: {:.1f} MB, {} descriptors, {} tasks, {} threads, {} calls under way, "
+                "{:.1f} MB free, {} ended"
+            )
             print(words.format(*sample, self._ledger.ended.total()), file=sys.stderr)
 
     async def _recover(

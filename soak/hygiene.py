@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -10,16 +11,44 @@ import sys
 import threading
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 _KEPT = 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+class _Malloc(ctypes.Structure):
+    """glibc's ``struct mallinfo2``."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
+def _mallinfo() -> Callable[[], _Malloc] | None:
+    try:
+        ask = ctypes.CDLL("libc.so.6").mallinfo2
+    except (OSError, AttributeError):
+        # Not glibc, or an old one.
+        return None
+    ask.restype = _Malloc
+    return ask
+
+
+_ask = _mallinfo()
+
+
 def resident_mb() -> float:
     """The memory that this process has in RAM."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * _PAGE / 1e6
+
+
+def free_mb() -> float:
+    """What of it the C library keeps for itself, given back by the program; 0 where it does not say."""
+    return 0.0 if _ask is None else _ask().fordblks / 1e6
 
 
 def descriptors() -> Counter[str]:

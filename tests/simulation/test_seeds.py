@@ -28,7 +28,7 @@ def test_seeds(chunk: int, measured: Callable[[str], None]) -> None:
 def test_same_seed_same_log(measured: Callable[[str], None]) -> None:
     """Byte for byte: in this process, and in another one with other addresses and hashes."""
     lines = 0
-    for seed in range(1000, 1010):
+    for seed in range(1000, 1006):
         first, second = play(seed), play(seed)
         assert first.log == second.log, f"seed {seed}"
         lines += len(first.log)
@@ -37,7 +37,7 @@ def test_same_seed_same_log(measured: Callable[[str], None]) -> None:
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60, check=True
     )
     assert play(1000).digest in elsewhere.stdout
-    measured(f"10 seeds of mixed threads and tasks played twice, {lines} log lines, no difference")
+    measured(f"6 seeds of mixed threads and tasks played twice, {lines} log lines, no difference")
 
 
 def test_another_seed_another_log() -> None:

@@ -12,9 +12,20 @@ import starlette.routing
 import uvicorn
 
 import holdfast as hf
+import holdfast.census
+import holdfast.meters
+import holdfast.policy
 from holdfast.asgi import StatusApp
 
 pytestmark = pytest.mark.proves("security web-page")
+
+
+@pytest.fixture(autouse=True)
+def own_census(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests have run in this process may have used up the names."""
+    fresh = holdfast.census.Census()
+    for module in (holdfast.census, holdfast.meters, holdfast.policy):
+        monkeypatch.setattr(module, "census", fresh)
 
 
 @pytest.fixture
