@@ -86,6 +86,10 @@ class _Play:
         threads._renew()
         chance._own = self.rng.random
         bus.log_by_default(False)
+        # Whoever else listens in this process has locks that this world does not know.
+        others = [(told, told[:]) for told in (bus.watchers, bus.thorough)]
+        for told, _ in others:
+            told.clear()
         stops: list[Any] = []
         try:
             self._set_up(stops)
@@ -98,6 +102,8 @@ class _Play:
             for stop in stops:
                 stop()
             world.end()
+            for told, kept in others:
+                told[:] = kept
             bus.log_by_default(True)
             chance._own = own
             machine.put(before)
