@@ -12,7 +12,6 @@ ARGS ?=
 CLI := $(VENV)/.installed-cli
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
-FUZZ := $(VENV)/.installed-fuzz
 
 # Without Node or the network the page's own tests are skipped, and the run says so at its end; in CI it is an error.
 BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
@@ -78,7 +77,7 @@ load: $(DEV) ## ten minutes of load and faults through httpx; writes docs/soak.m
 dist: $(DEV) ## wheel and sdist of the last commit: reproducible, complete, nothing private, each extra alone
 	$(BIN)/python scripts/check-dist $(ARGS)
 
-fuzz: $(FUZZ) $(DEV) ## every parser fed with what nobody would write, guided by coverage
+fuzz: $(DEV) ## every parser fed with what nobody would write, guided by coverage
 	$(BIN)/python -m fuzz $(ARGS)
 
 mutants: $(DEV) ## every rule changed a little: would the tests notice? (a run that was stopped goes on)
@@ -112,8 +111,4 @@ $(DEV): pyproject.toml | $(BIN)/python
 
 $(BENCH): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) '.[bench]'
-	@touch $@
-
-$(FUZZ): pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) '.[fuzz]'
 	@touch $@

@@ -45,7 +45,7 @@ def test_the_core_has_no_dependencies(project: dict[str, Any]) -> None:
 
 def test_the_extras(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
-    assert set(extras) == EXTRAS | {"all", "dev", "bench", "fuzz"}
+    assert set(extras) == EXTRAS | {"all", "dev", "bench"}
     (everything,) = extras["all"]
     inside = re.fullmatch(r"holdfast\[(.*)\]", everything)
     assert inside is not None

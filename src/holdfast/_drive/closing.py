@@ -54,7 +54,8 @@ def where_it_waits(
         if late is None:
             return end.value
         if undo is not None:
-            yield from where_it_waits(undo(end.value))
+            # A generator, whatever the decorator makes of its type.
+            yield from where_it_waits(undo(end.value))  # pyright: ignore[reportGeneralTypeIssues]
     except Exception:
         if late is None:
             raise

@@ -109,8 +109,9 @@ def _set(document: Document, path: Path, options: list[str], value: Text, kind: 
             holder[key] = {short: holder[key]}
         if not isinstance(holder[key], (dict, list)):
             raise LookupError(_not_a_table(keys[: place + 1], holder[key]))
-        holder = holder[key]
-        if isinstance(holder, list) and not isinstance(keys[place + 1], int):
+        within: Any = holder[key]
+        holder = within
+        if isinstance(within, list) and not isinstance(keys[place + 1], int):
             raise LookupError(f"{spelt(keys[: place + 1])} is a list: set all of it")
     holder[keys[-1]] = value
     document.variables[keys] = value.variable
