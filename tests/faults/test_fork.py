@@ -142,7 +142,7 @@ def test_forked_out_of_the_middle_of_a_budgets_own_code():
 
 def test_forked_while_threads_sleep_in_a_scope():
     run("""
-        policy = hf.retry(on=ConnectionError, backoff=hf.Constant(30), budget=None)
+        policy = hf.retry(on=ConnectionError, backoff=hf.Constant(20), budget=None)
         sleeping = threading.Event()
         class Backoff(hf.Constant):
             def delay(self, n, prev, u):
