@@ -234,7 +234,7 @@ class Run:
         """Why a wait of ``wait`` seconds would end too late, if it would."""
         assert self.first is not None
         within = self.retry.within
-        left = math.inf if within is None else self.first + within - now
+        left = math.inf if within is None else within - (now - self.first)
         if scope is not None:
             remaining = scope.remaining()
             if remaining is not None and remaining <= left:
@@ -269,7 +269,7 @@ class Run:
         """Seconds left for waiting, in the deadline and ``within``; ``None`` without a limit."""
         assert self.first is not None
         scope = ambient()
-        limits = [] if self.retry.within is None else [self.first + self.retry.within - now]
+        limits = [] if self.retry.within is None else [self.retry.within - (now - self.first)]
         if scope is not None and (remaining := scope.remaining()) is not None:
             limits.append(remaining)
         return min(limits, default=None)
