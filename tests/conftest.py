@@ -7,6 +7,7 @@ every library is expected to be present. The exceptions are skips whose reason b
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections import defaultdict
@@ -49,6 +50,12 @@ def require_service() -> Callable[[str], str]:
 def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """``measured("1,000 tasks, at most 3 at once")`` keeps what this run saw for ``docs/proof.md``."""
     return lambda text: request.node.user_properties.append(("measured", text))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of collected tests and what they import stay till the end: no collection need look at them again.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -29,7 +29,7 @@ def test_the_next_future_finds_a_thread(monkeypatch: pytest.MonkeyPatch) -> None
     assert background.submit(answer()).result(10) == 42
     loop = background._loop
     assert loop is not None
-    loop.call_soon_threadsafe(loop.stop)
     (ours,) = set(threading.enumerate()) - before
+    loop.call_soon_threadsafe(loop.stop)
     ours.join(10)
     loop.close()

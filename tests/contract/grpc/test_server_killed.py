@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.fleet.patience import eventually
 
 import holdfast as hf
 
@@ -65,11 +66,12 @@ class Process:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
-    def kill_in_the_call(self) -> threading.Thread:
-        """Kill it as soon as it has been called; the thread that does."""
+    def kill_in_the_call(self, got: list[bytes] | None = None) -> threading.Thread:
+        """Kill it as soon as it has been called, and ``got``, if given, has something; the thread that does."""
 
         def wait_and_kill() -> None:
             if self._line() == "called\n":
+                eventually(lambda: got is None or got)
                 self.kill()
 
         killer = threading.Thread(target=wait_and_kill)
@@ -128,8 +130,8 @@ def test_a_call_goes_on_with_the_next_server(connect: Any, old: Process, success
 def test_a_stream_that_had_begun_ends(connect: Any, old: Process) -> None:
     policy = hf.Policy(hf.Retry(attempts=3, backoff=hf.Constant(0.01), budget=None))
     client = connect(policy, target=f"127.0.0.1:{old.port}", channel_options=RECONNECT)
-    killer = old.kill_in_the_call()
     got: list[bytes] = []
+    killer = old.kill_in_the_call(got)
     try:
         with pytest.raises(grpc.RpcError) as caught:
             client.down(b"begin", into=got, timeout=30)

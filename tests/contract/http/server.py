@@ -301,7 +301,7 @@ class Server:
     async def _serve(self, started: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=_LIMIT, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
         started.set()
@@ -309,17 +309,19 @@ class Server:
         server.close()
         # What was accepted a moment ago, and what is being closed, arrives within a few turns of the loop.
         for _ in range(5):
-            for task in list(self._tasks):
+            for task, writer in list(self._connections.items()):
+                # To close it would be to wait until a client has read what was written.
+                writer.transport.abort()
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._connections, return_exceptions=True)
             await asyncio.sleep(0)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._count(1)
         number = self.accepted
         task = asyncio.ensure_future(self._connection(reader, writer, number))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._connections[task] = writer
+        task.add_done_callback(self._connections.pop)
         # Cancelled before it has begun, it closes nothing itself.
         task.add_done_callback(lambda _: writer.close())
 
