@@ -236,17 +236,17 @@ def test_threads_get_their_turns_in_the_order_they_asked(make: Maker) -> None:
 
 
 @pytest.mark.proves("invariant 14")
-@pytest.mark.parametrize(("make", "waves"), [(hf.Limiter, 100), (hf.Pacer, 5)], ids=["limiter", "pacer"])
+@pytest.mark.parametrize(("make", "waves"), [(hf.Limiter, 500), (hf.Pacer, 25)], ids=["limiter", "pacer"])
 def test_all_tokens_are_back_after_100_000_cancelled_tasks(
     make: Maker, waves: int, measured: Measured
 ) -> None:
-    """Waves of 1,000 tasks: cancelled, timed out by asyncio or by a scope of Holdfast, in any order."""
+    """Waves of 200 tasks: cancelled, timed out by asyncio or by a scope of Holdfast, in any order."""
     rng = random.Random(7)
     ends: dict[str, int] = {}
 
     async def main(clock: Any) -> list[float]:
         # So slow that nobody is served while a wave lasts: nothing hides behind a refill.
-        limiter = make(1e-6, 4)
+        limiter = make(1e-7, 4)
         for _ in range(4):
             assert limiter.allow()
         owed = [limiter.tokens()]
@@ -268,7 +268,7 @@ def test_all_tokens_are_back_after_100_000_cancelled_tasks(
 
         for _ in range(waves):
             tasks = []
-            for _ in range(1000):
+            for _ in range(200):
                 kind = rng.choices(["cancel", "timeout", "scope"], [8, 1, 1])[0]
                 after = rng.choice([0.0, 0.25, 0.5, 0.75, 1.0])
                 task = asyncio.ensure_future(wait(kind, after))
@@ -280,11 +280,11 @@ def test_all_tokens_are_back_after_100_000_cancelled_tasks(
         return owed
 
     owed = hf.testing.run(main)
-    assert sum(ends.values()) == waves * 1000
+    assert sum(ends.values()) == waves * 200
     assert set(ends) == {"CancelledError", "TimeoutError", "Cancelled"}
-    # At most 100 s have passed, which are 1e-4 tokens.
+    # At most 500 s have passed, which are 5e-5 tokens.
     off = max(abs(level - owed[0]) for level in owed)
-    assert off <= 2e-4
+    assert off <= 1e-4
     measured(
         f"{make.__name__}: {sum(ends.values()):,} cancels and timeouts of tasks, "
         f"{off:.5f} tokens off (refill included)"

@@ -95,8 +95,8 @@ def _pausing(seconds: float) -> Step:
 @pytest.mark.parametrize("headers", [[], [("Connection", "close")]], ids=["kept", "closed"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_body_that_streams_has_the_callers_time(http: Http, stream: bool, headers: Pairs) -> None:
-    http.server.on("/", _pausing(0.5))
-    policy = hf.Policy(*retry().strategies, hf.Timeout(0.2))
+    http.server.on("/", _pausing(0.25))
+    policy = hf.Policy(*retry().strategies, hf.Timeout(0.1))
     got = await http.client(policy).get("/", stream=stream, timeout=30, headers=dict(headers))
     assert (await got.rest() if stream else got.body) == b"helloworld"
     assert len(http.server.seen) == 1
@@ -119,12 +119,12 @@ async def test_a_deadline_around_the_reading_still_bounds_it(http: Http) -> None
 async def test_an_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) -> None:
     http.server.on("/", hang())
     for policy, ours in (
-        (hf.Policy(hf.Timeout(0.1)), hf.AttemptTimeout),
-        (hf.Policy(*retry(attempts=2).strategies, hf.Timeout(0.1)), hf.AttemptTimeout),
-        (hf.Policy(*retry(on=hf.AttemptTimeout, attempts=2).strategies, hf.Timeout(0.1)), hf.AttemptTimeout),
-        (hf.Policy(hf.Deadline(0.1)), hf.DeadlineExceeded),
-        (_bounded(0.1), hf.DeadlineExceeded),
-        (_bounded(0.1, on=Exception), hf.DeadlineExceeded),
+        (hf.Policy(hf.Timeout(0.05)), hf.AttemptTimeout),
+        (hf.Policy(*retry(attempts=2).strategies, hf.Timeout(0.05)), hf.AttemptTimeout),
+        (hf.Policy(*retry(on=hf.AttemptTimeout, attempts=2).strategies, hf.Timeout(0.05)), hf.AttemptTimeout),
+        (hf.Policy(hf.Deadline(0.05)), hf.DeadlineExceeded),
+        (_bounded(0.05), hf.DeadlineExceeded),
+        (_bounded(0.05, on=Exception), hf.DeadlineExceeded),
     ):
         with pytest.raises(http.kind.slow) as caught:
             await http.client(policy).get("/", timeout=30)

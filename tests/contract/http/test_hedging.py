@@ -16,7 +16,7 @@ def _hedged(**options: object) -> hf.Policy:
 
 @each_client
 async def test_a_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> None:
-    http.server.on("/", late(1.0, answer(200, b"slow")), answer(200, b"fast"))
+    http.server.on("/", late(0.4, answer(200, b"slow")), answer(200, b"fast"))
     assert (await http.client(_hedged()).get("/")).body == b"fast"
     assert len(http.server.seen) == 2
 
@@ -31,7 +31,7 @@ async def test_a_post_without_a_key_is_never_hedged(http: Http) -> None:
 
 @each_client
 async def test_a_post_with_a_key_is_hedged_under_that_key(http: Http) -> None:
-    http.server.on("/", late(1.0, answer(200, b"slow")), answer(200, b"fast"))
+    http.server.on("/", late(0.4, answer(200, b"slow")), answer(200, b"fast"))
     assert (await http.client(_hedged(), idempotency_key="auto").post("/")).body == b"fast"
     first, second = http.server.seen
     assert first.header("Idempotency-Key") == second.header("Idempotency-Key") is not None
