@@ -66,11 +66,14 @@ def _memory(outcome: Outcome) -> Iterator[Bar]:
 def _flat(outcome: Outcome) -> Iterator[Bar]:
     if outcome.setting.seconds < FLAT_FROM_S:
         return
-    for place, name in ((2, "open descriptors"), (3, "asyncio tasks"), (4, "threads")):
+    for place, name in ((2, "descriptors beside the pools'"), (3, "asyncio tasks"), (4, "threads")):
         first, last = _at(outcome, place, fmean)
         most = max(sample[place] for sample in outcome.client["samples"])
         met = last <= max(first * (1 + _SWAY), first + _SWAY_AT_LEAST)
         yield Bar(f"{name} stay as many", f"{first:.0f}, then {last:.0f} on average; {most} at most", met)
+    connections, lost = ([sample[place] for sample in outcome.client["samples"]] for place in (7, 8))
+    seen = f"{fmean(connections):.0f} connections on average, {max(connections)} at most; {max(lost)} lost"
+    yield Bar("no connection is lost", seen, max(lost) == 0)
 
 
 def _at(outcome: Outcome, place: int, mean: Callable[[list[float]], float]) -> tuple[float, float]:

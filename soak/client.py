@@ -61,9 +61,13 @@ class Wish:
 
 @dataclass
 class Found:
-    """What was measured. Samples are (seconds, MB, descriptors, tasks, threads, calls in flight)."""
+    """What was measured.
 
-    samples: list[tuple[float, float, int, int, int, int, float]] = field(default_factory=list)
+    Samples are (seconds, MB, descriptors outside of httpx's pools, tasks, threads, calls in flight, MB free,
+    connections in the pools, lost ones among them).
+    """
+
+    samples: list[tuple[float, float, int, int, int, int, float, int, int]] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     failures: list[str] = field(default_factory=list)
@@ -120,10 +124,11 @@ class Soak:
         threads.start(wish.threads)
         callers = Tasks(aio, self._ledger, self._loop_lag, wish.seed)
         tasks = asyncio.ensure_future(callers.run(wish.tasks, stop))
+        pools = hygiene.Pools([*sync.values(), *aio.values()])
         began = time.monotonic()
         while (now := time.monotonic() - began) < wish.seconds:
             await asyncio.sleep(min(wish.sample_s, wish.seconds - now))
-            self._sample(time.monotonic() - began)
+            self._sample(time.monotonic() - began, pools)
         stop.set()
         await asyncio.gather(tasks, asyncio.to_thread(threads.end))
         self.found.stopping_s = time.monotonic() - began - wish.seconds
@@ -131,14 +136,16 @@ class Soak:
         beat.cancel()
         await asyncio.gather(beat, asyncio.to_thread(listener.join), return_exceptions=True)
 
-    def _sample(self, at_s: float) -> None:
-        held = (sum(hygiene.descriptors().values()), len(asyncio.all_tasks()), threading.active_count())
-        sample = (at_s, hygiene.resident_mb(), *held, self._ledger.in_flight, hygiene.free_mb())
+    def _sample(self, at_s: float, pools: hygiene.Pools) -> None:
+        connections, lost = pools.look()
+        others = sum(hygiene.descriptors().values()) - connections
+        held = (others, len(asyncio.all_tasks()), threading.active_count(), self._ledger.in_flight)
+        sample = (at_s, hygiene.resident_mb(), *held, hygiene.free_mb(), connections, lost)
         self.found.samples.append(sample)
         if self._wish.verbose:
             words = (
                 "{:5.0f} s: {:.1f} MB, {} descriptors, {} tasks, {} threads, {} calls under way, "
-                "{:.1f} MB free, {} ended"
+                "{:.1f} MB free, {} connections, {} lost, {} ended"
             )
             print(words.format(*sample, self._ledger.ended.total()), file=sys.stderr)
 

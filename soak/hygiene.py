@@ -10,8 +10,9 @@ import os
 import sys
 import threading
 import warnings
+import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _KEPT = 20
@@ -62,6 +63,31 @@ def descriptors() -> Counter[str]:
             continue
         found[target.partition(":")[0]] += 1
     return found
+
+
+class Pools:
+    """The connections in the pools of httpx's clients, and those of them that are lost."""
+
+    def __init__(self, clients: Iterable[Any]) -> None:
+        self._pools = [client._transport._inner._pool for client in clients]
+        self._suspects: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def look(self) -> tuple[int, int]:
+        """How many there are; and how many are taken, by no request, now as at the last look."""
+        there, suspects = 0, []
+        for pool in self._pools:
+            # What takes a connection is noted after the connection is, and let go of before it is.
+            connections = list(pool._connections)
+            taken = {id(request.connection) for request in list(pool._requests)}
+            there += len(connections)
+            suspects += [
+                each
+                for each in connections
+                if id(each) not in taken and not (each.is_idle() or each.is_closed())
+            ]
+        lost = sum(each in self._suspects for each in suspects)
+        self._suspects = weakref.WeakSet(suspects)
+        return there, lost
 
 
 def threads() -> Counter[str]:

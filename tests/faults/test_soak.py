@@ -51,7 +51,7 @@ def test_nothing_is_left_of_a_storm(measured: Callable[[str], None]) -> None:
 
 _ENDED = {"200, whole": 1000, "CircuitOpen": 10}
 _QUIET: dict[str, Any] = {
-    "samples": [(float(at), 110.0, 50, 200, 20, 150, 10.0) for at in range(600)],
+    "samples": [(float(at), 110.0, 50, 200, 20, 150, 10.0, 60, 0) for at in range(600)],
     "ended": _ENDED,
     "failed": 0,
     "failures": [],
@@ -93,7 +93,11 @@ def _rising(place: int, by: float) -> list[tuple[float, ...]]:
         ({"failed": 1}, ["every call ended as the docs say"]),
         ({"samples": _rising(1, 0.04)}, ["memory in use grows by at most 2%"]),
         ({"samples": _rising(1, 0.02)}, []),
-        ({"samples": _rising(2, 2.0)}, ["open descriptors stay as many"]),
+        ({"samples": _rising(2, 2.0)}, ["descriptors beside the pools' stay as many"]),
+        (
+            {"samples": [*_QUIET["samples"], (600.0, *_QUIET["samples"][-1][1:-1], 1)]},
+            ["no connection is lost"],
+        ),
         ({"samples": _rising(3, 0.5)}, ["asyncio tasks stay as many"]),
         ({"samples": _rising(4, 4.0)}, ["threads stay as many"]),
         ({"late": {"tasks": [(0.5, 0.01, "x")], "threads": []}}, ["tasks: no call past its deadline"]),

@@ -1,4 +1,4 @@
-"""A task that is cancelled just when its answer has been read gives its connection back to httpx's pool.
+"""A task that is cancelled just when its answer has been read, or broke off, gives its connection back.
 
 The connection stayed in the pool as if in use, one for every such moment: hedges that lose and attempts that
 time out on a busy event loop left hundreds of them open in a few minutes.
@@ -27,6 +27,10 @@ BODIES = {
     "announced": [b"Content-Length: 4\r\n\r\n", b"body"],
     "empty": [b"Content-Length: 0\r\n\r\n"],
     "chunked": [b"Transfer-Encoding: chunked\r\n\r\n", b"4\r\nbody\r\n", b"0\r\n\r\n"],
+    "half": [b"Content-Length: 4\r\n\r\n", b"bo", b""],
+    "half, chunked": [b"Transfer-Encoding: chunked\r\n\r\n", b"4\r\nbody\r\n", b""],
+    "no chunk": [b"Transfer-Encoding: chunked\r\n\r\n", b"?\r\nbody\r\n"],
+    "no HTTP": [b"?\r\n\r\n"],
 }
 
 

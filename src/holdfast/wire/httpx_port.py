@@ -8,7 +8,7 @@ from .._drive.closing import to_its_end, where_it_waits
 from ..deadlines import remaining
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .fields import announced, length_of
-from .streams import Broken, Guarded, Rest, Watched
+from .streams import Broken, Guarded, Rest, Steps, Watched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class TaskPort(_Port):
         if 0 < _length(response.headers) <= most:
             stream = response.stream
             try:
-                body = b"".join([chunk async for chunk in stream])
+                body = b"".join([chunk async for chunk in Steps(stream)])
             finally:
                 await to_its_end(stream.aclose())
             response.stream = self._bytes(body)

@@ -5,11 +5,11 @@ Its client takes only what is a subclass of its own stream classes, so that the 
 
 from __future__ import annotations
 
-from .._drive.closing import to_its_end
+from .._drive.closing import to_its_end, where_it_waits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Iterator
     from typing import Any
 
     from .body import Once
@@ -37,14 +37,35 @@ class Watched:
         await self.inner.aclose()
 
 
+async def _let_go(chunk: bytes) -> None:
+    """A chunk that came with a cancellation: whoever is cancelled reads no more."""
+
+
+class Steps:
+    """A stream chunk by chunk. A read that fails closes the stream, and is not cut short in that."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, stream: Any) -> None:
+        self._inner = stream.__aiter__()
+
+    def __aiter__(self) -> Steps:
+        return self
+
+    def __anext__(self) -> Awaitable[bytes]:
+        return where_it_waits(self._inner.__anext__(), _let_go)
+
+    def aclose(self) -> Awaitable[None]:
+        return to_its_end(self._inner.aclose())
+
+
 class Guarded:
     """A response stream whose closing is not cut short: a connection would be lost to the pool."""
 
     inner: Any
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        iterator: AsyncIterator[bytes] = self.inner.__aiter__()
-        return iterator
+        return Steps(self.inner)
 
     async def aclose(self) -> None:
         await to_its_end(self.inner.aclose())

@@ -59,6 +59,8 @@ async def test_hanging_answers(http: Http, step: s.Step) -> None:
     assert time.monotonic() - started < 5
 
 
+# httpx leaves the request's body in the middle when the reset meets it there, and trio tells.
+@pytest.mark.filterwarnings("ignore:.*ByteStream.__aiter__:pytest.PytestUnraisableExceptionWarning")
 @each_client
 async def test_connections_that_are_reset_or_never_read(http: Http) -> None:
     http.server.on("/a", s.answer())
