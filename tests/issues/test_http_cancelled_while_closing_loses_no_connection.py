@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+import anyio
 import httpcore
 import httpx
 import pytest
@@ -140,3 +141,92 @@ def test_a_coroutine_that_is_closed_closes_what_it_awaits() -> None:
     coroutine.send(None)
     coroutine.close()
     assert log == ["closed"]
+
+
+def test_while_another_request_looks_at_the_same_connection() -> None:
+    """Two requests are given one idle connection; the one that has it fails, and is cancelled as it closes it."""
+    good, bad = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"?\r\n\r\n"
+    inner = httpx.AsyncHTTPTransport(verify=False)
+
+    async def cancelled_after(turns: int, later: int) -> list[str]:
+        pool = httpcore.AsyncConnectionPool(network_backend=httpcore.AsyncMockBackend([good, bad, bad]))
+        inner._pool = pool
+        transport = AsyncTransport(hf.Policy(hf.Timeout(5)), inner)
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            await client.get("http://shop.example/")
+            first = asyncio.ensure_future(client.get("http://shop.example/"))
+            for _ in range(later):
+                await asyncio.sleep(0)
+            second = asyncio.ensure_future(client.get("http://shop.example/"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            first.cancel()
+            await asyncio.wait([first, second])
+            for task in (first, second):
+                if not task.cancelled():
+                    task.exception()
+            return _stuck(pool)
+
+    async def main() -> dict[tuple[int, int], list[str]]:
+        every = [(turns, later) for turns in range(25) for later in range(12)]
+        return {moment: left for moment in every if (left := await cancelled_after(*moment))}
+
+    assert asyncio.run(main()) == {}
+
+
+def test_a_wait_inside_a_shield_is_not_cut_short() -> None:
+    async def main() -> list[str]:
+        log: list[str] = []
+        lock = anyio.Lock()
+
+        async def close() -> None:
+            with anyio.CancelScope(shield=True):
+                async with lock:
+                    log.append("closed")
+            await asyncio.sleep(3600)
+            log.append("never")
+
+        async with lock:
+            task = asyncio.ensure_future(to_its_end(close()))
+            await asyncio.sleep(0.001)
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0.001)
+            log.append("let go")
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled()
+        return log
+
+    assert asyncio.run(main()) == ["let go", "closed"]
+
+
+def test_a_time_limit_inside_a_shield_holds() -> None:
+    async def main() -> list[bool]:
+        ended = []
+
+        async def close() -> None:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(0.01) as limit:
+                await anyio.sleep(3600)
+            ended.append(limit.cancelled_caught)
+
+        await asyncio.wait_for(to_its_end(close()), 5)
+        return ended
+
+    assert asyncio.run(main()) == [True]
+
+
+def test_a_shield_around_all_of_it_is_none_of_ours() -> None:
+    """A caller's own shield is against anyio's scopes: ``task.cancel()`` goes through it as ever."""
+
+    async def main() -> bool:
+        async def shielded() -> None:
+            with anyio.CancelScope(shield=True):
+                await to_its_end(asyncio.sleep(3600))
+
+        task = asyncio.ensure_future(shielded())
+        await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        return task.cancelled()
+
+    assert asyncio.run(main())

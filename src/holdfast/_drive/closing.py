@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import modules
 from types import coroutine
 
 TYPE_CHECKING = False
@@ -13,25 +14,82 @@ if TYPE_CHECKING:
 _ANYIO = "Cancelled via cancel scope "
 
 
+def _scope() -> Any:
+    """The innermost of anyio's cancel scopes that the running task is in; None without asyncio, or anyio."""
+    backend = modules.get("anyio._backends._asyncio")
+    if backend is None:
+        return None
+    try:
+        state = backend._task_states.get(modules["asyncio"].current_task())
+    except RuntimeError:
+        # Trio's task.
+        return None
+    return None if state is None else state.cancel_scope
+
+
+def _shielded(outer: Any) -> bool:
+    """Whether the running task has entered a shielded scope since it was in ``outer``."""
+    scope = _scope()
+    while scope is not None and scope is not outer:
+        if scope.shield:
+            return True
+        scope = scope._parent_scope
+    return False
+
+
+def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
+    """Wait for a future of asyncio's, which no ``task.cancel()`` reaches: the last of them, if there was one."""
+    # It was given to be yielded to the task, which would cancel it.
+    future._asyncio_future_blocking = False
+    late: BaseException | None = None
+    while not future.done():
+        own = future.get_loop().create_future()
+
+        def wake(_: Any, own: Any = own) -> None:
+            if not own.done():
+                own.set_result(None)
+
+        future.add_done_callback(wake)
+        try:
+            yield from own
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if str(error).startswith(_ANYIO):
+                # Of a scope inside the shielded one, such as a time limit on what closes.
+                future.cancel(str(error))
+            else:
+                late = error
+        finally:
+            future.remove_done_callback(wake)
+    return late
+
+
 @coroutine
 def where_it_waits(
     work: Awaitable[Any], undo: Callable[[Any], Awaitable[Any]] | None = None
 ) -> Generator[Any, Any, Any]:
     """Await ``work``, which is cancelled only where it really waits for something, or when it has ended.
 
-    A cancellation that comes while it merely lets others have their turn is kept until then. Libraries that
-    guard such moments against the cancellations of their own kind, as httpx does with anyio's, lose a
-    connection to a plain ``task.cancel()`` then: it stays open in their pool, and nobody uses it again.
+    A cancellation that comes while it merely lets others have their turn, or waits inside a shielded scope of
+    anyio's, is kept until then. Libraries that guard such moments against the cancellations of their own
+    kind, as httpx does with anyio's, lose a connection to a plain ``task.cancel()`` then: it stays open in
+    their pool, and nobody uses it again.
 
     What ``work`` gives when it is cancelled at its end goes to ``undo``. What comes from a scope of anyio's
     is handed on at once, since the scope may be over by the next wait; not so without ``undo``, that is for
     what closes something, and has no such scopes inside.
     """
     steps = work.__await__()
+    outer = _scope()
     late: BaseException | None = None
     try:
         waits = next(steps)
         while True:
+            if waits is not None and hasattr(waits, "add_done_callback") and _shielded(outer):
+                late = (yield from _until_done(waits)) or late
+                waits = steps.send(None)
+                continue
             if late is not None and waits is not None and hasattr(waits, "cancel") and waits.cancel():
                 # What a task does with the future it waits for; the cancellation comes out of that.
                 late = None
