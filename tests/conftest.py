@@ -53,7 +53,7 @@ def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_collection_finish() -> None:
-    # Thousands of collected tests and what they import stay till the end: no collection need look at them again.
+    # What was collected and imported stays till the end: the garbage collector need not look at it again.
     gc.collect()
     gc.freeze()
 

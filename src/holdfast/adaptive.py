@@ -170,9 +170,6 @@ class AdaptiveLimit(Options):
             return Vegas(self.initial, self.min, self.max, draw=chance.source(self.rng), **given)
         return Gradient2(self.initial, self.min, self.max, **given)
 
-    def _now(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
-
     def keep_time(self, clock: Clock) -> None:
         """Measure latencies by ``clock`` from now on, unless this limit was given one of its own."""
         if self.clock is None:

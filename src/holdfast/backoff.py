@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from itertools import count as counting
 
 from .jitter import Symmetric, spread_for
 from .options import Options, choice, count, number, seconds
@@ -129,9 +128,11 @@ class Backoff(Options, ABC):
 
 def _chain(rule: Backoff, draw: Callable[[], float]) -> Iterator[float]:
     wait: float | None = None
-    for n in counting():
+    n = 0
+    while True:
         wait = rule.delay(n, wait, draw())
         yield wait
+        n += 1
 
 
 class Jittered(Backoff):

@@ -85,8 +85,7 @@ class _Turns:
     def _wait(self) -> float | None:
         """The seconds to sleep before the next attempt; ``None`` if there is no sleep, or no attempt."""
         if self._attempt is None:
-            if self._flow is None:
-                self._start()
+            self._start()
         elif not self._attempt.over:
             raise RuntimeError(
                 "the body of a retrying loop must be `with attempt:`, and ended before the next"
@@ -98,8 +97,9 @@ class _Turns:
         if slept:
             self.advance(None)
         if self._off:
-            done = self._attempt is not None
-            self._attempt = None if done else BlockAttempt(None, "block", 1, None)
+            if self._attempt is not None:
+                return None
+            self._attempt = BlockAttempt(None, "block", 1, None)
             return self._attempt
         step = self._step
         if step is None or type(step) is float:

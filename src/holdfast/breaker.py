@@ -304,7 +304,8 @@ class Breaker(Options):
             if share < 1 and live.manual is None and self._draw() >= share:
                 return None
             bucket.started()
-        elif live.manual is None:
+        else:
+            # Never by hand: what is decided by hand closes the circuit first, and nothing opens it then.
             probe = live.circuit.admit_probe(now) if live.circuit.state == "half_open" else None
             if probe is None:
                 return None
@@ -339,10 +340,10 @@ class Breaker(Options):
             before = circuit.state
             asked = self._count_slow(live, now)
             live.running.pop(ticket, None)
-            counted = True
             if ticket.probe is not None:
                 counted = circuit.settle_probe(ticket.probe, outcome, now)
-            elif ticket.bucket is not None:
+            else:
+                assert ticket.bucket is not None
                 counted = circuit.settle(ticket.bucket, outcome, ticket.slow, now)
                 asked = counted or asked
             if outcome == "failure" and counted:

@@ -167,14 +167,13 @@ class Run:
             self.shown = error
             told = None if self.exchange is None else self._judge_response(error, self.exchange)
             return self.retry.judge(error) if told is None else told
-        asked, after = whom(error)
+        asked, _ = whom(error)
         self.shown = error if asked is None else asked
         if isinstance(error, Permanent):
             return Verdict.FATAL
         verdict = Verdict.RETRY if asked is None else self.retry.judge(asked)
-        if after is None:
-            return verdict
-        return Verdict(verdict.retry, max(after, verdict.after or 0.0), verdict.kind, verdict.reason)
+        after = max(error.seconds, verdict.after or 0.0)
+        return Verdict(verdict.retry, after, verdict.kind, verdict.reason)
 
     def _judge_response(self, error: Exception, exchange: Exchange) -> Verdict | None:
         """What ``on_result`` says about the response that ``error`` stands for: only that it is refused."""

@@ -53,9 +53,6 @@ class Fault:
         """The same fault, with ``names`` as the places where a deeper one may be found."""
         return Fault(self.retry, self.kind, self.reason, safe=self.safe, look=names, after=self.after)
 
-    def __repr__(self) -> str:
-        return f"Fault({self.retry}, {self.kind!r}, {self.reason!r}, safe={self.safe})"
-
 
 LOST = Fault(True, "transient", "connection lost")
 NO_CONNECTION = Fault(True, "transient", "no connection", safe=True)

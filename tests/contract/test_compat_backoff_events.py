@@ -14,6 +14,7 @@ import pytest
 from tests.contract.backoff_harness import Script, fresh_python, run, slept
 
 from holdfast.compat import backoff
+from holdfast.compat.backoff import _log
 
 # --- handlers
 
@@ -327,3 +328,16 @@ from holdfast.compat import backoff
 print(logging.getLevelName(logger.level), *[type(h).__name__ for h in logger.handlers])
 """
     assert fresh_python(code).split() == [level, "NullHandler"]
+
+
+def test_configuring_the_logger_again_changes_nothing():
+    logger = logging.getLogger("backoff")
+    before, level = list(logger.handlers), logger.level
+    try:
+        logger.setLevel(logging.WARNING)
+        _log.configure()
+        assert logger.handlers == before
+        assert [type(handler) for handler in before].count(logging.NullHandler) == 1
+        assert logger.level == logging.WARNING
+    finally:
+        logger.setLevel(level)

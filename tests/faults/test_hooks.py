@@ -69,6 +69,23 @@ def test_a_raising_hook_does_not_hide_what_went_wrong(play, hook):
     assert played.last in chain(played.error), "the failure is not even in the traceback"
 
 
+class Sealed(Broken):
+    """Takes no attribute, not even what it came from."""
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{name} cannot be set")
+
+
+@every_way
+def test_a_hooks_error_that_cannot_be_told_what_it_hides_is_raised_as_it_is(play):
+    sealed = Sealed()
+
+    def on(error):
+        raise sealed
+
+    assert play(retry(on=on), Boom).error is sealed
+
+
 @every_way
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_hooks_error_is_never_retried(play, number):

@@ -333,6 +333,15 @@ def test_a_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None
     assert budgets[0].balance == 0
 
 
+def test_a_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
+    one, two = (hf.keyed(hf.RateBudget(0, 4, store=store, name="tenants")) for store in pair)
+    assert one["a"].name == two["a"].name != one["b"].name
+    assert (one["a"].rate, one["a"].burst, one["a"].store) == (0, 4, pair[0])
+    drain(one["a"]._shared)
+    eventually(lambda: two["a"].balance < 1)
+    eventually(lambda: two["b"].balance >= 1)
+
+
 def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
     told: list[Any] = []
     stop = hf.subscribe(told.append)

@@ -141,6 +141,7 @@ def test_no_two_names_share_a_key() -> None:
     for key in keys:
         assert re.fullmatch(r"hf:\{[\w./~-]{1,100}\}:limiter", key), key
         assert parts_of("hf", key) is not None
+        assert parts_of("other", key) is None
     # One hash tag for all kinds of one name: a cluster keeps them together.
     assert key_of("hf", "a", "x y").partition("}")[0] == key_of("hf", "b", "x y").partition("}")[0]
 
@@ -389,6 +390,26 @@ def test_inspection_lists_what_there_is(shared_server: Server) -> None:
         assert len(store.inspect(limit=1)) == 1
         assert limiter.describe()["store"] == "look"
         del kept
+
+
+def test_inspection_of_keys_that_nobody_here_has_written(shared_server: Server) -> None:
+    """A later version's, or somebody else's: the others are shown all the same."""
+    for command in (
+        ("HSET", "odd:{a}:limiter", "level", "brimful"),
+        ("HSET", "odd:{b}:novelty", "one", 1, "two", 2),
+        ("SET", "odd:{c}:budget", "no hash"),
+        ("SET", "odd:{no name", "x"),
+        ("HSET", "odd:{d}:limiter", "level", 2_000_000, "now", 3),
+    ):
+        shared_server.ask(*command)
+    with RedisStore(shared_server.url, prefix="odd") as store:
+        found = {entry["name"]: entry["state"] for entry in store.inspect()}
+    assert found == {
+        "a": {"state": "unreadable"},
+        "b": {"fields": 2},
+        "c": {"type": "string"},
+        "d": {"level": 2.0, "instances": 3},
+    }
 
 
 def test_inspection_of_a_store_that_is_down() -> None:

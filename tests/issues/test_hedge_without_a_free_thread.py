@@ -5,6 +5,7 @@ Holdfast: without a free thread nothing is hedged, and the first attempt may fin
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -50,3 +51,18 @@ def test_the_first_attempts_error():
 
     with pytest.raises(Boom):
         fetch()
+
+
+@pytest.mark.usefixtures("room_for_one")
+def test_a_thread_that_could_not_be_started_takes_no_room(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    @hf.Policy(hf.Hedge(after=60, idempotent=True))
+    def fetch():
+        return "ok"
+
+    with monkeypatch.context() as starved, pytest.raises(RuntimeError, match="can't start new thread"):
+        starved.setattr(threading.Thread, "start", refuse)
+        fetch()
+    assert fetch() == "ok"

@@ -144,7 +144,7 @@ def test_a_coroutine_that_is_closed_closes_what_it_awaits() -> None:
 
 
 def test_while_another_request_looks_at_the_same_connection() -> None:
-    """Two requests are given one idle connection; the one that has it fails, and is cancelled as it closes it."""
+    """Two requests are given one idle connection; one gets it, fails, and is cancelled as it closes it."""
     good, bad = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"?\r\n\r\n"
     inner = httpx.AsyncHTTPTransport(verify=False)
 

@@ -26,8 +26,10 @@ class Slow(SqliteStore):
         super().__init__(path, clock=FakeClock())
         self.claimed = threading.Event()
         self.told = threading.Event()
+        self.operations: list[Any] = []
 
     def run(self, operation: Any) -> Any:
+        self.operations.append(operation)
         found = super().run(operation)
         if isinstance(operation, Begin) and operation.owner == SLOW:
             self.claimed.set()
@@ -60,4 +62,13 @@ def test_free_before_and_after(tmp_path: Path) -> None:
     asyncio.run(cancelled(store, "order-1", take_over=True))
     claim = store.begin("order-1", "", "b", 60)
     assert (claim.state, claim.taken_over) == ("new", False)
+    store.close()
+
+
+def test_somebody_elses_before_and_after(tmp_path: Path) -> None:
+    store = Slow(tmp_path / "keys")
+    assert store.begin("order-1", "", "a", 60).state == "new"
+    asyncio.run(cancelled(store, "order-1", take_over=True))
+    assert store.begin("order-1", "", "b", 60).state == "in_progress"
+    assert [type(operation) for operation in store.operations] == [Begin] * 3, "it took back what it had not"
     store.close()

@@ -258,6 +258,21 @@ def test_a_stream_within_the_bound_is_kept(loop: Loop) -> None:
 
 
 @each_loop
+@pytest.mark.parametrize("length", [10, 500])
+def test_the_headers_of_an_answer_count_too(loop: Loop, length: int) -> None:
+    handler = Handler()
+    handler.headers = [(b"x-note", b"n" * length)]
+    app = guard(handler, store=MemoryStore(max_answer=400))
+    first, second = in_turn(loop, post(app), post(app))
+    assert (first.status, first.body) == (201, b"run 1")
+    if length == 10:
+        assert (second.status, second.body) == (201, b"run 1")
+    else:
+        assert (second.status, second.problem["code"]) == (409, "idempotency_not_kept")
+    assert handler.bodies == [b"{}"]
+
+
+@each_loop
 def test_a_stream_beyond_the_bound_is_passed_on_and_the_fact_is_kept(loop: Loop) -> None:
     inner = streaming(*[b"x" * 100] * 20)
     app = guard(inner, store=MemoryStore(max_answer=1000))
@@ -545,6 +560,19 @@ def test_the_server_offers_no_way_past_the_record() -> None:
     Loop("asyncio").run(lambda: guard(handler)(scope, incoming(), send))
     assert seen == [{"http.response.debug": {}}]
     assert scope["extensions"] is offered
+
+
+@each_loop
+def test_a_message_of_another_kind_is_passed_on_and_is_no_part_of_the_answer(loop: Loop) -> None:
+    async def handler(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.debug", "info": {"template": "order.html"}, "body": b"no"})
+        await respond(send, 201, b"made")
+
+    app = guard(handler)
+    first, second = in_turn(loop, post(app), post(app))
+    kinds = [message["type"] for message in first.messages]
+    assert kinds == ["http.response.debug", "http.response.start", "http.response.body"]
+    assert (second.status, second.body) == (201, b"made")
 
 
 def test_after_the_body_the_application_hears_what_the_server_says() -> None:

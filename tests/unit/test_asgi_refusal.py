@@ -193,6 +193,26 @@ def test_answers_pass() -> None:
     assert Loop("asyncio").run(lambda: call(RefusalMiddleware(app))).body == b"fine"
 
 
+@pytest.mark.parametrize("kind", ["websocket", "lifespan"])
+def test_other_connections_pass(kind: str) -> None:
+    error, sent = hf.CircuitOpen("down"), []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(scope["type"])
+        raise error
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def main() -> None:
+        with pytest.raises(hf.CircuitOpen) as caught:
+            await RefusalMiddleware(app)({"type": kind}, None, send)  # type: ignore[arg-type]
+        assert caught.value is error
+
+    Loop("asyncio").run(main)
+    assert sent == [kind]
+
+
 def test_the_body_is_a_problem_document() -> None:
     problem = refusal(hf.RateLimited("", 3))
     assert problem is not None

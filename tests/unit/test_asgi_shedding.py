@@ -89,6 +89,28 @@ def test_the_wait_in_the_queue_is_bounded(loop: Loop) -> None:
 
 
 @each_loop
+@pytest.mark.parametrize("limit", [2, "adaptive"])
+def test_an_application_that_fails_after_its_answer_has_left_once(loop: Loop, limit: Any) -> None:
+    places = hf.AdaptiveLimit(initial=2) if limit == "adaptive" else limit
+    error = LookupError("in a background task")
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send)
+        assert app.places.in_use == 0
+        raise error
+
+    app = SheddingMiddleware(inner, limit=places)
+
+    async def main() -> None:
+        with pytest.raises(LookupError) as caught:
+            await call(app)
+        assert caught.value is error
+
+    loop.run(main)
+    assert app.places.in_use == 0
+
+
+@each_loop
 def test_retries_are_shed_before_first_attempts(loop: Loop) -> None:
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=4, retry_share=0.5)

@@ -113,6 +113,7 @@ def test_the_attempt_knows_what_went_before() -> None:
     for attempt in block():
         with attempt:
             seen.append((attempt.number, attempt.last_error))
+            assert repr(attempt) == f"<attempt {attempt.number} of {attempt.operation}>"
             assert hf.attempt() is attempt
             if attempt.number == 1:
                 raise error
@@ -340,6 +341,25 @@ def test_leaving_by_an_interrupt_leaves_nothing_behind() -> None:
     assert hf.attempt() is None
     turns = [attempt.number for attempt in one if not attempt.__enter__().__exit__(None, None, None)]
     assert turns == [1]
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_a_loop_that_has_ended_stays_ended(off: bool) -> None:
+    with hf.disabled() if off else contextlib.nullcontext():
+        turns = iter(block())
+        with next(turns):
+            pass
+        assert list(turns) == []
+        assert list(turns) == []
+
+
+def test_a_loop_that_was_refused_may_begin_later() -> None:
+    turns = iter(block())
+    with hf.deadline(0), pytest.raises(hf.DeadlineExceeded):
+        next(turns)
+    with next(turns) as attempt:
+        assert attempt.number == 1
+    assert list(turns) == []
 
 
 def test_the_repr_says_what_it_retries() -> None:

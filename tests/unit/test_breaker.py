@@ -354,6 +354,7 @@ def test_a_ticket_counts_once(clock: hf.testing.FakeClock) -> None:
     ticket.failure()
     ticket.success()
     ticket.cancel()
+    ticket.end(Boom())
     counts = breaker.counts
     assert (counts.requests, counts.failures, counts.successes, counts.excluded) == (1, 1, 0, 0)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
 import holdfast as hf
+from holdfast._drive import memory
 from holdfast.budget import Live, Slices
 
 
@@ -329,3 +333,38 @@ def test_a_shared_rate_budget_hands_its_clock_on() -> None:
     made.keep_time(clock)  # type: ignore[arg-type]
     assert made.clock is clock
     assert shared.clock is clock
+
+
+@pytest.mark.parametrize("gil", [True, False], ids=["gil", "free-threaded"])
+def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "has_gil", lambda: gil)
+    tally = memory.Tally()
+    together = threading.Barrier(4)
+
+    def tick() -> None:
+        together.wait(10)
+        for _ in range(1000):
+            tally.tick()
+
+    threads = [threading.Thread(target=tick) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tally.take() == 4000
+    assert tally.take() == 0
+    tally.tick()
+    assert tally.take() == 1
+
+
+def test_a_free_threaded_tally_is_guarded_by_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "has_gil", lambda: False)
+    tally = memory.Tally()
+    counter: Any = tally.tick.__self__  # type: ignore[attr-defined]
+    other = threading.Thread(target=tally.tick)
+    with counter._lock:
+        other.start()
+        other.join(0.05)
+        assert other.is_alive()
+    other.join()
+    assert tally.take() == 1

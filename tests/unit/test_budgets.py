@@ -6,6 +6,7 @@ Exact sums and heavy use are in ``property/test_budget_exact.py``, random histor
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
@@ -518,6 +519,12 @@ def test_rate_budget_of_rate_zero_gives_the_burst_once(clock: hf.testing.FakeClo
 
 def test_rate_budget_without_a_limit_always_pays(clock: hf.testing.FakeClock) -> None:
     assert drain(hf.RateBudget(rate=float("inf"), burst=0, clock=clock), most=100) == 100
+
+
+def test_rate_budget_says_no_share_of_calls_that_it_would_keep() -> None:
+    """It goes by time: a service with few calls may retry each of them any number of times."""
+    assert hf.RateBudget(rate=10, burst=1).sustained == math.inf
+    assert hf.Budget(ratio=0.2).sustained == 0.2
 
 
 @every_way

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
+import types
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.loops import Loop, each_loop, watchdog
 from tests.scripted import Boom, Play, does, each_way
 
 import holdfast as hf
+from holdfast._drive.queue import Waiter
 
 __all__ = ["watchdog"]
 
@@ -237,3 +239,64 @@ def test_a_cancelled_task_keeps_no_place() -> None:
         assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
     hf.testing.run(main)
+
+
+# The queue itself.
+
+
+@each_loop
+def test_a_place_handed_over_before_the_wait_begins_is_not_waited_for(loop: Loop) -> None:
+    async def main() -> tuple[bool, float]:
+        waiter = Waiter()
+        waiter.grant()
+        return await waiter.wait_async(10), loop.time()
+
+    assert loop.run(main) == (True, 0)
+
+
+@each_loop
+def test_a_place_handed_over_when_the_loop_has_ended_harms_nobody(loop: Loop) -> None:
+    waiter = Waiter()
+    assert loop.run(waiter.wait_async, 1) is False
+    waiter.grant()
+    assert waiter.granted
+
+
+def test_a_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
+    """The success path takes no lock: who comes second queues, or is refused."""
+
+    class Taken(list[None]):
+        def __bool__(self) -> bool:
+            found = len(self) > 0
+            self.clear()
+            return found
+
+    bulkhead = hf.Bulkhead(1)
+    object.__setattr__(bulkhead, "_permits", Taken([None]))
+    with pytest.raises(hf.BulkheadFull):
+        bulkhead._enqueue()
+    assert bulkhead.queued == 0
+    bulkhead = hf.Bulkhead(1, queue=1)
+    object.__setattr__(bulkhead, "_permits", Taken([None]))
+    assert bulkhead._enqueue() is not None
+    assert bulkhead.queued == 1
+
+
+@pytest.mark.parametrize(
+    "strategy", [hf.Bulkhead(1, queue=1), hf.Hedge(1, idempotent=True)], ids=["queue", "race"]
+)
+def test_an_event_loop_of_no_known_library_is_told(strategy: Any) -> None:
+    @hf.Policy(strategy)
+    async def call() -> None:
+        await held()
+
+    @types.coroutine
+    def held() -> Any:
+        yield
+
+    first, second = call(), call()
+    with pytest.raises(RuntimeError, match="an async policy runs under asyncio or trio"):
+        for asked in (first, second):
+            asked.send(None)
+    first.close()
+    second.close()

@@ -63,6 +63,13 @@ def test_counts_begin_at_zero_and_a_copy_is_a_snapshot() -> None:
 # The window.
 
 
+def test_counts_show_themselves() -> None:
+    counts = Counts()
+    counts.failures = 3
+    shown = repr(counts)
+    assert shown.startswith("Counts(") and "failures=3" in shown and "successes=0" in shown
+
+
 def test_a_window_without_a_length_never_moves_on() -> None:
     window = Window(None, None, 0.0)
     first = window.current

@@ -458,6 +458,13 @@ def test_grpc_errors_of_odd_shapes() -> None:
     assert verdict(rpc_error(Code("UNAVAILABLE"), None)) == RETRY
     assert verdict(rpc_error(Code("UNAVAILABLE"), 42)) == RETRY
 
+    def broken(self: Any) -> Any:
+        raise RuntimeError("the call is not done")
+
+    known = {"code": lambda self: Code("UNAVAILABLE"), "trailing_metadata": broken, "details": broken}
+    assert verdict(imitate("grpc.RpcError", **known)("x")) == RETRY
+    assert verdict(imitate("grpc.RpcError", code=broken)("x")) == FATAL
+
 
 def test_grpc_codes_may_be_chosen() -> None:
     class Numbered:

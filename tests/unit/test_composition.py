@@ -93,6 +93,11 @@ def test_the_worst_case(row: Any, attempts: float, seconds: float, amplification
     assert worst.amplification == pytest.approx(amplification)
 
 
+def test_the_worst_case_in_words() -> None:
+    worst = hf.Policy(retry(budget=hf.Budget(ratio=0.1), max_hint=0), hf.Timeout(2)).worst_case()
+    assert str(worst) == "at most 3 attempts, 8 s, 1.1 times the load in the long run"
+
+
 def test_the_worst_case_of_retry_and_hedge_is_a_sum() -> None:
     worst = hf.Policy(retry(attempts=4), hf.Hedge(1, max=3, idempotent=True, budget=hf.Budget())).worst_case()
     assert worst.attempts == 4 + 3 - 1

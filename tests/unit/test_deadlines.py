@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import signal
 import sys
 import threading
@@ -515,6 +516,30 @@ def test_a_nursery_inside_is_cancelled_as_a_whole() -> None:
     with pytest.raises(hf.DeadlineExceeded):
         run_trio(main)
     assert ended == ["worker", "worker"]
+
+
+def test_a_generator_that_is_closed_in_another_context_leaves_nothing_behind() -> None:
+    def items() -> Iterator[float | None]:
+        with hf.deadline(FOREVER):
+            yield hf.remaining()
+
+    made = items()
+    assert contextvars.copy_context().run(next, made) is not None
+    with hf.deadline(5, "ours"):
+        made.close()  # type: ignore[attr-defined]
+        left = hf.remaining()
+    assert left is not None and left <= 5
+    assert hf.remaining() is None
+
+
+def test_the_repr_says_what_is_left(clock: hf.testing.FakeClock) -> None:
+    with hf.deadline(5, "job") as scope:
+        clock.advance(2)
+        assert repr(scope) == "<scope 'job': 3.000 s left>"
+    with hf.deadline(None, "job") as scope:
+        assert repr(scope) == "<scope 'job': no limit>"
+        scope.cancel()
+        assert repr(scope) == "<scope 'job': cancelled>"
 
 
 # Cancelling.

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.scripted import SYNC, Bang, Boom, asks, does, each_way, every_way, retry, takes
 
 import holdfast as hf
+from holdfast import bus
 
 #: Every attempt of a call that ends by itself is told by exactly one of these.
 COUNTED = ("Retrying", "Succeeded", "GaveUp")
@@ -519,6 +520,19 @@ def test_log_lines_can_be_switched_off_and_on(log_lines: Callable[[], Any]) -> N
         assert seen.kinds() == ["Retrying", "Succeeded"]
     finally:
         hf.logging.on()
+    SYNC(retry(), Boom, "ok")
+    assert len(log_lines()) == 1
+
+
+def test_a_program_that_has_not_imported_logging_is_not_made_to(
+    log_lines: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(bus, "_wanted", None)
+        before.delitem(sys.modules, "logging")
+        assert SYNC(retry(), Boom, "ok").error is None
+        assert "logging" not in sys.modules
+    assert log_lines() == []
     SYNC(retry(), Boom, "ok")
     assert len(log_lines()) == 1
 

@@ -124,6 +124,13 @@ def test_what_is_lost_is_told(strategy: Any, lost: str | None) -> None:
     from_service_config(to_service_config(policies, lossy=True))
 
 
+def test_what_is_lost_twice_is_told_once() -> None:
+    policy = hf.Policy(hf.Breaker(), retrying(), hf.Breaker())
+    with pytest.raises(LossyServiceConfig) as caught:
+        to_service_config({"pkg.A/Get": policy})
+    assert caught.value.losses == ("pkg.A/Get: Breaker",)
+
+
 def test_what_is_written() -> None:
     written = json.loads(to_service_config(hf.Policy(retrying(attempts=4))))
     assert written["methodConfig"][0]["retryPolicy"] == {

@@ -12,6 +12,7 @@ from tests.loops import Loop, each_loop
 from tests.scripted import Bang, Boom, BudgetSpy
 
 import holdfast as hf
+from holdfast.sketch import Sketch
 
 
 class Backend:
@@ -161,6 +162,42 @@ def test_retries_and_hedges_add_up(loop: Loop) -> None:
 
 
 @pytest.mark.proves("invariant 16")
+class Replicas:
+    """The first is slow, the others answer at once with what they were asked."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.asked: list[tuple[str, int]] = []
+
+    async def query(self, text: str, *, replica: int = 0) -> str:
+        self.asked.append((text, replica))
+        await self.loop.sleep(0 if replica else 10)
+        return f"{text} from {replica}"
+
+
+@pytest.mark.parametrize("decorated", [True, False])
+@each_loop
+def test_vary_says_what_the_other_attempts_are_called_with(loop: Loop, decorated: bool) -> None:
+    """It is given the number and the arguments; the function of `Policy.acall` is not one of them."""
+    given: list[Any] = []
+
+    def vary(number: int, args: Any, kwargs: Any) -> Any:
+        given.append((number, args, kwargs))
+        return (f"{args[0]} again",), {"replica": number}
+
+    policy = hf.Policy(hedge(1, vary=vary))
+    replicas = Replicas(loop)
+
+    async def main() -> str:
+        if decorated:
+            return await policy(replicas.query)("select")
+        return await policy.acall(replicas.query, "select")
+
+    assert loop.run(main) == "select again from 2"
+    assert given == [(2, ("select",), {})]
+    assert replicas.asked == [("select", 0), ("select again", 2)]
+
+
 @each_loop
 def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
     made: list[Response] = []
@@ -191,6 +228,18 @@ def test_a_measured_percentile() -> None:
         assert (made.delay() is None) == (place <= 20)
         made.measure(place / 100)
     assert made.delay() == pytest.approx(0.95, rel=0.05)
+
+
+def test_a_percentile_of_latencies_beyond_all_buckets() -> None:
+    """An hour is counted as more than three minutes, and as nothing less."""
+    sketch = Sketch()
+    assert sketch.quantile(0.95) > 180, "while nothing is known, nobody is hurried"
+    for _ in range(100):
+        sketch.record(3600)
+    assert sketch.quantile(0.5) > 180
+    for _ in range(100_000):
+        sketch.record(0.01)
+    assert sketch.quantile(0.99) == pytest.approx(0.01, rel=0.05)
 
 
 class LoopTime:
@@ -286,6 +335,21 @@ def test_a_hedge_that_loses_or_is_cut_short_says_nothing_of_the_latency(loop: Lo
 def test_bad_options_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError), match=f"Hedge: {next(iter(options))}"):
         hf.Hedge(**options)
+
+
+def test_its_budget_goes_by_the_policys_clock() -> None:
+    clock = hf.testing.FakeClock()
+    budget = hf.RateBudget(rate=1, burst=1)
+    hf.Policy(hedge(1, budget=budget), clock=clock)
+    assert (budget.withdraw(), budget.withdraw()) == (1, 0)
+    clock.advance(1)
+    assert budget.withdraw() == 1
+
+
+def test_two_hedges_are_two_however_alike() -> None:
+    one, other = hedge(1), hedge(1)
+    assert one == one and one != other
+    assert len({one, other}) == 2
 
 
 # Threads.

@@ -10,7 +10,8 @@ import asyncio
 import io
 import pickle
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+import types
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ import holdfast as hf
 import holdfast.httpx
 import holdfast.httpx2
 from holdfast.classify import exhausted_by
+from holdfast.wire.attempt import judged, release
 
 URL = "https://a.example/path?token=secret"
 
@@ -77,7 +79,7 @@ class Reply:
     def __init__(
         self,
         status: int = 200,
-        *chunks: bytes | Exception,
+        *chunks: bytes | BaseException,
         headers: dict[str, str] | None = None,
         length: int | None = None,
     ) -> None:
@@ -89,7 +91,7 @@ class Reply:
 
     def _parts(self) -> Iterator[bytes]:
         for chunk in self.chunks:
-            if isinstance(chunk, Exception):
+            if isinstance(chunk, BaseException):
                 raise chunk
             self.read += len(chunk)
             yield chunk
@@ -214,6 +216,37 @@ def test_buffer_0_reads_nothing_in_the_attempt(way: Way) -> None:
         way.send(way.script(cut), policy(), buffer=0)
 
 
+class Elsewhere:
+    """The headers of a library that keeps them in another way."""
+
+    def __init__(self, headers: Any) -> None:
+        self._headers = headers
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_list":
+            raise AttributeError(name)
+        return getattr(self._headers, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._headers
+
+
+@each
+def test_a_length_is_found_however_the_library_keeps_its_headers(way: Way) -> None:
+    class Other(Reply):
+        def native(self, library: Any) -> Any:
+            response = super().native(library)
+            response.headers = Elsewhere(response.headers)
+            return response
+
+    cut = Other(200, b"ab", way.library.ReadError("cut"), length=4)
+    script = way.script(cut, Other(200, b"abcd", length=4))
+    assert way.send(script, policy()).content == b"abcd"
+    streamed = Other(200, b"ab", way.library.ReadError("cut"))
+    with pytest.raises(way.library.ReadError, match="cut"):
+        way.send(way.script(streamed), policy())
+
+
 # What becomes of the answers that nobody wants.
 
 
@@ -256,6 +289,33 @@ def test_an_answer_that_on_result_refuses_is_closed(way: Way) -> None:
     script = way.script(streamed, whole(202), whole(200))
     assert way.send(script, policy(on_result=pending)).status_code == 200
     assert (streamed.closed, seen) == (1, ["a.example"] * 3)
+
+
+@each
+def test_an_answer_that_on_result_refuses_may_break_off(way: Way) -> None:
+    broken = Reply(202, b"x", way.library.ReadError("cut"))
+    script = way.script(broken, whole(200))
+    # Two attempts: what breaks off is no third one.
+    under = policy(attempts=2, on_result=lambda response: response.status_code == 202)
+    assert way.send(script, under).status_code == 200
+    assert (broken.read, broken.closed) == (1, 1)
+
+
+class Stuck(Reply):
+    """A reply that cannot be closed."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "closed" and value:
+            raise OSError("no such connection")
+
+
+@each
+def test_an_answer_that_cannot_be_closed_does_not_matter(way: Way) -> None:
+    stuck = Stuck(202, b"x" * 10)
+    under = policy(on_result=lambda response: response.status_code == 202)
+    assert way.send(way.script(stuck, whole(200)), under, drain=0).status_code == 200
+    assert (stuck.read, stuck.closed) == (0, 1)
 
 
 @each
@@ -555,10 +615,39 @@ def test_what_one_request_says(way: Way) -> None:
     assert script.sent("idempotency-key") == ["k-1", "k-1"]
     got = told(way.script(whole(429)), retry=False)
     assert got.extensions["holdfast"].reason == "not sent again: the request says retry=False"
+    shown = "NotRetried(attempts=1, reason='not sent again: the request says retry=False')"
+    assert repr(got.extensions["holdfast"]) == shown
     got = told(way.script(whole(429)), policy=hf.Policy(hf.Retry(attempts=1), name="other"))
     assert got.extensions["holdfast"].layer == "other"
     with pytest.raises(TypeError, match="a request has no option 'attempts'"):
         told(way.script(), attempts=3)
+
+
+class Counted:
+    """A strategy that counts how often it is compiled."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    def sync(self, call: Any, env: Any, like: Any) -> Any:
+        self.compiled += 1
+        return call
+
+    def aio(self, call: Any, env: Any, like: Any) -> Any:
+        self.compiled += 1
+        return call
+
+
+@each_sync
+def test_a_policy_that_requests_name_is_compiled_once(way: Way) -> None:
+    own, other = Counted(), Counted()
+    under, named = hf.Policy(own), hf.Policy(other)
+    script = way.script(*[whole(200)] * 5)
+    transport = way.ours.Transport(under, script.transport)
+    with way.library.Client(transport=transport) as client:
+        for policy in (under, named, named, under, named):
+            client.get(URL, extensions={"holdfast": {"policy": policy}})
+    assert (own.compiled, other.compiled) == (1, 1)
 
 
 @each_sync
@@ -600,6 +689,21 @@ def test_a_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", files={"f": ("n", Unseekable(b"data"))})
     assert "cannot be sent again" in got.extensions["holdfast"].reason
+
+
+@each
+@pytest.mark.parametrize(
+    ("file", "limit", "says"),
+    [
+        (io.BytesIO(b"data"), 4, " bytes are more than 4 (replay=)"),
+        (io.BytesIO(b"data"), 0, " bytes are more than 0 (replay=)"),
+        (Unseekable(b"data"), 0, "its body cannot be sent again: replay=0"),
+    ],
+)
+def test_a_multipart_body_over_the_limit_is_sent_once(way: Way, file: Any, limit: int, says: str) -> None:
+    script = way.script(whole(503))
+    got = way.send(script, policy(), "PUT", files={"f": ("n", file)}, replay=limit)
+    assert got.extensions["holdfast"].reason.endswith(says)
 
 
 def _one_shot(way: Way) -> Any:
@@ -648,6 +752,60 @@ def test_a_stream_that_nobody_has_read_yet_may_be_tried_again(way: Way) -> None:
     script.transport = Refusing()
     assert way.send(script, policy(), "PUT", content=_one_shot(way)).status_code == 200
     assert script.bodies == [b"once"]
+
+
+@each_sync
+def test_a_stream_that_was_read_is_known_when_its_request_comes_again(way: Way) -> None:
+    script = way.script(whole(503))
+    below, tried = script.transport, []
+
+    class Refusing(way.library.BaseTransport):  # type: ignore[misc,name-defined]
+        def handle_request(self, request: Any) -> Any:
+            tried.append(request)
+            if len(tried) != 2:
+                raise way.library.ConnectError("refused")
+            return below.handle_request(request)
+
+    transport = way.ours.Transport(policy(attempts=2), Refusing())
+    with way.library.Client(transport=transport) as client:
+        request = client.build_request("PUT", URL, content=_one_shot(way))
+        assert client.send(request).status_code == 503
+        with pytest.raises(way.library.ConnectError) as caught:
+            client.send(request)
+    # The first time it was tried again, as nobody had read it yet; the second time it was not.
+    assert (len(tried), script.bodies) == (3, [b"once"])
+    assert "a stream is read only once" in caught.value.__notes__[0]
+
+
+@each
+def test_closing_the_body_of_an_attempt_closes_the_callers_stream(way: Way) -> None:
+    library, closed = way.library, []
+
+    class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc,name-defined]
+        def close(self) -> None:
+            closed.append("sync")
+
+        async def aclose(self) -> None:
+            closed.append("async")
+
+    class Closing(library.BaseTransport, library.AsyncBaseTransport):  # type: ignore[misc,name-defined]
+        def handle_request(self, request: Any) -> Any:
+            request.stream.close()
+            return library.Response(200)
+
+        async def handle_async_request(self, request: Any) -> Any:
+            await request.stream.aclose()
+            return library.Response(200)
+
+    async def main() -> None:
+        await way.ours.AsyncTransport(policy(), Closing()).handle_async_request(request)
+
+    request = library.Request("PUT", URL, stream=Stream())
+    if way.loop is None:
+        way.ours.Transport(policy(), Closing()).handle_request(request)
+    else:
+        trio.run(main) if way.loop == "trio" else asyncio.run(main())
+    assert closed == ["sync" if way.loop is None else "async"]
 
 
 @each
@@ -717,6 +875,8 @@ def test_a_timeout_is_asked_for_when_its_phase_begins(way: Way) -> None:
         seen.append(request.extensions["timeout"].get("connect"))
         clock.advance(1)
         seen.append(request.extensions["timeout"].get("read"))
+        clock.advance(1)
+        seen.append(request.extensions["timeout"]["write"])
         clock.advance(10)
         seen.append(request.extensions["timeout"].get("read"))
 
@@ -724,7 +884,7 @@ def test_a_timeout_is_asked_for_when_its_phase_begins(way: Way) -> None:
     script.steps[0] = lambda: (look(script.requests[-1]), step())[1]
     way.send(script, hf.Policy(hf.Deadline(4), clock=clock), timeout=library.Timeout(3.5))
     # Never 0: a socket without any time fails in another way than by a timeout.
-    assert seen == [3.5, 3.0, 0.001]
+    assert seen == [3.5, 3.0, 2.0, 0.001]
 
 
 @each_async
@@ -771,6 +931,20 @@ def test_a_deadline_that_cuts_an_attempt_off_is_final_to_outer_layers(way: Way) 
     assert isinstance(caught.value, hf.DeadlineExceeded) and caught.value.scope == "shop"
     mark = exhausted_by(caught.value)
     assert mark is not None and (mark.attempts, mark.layer) == (1, "shop")
+
+
+@each
+def test_what_is_no_timeout_stays_what_it_is_when_the_time_is_over(way: Way) -> None:
+    clock = hf.testing.FakeClock()
+    refused = way.library.ConnectError("refused")
+
+    def late() -> Exception:
+        clock.advance(2)
+        return refused  # type: ignore[no-any-return]
+
+    with pytest.raises(way.library.ConnectError) as caught:
+        way.send(way.script(late), hf.Policy(hf.Deadline(1), clock=clock))
+    assert caught.value is refused and caught.value.__cause__ is None
 
 
 # Other instances, other credentials.
@@ -858,6 +1032,39 @@ def test_a_hook_that_raises_ends_the_call_with_its_error(way: Way) -> None:
     with pytest.raises(LookupError, match="no token"):
         way.send(way.script(reply), policy(on=Exception), reauth=broken)
     assert reply.closed == 1
+
+
+@each
+def test_a_hook_that_raises_does_so_without_a_retry_too(way: Way) -> None:
+    error = LookupError("no token")
+
+    def broken(draft: Any, response: Any) -> None:
+        raise error
+
+    reply = Reply(401, b"x")
+    with pytest.raises(LookupError) as caught:
+        way.send(way.script(reply), hf.Policy(hf.Bulkhead(1)), reauth=broken)
+    assert caught.value is error
+    assert reply.closed == 1
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_an_answer_is_discarded_by_the_end_of_the_call_or_by_the_attempt_and_not_by_both(
+    is_over: bool,
+) -> None:
+    """A hook that runs in a thread left behind may raise when the caller has gone long since."""
+    response = httpx.Response(401)
+    transport = holdfast.httpx.Transport(policy(), httpx.MockTransport(lambda _: response), reauth=renew)
+    exchange = transport._client._own.exchange(httpx.Request("GET", URL))
+    steps = judged(exchange, response)
+    assert next(steps)[0] is renew
+    at_the_end = list(release(exchange, hurry=True)) if is_over else []
+    in_the_attempt = []
+    with pytest.raises(hf.Permanent):
+        in_the_attempt.append(steps.throw(LookupError("no token")))
+        next(steps)
+    assert [step[1:] for step in at_the_end + in_the_attempt] == [(response, 0)]
+    assert len(at_the_end) == is_over
 
 
 @each
@@ -1010,6 +1217,12 @@ def test_nothing_is_kept_of_a_request() -> None:
     assert [ref() for ref in kept] == [None] * 3
 
 
+def test_its_options_can_be_seen() -> None:
+    options = holdfast.httpx.Transport(policy(), buffer=5, drain=0).options
+    assert (options.buffer, options.drain) == (5, 0)
+    assert options == holdfast.httpx.ClientOptions(buffer=5, drain=0)
+
+
 def test_its_repr_names_policy_and_transport() -> None:
     assert "name='shop'" in repr(holdfast.httpx.Transport(policy()))
 
@@ -1146,6 +1359,42 @@ def test_an_interrupt_closes_what_is_open(way: Way) -> None:
     with pytest.raises(Interrupt):
         way.send(way.script(reply), policy(on_result=interrupted))
     assert (reply.closed, reply.read) == (1, 0)
+
+
+@each
+def test_an_interrupt_while_a_discarded_answer_is_drained_closes_it(way: Way) -> None:
+    reply = Reply(202, b"x", Interrupt())
+    with pytest.raises(Interrupt):
+        way.send(way.script(reply), policy(on_result=lambda response: True))
+    assert (reply.read, reply.closed) == (1, 1)
+
+
+@types.coroutine
+def _for_ever() -> Generator[None, None, None]:
+    while True:
+        yield
+
+
+def test_a_request_that_is_closed_in_the_middle_waits_for_nothing_more() -> None:
+    """As at the end of an event loop: a coroutine that awaits after its close() is a RuntimeError."""
+
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"x"
+
+        async def aclose(self) -> None:
+            await _for_ever()
+
+    async def renew(draft: Any, response: Any) -> None:
+        await _for_ever()
+
+    below = httpx.MockTransport(lambda request: httpx.Response(401, stream=Slow()))
+    transport = holdfast.httpx.AsyncTransport(policy(), below, reauth=renew)
+    request = httpx.AsyncClient(transport=transport).get(URL)
+    request.send(None)
+    request.close()
+    with pytest.raises(RuntimeError, match="cannot reuse"):
+        request.send(None)
 
 
 @each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.loops import Loop, each_loop
 
 import holdfast as hf
 from holdfast import events
+from holdfast._drive import leases
+from holdfast._drive.leases import keep
 from holdfast.idempotency import (
     AnswerNotKept,
     IdempotencyConflict,
@@ -199,6 +202,17 @@ def test_a_result_that_cannot_be_stored_is_told_and_not_run_again(colour: Colour
 
 
 @each_colour
+def test_a_codec_that_does_not_give_bytes_is_told_and_the_call_is_not_run_again(colour: Colour) -> None:
+    calls = Calls(1, 2)
+    charge = colour.decorate(calls, key=first, store=MemoryStore(), codec=(str, int))
+    with pytest.raises(TypeError, match="result cannot be stored: the codec must give bytes, got str"):
+        charge("k")
+    with pytest.raises(AnswerNotKept):
+        charge("k")
+    assert len(calls.made) == 1
+
+
+@each_colour
 def test_a_result_that_is_too_large_goes_to_the_first_caller_only(colour: Colour) -> None:
     calls = Calls("x" * 200, 1)
     charge = colour.decorate(calls, key=first, store=MemoryStore(max_answer=100))
@@ -302,11 +316,44 @@ def test_every_decision_is_told() -> None:
     assert guarded("c", "slow") == 2, "what counts is the answer of whoever held the key"
 
 
+@each_loop
+def test_a_coroutine_that_lost_its_key_meanwhile_is_told_so(loop: Loop) -> None:
+    clock = FakeClock()
+    options: dict[str, Any] = {"key": first, "store": MemoryStore(clock=clock), "lease": 10, "scope": "s"}
+    seen: list[Any] = []
+
+    @idempotent(**options)
+    async def charge(key: str) -> int:
+        clock.advance(11)
+        assert await taking_over(key) == 2
+        return 1
+
+    @idempotent(**options, on_unknown="run")
+    async def taking_over(key: str) -> int:
+        return 2
+
+    unsubscribe = hf.subscribe(seen.append)
+    try:
+        assert loop.run(charge, "k") == 1
+    finally:
+        unsubscribe()
+    assert [event.decision for event in seen] == ["new", "taken_over", "lost"]
+    assert loop.run(charge, "k") == 2
+
+
 def test_a_conflict_is_worth_retrying_and_the_others_are_not() -> None:
     assert hf.transient(IdempotencyConflict("x")).retry
     assert hf.transient(StoreUnavailable("x")).retry
     for final in (IdempotencyMismatch, OutcomeUnknown, AnswerNotKept):
         assert not hf.transient(final("x")).retry
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for another thread. A test that passes never meets the limit."""
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.0005)
 
 
 class Counting(MemoryStore):
@@ -366,6 +413,55 @@ def test_a_store_that_fails_to_renew_is_asked_again() -> None:
         return 1
 
     assert charge("k") == 1
+
+
+def test_a_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() -> None:
+    store = Counting()
+
+    @idempotent(key=first, store=store, lease=600)
+    def long(key: str) -> int:
+        wake: Any = leases._keepers[store]._wake
+        until(lambda: wake._waiters)
+        return short(key)
+
+    @idempotent(key=first, store=store, lease=0.03)
+    def short(key: str) -> int:
+        assert store.renewals.acquire(timeout=30), "the thread still sleeps until the long one is due"
+        return 1
+
+    assert long("k") == 1
+
+
+def test_a_key_that_is_somebody_elses_is_renewed_no_more() -> None:
+    store = Counting()
+    with keep(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
+        keeper = leases._keepers[store]
+        assert store.renewals.acquire(timeout=60)
+        until(lambda: not keeper._running)
+        assert not kept.active
+    assert not store.renewals.acquire(blocking=False)
+
+
+def test_leases_that_have_ended_are_let_go_long_before_they_would_be_renewed() -> None:
+    store = MemoryStore(clock=FakeClock())
+
+    @idempotent(key=first, store=store, lease=600)
+    def charge(key: str) -> int:
+        return 1
+
+    @idempotent(key=first, store=store, lease=500)
+    def busy(key: str) -> int:
+        keeper = leases._keepers[store]
+        (own,) = [entry[2] for entry in keeper._due]
+        most = 0
+        for number in range(3000):
+            charge(str(number))
+            most = max(most, len(keeper._due))
+        assert most <= leases._SWEEP + 1
+        assert own.active and keeper._due[0][2] is own, "the one that runs was let go too"
+        return most
+
+    assert busy("k") > 100
 
 
 def test_it_is_still_the_same_function() -> None:
@@ -440,6 +536,15 @@ def test_a_key_that_is_none(colour: Colour, key: Any, error: type[Exception], sa
     charge = colour.decorate(calls, key=first, store=MemoryStore())
     with pytest.raises(error, match=says):
         charge(key)
+    assert calls.made == []
+
+
+@each_colour
+def test_a_fingerprint_that_is_none(colour: Colour) -> None:
+    calls = Calls(1)
+    charge = colour.decorate(calls, key=first, store=MemoryStore(), fingerprint=lambda key: {"amount": 7})
+    with pytest.raises(TypeError, match="fingerprint must give str or bytes, got dict"):
+        charge("k")
     assert calls.made == []
 
 

@@ -397,6 +397,12 @@ def test_a_wait_may_be_a_timedelta(clock: hf.testing.FakeClock) -> None:
     assert limiter.reserve(max_wait=timedelta(seconds=1)).ok
 
 
+def test_a_reservation_shows_what_became_of_it(clock: hf.testing.FakeClock) -> None:
+    limiter = hf.Limiter(1, 3, clock=clock)
+    assert repr(limiter.reserve(3)) == "<reservation of 3: ok>"
+    assert repr(limiter.reserve(2, max_wait=1)) == "<reservation of 2: refused>"
+
+
 def test_a_copy_is_full_and_on_its_own(clock: hf.testing.FakeClock) -> None:
     limiter = hf.Limiter(2, 3, clock=clock)
     limiter.allow(3)

@@ -23,6 +23,7 @@ from tests.loops import Loop, each_loop, watchdog
 from tests.scripted import Boom, retry
 
 import holdfast as hf
+from holdfast._drive import single
 from holdfast.singly import once
 
 __all__ = ["watchdog"]
@@ -624,6 +625,75 @@ def test_a_cancelled_waiter_leaves_the_others_alone(loop: Loop) -> None:
     assert runs == [1]
 
 
+def test_a_waiter_cancelled_in_the_very_step_in_which_the_set_up_ends() -> None:
+    """It has its place no longer, and there is nothing left to hand over."""
+
+    @once
+    async def setup() -> str:
+        await opened.wait()
+        asyncio.get_running_loop().call_soon(waiters[0].cancel)
+        return "pool"
+
+    async def main() -> list[Any]:
+        opened.set()
+        return await asyncio.gather(runner, *waiters, return_exceptions=True)
+
+    with asyncio.Runner() as loop:
+        opened = asyncio.Event()
+        runner = loop.get_loop().create_task(setup.get())
+        waiters = [loop.get_loop().create_task(setup.get()) for _ in range(2)]
+        first, cancelled, other = loop.run(main())
+    assert (first, other) == ("pool", "pool")
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert setup.ready
+
+
+def test_a_stray_wait_may_be_closed_from_inside_another_set_up() -> None:
+    async def main() -> None:
+        opened = asyncio.Event()
+
+        @once
+        async def slow() -> str:
+            await opened.wait()
+            return "slow"
+
+        running = asyncio.ensure_future(slow.get())
+        await asyncio.sleep(0)
+        stray: Any = slow()
+        contextvars.copy_context().run(stray.send, None)
+        assert waiting(slow) == 1
+
+        @once
+        async def other() -> str:
+            stray.close()
+            return "other"
+
+        assert await other() == "other"
+        assert waiting(slow) == 0
+        opened.set()
+        assert await running == "slow"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_who_looks_just_as_the_set_up_ends_gets_its_result(colour: str) -> None:
+    @once
+    def setup() -> list[int]:
+        return [1]
+
+    made = setup()
+
+    def again() -> None:
+        raise AssertionError("it is there already")
+
+    # They have seen it under way, and join it when it is done.
+    if colour == "sync":
+        assert single.get(setup._cell, again, ()) is made
+    else:
+        assert asyncio.run(single.get_async(setup._cell, again, ())) is made
+
+
 def test_loops_share_one_run() -> None:
     gate = Gate("pool")
 
@@ -734,6 +804,30 @@ def test_a_set_up_under_way_at_a_reset_is_not_kept() -> None:
     assert shared() == "new"
 
 
+@each_loop
+def test_a_set_up_that_was_forgotten_and_cancelled_leaves_the_next_one_alone(loop: Loop) -> None:
+    began: list[float] = []
+
+    @once
+    async def setup() -> float:
+        began.append(loop.time())
+        await loop.sleep(10)
+        return began[-1]
+
+    async def forget() -> None:
+        setup.reset()
+
+    async def main() -> None:
+        outcomes = await loop.together(
+            lambda: loop.cut(5, setup), later(loop, 1, forget), later(loop, 2, setup), later(loop, 6, setup)
+        )
+        assert outcomes == [True, None, pytest.approx(2), pytest.approx(2)]
+        assert setup.ready
+
+    loop.run(main)
+    assert began == pytest.approx([0, 2])
+
+
 def test_what_was_forgotten_is_let_go() -> None:
     class Pool:
         pass
@@ -786,6 +880,21 @@ def test_a_method_has_one_result_per_instance() -> None:
     assert a.pool() != first
     assert asyncio.run(a.apool()) == "a" and asyncio.run(b.apool()) == "b"
     assert a.shared() is b.shared() is Client.shared()
+
+
+def test_asked_of_the_class_it_is_the_decorated_function_itself() -> None:
+    assert Client.pool is Client.__dict__["pool"]
+    assert Client.pool.__name__ == "pool"
+
+
+def test_threads_that_first_use_an_instance_at_once_share_one_place_for_its_result() -> None:
+    client = Client("a")
+    kept: dict[str, Any] = {}
+    first, second = single.Cell("pool", client), single.Cell("pool", client)
+    assert single.adopt(kept, "pool", first, client) is first
+    # This thread had found nothing either, and comes second.
+    assert single.adopt(kept, "pool", second, client) is first
+    assert kept == {"pool": first}
 
 
 def test_an_override_may_call_what_it_overrides() -> None:

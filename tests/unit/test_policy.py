@@ -967,3 +967,8 @@ def test_a_budget_may_be_anything_that_behaves_like_one(budget: Any) -> None:
 def test_the_other_public_makers_refuse_too(make: Callable[[], Any], word: str) -> None:
     with pytest.raises((TypeError, ValueError), match=word):
         make()
+
+
+def test_the_signature_says_what_the_default_budget_is() -> None:
+    for call in (hf.Retry, hf.retry):
+        assert "= <a fresh Budget()>" in str(inspect.signature(call))

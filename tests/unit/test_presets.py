@@ -222,6 +222,12 @@ def test_aws_bounds_cover_throttling() -> None:
     assert presets.AwsBackoff(throttle_base=None).bounds(0) == (0.0, 0.05)
 
 
+def test_aws_ceiling_and_mean_are_those_of_a_plain_failure() -> None:
+    backoff = presets.AwsBackoff(0.05, throttle_base=1, cap=5)
+    assert [backoff.ceiling(n) for n in (0, 1, 6, 7)] == [0.05, 0.1, 3.2, 5.0]
+    assert [backoff.mean(n) for n in (0, 1, 6, 7)] == [0.025, 0.05, 1.6, 2.5]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -807,6 +813,17 @@ def test_a_call_that_retries_again_counts_once() -> None:
     assert two.run(budget.withdraw) == 1.0
     two.run(budget._end, second)
     assert budget.withdraw() == 0.0, "outside any call there is nothing to retry"
+
+
+def test_two_envoy_budgets_are_two_and_a_copy_is_fresh() -> None:
+    budget = presets.EnvoyBudget(50, 7)
+    ((context, token),) = under_way(budget, 1)
+    context.run(budget.withdraw)
+    copy = budget.fresh()
+    assert copy != budget and budget == budget
+    assert len({budget, copy}) == 2
+    assert copy.describe() == {**budget.describe(), "active": 0, "retrying": 0}
+    context.run(budget._end, token)
 
 
 def test_envoy_in_use_sync_and_async() -> None:

@@ -80,6 +80,19 @@ def test_a_call_that_succeeds_at_its_third_attempt(scrape, holdfast_instant) -> 
     assert now.get("wait_seconds_bucket", operation="prom-third", le="0.5") == 2
 
 
+def test_a_limiter_per_key_has_no_level(scrape) -> None:
+    keyed = hf.Policy(hf.RateLimit(hf.keyed(hf.Limiter(0, 5), key=str)), hf.Bulkhead(2), name="prom-keyed")
+    plain = hf.Policy(hf.RateLimit(hf.Limiter(0, 5)), hf.Bulkhead(2), name="prom-plain")
+    kept = [policy(lambda key: key) for policy in (keyed, plain)]
+    for call in kept:
+        call("a")
+    now = scrape()
+    assert now.get("limiter_tokens", operation="prom-keyed") is None
+    assert now.get("limiter_tokens", operation="prom-plain") == 4
+    # What comes after it in the policy is looked at all the same.
+    assert now.get("bulkhead_in_use", operation="prom-keyed") == 0
+
+
 def test_first_tries_are_counted_without_an_event(scrape) -> None:
     told = []
 

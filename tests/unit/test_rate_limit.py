@@ -268,6 +268,34 @@ def test_the_cost_is_corrected_by_the_result(play: Any, make: Any) -> None:
     play(policy, "never").raised(hf.RateLimited).made(0)
 
 
+class Foreign:
+    """A limiter of the user's own."""
+
+    def __init__(self) -> None:
+        self.charged: list[int] = []
+
+    def allow(self, n: int = 1) -> bool:
+        return True
+
+    def reserve(self, n: int = 1, max_wait: float | None = None) -> Any:
+        raise NotImplementedError
+
+    def tokens(self) -> float:
+        return 1.0
+
+    def charge(self, n: int) -> None:
+        self.charged.append(n)
+
+
+@each_way
+def test_a_limiter_of_ones_own_is_charged_only_what_differs_and_keeps_its_own_time(play: Any) -> None:
+    limiter = Foreign()
+    policy = limited(limiter, cost=3, cost_of_result=lambda usage: usage, clock=hf.testing.FakeClock())
+    for usage in (3, 5, 3, 1):
+        play(policy, usage).returned(usage)
+    assert limiter.charged == [2, -2]
+
+
 def test_what_is_given_back_never_exceeds_the_burst(clock: hf.testing.FakeClock) -> None:
     limiter = hf.Limiter(1, 10, clock=clock)
     policy = limited(limiter, cost=10, cost_of_result=lambda result: 0, clock=clock)

@@ -18,6 +18,7 @@ from tests.loops import watchdog
 from tests.scripted import Bang, Boom, BudgetSpy
 
 import holdfast as hf
+from holdfast import events
 from holdfast.reconnect import reconnecting
 from holdfast.streak import ConnectionLost
 
@@ -323,6 +324,23 @@ def test_a_deadline_that_is_over_lets_no_connect_start(ride: Way) -> None:
     ridden = ride(100, policy=policy(), inside=lambda: hf.deadline(0))
     assert isinstance(ridden.error, hf.DeadlineExceeded)
     assert ridden.times == []
+
+
+@each_way
+def test_a_scope_that_ends_while_a_lost_connection_is_waited_for_lets_no_connect_start(ride: Way) -> None:
+    scope = hf.deadline(None, "job")
+
+    def cancel(event: Any) -> None:
+        if isinstance(event, events.Disconnected):
+            scope.cancel()
+
+    stop = hf.subscribe(cancel)
+    try:
+        ridden = ride(100, 1, policy=policy(), inside=lambda: scope)
+    finally:
+        stop()
+    assert isinstance(ridden.error, hf.Cancelled)
+    assert ridden.times == [0]
 
 
 # The budget.
@@ -888,6 +906,30 @@ def test_an_async_connect_in_a_sync_loop_is_told() -> None:
 
     with pytest.raises(TypeError, match="is async; use `async for`"):
         next(iter(reconnecting(connect)))
+
+    class Promise:
+        """To be awaited, and no coroutine: there is nothing to close."""
+
+        def __await__(self) -> Any:
+            yield
+
+    with pytest.raises(TypeError, match="is async; use `async for`"):
+        next(iter(reconnecting(Promise)))
+
+
+def test_a_with_without_a_loop_opens_nothing_and_closes_nothing() -> None:
+    recorder = Recorder()
+
+    async def main(clock: hf.testing.FakeClock) -> None:
+        async with reconnecting(recorder.managed, policy()):
+            pass
+
+    hf.testing.run(main)
+    with reconnecting(recorder.managed, policy()) as link:
+        pass
+    with pytest.raises(RuntimeError, match="no connection has been asked for yet"):
+        link.lost(Boom())
+    assert recorder.log == []
 
 
 def test_repr() -> None:

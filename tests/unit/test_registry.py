@@ -15,7 +15,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.compose import PolicyWarning
+from holdfast.config.detached import detached
 from holdfast.config.places import in_json, in_toml
+from holdfast.config.sources import parse
 from holdfast.registry import ConfigError, Registry, load, to_data
 
 EXAMPLE = """\
@@ -203,6 +205,23 @@ def test_an_exception_in_a_module_nobody_has_imported(
         assert on is sys.modules["shop_errors"].Outer.Busy
     finally:
         sys.modules.pop("shop_errors", None)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("import shop_nowhere\n", "importing 'shop_broken' failed: No module named 'shop_nowhere'"),
+        ("raise OSError('no disk')\n", "importing 'shop_broken' failed: OSError: no disk"),
+    ],
+)
+def test_an_exception_in_a_module_that_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, says: str
+) -> None:
+    (tmp_path / "shop_broken.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    error = refused(tmp_path, "[policies.a]\nretry = { on = 'shop_broken.Busy' }\n")
+    assert (error.line, error.key, error.message) == (2, "policies.a.retry.on", says)
+    assert "shop_broken" not in sys.modules
 
 
 def test_shared_objects_are_the_same_object(tmp_path: Path) -> None:
@@ -526,6 +545,60 @@ BROKEN = {
         "policies.a.retry.backoff.base",
         "a duration must",
     ),
+    "a policy without a name": (
+        '[policies.""]\nretry = {}\n',
+        1,
+        'policies.""',
+        "a policy must have a name",
+    ),
+    "strategies that are no list": (
+        "[policies.a]\nstrategies = { retry = {} }\n",
+        2,
+        "policies.a.strategies",
+        "must be a list of tables such as { retry = {} }, got a table",
+    ),
+    "out of range beside a default": (
+        "[policies.a.retry.backoff]\nbase = '1m'\n",
+        2,
+        "policies.a.retry.backoff.base",
+        "Exponential: base must be <= cap",
+    ),
+    "out of range because of a default": (
+        "[policies.a.retry.backoff]\ncap = '1ms'\n",
+        1,
+        "policies.a.retry.backoff",
+        "Exponential: base must be <= cap",
+    ),
+    "a failure that is no name": (
+        "[policies.a]\nretry = { on = ['OSError', 3] }\n",
+        2,
+        "policies.a.retry.on[1]",
+        'must be "transient" or the name of an exception, got 3',
+    ),
+    "a fault that is no name": (
+        "[policies.a]\nchaos = { fault = 3 }\n",
+        2,
+        "policies.a.chaos.fault",
+        "must be the name of an exception, got 3",
+    ),
+    "waits that are no list": (
+        "[policies.a.retry.backoff]\nkind = 'schedule'\nvalues = 3\n",
+        3,
+        "policies.a.retry.backoff.values",
+        "must be a list of durations, got 3",
+    ),
+    "an empty jitter": (
+        "[policies.a.retry.backoff]\njitter = {}\n",
+        2,
+        "policies.a.retry.backoff.jitter",
+        "must have 'symmetric'",
+    ),
+    "a burst in a rate": (
+        "[policies.a.retry.budget]\nkind = 'rate'\nrate = '5/s burst 3'\n",
+        3,
+        "policies.a.retry.budget.rate",
+        "must not have a burst here; give it as the option burst",
+    ),
 }
 
 
@@ -555,6 +628,18 @@ def test_an_error_in_data_has_no_file() -> None:
     assert str(caught.value).startswith("policies.a.retry.attempts: Retry: attempts")
 
 
+def test_a_text_from_anywhere_may_name_only_what_is_allowed() -> None:
+    text = "[policies.a]\nretry = { on = ['OSError', 'shop.Busy'] }\nbreaker = { on = 'shop.Gone' }\n"
+    document = parse(text, ".toml")
+    assert detached(document, only=("shop.Busy", "shop.Gone")).data == document.data
+    with pytest.raises(ConfigError) as caught:
+        detached(document, only=("shop.Busy",))
+    assert (caught.value.line, caught.value.key) == (3, "policies.a.breaker.on")
+    assert caught.value.message == (
+        "must be a built-in exception here, or one of shop.Busy: nothing is imported, got 'shop.Gone'"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line", "key", "says"),
     [
@@ -562,6 +647,7 @@ def test_an_error_in_data_has_no_file() -> None:
         ("a.toml", "[policies.a]\nretry = {}\nretry = {}\n", 3, None, "Cannot overwrite a value"),
         ("a.toml", "[policies.a]\n[policies.a]\n", 2, None, "Cannot declare"),
         ("a.toml", "[policies.a", 1, None, "Expected"),
+        ("a.toml", "[policies.a]\ntimeout = " + "9" * 5000, None, None, "Exceeds the limit"),
         (
             "a.json",
             '{"policies": {"a": {\n"retry": {},\n"retry": {}}}}',
@@ -834,6 +920,15 @@ def test_a_bare_number_is_seconds(tmp_path: Path) -> None:
     assert registry["fraud-score"].strategies[2].seconds == 2.0
 
 
+def test_a_variable_may_hold_the_waits_of_a_schedule(tmp_path: Path) -> None:
+    registry = overridden(
+        tmp_path,
+        HOLDFAST_FRAUD_SCORE__RETRY__BACKOFF__KIND="schedule",
+        HOLDFAST_FRAUD_SCORE__RETRY__BACKOFF__VALUES="100ms, 2,1m",
+    )
+    assert registry["fraud-score"].strategies[0].backoff.values == (0.1, 2.0, 60.0)
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
@@ -849,6 +944,7 @@ def test_a_bare_number_is_seconds(tmp_path: Path) -> None:
         ("HOLDFAST_FRAUD_SCORE__RETRY__ATTEMPTS", "0", "Retry: attempts must be >= 1, got 0"),
         ("HOLDFAST_FRAUD_SCORE__RETRY__RETRY_EXHAUSTED", "yes", "must be true or false, got 'yes'"),
         ("HOLDFAST_FRAUD_SCORE__RETRY", "3", "must be a table, got '3'"),
+        ("HOLDFAST_LISTED__TIMEOUT__THREAD", "true", "policy 'listed' has no 'timeout'"),
         ("HOLDFAST_LISTED__BREAKER__PROBES", "2", "policy 'listed' has 2 strategies of the kind 'breaker'"),
         (
             "HOLDFAST_LISTED__RETRY__BUDGET__RATIO",
@@ -961,10 +1057,24 @@ def test_shared_objects_are_written_once() -> None:
     assert Registry.from_data(data).dump() == data
 
 
+def test_a_hedge_that_pays_what_the_retry_pays_does_not_say_so_again() -> None:
+    budget = hf.Budget(ratio=0.3)
+    shared = hf.Policy(hf.Retry(budget=budget), hf.Hedge(budget=budget, idempotent=True))
+    data = to_data(shared)
+    assert data == {"retry": {"budget": {"ratio": 0.3}}, "hedge": {"idempotent": True}}
+    retry, hedge = policy(**data).strategies
+    assert hedge.budget is retry.budget
+
+
+def _without_timeouts() -> Any:
+    return hf.transient.with_().register(TimeoutError, False)
+
+
 @pytest.mark.parametrize(
     ("made", "key", "says"),
     [
         (lambda: hf.Policy(hf.Retry(on=lambda e: True)), "retry.on", "a callable"),
+        (lambda: hf.Policy(hf.Retry(on=_without_timeouts())), "retry.on", "a callable"),
         (lambda: hf.Policy(hf.Retry(before_attempt=print)), "retry.before_attempt", "a function"),
         (lambda: hf.Policy(hf.Breaker(trip=lambda c: False)), "breaker.trip", "a function"),
         (lambda: hf.Policy(hf.Fallback(print)), "fallback.value", "not plain data"),

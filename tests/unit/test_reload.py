@@ -463,6 +463,15 @@ def test_giving_a_policy_its_own_budget_does_not_refill_it() -> None:
     assert made[name].strategies[0].budget is not own
 
 
+def test_a_first_budget_of_another_kind_starts_full() -> None:
+    name = "quota-in-an-outage"
+    made = registry(**{name: {"retry": {}}})
+    for _ in range(9):
+        made[name].strategies[0].budget.withdraw()
+    reload(made, **{name: {"retry": {"budget": {"kind": "quota"}}}})
+    assert made[name].strategies[0].budget.balance == 500.0
+
+
 def test_the_default_budget_of_a_name_survives() -> None:
     made = registry(**{"named-default": {"retry": {}}})
     budget = made["named-default"].strategies[0].budget

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -119,6 +121,25 @@ def test_closed_it_counts_no_further(holdfast_instant: object) -> None:
     app.close()
     trouble("status-closed")
     assert app._status.read()["recent"] == []
+
+
+def test_served_by_itself_it_starts_and_stops_with_its_server(app: StatusApp) -> None:
+    told = ["lifespan.startup", "lifespan.shutdown"]
+    sent: list[str] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": told.pop(0)}
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    asyncio.run(app({"type": "lifespan"}, receive, send))
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_it_is_no_websocket(app: StatusApp) -> None:
+    with pytest.raises(RuntimeError, match="StatusApp: scope must be http or lifespan, got 'websocket'"):
+        asyncio.run(app({"type": "websocket"}, None, None))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("options", [{"recent": 0}, {"refresh": 0}, {"refresh": 1.5}])

@@ -12,6 +12,7 @@ import trio
 from tests.scripted import Boom
 
 import holdfast as hf
+from holdfast._drive.clock import SYSTEM, Ambient, current
 
 
 def always_fails() -> None:
@@ -202,6 +203,29 @@ def test_instant_nests() -> None:
     assert outer.sleeps == [3600, 3600]
 
 
+def test_instants_may_end_in_any_order() -> None:
+    """As those of two threads or two fixtures do: each takes back its own."""
+    first, second = hf.testing.instant(), hf.testing.instant()
+    outer, inner = first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    with pytest.raises(Boom):
+        slow().call(always_fails)
+    second.__exit__(None, None, None)
+    assert (outer.sleeps, inner.sleeps) == ([], [3600, 3600])
+    assert current() is SYSTEM
+
+
+def test_a_clock_that_is_not_in_force_cannot_be_taken_back() -> None:
+    ambient = Ambient()
+    ours, stranger = hf.testing.FakeClock(5), hf.testing.FakeClock(7)
+    ambient.override(ours)
+    ambient.restore(stranger)
+    assert ambient.clock is ours and ambient.now() == 5
+    ambient.restore(ours)
+    ambient.restore(ours)
+    assert repr(ambient.clock) == "SystemClock()"
+
+
 def test_time_under_instant_goes_on_from_the_real_one() -> None:
     """So that what was read before the block and what is read in it can be compared."""
     with hf.deadline(3600):
@@ -223,6 +247,26 @@ def test_run_gives_the_result_and_waits_for_nothing() -> None:
     began = time.monotonic()
     assert hf.testing.run(main) == "done"
     assert time.monotonic() - began < 60
+
+
+def test_run_records_the_waits_of_plain_functions_too_and_timers_keep_up_with_them() -> None:
+    async def main(clock: hf.testing.FakeClock) -> tuple[list[float], float]:
+        @slow()
+        def callee() -> None:
+            raise Boom
+
+        timer = asyncio.ensure_future(asyncio.sleep(7000))
+        await asyncio.sleep(0)
+        with pytest.raises(Boom):
+            callee()
+        assert not timer.done()
+        await timer
+        return clock.sleeps, clock.now()
+
+    sleeps, now = hf.testing.run(main)
+    assert sleeps == [3600, 3600]
+    # The timer was over during the second wait.
+    assert now == pytest.approx(7200)
 
 
 def test_run_records_the_waits_of_policies() -> None:

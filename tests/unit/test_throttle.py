@@ -258,6 +258,16 @@ def test_it_takes_the_policys_clock_and_keeps_what_it_counted() -> None:
     assert throttle.rejection == 0
 
 
+def test_a_clock_of_its_own_is_kept() -> None:
+    own, policys = hf.testing.FakeClock(5.0), hf.testing.FakeClock(5.0)
+    throttle = hf.Throttle(on=Boom, clock=own)
+    SYNC(hf.Policy(throttle, clock=policys), Boom)
+    policys.advance(121)
+    assert throttle.clock is own and throttle.rejection == 0.5
+    own.advance(121)
+    assert throttle.rejection == 0
+
+
 # The path without a lock.
 
 

@@ -168,3 +168,8 @@ def test_make_must_be_callable_and_give_bytes(kind: Any) -> None:
 def test_neither_kind_passes_for_the_other() -> None:
     # httpx takes what can be iterated for the body of a sync client.
     assert not hasattr(AsyncBody, "__iter__") and not hasattr(Body, "__aiter__")
+
+
+def test_a_body_shows_what_makes_it() -> None:
+    assert repr(Body(bytes)) == "Body(<class 'bytes'>)"
+    assert repr(AsyncBody(bytes)) == "AsyncBody(<class 'bytes'>)"

@@ -7,9 +7,11 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import os
 import pickle
 import queue
 import random
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,6 +24,8 @@ from tests.loops import watchdog
 from tests.scripted import Bang, Boom, retry
 
 import holdfast as hf
+from holdfast import deadlines
+from holdfast.deadlines import check
 from holdfast.shift import WorkerStopped
 from holdfast.worker import Stats, Worker
 
@@ -120,7 +124,18 @@ class Odd(BaseException):
 
 
 @each_mode
-@pytest.mark.parametrize("poison", [SystemExit(1), Odd(), MemoryError(), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize(
+    "poison",
+    [
+        SystemExit(1),
+        Odd(),
+        MemoryError(),
+        asyncio.CancelledError(),
+        ExceptionGroup("two at once", [Boom(), ExceptionGroup("and more", [Bang()])]),
+        BaseExceptionGroup("two at once", [Boom(), Odd()]),
+    ],
+    ids=repr,
+)
 def test_no_job_kills_the_worker(mode: Mode, poison: BaseException) -> None:
     letters = Letters()
 
@@ -131,6 +146,33 @@ def test_no_job_kills_the_worker(mode: Mode, poison: BaseException) -> None:
     stats = mode(handle, range(10), dead_letter=letters, concurrency=2)
     assert stats == Stats(taken=10, succeeded=5, failed=5)
     assert all(error is poison for _, error in letters.all)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("mode", [Mode("asyncio"), Mode("trio")], ids=lambda mode: mode.name)
+def test_an_interrupt_inside_a_coroutine_ends_the_run_and_its_job_is_handed_over(
+    mode: Mode, wrapped: bool
+) -> None:
+    interrupt = KeyboardInterrupt()
+    torn = BaseExceptionGroup("from a task group", [Boom(), interrupt]) if wrapped else interrupt
+    letters = Letters()
+
+    def handle(job: int) -> None:
+        if job == 2:
+            raise torn
+
+    worker = mode.make(handle, dead_letter=letters, concurrency=1)
+    if mode.name == "asyncio":
+        with pytest.raises(KeyboardInterrupt):
+            mode.run(worker, range(5))
+    else:
+        # As trio does with whatever a task raises.
+        with pytest.raises(BaseExceptionGroup) as caught:
+            mode.run(worker, range(5))
+        assert caught.group_contains(KeyboardInterrupt)
+    ((job, error),) = letters.all
+    assert job == 2 and isinstance(error, WorkerStopped) and error.__cause__ is torn
+    assert worker.stats == Stats(taken=3, succeeded=2, unfinished=1)
 
 
 @each_mode
@@ -157,7 +199,8 @@ def test_at_most_so_many_at_once(mode: Mode) -> None:
 
     async def count_async(job: int) -> None:
         enter()
-        await (trio.sleep if mode.name == "trio" else asyncio.sleep)(0.001)
+        while job < 5 and peak < 5:
+            await (trio.sleep if mode.name == "trio" else asyncio.sleep)(0)
         leave()
 
     def enter() -> None:
@@ -236,18 +279,24 @@ def test_without_a_dead_letter_a_failure_is_logged(mode: Mode, caplog: pytest.Lo
     assert "secret" not in line
 
 
-def test_a_failure_is_seen_even_when_logging_is_not_set_up(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("silenced", [False, True])
+def test_a_failure_is_seen_even_when_logging_is_not_set_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, silenced: bool
+) -> None:
+    """Unless the program has switched off even the standard library's own last resort."""
+    if silenced:
+        monkeypatch.setattr(logging, "lastResort", None)
     root = logging.getLogger()
     before, root.handlers = root.handlers, []
     ours = logging.getLogger("holdfast")
     null = logging.NullHandler()
     ours.addHandler(null)
     try:
-        Worker(lambda job: 1 / 0, name="mail").run([1])
+        assert Worker(lambda job: 1 / 0, name="mail").run([1]).undelivered == 1
     finally:
         root.handlers = before
         ours.removeHandler(null)
-    assert "mail: a job failed for good" in capsys.readouterr().err
+    assert ("mail: a job failed for good" in capsys.readouterr().err) is not silenced
 
 
 def test_callbacks_may_be_async() -> None:
@@ -277,6 +326,21 @@ def test_an_async_callback_that_does_not_look_like_one_is_told(caplog: pytest.Lo
     stats = Worker(handle, dead_letter=lambda job, error: bury()).run([1])
     assert stats == Stats(taken=1, failed=1, undelivered=1)
     assert "TypeError" in caplog.text
+
+
+def test_so_is_a_callback_that_gives_something_else_to_await(caplog: pytest.LogCaptureFixture) -> None:
+    class Promise:
+        """To be awaited, and no coroutine: there is nothing to close."""
+
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    def handle(job: int) -> None:
+        raise Bang
+
+    stats = Worker(handle, dead_letter=lambda job, error: Promise()).run([1])
+    assert stats == Stats(taken=1, failed=1, undelivered=1)
+    assert "dead_letter failed, and a job is lost with it: TypeError" in caplog.text
 
 
 # Where jobs come from.
@@ -381,6 +445,81 @@ def test_a_trio_channel() -> None:
 
     assert trio.run(main).succeeded == 20
     assert sorted(seen) == list(range(20))
+
+
+@pytest.mark.parametrize("mode", MODES[1:], ids=lambda mode: mode.name)
+def test_a_plain_queue_that_is_empty_for_now_is_asked_again(mode: Mode) -> None:
+    """Under an event loop, which goes on meanwhile."""
+
+    class Slow(queue.SimpleQueue[int]):
+        """Has its job when it is asked for the third time."""
+
+        asked = 0
+
+        def get_nowait(self) -> int:
+            self.asked += 1
+            if self.asked < 3:
+                raise queue.Empty
+            return self.asked
+
+    seen: list[int] = []
+
+    def handle(job: int) -> None:
+        seen.append(job)
+        worker.stop()
+
+    worker = mode.make(handle, concurrency=1)
+    assert mode.run(worker, Slow()) == Stats(taken=1, succeeded=1)
+    assert seen == [3]
+
+
+def test_a_queue_that_does_not_say_what_it_takes_is_asked_with_a_timeout() -> None:
+    """As one written in C may be: it must not keep the worker from being stopped."""
+    timeouts: list[float] = []
+
+    class Get:
+        @property
+        def __signature__(self) -> Any:
+            raise ValueError("no signature found")
+
+        def __call__(self, timeout: float) -> int:
+            timeouts.append(timeout)
+            worker.stop()
+            raise queue.Empty
+
+    class Compiled:
+        get = Get()
+
+        def task_done(self) -> None:
+            raise AssertionError("it gave no job")
+
+    worker = Worker(lambda job: None, concurrency=1)
+    assert worker.run(Compiled()) == Stats()
+    assert len(timeouts) == 1 and timeouts[0] > 0
+
+
+@pytest.mark.parametrize("mode", [Mode("asyncio"), Mode("trio")], ids=lambda mode: mode.name)
+def test_a_source_whose_own_scope_is_cancelled_has_failed(mode: Mode) -> None:
+    """It is not the worker's stop, which would end the run as if all had been done."""
+    seen: list[int] = []
+
+    async def jobs() -> AsyncIterator[int]:
+        yield 1
+        with hf.deadline(None, "the subscription") as scope:
+            scope.cancel()
+            deadlines.check()
+
+    worker = mode.make(seen.append, concurrency=1)
+    with pytest.raises(hf.Cancelled, match="'the subscription' was cancelled"):
+        mode.run(worker, jobs())
+    assert seen == [1]
+    assert worker.stats == Stats(taken=1, succeeded=1)
+
+
+def test_an_event_loop_of_no_known_library_is_told() -> None:
+    run = Worker(lambda job: None).run_async([1])
+    with pytest.raises(RuntimeError, match=r"run_async\(\) runs under asyncio or trio"):
+        run.send(None)
 
 
 def test_the_least_of_queues_in_threads() -> None:
@@ -607,12 +746,16 @@ def test_it_is_put_back_instead_if_there_is_a_way() -> None:
     hf.testing.run(main)
 
 
-def test_what_cannot_be_put_back_goes_to_the_dead_letters() -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_cannot_be_put_back_goes_to_the_dead_letters(is_async: bool) -> None:
     async def main(clock: hf.testing.FakeClock) -> None:
-        async def requeue(job: float) -> None:
+        def requeue(job: float) -> None:
             raise OSError
 
-        field = Field(clock, 100, drain=1, requeue=requeue)
+        async def requeue_async(job: float) -> None:
+            raise OSError
+
+        field = Field(clock, 100, drain=1, requeue=requeue_async if is_async else requeue)
         stats = await field.run(1)
         assert field.letters.jobs == [100] and field.letters.kinds == {WorkerStopped}
         assert stats == Stats(taken=1, unfinished=1)
@@ -971,6 +1114,52 @@ def test_an_interrupt_of_the_main_thread_settles_what_was_taken() -> None:
     assert worker.stats == Stats(taken=1, requeued=1)
 
 
+@pytest.fixture
+def former() -> Iterator[list[int]]:
+    """The signals that came to the program's own handlers of SIGUSR1 and SIGINT."""
+    heard: list[int] = []
+    numbers = (signal.SIGUSR1, signal.SIGINT)
+    before = [signal.signal(number, lambda number, frame: heard.append(number)) for number in numbers]
+    yield heard
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other platform: signals")
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
+def test_a_signal_stops_it_and_goes_on_to_the_handler_that_was_there(former: list[int], name: str) -> None:
+    """Except SIGINT's, which would raise `KeyboardInterrupt`. After the run all are back in place."""
+    number = getattr(signal, name)
+    seen: list[int] = []
+
+    async def handle(job: int) -> None:
+        seen.append(job)
+        if job == 2:
+            signal.raise_signal(number)
+
+    stats = Worker(handle, concurrency=1, signals=(name,)).run(range(10))
+    assert seen == [0, 1, 2]
+    assert stats == Stats(taken=3, succeeded=3)
+    assert former == ([number] if name == "SIGUSR1" else [])
+    former.clear()
+    signal.raise_signal(number)
+    assert former == [number]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other platform: signals")
+def test_a_handler_that_was_set_meanwhile_is_left_in_place(former: list[int]) -> None:
+    theirs: list[int] = []
+
+    async def handle(job: int) -> None:
+        signal.signal(signal.SIGUSR1, lambda number, frame: theirs.append(number))
+
+    Worker(handle, signals=("SIGUSR1", "SIGINT")).run([1])
+    signal.raise_signal(signal.SIGUSR1)
+    signal.raise_signal(signal.SIGINT)
+    assert theirs == [signal.SIGUSR1]
+    assert former == [signal.SIGINT]
+
+
 @pytest.mark.parametrize("cares", [True, False])
 def test_a_scope_around_a_run_in_threads(cares: bool) -> None:
     busy = Busy()
@@ -1027,6 +1216,31 @@ def test_a_job_may_still_succeed_after_the_scope_around_the_run_has_ended() -> N
     thread.join(10)
     assert [type(error) for error in out] == [hf.Cancelled]
     assert worker.stats == Stats(taken=1, succeeded=1) and letters.all == []
+
+
+def test_of_several_interrupts_the_first_ends_the_run_and_what_runs_is_still_waited_for() -> None:
+    running: list[int] = []
+
+    def handle(job: int) -> None:
+        running.append(job)
+        if job == 1:
+            until(lambda: len(running) == 3)
+            raise Boom
+        until(lambda: worker.stopping)
+        if job == 2:
+            raise Boom
+        until(lambda: sum("shop lane" in thread.name for thread in threading.enumerate()) == 1)
+        # Long enough for a run that does not wait to say so.
+        time.sleep(0.02)
+        check()
+
+    def dead_letter(job: int, error: BaseException) -> None:
+        raise Odd(f"at job {job}")
+
+    worker = Worker(handle, concurrency=3, dead_letter=dead_letter, name="shop")
+    with pytest.raises(Odd, match="at job 1"):
+        worker.run([1, 2, 3])
+    assert worker.stats == Stats(taken=3, succeeded=1)
 
 
 def test_jobs_are_not_taken_only_to_be_put_back_when_the_time_for_the_run_is_over() -> None:

@@ -38,7 +38,7 @@ def _shielded(outer: Any) -> bool:
 
 
 def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
-    """Wait for a future of asyncio's, which no ``task.cancel()`` reaches: the last of them, if there was one."""
+    """Wait for a future that no ``task.cancel()`` reaches: the last of these, if there was one."""
     # It was given to be yielded to the task, which would cancel it.
     future._asyncio_future_blocking = False
     late: BaseException | None = None

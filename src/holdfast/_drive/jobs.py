@@ -95,12 +95,12 @@ def _finish(settling: Settling) -> None:
     try:
         step = next(settling)
         while True:
-            if not hasattr(step, "__await__"):
+            if hasattr(step, "__await__"):
+                if hasattr(step, "close"):
+                    step.close()
+                step = settling.throw(TypeError("the callback is async, and the worker runs in threads"))
+            else:
                 step = next(settling)
-                continue
-            if hasattr(step, "close"):
-                step.close()
-            step = settling.throw(TypeError("the callback is async, and the worker runs in threads"))
     except StopIteration:
         return
 
@@ -204,6 +204,9 @@ async def _handle_async(shift: Shift, ticket: Ticket, call: Callable[[Any], Any]
         await _finish_async(shift.settle(ticket, error))
         return
     await _finish_async(shift.settle(ticket, shift.stopped(error)))
+    if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is not None:
+        # Only a bare one ends an asyncio loop: in a group it would end this lane, and nobody would know.
+        raise KeyboardInterrupt from error
     raise error
 
 
@@ -223,8 +226,7 @@ async def _in_thread(ticket: Ticket, call: Callable[[Any], Any]) -> None:
         waiter.grant()
 
     threading.Thread(target=copy_context().run, args=(body,), name="holdfast job", daemon=True).start()
-    while not await waiter.wait_async(None):
-        pass
+    await waiter.wait_async(None)
     if (error := came_to.pop()) is not None:
         raise error
 
@@ -246,12 +248,10 @@ async def _finish_async(settling: Settling) -> None:
     try:
         step = next(settling)
         while True:
-            if not hasattr(step, "__await__"):
-                step = next(settling)
-                continue
             try:
-                with _shield():
-                    await step
+                if hasattr(step, "__await__"):
+                    with _shield():
+                        await step
             except Exception as error:
                 step = settling.throw(error)
             else:

@@ -151,6 +151,4 @@ def _by_flags(flags: int) -> str:
         return "sync"
     if flags & _ASYNC_GENERATOR:
         return "async generator"
-    if flags & (_COROUTINE | _ITERABLE_COROUTINE):
-        return "async"
-    return "generator" if flags & _GENERATOR else "sync"
+    return "async" if flags & (_COROUTINE | _ITERABLE_COROUTINE) else "generator"

@@ -39,9 +39,9 @@ def catching(names: tuple[str, ...], callback: Callable[[], object]) -> Iterator
 
     try:
         for name in names:
-            if (wanted := number_of(name)) is not None:
-                before[wanted] = signal.getsignal(wanted)
-                signal.signal(wanted, handle)
+            wanted = signal.Signals[name]
+            before[wanted] = signal.getsignal(wanted)
+            signal.signal(wanted, handle)
         yield
     finally:
         for number, former in before.items():

@@ -238,8 +238,7 @@ def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     turn, waiter = _join(cell)
     if waiter is not None:
         try:
-            while not waiter.wait(None):
-                pass
+            waiter.wait(None)
         except BaseException:
             turn.leave(waiter)
             raise
@@ -256,8 +255,7 @@ async def get_async(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...])
     turn, waiter = _join(cell)
     if waiter is not None:
         try:
-            while not await waiter.wait_async(None):
-                pass
+            await waiter.wait_async(None)
         except BaseException:
             turn.leave(waiter)
             raise

@@ -215,12 +215,15 @@ class Jitter(Value):
     def _read(self, spot: Spot, builder: Builder) -> Any:
         from ..jitter import Symmetric
 
-        if isinstance(spot.value, dict):
-            for key, inner in spot.entries():
-                if key != "symmetric":
-                    raise spot.unknown(key, "jitter", ["symmetric"])
-                return Symmetric(_number(inner, "a number"))
-        return _JITTERS.read(spot, builder)
+        if not isinstance(spot.value, dict):
+            return _JITTERS.read(spot, builder)
+        entries = dict(spot.entries())
+        for key in entries:
+            if key != "symmetric":
+                raise spot.unknown(key, "jitter", ["symmetric"])
+        if not entries:
+            raise spot.error("must have 'symmetric'")
+        return Symmetric(_number(entries["symmetric"], "a number"))
 
     def _write(self, value: Any, writer: Writer) -> Any:
         from ..jitter import Symmetric

@@ -25,11 +25,9 @@ def prefix_of(prefix: object) -> str:
 
 
 def name_of(owner: str, name: object) -> str:
-    """``name`` if a resource may be called so: processes that say the same name share it."""
+    """``name`` if there is one: processes that say the same name share the resource."""
     if not isinstance(name, str):
         raise TypeError(f"{owner}: name must be a string when there is a store, got {name!r}")
-    if not name:
-        raise ValueError(f"{owner}: name must not be empty when there is a store, got {name!r}")
     return name
 
 

@@ -170,12 +170,7 @@ class Told:
             key_value("idempotency_key", self.key)
 
 
-class _Absent:
-    def __repr__(self) -> str:
-        return "<not said>"
-
-
-ABSENT: Any = _Absent()
+ABSENT: Any = object()
 
 
 def key_value(field: str, value: Any) -> str:

@@ -67,7 +67,7 @@ class Process:
         return self._process.stdout.readline()
 
     def kill_in_the_call(self, got: list[bytes] | None = None) -> threading.Thread:
-        """Kill it as soon as it has been called, and ``got``, if given, has something; the thread that does."""
+        """Kill it when it has been called, and ``got``, if given, has something; the thread that does."""
 
         def wait_and_kill() -> None:
             if self._line() == "called\n":

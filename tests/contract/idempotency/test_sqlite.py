@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -222,6 +223,59 @@ def test_a_file_that_stays_locked_is_a_store_that_is_not_available(path: Path) -
     store.close()
 
 
+def test_so_is_a_file_that_somebody_else_has_for_himself_from_the_start(path: Path) -> None:
+    store = SqliteStore(path, timeout=0.05)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("CREATE TABLE theirs (x)")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreUnavailable, match="OperationalError"):
+            store.begin("order-1", "", "a", 60)
+        other.execute("ROLLBACK")
+    assert store.begin("order-1", "", "a", 60).state == "new"
+    store.close()
+
+
+def test_purging_a_file_that_stays_locked(path: Path) -> None:
+    store = SqliteStore(path, timeout=0.05)
+    store.begin("order-1", "", "a", 60)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="OperationalError"):
+            store.purge()
+    store.close()
+
+
+class Failing:
+    """A clock that fails once it is told to."""
+
+    drives_timers = True
+    fails = False
+
+    def now(self) -> float:
+        if self.fails:
+            raise OSError("no time")
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+def test_an_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
+    clock = Failing()
+    store = SqliteStore(path, clock=clock)
+    store.begin("order-1", "", "a", 60)
+    clock.fails = True
+    with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        with pytest.raises(OSError, match="no time"):
+            store.begin("order-2", "", "a", 60)
+        other.execute("DROP TABLE holdfast_idempotency")
+        clock.fails = False
+        with pytest.raises(StoreUnavailable, match="OperationalError"):
+            store.begin("order-2", "", "a", 60)
+        other.execute("BEGIN IMMEDIATE")
+    store.close()
+
+
 @pytest.mark.parametrize("made", [True, False])
 def test_a_writer_waits_for_its_turn(path: Path, store: SqliteStore, made: bool) -> None:
     """Also the first one, which has yet to make the tables, in a file that somebody else uses already."""
@@ -248,6 +302,16 @@ def test_a_file_of_a_later_schema_is_left_alone(path: Path, store: SqliteStore) 
         other.commit()
     with pytest.raises(StoreUnavailable, match="schema version 2, this Holdfast reads version 1"):
         store.begin("order-1", "", "b", 60)
+
+
+def test_a_file_that_another_part_has_begun_gets_its_tables(path: Path, store: SqliteStore) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE holdfast_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)")
+        other.execute("INSERT INTO holdfast_schema VALUES ('another', 7)")
+        other.commit()
+        assert store.begin("order-1", "", "a", 60).state == "new"
+        versions = dict(other.execute("SELECT part, version FROM holdfast_schema"))
+    assert versions == {"another": 7, "idempotency": 1}
 
 
 def test_a_file_that_is_no_database(path: Path, store: SqliteStore) -> None:
@@ -314,6 +378,50 @@ def test_a_cancelled_begin_leaves_nothing_claimed(path: Path, store: SqliteStore
     assert store.begin("order-2", "", "b", 60).state == "new"
 
 
+def test_a_cancelled_finish_takes_place_all_the_same(path: Path, store: SqliteStore) -> None:
+    store.begin("order-1", "", "a", 60)
+
+    async def main() -> None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            telling = asyncio.create_task(store.finish_async("order-1", "a", b"done"))
+            await asyncio.sleep(0.05)
+            telling.cancel()
+            await asyncio.sleep(0)
+            other.execute("ROLLBACK")
+            with pytest.raises(asyncio.CancelledError):
+                await telling
+
+    asyncio.run(main())
+    assert store.begin("order-1", "", "b", 60).answer == b"done"
+
+
+def test_a_begin_that_never_got_a_thread_is_cancelled_and_claims_nothing(store: SqliteStore) -> None:
+    """The program shuts its executor down, and with it what still waits there."""
+    held = threading.Event()
+
+    async def main() -> None:
+        pool = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(pool)
+        pool.submit(held.wait, 10)
+        asking = asyncio.create_task(store.begin_async("order-1", "", "a", 60))
+        await asyncio.sleep(0)
+        pool.shutdown(wait=False, cancel_futures=True)
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        held.set()
+
+    asyncio.run(main())
+    assert store.begin("order-1", "", "b", 60).state == "new"
+
+
+def test_an_event_loop_of_no_known_library_is_told(store: SqliteStore) -> None:
+    asking = store.begin_async("order-1", "", "a", 60)
+    with pytest.raises(RuntimeError, match="a store runs under asyncio or trio"):
+        asking.send(None)
+    assert store.begin("order-1", "", "b", 60).state == "new"
+
+
 def test_a_cancelled_begin_in_trio_is_told_how_it_ended(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "a", 60)
     told: list[str] = []
@@ -377,6 +485,10 @@ def test_what_is_cancelled_in_trio_is_settled_at_once(store: SqliteStore) -> Non
             await charge("order-1")
 
     trio.run(main)
+
+
+def test_its_repr_names_the_file(path: Path, store: SqliteStore) -> None:
+    assert repr(store) == f"SqliteStore({str(path)!r})"
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])

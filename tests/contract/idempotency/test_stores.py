@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.loops import Loop, each_loop
 
-from holdfast.idempotency import Store
+from holdfast.idempotency import Claim, Record, Store
 from holdfast.testing import FakeClock
 
 DAY = 86_400.0
@@ -258,3 +258,16 @@ def test_a_claim_shows_no_answer(store: Store) -> None:
     store.begin("k", "", "a", 10)
     store.finish("k", "a", b"card 4111")
     assert repr(store.begin("k", "", "b", 10)) == "<claim: replay, 9 bytes>"
+
+
+def test_a_record_shows_neither_its_owner_nor_its_answer() -> None:
+    running = Record(False, "f", "owner-secret", 12.5, 86_400.0)
+    assert repr(running) == "<record: running until 12.5, expires 86400>"
+    done = Record(True, "f", "owner-secret", 12.5, 86_400.0, b"card 4111")
+    assert repr(done) == "<record: done, expires 86400>"
+
+
+def test_claims_are_equal_by_all_that_they_say() -> None:
+    assert Claim("replay", b"x") == Claim("replay", b"x") != Claim("replay", b"y")
+    assert Claim("new") != Claim("new", taken_over=True)
+    assert Claim("new") != "new"

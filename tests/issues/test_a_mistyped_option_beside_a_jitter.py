@@ -1,0 +1,19 @@
+"""``jitter = { symmetric = 0.5, max = 3 }`` loaded without a word, and did not do what it says.
+
+Holdfast: an option that does not exist is an error at its place, whatever stands before it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.config.sources import parse
+from holdfast.registry import ConfigError, Registry
+
+
+@pytest.mark.parametrize("table", ["{ symmetric = 0.5, max = 3 }", "{ max = 3, symmetric = 0.5 }"])
+def test_it_is_told_wherever_it_stands(table: str) -> None:
+    text = f"[policies.p.retry.backoff]\nbase = 1\njitter = {table}\n"
+    with pytest.raises(ConfigError, match="unknown jitter 'max'") as caught:
+        Registry(lambda: parse(text, ".toml"), environ={})
+    assert (caught.value.line, caught.value.key) == (3, "policies.p.retry.backoff.jitter.max")
