@@ -19,8 +19,9 @@ class CannotSwap(Exception):
 
 
 def index(files: set[str]) -> Index:
-    """Every function of ``files`` that exists; to be made before the collector is told to forget them."""
+    """Every function of ``files`` that exists, also those that the collector was told to forget."""
     found: Index = {}
+    gc.unfreeze()
     for thing in gc.get_objects():
         if type(thing) is FunctionType and thing.__code__.co_filename in files:
             code = thing.__code__

@@ -337,7 +337,8 @@ def test_configuring_the_logger_again_changes_nothing():
         logger.setLevel(logging.WARNING)
         _log.configure()
         assert logger.handlers == before
-        assert [type(handler) for handler in before].count(logging.NullHandler) == 1
+        # The library itself, where it is installed, has added its own.
+        assert logging.NullHandler in [type(handler) for handler in before]
         assert logger.level == logging.WARNING
     finally:
         logger.setLevel(level)

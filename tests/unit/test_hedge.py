@@ -161,7 +161,6 @@ def test_retries_and_hedges_add_up(loop: Loop) -> None:
     assert len(backend.began) == 4 + 3 - 1
 
 
-@pytest.mark.proves("invariant 16")
 class Replicas:
     """The first is slow, the others answer at once with what they were asked."""
 
@@ -198,6 +197,7 @@ def test_vary_says_what_the_other_attempts_are_called_with(loop: Loop, decorated
     assert replicas.asked == [("select", 0), ("select again", 2)]
 
 
+@pytest.mark.proves("invariant 16")
 @each_loop
 def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
     made: list[Response] = []
