@@ -535,6 +535,14 @@ def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
     ).slept()
 
 
+@every_way
+def test_a_waiting_rate_budget_waits_within_what_is_left_of_within(play: Any) -> None:
+    """A token every two seconds, and three to spend: the second wait for one would end after four."""
+    budget = hf.RateBudget(rate=0.5, burst=1, wait=True)
+    policy = retry(budget=budget, backoff=hf.Constant(0), within=3, attempts=10)
+    play(policy, *[Boom] * 10).raised(hf.BudgetExhausted).made(3)
+
+
 # Total outage.
 
 
