@@ -8,7 +8,7 @@ from .._drive.closing import to_its_end, where_it_waits
 from ..deadlines import remaining
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .fields import announced, length_of
-from .streams import Broken, Guarded, Rest, Steps, Watched
+from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,14 +261,17 @@ class TaskPort(_Port):
     __slots__ = ()
 
     async def fetch(self, request: Any, most: int) -> Any:
-        response = await where_it_waits(self._handle(request), _close)
+        return await where_it_waits(self._fetched(request, most), _close)
+
+    async def _fetched(self, request: Any, most: int) -> Any:
+        response = await self._handle(request)
         response.request = request
         if 0 < _length(response.headers) <= most:
             stream = response.stream
             try:
-                body = b"".join([chunk async for chunk in Steps(stream)])
+                body = b"".join([chunk async for chunk in stream])
             finally:
-                await to_its_end(stream.aclose())
+                await stream.aclose()
             response.stream = self._bytes(body)
         else:
             guarded = self._guarded()
