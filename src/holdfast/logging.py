@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import bus
 from .events import Event, GaveUp, Refused, Retrying, StoreDown, StoreUp, Succeeded
+from .naming import tried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,9 +59,9 @@ def _line(event: Event) -> tuple[Any, ...] | None:
         text = "%s succeeded at attempt %d, %.3f s after its first failure"
         return logging.INFO, text, event.operation, event.attempts, event.elapsed
     if isinstance(event, GaveUp) and (event.attempts > 1 or event.reason not in ("fatal", "permanent")):
-        tried = event.operation, event.attempts, "" if event.attempts == 1 else "s", event.elapsed
         why = _REASONS.get(event.reason, event.reason), event.error or "result refused"
-        return logging.WARNING, "%s gave up after %d attempt%s in %.3f s: %s (%s)", *tried, *why
+        tries = tried(event.attempts, event.elapsed)
+        return logging.WARNING, "%s gave up after %s: %s (%s)", event.operation, tries, *why
     if isinstance(event, StoreDown):
         instead = _FALLBACKS.get(event.on_failure, event.on_failure)
         return logging.WARNING, "store %s cannot be used (%s): %s", event.operation, event.error, instead

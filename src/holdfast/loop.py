@@ -16,6 +16,7 @@ from .deadlines import ambient
 from .errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
 from .judge import whom
 from .marks import response_mark, unmarked
+from .naming import tried
 from .options import seconds
 from .quotas import RateBudget
 from .sight import keep_in_sight
@@ -308,7 +309,7 @@ class Run:
                 self._mark(value, stop)
             return value, None
         if stop.reason != "exhausted" and (self.number > 1 or stop.reason not in ("fatal", "permanent")):
-            note(shown, f"{self._tried(elapsed)}; stopped: {stop.why}")
+            note(shown, f"{tried(self.number, elapsed)}; stopped: {stop.why}")
         if stop.reason in ("fatal", "permanent", "exhausted", "unrepeatable"):
             return None, _as_raised(shown, error)
         if stop.reason in ("attempts", "hint"):
@@ -338,7 +339,7 @@ class Run:
         mark(outcome, Mark(self.operation, owner, self.number, stop.why))
 
     def _refuse(self, stop: Stop, shown: BaseException, verdict: Verdict, elapsed: float) -> HoldfastError:
-        message = f"{self.operation}: gave up after {self._tried(elapsed)}: {stop.why}"
+        message = f"{self.operation}: gave up after {tried(self.number, elapsed)}: {stop.why}"
         refusal: HoldfastError
         if stop.reason == "budget":
             refusal = BudgetExhausted(message)
@@ -351,9 +352,6 @@ class Run:
         refusal.retry_after = verdict.after
         refusal.__cause__ = shown
         return refusal
-
-    def _tried(self, elapsed: float) -> str:
-        return f"{self.number} attempt{'' if self.number == 1 else 's'} in {elapsed:.3f} s"
 
 
 def flow(run: Run, error: Exception | None = None) -> Flow:

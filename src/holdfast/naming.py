@@ -1,4 +1,4 @@
-"""What users call things, as events, errors and notes show it."""
+"""What users call things, and what is said of their calls, as events, errors, notes and the log show it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,11 @@ def label(owner: str, value: Any) -> str | None:
     """
     name = options.label(owner, value)
     return None if name is None else clean(name)
+
+
+def tried(attempts: int, elapsed: float) -> str:
+    """How often a call was tried, and for how long after its first failure (no clock is read before)."""
+    if attempts == 1 and elapsed < 0.0005:
+        return "1 attempt"
+    plural = "" if attempts == 1 else "s"
+    return f"{attempts} attempt{plural} in {elapsed:.3f} s since the first failure"

@@ -28,20 +28,23 @@ def test_no_time_left_of_a_deadline() -> None:
     with pytest.raises(hf.DeadlineExceeded) as caught:
         failing(policy)()
     why = "a wait of 2 s is more than the 1 s left of 'score'"
-    assert str(caught.value) == f"score: gave up after 3 attempts in 4.000 s: {why}"
+    assert str(caught.value) == f"score: gave up after 3 attempts in 4.000 s since the first failure: {why}"
 
 
 def test_no_time_left_for_retrying() -> None:
     with pytest.raises(hf.DeadlineExceeded) as caught:
         failing(of(within=3))()
     why = "a wait of 2 s would end past the 3 s allowed for retrying"
-    assert str(caught.value) == f"score: gave up after 2 attempts in 2.000 s: {why}"
+    assert str(caught.value) == f"score: gave up after 2 attempts in 2.000 s since the first failure: {why}"
 
 
 def test_no_budget_left() -> None:
     with pytest.raises(hf.BudgetExhausted) as caught:
         failing(of(budget=hf.Budget(burst=1)))()
-    assert str(caught.value) == "score: gave up after 2 attempts in 2.000 s: retry budget exhausted"
+    assert (
+        str(caught.value)
+        == "score: gave up after 2 attempts in 2.000 s since the first failure: retry budget exhausted"
+    )
 
 
 def test_a_number_in_the_place_of_a_budget() -> None:

@@ -26,6 +26,6 @@ def test_in_words(reason: str, caplog: pytest.LogCaptureFixture) -> None:
     hf.logging.log(hf.events.GaveUp("orders", 2, 0.5, "builtins.OSError", reason))
     (record,) = caplog.records
     said = record.getMessage()
-    assert said.startswith("orders gave up after 2 attempts in 0.500 s: ")
+    assert said.startswith("orders gave up after 2 attempts in 0.500 s since the first failure: ")
     # A code has one word, and so has "cancelled", which needs no more.
     assert reason == "cancelled" or f": {reason} (" not in said

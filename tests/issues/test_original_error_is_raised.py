@@ -40,7 +40,9 @@ def test_with_its_own_traceback(play):
 @every_way
 def test_what_was_tried_is_a_note(play):
     played = play(retry(attempts=3), Boom, Boom, Boom).raised(Boom)
-    assert played.notes == ["holdfast: 3 attempts in 3.000 s; stopped: attempts used up"]
+    assert played.notes == [
+        "holdfast: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
+    ]
 
 
 @every_way
@@ -126,4 +128,6 @@ def test_a_reused_error_object(use):
             use(connection)
         assert caught.value is connection.error
         assert connection.calls == 2 * turn
-        assert caught.value.__notes__ == ["holdfast: 2 attempts in 1.000 s; stopped: attempts used up"]
+        assert caught.value.__notes__ == [
+            "holdfast: 2 attempts in 1.000 s since the first failure; stopped: attempts used up"
+        ]

