@@ -91,7 +91,7 @@ def hand_written_while(fn: Function) -> Function:
                 attempt += 1
                 if attempt == ATTEMPTS:
                     raise
-                time.sleep(0.1 * 2**attempt)
+                time.sleep(0.1 * 2 ** (attempt - 1))
 
     return call
 

@@ -22,7 +22,11 @@ def run(group: Group, effort: Effort, *, enforce: bool = True) -> Outcome:
 
 def _once(group: Group, effort: Effort) -> Outcome:
     ready, rows = _prepare(group)
-    figures = group.meter.measure(ready, effort) if ready else {}
+    try:
+        figures = group.meter.measure(ready, effort) if ready else {}
+    except Exception as error:
+        figures = {}
+        rows.update((each.case.name, _failed(each.case, error)) for each in ready)
     main = group.meter.units[0]
     base = figures.get(group.baseline)
     for case in group.cases:
@@ -46,11 +50,15 @@ def _prepare(group: Group) -> tuple[list[Ready], dict[str, Row]]:
             made = Ready(case, case.make())
             group.meter.check(made)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            rows[case.name] = Row(case.name, "failed", error=text, setup=case.setup, ours=case.needs is None)
+            rows[case.name] = _failed(case, error)
         else:
             ready.append(made)
     return ready, rows
+
+
+def _failed(case: Case, error: Exception) -> Row:
+    text = f"{type(error).__name__}: {error}"
+    return Row(case.name, "failed", error=text, setup=case.setup, ours=case.needs is None)
 
 
 def _row(case: Case, figures: Figures, compared: float | None) -> Row:

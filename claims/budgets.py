@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import holdfast as hf
@@ -186,13 +187,54 @@ def refund() -> Found:
     )
 
 
+def _tokens(*outcomes: bool) -> list[float]:
+    """What each attempt of one call does to the tokens of gRPC's throttle; False is one that fails."""
+    budget = hf.ThrottleBudget(max_tokens=10, token_ratio=0.1, clock=hf.testing.FakeClock())
+    # A full bucket would not show what a success gives.
+    budget.failure()
+    coming = iter(outcomes)
+    left = []
+
+    def call() -> None:
+        left.append(budget.balance)
+        if not next(coming):
+            raise ConnectionError
+
+    retry = hf.Retry(
+        on=ConnectionError, attempts=len(outcomes), backoff=hf.Constant(0), within=None, budget=budget
+    )
+    try:
+        hf.Policy(retry, clock=hf.testing.FakeClock()).call(call)
+    except ConnectionError:
+        pass
+    return [after - before for before, after in pairwise([*left, budget.balance])]
+
+
+@topic.claim(
+    "Failed retries cost a token",
+    "In gRPC's throttle a failed retry costs one token, and a successful call gives tokenRatio.",
+    FORMULAS,
+)
+def throttle_costs() -> Found:
+    first, retried = _tokens(False, False)
+    [gained] = _tokens(True)
+    return found(
+        "`Policy.call` with `ThrottleBudget(10, 0.1)`, which keeps to gRPC's rule: the tokens before and "
+        "after each attempt",
+        f"a retry that fails {retried:+g}, a success {gained:+.1f}; a first attempt that fails {first:+g}",
+        math.isclose(retried, -1) and math.isclose(gained, 0.1),
+        "As far as it goes: that first attempts which fail pay as well is not said.",
+    )
+
+
 @topic.claim(
     "gRPC throttles below half",
-    "gRPC with maxTokens 10 and tokenRatio 0.1: each failed retry costs a token, each success gives 0.1.",
-    FORMULAS,
+    "Each attempt that fails with a retryable code costs one token, each success gives tokenRatio, and no "
+    "retry is made while half of maxTokens or less are left.",
     GRPC,
 )
 def throttle() -> Found:
+    [failed], [gained] = _tokens(False), _tokens(True)
     budget = hf.ThrottleBudget(max_tokens=10, token_ratio=0.1, clock=hf.testing.FakeClock())
     failures = 0
     while budget.withdraw():
@@ -203,18 +245,17 @@ def throttle() -> Found:
         for rate in (0.05, 0.2)
     }
     return found(
-        "`ThrottleBudget(10, 0.1)`: failures until a retry is refused; and in the lab with 5 % and 20 % "
-        "errors",
-        f"refused after {failures} failures; attempts per call "
+        "the same, the tokens before and after an attempt; failures until a retry is refused; and in the lab "
+        "with 5 % and 20 % errors",
+        f"a failure {failed:+g}, a success {gained:+.1f}; refused after {failures} failures, with "
+        f"{budget.balance:g} tokens left; attempts per call "
         + ", ".join(
             f"{bound:.3f} at {rate:.0%} (without a budget {free:.3f})"
             for rate, (bound, free) in loads.items()
         ),
-        failures == 10,
-        "First attempts that fail cost a token too, and retries end at half the tokens, not at none. So "
-        "retries flow "
-        "freely below one failure in eleven, and hardly above.",
-        partly=failures == 5,
+        math.isclose(failed, -1) and math.isclose(gained, 0.1) and budget.balance == 5,
+        "So retries flow freely while less than one attempt in eleven fails (a token against ten times 0.1), "
+        "and hardly above.",
     )
 
 

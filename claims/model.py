@@ -27,7 +27,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Found:
-    """What was run, what came out, and what follows. ``why`` may be empty where the figures say it all."""
+    """What was run, what came out, and what follows. ``why`` may be empty where the figures say it all.
+
+    ``why`` is our reading: a figure of the run stands in ``out``, or is put into ``why`` from the run.
+    """
 
     ran: str
     out: str
@@ -64,7 +67,7 @@ class Claim:
 
 @dataclass
 class Topic:
-    """Claims about one thing, in the order of the page; ``plot`` is (name of the file, what it shows)."""
+    """Claims about one thing, in the order of the page; ``plots`` are (name of the file, what it shows)."""
 
     title: str
     intro: str = ""

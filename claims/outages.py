@@ -23,7 +23,8 @@ topic = Topic("Outages told as stories")
 )
 def failover() -> Found:
     told = scenarios["failover"].scaled(0.05).run(engine="exact").summary
-    usual = scenarios["failover"].scenario.arrival_rps * 0.05
+    sent = scenarios["failover"].scenario.arrival_rps
+    usual = sent * 0.05
     spread = {kind: round(told[kind]["peak_rps_after"] / usual, 1) for kind in told}
     naive = retrying(attempts=6, backoff=hf.Exponential(0.1, jitter="none"))
     at_once = simulate(naive, crowd(5000, 1.9, resolution=0.01))
@@ -40,7 +41,7 @@ def failover() -> Found:
         "the "
         "retries come as a wave of 2 s, not as a spike, and jitter alone does little about it. A budget "
         "does. "
-        "(The guide counts 200,000 requests per second from these clients; it is half of that.)",
+        f"(The guide counts 200,000 requests per second from these clients; they send {sent:,.0f}.)",
         partly=moments[-1] == 3.7,
     )
 
@@ -81,7 +82,7 @@ def waves() -> Found:
     GUIDE,
 )
 def cold_start() -> Found:
-    shares = {}
+    shares, last = {}, sum(hf.Exponential(0.1).ceiling(n) for n in range(4))
     for jitter in ("none", "full"):
         retry = retrying(attempts=5, backoff=hf.Exponential(0.1, jitter=jitter))
         shares[jitter] = [simulate(retry, crowd(1000, lasts)).metrics["availability"] for lasts in (0.5, 2.0)]
@@ -90,9 +91,8 @@ def cold_start() -> Found:
         "s",
         "; ".join(f"jitter {kind}: {a:.0%} and {b:.0%} are served" for kind, (a, b) in shares.items()),
         min(pair[1] for pair in shares.values()) > 0.5,
-        "The fifth attempt is made 1.5 s after the first at the latest, and after 0.75 s on average with "
-        "full "
-        "jitter: the errors outlast it.",
+        f"The fifth attempt is made {last:g} s after the first at the latest, and after {last / 2:g} s on "
+        "average with full jitter: the errors outlast it.",
     )
 
 
@@ -117,7 +117,7 @@ def fourteen() -> Found:
         "`lab.simulate`: 5,000 calls/s, `Errors(rate=0.09)` for 0.2 s, a retry every 0.1 s without end",
         f"the peak is {peak:.2f} times the usual load",
         peak > 10,
-        "Only failed calls come back: 9 % of them add 9 %, and 9 % of those another 1 %.",
+        "Only the failed calls come back, and of these again only the same share fails.",
     )
 
 
@@ -165,11 +165,9 @@ def players() -> Found:
         "attempts at "
         f"once, {one['peak_rps'] / scale / usual:.2f} times with one jittered retry",
         retried > 20e6,
-        "In 100 ms only those fail that ask in these 100 ms: one in 40 if a player asks every four seconds. "
-        "For all "
-        "to fail each would have to ask ten times a second. The 1.8 million cannot be checked; it is three "
-        "times "
-        "what such players can send.",
+        f"In 100 ms only those fail that ask in these 100 ms: one in {25e6 / retried:.0f} if a player asks "
+        "every four seconds. For all to fail each would have to ask ten times a second. The 1.8 million "
+        f"cannot be checked; it is {1.8e6 / retried:.1f} times what such players send if each retries once.",
     )
 
 

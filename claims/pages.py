@@ -41,15 +41,12 @@ def _head(topics: Sequence[Topic], results: Mapping[str, Found]) -> list[str]:
     said = ", ".join(f"{counts[verdict]} {_plural(verdict, counts[verdict])}" for verdict in Verdict)
     return [
         _wrapped(
-            "What the texts that Holdfast was built from say in figures, and what their sources say, run. "
-            "Each claim "
-            "below is in our words; a function makes the run and judges what comes out of it, and this page "
-            "is made "
-            "from the results by `make claims`. Nothing on it is typed by hand, and seeds are fixed: it is "
-            "the same "
-            "on every run. Libraries in other languages are not run: Holdfast's presets, budgets and "
-            "limiter, which "
-            "keep to their rules, stand for them."
+            "What texts about retries say in figures, and what their sources say, run. Each claim below is "
+            "in our words; a function makes the run and judges what comes out of it, and `make claims` makes "
+            "this page from the results. What came out and the verdict are computed, and seeds are fixed: "
+            "they are the same on every run. The words of the claims, what is said to have been run, and the "
+            "sentences after a verdict are written by us. Libraries in other languages are not run: "
+            "Holdfast's presets, budgets and limiter, which keep to their rules, stand for them."
         ),
         _wrapped(
             f"Of {len(results)} claims {said}. Who is who is under [Sources](#sources). "

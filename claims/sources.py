@@ -1,4 +1,4 @@
-"""Who says so. The first five are the texts that Holdfast was built from; the others are what they cite."""
+"""Who says so. The first five are texts about retries; the others are what they cite."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import platform
@@ -31,6 +32,7 @@ WORK = ROOT / "build" / "fuzz"
 #: A full run: a million inputs a target, or as many as fit into this time.
 INPUTS = 1_000_000
 SECONDS = 20.0
+_AT_ONCE = 200
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not guided:
         sys.stdout.write(
             "Not guided by coverage: Hypothesis makes the inputs"
-            f"{'' if options.hypothesis else '. atheris is not installed (pip install holdfast[fuzz])'}.\n"
+            f"{'' if options.hypothesis else '. atheris is not installed (pip install holdfast[dev])'}.\n"
         )
     seen: list[tuple[Target, int, float]] = []
     broken: list[str] = []
@@ -121,16 +123,12 @@ def _guided(target: Target, options: argparse.Namespace) -> int:
 
 
 def _unguided(target: Target, options: argparse.Namespace) -> int:
-    """The same by Hypothesis, which knows no time."""
+    """The same by Hypothesis, which knows no time: it is asked for some inputs after the other."""
     from hypothesis import HealthCheck, given, settings
     from hypothesis import seed as seeded
 
     last, fed = b"", 0
 
-    @seeded(options.seed)
-    @settings(
-        max_examples=options.inputs, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-    )
     @given(strategy(target))
     def feed(data: bytes) -> None:
         nonlocal last, fed
@@ -138,12 +136,22 @@ def _unguided(target: Target, options: argparse.Namespace) -> int:
         fed += 1
         target.feed(data)
 
-    try:
-        feed()
-    except Exception as error:
-        sys.stdout.write(f"{type(error).__name__}: {error}\n{reproduction(target, last)}\n")
-        return 0
-    return fed
+    end = time.perf_counter() + options.seconds
+    for go in itertools.count():
+        some = settings(
+            max_examples=min(_AT_ONCE, options.inputs - fed),
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        try:
+            seeded(f"{options.seed} {go}")(some(feed))()
+        except Exception as error:
+            sys.stdout.write(f"{type(error).__name__}: {error}\n{reproduction(target, last)}\n")
+            return 0
+        if fed >= options.inputs or time.perf_counter() > end:
+            return fed
+    raise AssertionError("unreachable")
 
 
 def _write(seen: list[tuple[Target, int, float]]) -> None:

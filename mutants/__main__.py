@@ -66,7 +66,7 @@ class Run:
                     saved = time.monotonic()
                     _save(self.results)
             _save(self.results)
-            seen = Counter(str(self.results[m.key]["status"]) for m in mutants)
+            seen = Counter(str(self.results[m.key]["status"]) for m in mutants if m.key in self.results)
             print(f"{module}: {dict(seen)} in {time.monotonic() - began:.0f} s", flush=True)
 
     def _one(self, session: Session, mutant: Mutant) -> None:
@@ -91,6 +91,13 @@ class Run:
             status, test, asked, seconds = "uncovered", "", 0, 0.0
         else:
             verdict = session.try_out(mutant, order)
+            if verdict.status == "broken":
+                print(
+                    f"not tried: {mutant.module} {mutant.function}, the fork broke at {verdict.test}",
+                    flush=True,
+                )
+                self.results.pop(mutant.key, None)
+                return
             status, test, asked, seconds = verdict.status, verdict.test, verdict.asked, verdict.seconds
         if status in KILLED:
             _note(killers, test)
@@ -170,18 +177,19 @@ def main() -> int:
 
 
 def report(modules: list[str], whole: bool) -> int:
-    """Say how things stand; for all modules, write it down too."""
+    """Say how things stand; write it down, if all modules were asked and nothing is wrong."""
     mutants = {module: mutants_of(module, (SRC / module).read_text(encoding="utf-8")) for module in modules}
     outcome = Outcome(mutants, _load(), reasons(ROOT / "proof" / "survivors.toml"))
     for module, tally in outcome.tallies.items():
         told = f"{tally.killed} of {tally.all} killed, {tally.equivalent} equivalent"
         print(f"{module}: {told}, {tally.score:.1f} %")
     print(f"together: {outcome.total.score:.1f} %")
-    if whole:
-        write(outcome, ROOT)
-    for fault in outcome.faults():
+    faults = outcome.faults()
+    for fault in faults:
         print(fault)
-    return 1 if outcome.faults() else 0
+    if whole and not faults:
+        write(outcome, ROOT)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

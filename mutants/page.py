@@ -92,7 +92,7 @@ class Outcome:
     ) -> None:
         self.tallies: dict[str, Tally] = {}
         self.why = why
-        self.unsettled = 0
+        self.unsettled = self.unfit = self.uncovered = 0
         self.unexplained: list[Mutant] = []
         seen: set[Key] = set()
         for module, made in mutants.items():
@@ -103,7 +103,9 @@ class Outcome:
                     self.unsettled += 1
                     continue
                 if status == "unfit":
+                    self.unfit += 1
                     continue
+                self.uncovered += status == "uncovered"
                 tally.all += 1
                 if status in KILLED:
                     tally.killed += 1
@@ -144,6 +146,8 @@ class Outcome:
             f"{total.all:,} mutants, {total.killed:,} killed ({total.raw:.1f} %).",
             f"{total.equivalent:,} of the others change nothing that can be seen;",
             f"without those the score is **{total.score:.1f} %**.",
+            f"Of the survivors, {self.uncovered} are reached by no test that is asked. Not counted:",
+            f"{self.unfit} that cannot be put in place of what they change.",
             "",
             "| Module | Mutants | Killed | Survived | of these equivalent | Score |",
             "|---|--:|--:|--:|--:|--:|",
@@ -188,9 +192,8 @@ class Outcome:
 
 
 def write(outcome: Outcome, root: Path) -> None:
-    """The page and, of a whole run, the figures."""
+    """The page and the figures, which agree."""
     (root / "docs" / "mutants.md").write_text(outcome.page(), encoding="utf-8")
-    if not outcome.faults():
-        figures = root / "proof" / "figures" / "mutants.json"
-        figures.parent.mkdir(parents=True, exist_ok=True)
-        figures.write_text(json.dumps(outcome.figures(), indent=2) + "\n", encoding="utf-8")
+    figures = root / "proof" / "figures" / "mutants.json"
+    figures.parent.mkdir(parents=True, exist_ok=True)
+    figures.write_text(json.dumps(outcome.figures(), indent=2) + "\n", encoding="utf-8")

@@ -33,6 +33,8 @@ _WALL_S = 15.0
 _MEMORY = 2 << 30
 _LONGEST_S = 300
 _TICKS = os.sysconf("SC_CLK_TCK")
+#: How a fork ends that has not come to the end of its tests.
+_FAILED, _BROKEN, _UNFIT = 1, 2, 3
 
 
 def digest(path: Path) -> str:
@@ -55,7 +57,10 @@ def moved(was: str, now: str) -> dict[int, list[int]]:
 
 
 class Verdict:
-    """What became of a mutant: ``killed`` by ``test``, ``timeout`` in it, ``survived``, ``uncovered``."""
+    """What became of a mutant: ``killed`` by ``test``, ``timeout`` in it, ``survived``.
+
+    ``unfit``: it cannot be put in place. ``broken``: not the test failed, but what runs it.
+    """
 
     def __init__(self, status: str, test: str, asked: int, seconds: float) -> None:
         self.status = status
@@ -242,13 +247,16 @@ class Session:
         try:
             swap.put(mutant, self.sources[mutant.module], str(self.files[mutant.module]), self._live)
         except swap.CannotSwap:
-            os._exit(3)
+            os._exit(_UNFIT)
         items = [self.items[nodeid] for nodeid in tests]
         for place, (item, following) in enumerate(zip(items, [*items[1:], None], strict=True)):
             shared[:8] = place.to_bytes(8, "little")
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            try:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            except (KeyboardInterrupt, SystemExit, pytest.exit.Exception):
+                self._failed = True  # of the test's own making, and let through by the mutant
             if self._failed:
-                os._exit(1)
+                os._exit(_FAILED)
 
     def _watch(self, pid: int, tests: list[str], shared: mmap.mmap) -> tuple[str, int]:
         place, since, used = -1, 0.0, 0.0
@@ -258,9 +266,8 @@ class Session:
             at = int.from_bytes(shared[:8], "little")
             if done:
                 _end_group(pid)
-                if status == 0:
-                    return "survived", at
-                return ("unfit" if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 3 else "killed"), at
+                ends = {0: "survived", _UNFIT: "unfit", _BROKEN: "broken"}
+                return ends.get(os.waitstatus_to_exitcode(status), "killed"), at
             now, cpu = time.monotonic(), _cpu(pid)
             if at != place:
                 place, since, used = at, now, cpu
@@ -303,7 +310,7 @@ def _exit_after(work: Callable[[], None]) -> None:
     except BaseException as error:
         if isinstance(error, SystemExit) or os.environ.get("MUTANTS_DEBUG"):
             print(repr(error), file=sys.stderr)
-        os._exit(2)
+        os._exit(_BROKEN)
     os._exit(0)
 
 

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "proof.md"
 
 
 def main() -> int:
-    """The command. 1 when a point has no test or a test fails; the page is then left as it was."""
+    """The command. 1, and the page as it was, when a point has no test, or a test fails or is skipped."""
     marks = marked()
     known, said = set(names()), {mark.point for mark in marks}
     for point in sorted(known ^ said):
@@ -23,7 +23,9 @@ def main() -> int:
     if known != said:
         return 1
     status, plugin = gather(dict.fromkeys(mark.file for mark in marks))
-    if status:
+    for test, why in plugin.skipped.items():
+        print(f"{test}: {why}", file=sys.stderr)
+    if status or plugin.skipped:
         return 1
     PAGE.write_text(page(plugin.seen), encoding="utf-8")
     return 0

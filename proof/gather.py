@@ -23,6 +23,8 @@ class Gather:
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, str], Seen] = {}
+        #: The tests that could not be run here, and why.
+        self.skipped: dict[str, str] = {}
         self._points: dict[str, list[str]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -32,7 +34,9 @@ class Gather:
             self._points[item.nodeid] = [point for mark in marks for point in mark.args]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts a case that passed, and keeps its figures."""
+        """Counts a case that passed, and keeps its figures; and what was skipped."""
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.skipped[report.nodeid] = report.longrepr[2]
         if report.when != "call" or not report.passed:
             return
         test = report.nodeid.split("[")[0]

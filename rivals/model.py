@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -53,13 +53,16 @@ class Probe:
         return keep
 
     def on(
-        self, setups: Mapping[str, Any], experiment: Callable[[Any], Any], without: Iterable[str] = ()
+        self,
+        setups: Mapping[str, Any],
+        experiment: Callable[[Any], Any],
+        without: Mapping[str, str] | None = None,
     ) -> None:
-        """Run the same ``experiment`` on every setup but those ``without`` the thing."""
+        """Run the same ``experiment`` on every setup but those ``without`` the thing: name and why."""
+        self.lacking.update(without or {})
         for library, setup in setups.items():
-            if library not in without:
+            if library not in self.lacking:
                 self.ways[library] = partial(experiment, setup)
-        self.lacks(*without)
 
     def lacks(self, *libraries: str, why: str = "not offered") -> None:
         self.lacking.update(dict.fromkeys(libraries, why))

@@ -32,7 +32,7 @@ def main() -> int:
             f"\nseed {setting.seed}: python -m soak --minutes {given.minutes:g} --tasks {setting.tasks} "
             f"--threads {setting.threads} --seed {setting.seed}"
         )
-    elif (setting.seconds, setting.tasks, setting.threads) >= (FULL.seconds, FULL.tasks, FULL.threads):
+    elif setting.seconds >= FULL.seconds and setting.tasks >= FULL.tasks and setting.threads >= FULL.threads:
         write(outcome)
     return 0 if met else 1
 

@@ -155,12 +155,13 @@ class Soak:
         """Let the server answer well, and wait until nothing is held any more: what still is, in words."""
         end = time.monotonic() + _RECOVERY_S
         await asyncio.to_thread(_calm, self._wish.server)
-        while fleet.budget.balance < fleet.budget.burst or any(b.state != "closed" for b in fleet.breakers):
-            if time.monotonic() > end:
-                break
-            await asyncio.gather(*(_nudge(client) for client in aio.values() for _ in range(20)))
-            await asyncio.gather(*(asyncio.to_thread(_nudge_sync, client) for client in sync.values()))
-        return await asyncio.to_thread(_held_until, fleet, end)
+        while (held := await asyncio.to_thread(_held, fleet)) and time.monotonic() < end:
+            if fleet.budget.balance < fleet.budget.burst or any(b.state != "closed" for b in fleet.breakers):
+                # These come back by calls that succeed; the rest, when there are none.
+                await asyncio.gather(*(_nudge(client) for client in aio.values() for _ in range(20)))
+                await asyncio.gather(*(asyncio.to_thread(_nudge_sync, client) for client in sync.values()))
+            await asyncio.sleep(0.25)
+        return held
 
     def conclude(self, base: dict[str, Counter[str]]) -> Found:
         """The end, when even the event loop is closed."""
@@ -209,13 +210,6 @@ def _nudge_sync(client: httpx.Client) -> None:
         client.get("/nudge")
     except hf.HoldfastError:
         time.sleep(0.2)
-
-
-def _held_until(fleet: Fleet, end: float) -> list[str]:
-    """What is still held when nothing is any more, or at the time ``end``."""
-    while (held := _held(fleet)) and time.monotonic() < end:
-        time.sleep(0.25)
-    return held
 
 
 def _held(fleet: Fleet) -> list[str]:

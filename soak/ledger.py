@@ -27,6 +27,9 @@ REFUSALS = (
 #: So many undocumented ends are kept whole; the others are counted.
 _KEPT = 10
 _LATEST = 5
+#: A call may be later by so many of the worst turns that the event loop (or the interpreter, for threads)
+#: took around that moment: it takes a few to unwind.
+TURNS = 3
 
 
 class Undocumented(Exception):
@@ -106,8 +109,6 @@ class Ledger:
         """A call of ``who`` came back ``by_s`` seconds after its deadline, as ``name``."""
         with self._lock:
             late = self.late[who]
-            if len(late) == _LATEST and by_s <= late[-1][0]:
-                return
             late.append((by_s, lag.worst(by_s + 1), name))
-            late.sort(reverse=True)
+            late.sort(key=lambda each: TURNS * each[1] - each[0])
             del late[_LATEST:]

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from .bars import amplification, bars
+from .bars import bars, received
 from .run import ROOT, Outcome
 
 FIGURES = ROOT / "proof" / "figures" / "load.json"
@@ -53,12 +53,14 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     told = client["events"]
     offered = (
         f"{setting.seconds / 60:g} minutes, {setting.tasks:,} asyncio callers and {setting.threads} threads, "
+        f"seed {setting.seed}, "
         f"{calls:,} calls, {flying:,.0f} of them under way on average; Redis killed {outcome.kills} times"
     )
     load = (
-        f"{counts['requests']:,} requests reached the server, {amplification(outcome):.2f} for each call; "
+        f"{received(outcome):,} requests reached the server, redirects aside, "
+        f"{received(outcome) / calls:.2f} for each call; "
         f"{told.get('Retrying', 0):,} retries, {told.get('Hedged', 0):,} hedges, "
-        f"{told.get('Refused', 0):,} refusals, breaker opened {told.get('BreakerChanged open', 0)} times"
+        f"{told.get('Refused', 0):,} refusals"
     )
     lag = (
         f"the machine's own lag: event loop {client['lag']['loop']:.3f} s at most, "

@@ -20,6 +20,8 @@ KEPT = 64
 #: Retries and hedges together: one for five successes, and what the budget holds in the beginning.
 RATIO = 0.2
 TIMEOUT_S = 2.0
+#: What the breaker looks back on.
+WINDOW_S = 4.0
 DEADLINE_S = 30.0
 #: More than the store's 30 ms by default: the machine is to be busy, and its Redis with it.
 STORE_TIMEOUT_S = 0.25
@@ -46,7 +48,7 @@ class Fleet:
         return hf.Breaker(
             failure_ratio=0.6,
             min_calls=50,
-            window=4,
+            window=WINDOW_S,
             open_for=1,
             probes=5,
             probe_timeout=5,
@@ -61,8 +63,8 @@ class Fleet:
             hf.Deadline(DEADLINE_S),
             hf.RateLimit(self.limiters[which], max_wait=20),
             hf.Retry(attempts=4, budget=self.budget),
-            self.breakers[which],
             self.bulkhead,
+            self.breakers[which],
             hf.Hedge(after=0.8),
             hf.Timeout(TIMEOUT_S),
             name="reads",
@@ -73,9 +75,9 @@ class Fleet:
         return hf.Policy(
             hf.Deadline(DEADLINE_S),
             hf.Retry(attempts=3, budget=self.budget),
-            self.breakers[which],
             self.bulkhead,
             hf.RateLimit(self.limiters[which], max_wait=None),
+            self.breakers[which],
             hf.Timeout(TIMEOUT_S),
             name="writes",
         )

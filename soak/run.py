@@ -75,7 +75,7 @@ def run(setting: Setting) -> Outcome:
             _tell(client, json.dumps(asdict(wish)))
             kills = _torment(redis, client, setting)
             _tell(client, "the store is up")
-            found = json.loads(_line(client))
+            found = json.loads(_last_line(client))
             with httpx.Client(trust_env=False) as asking:
                 told = asking.get(f"{url}/_told").json()
         finally:
@@ -128,6 +128,17 @@ def _tell(process: subprocess.Popen[str], line: str) -> None:
 
 def _line(process: subprocess.Popen[str]) -> str:
     return _pipe(process.stdout).readline().strip()
+
+
+def _last_line(client: subprocess.Popen[str]) -> str:
+    """What the client found, when everything is over; a client that is not over in time is killed."""
+    bored = threading.Timer(_PATIENCE_S, client.kill)
+    bored.start()
+    line = _line(client)
+    bored.cancel()
+    if not line:
+        raise RuntimeError("the client died, or did not come to an end")
+    return line
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

@@ -58,10 +58,11 @@ def limiter() -> Steps:
 
 
 def refused() -> Steps:
-    """Limiter(1, 1, store=RedisStore(...)): the fleet has nothing left."""
-    made = import_module("holdfast").Limiter(1, 1, store=_store(), name="dry")
+    """Limiter(0.01, 1, store=RedisStore(...)): the fleet has nothing left."""
+    made = import_module("holdfast").Limiter(0.01, 1, store=_store(), name="dry")
     _store().settle(5)
-    return Steps("allow()", {"allow": made.allow}, lambda _: not made.allow(5))
+    made.allow()
+    return Steps("allow()", {"allow": made.allow}, lambda _: not made.allow())
 
 
 def budget() -> Steps:

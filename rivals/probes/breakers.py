@@ -165,8 +165,7 @@ cancelled_probe = Probe(
     "it counts neither way: the next call may try, and the breaker is not closed.",
     lambda seen: (seen, seen == "gives the place back"),
 )
-cancelled_probe.on(BREAKERS, _cancelled, without=["pybreaker"])
-cancelled_probe.lacks("pybreaker", why="no asyncio of its own")
+cancelled_probe.on(BREAKERS, _cancelled, without={"pybreaker": "no asyncio of its own"})
 
 
 def _lost(make: Make) -> str:

@@ -60,8 +60,7 @@ wait_past_deadline = Probe(
     "it gives up at once: no sleep that ends in failure.",
     lambda spent: ("at once", True) if spent < 0.7 else (f"after {seconds(spent)}", False),
 )
-wait_past_deadline.on(RETRIERS, _refused, without=["opnieuw"])
-wait_past_deadline.lacks("opnieuw", why="no wait of one's own")
+wait_past_deadline.on(RETRIERS, _refused, without={"opnieuw": "no wait of one's own"})
 
 
 def _many(library: Retrier) -> tuple[int, str]:

@@ -178,14 +178,22 @@ cancelled_task = Probe(
 )
 cancelled_task.on(RETRIERS, lambda library: _cancelled(library.plain()))
 
+#: Their callers say a type, and with it how far it may go: `Exception` or `BaseException`.
+BY_TYPE_ONLY = {
+    "backoff": "by type, a predicate can only stop it",
+    "opnieuw": "by type only",
+}
+
 cancelled_task_except = Probe(
     "cancelled-task-except",
     "retry",
-    "The same, told to retry everything but `ValueError`.",
+    "The same, told what to retry by a predicate alone: everything that is not a `ValueError`.",
     "the task ends cancelled, with no further call.",
     _judge_cancelled,
 )
-cancelled_task_except.on(RETRIERS, lambda library: _cancelled(library.but_value_error()))
+cancelled_task_except.on(
+    RETRIERS, lambda library: _cancelled(library.but_value_error()), without=BY_TYPE_ONLY
+)
 
 
 def _interrupt(library: Retrier) -> int:
@@ -197,11 +205,11 @@ def _interrupt(library: Retrier) -> int:
 keyboard_interrupt = Probe(
     "keyboard-interrupt",
     "retry",
-    "Told to retry everything but `ValueError`; the function raises `KeyboardInterrupt`.",
+    "Told by the same predicate; the function raises `KeyboardInterrupt`.",
     "1 call.",
     exactly(1, "call"),
 )
-keyboard_interrupt.on(RETRIERS, _interrupt)
+keyboard_interrupt.on(RETRIERS, _interrupt, without=BY_TYPE_ONLY)
 
 
 def _shared(block: Any) -> int:
@@ -232,7 +240,6 @@ shared_block = Probe(
     lambda seen: ("each got its own" if seen == 4 else "errors lost", seen == 4),
 )
 shared_block.lacks("backoff", "opnieuw", "nopanic")
-shared_block.lacks("stamina", why="made anew for each block")
 
 
 @shared_block.by("holdfast")
@@ -246,7 +253,15 @@ def _shared_holdfast() -> int:
 def _shared_tenacity() -> int:
     import tenacity as t
 
-    return _shared(t.AsyncRetrying(stop=t.stop_after_attempt(3), reraise=True))
+    on = t.retry_if_exception_type(ConnectionError)
+    return _shared(t.AsyncRetrying(retry=on, stop=t.stop_after_attempt(3), reraise=True))
+
+
+@shared_block.by("stamina")
+def _shared_stamina() -> int:
+    import stamina
+
+    return _shared(stamina.retry_context(on=ConnectionError, attempts=3, wait_max=0, wait_jitter=0))
 
 
 SECRET = "hunter2"

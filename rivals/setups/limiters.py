@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 
 class Limiter:
@@ -50,7 +49,7 @@ class Holdfast(Limiter):
 
 
 class Limits(Limiter):
-    """Counts per whole seconds, with no waiting: the moving window, its exact strategy."""
+    """Counts per whole seconds, with no waiting and no burst: the moving window, its exact strategy."""
 
     def __init__(self, rate: int, burst: int) -> None:
         import limits
@@ -147,28 +146,28 @@ class Aiolimiter(Limiter):
 
 
 class Nopanic(Limiter):
+    """One object that waits; under a deadline with no time left it refuses instead, as its text says."""
+
     def __init__(self, rate: int, burst: int) -> None:
         import nopanic
 
-        def made(max_wait: float | None) -> Any:
-            return nopanic.rate_limit(rate, per=1.0, burst=burst, max_wait=max_wait)
-
+        self.limiter = nopanic.rate_limit(rate, per=1.0, burst=burst)
         self.refusal = nopanic.RateLimited
-        self.limiter, self.waiting = made(0), made(None)
+        self.at_once = nopanic.compose(nopanic.deadline(1e-9), self.limiter)
 
     def allow(self) -> bool:
         try:
-            self.limiter.call(lambda: None)
+            self.at_once.call(lambda: None)
         except self.refusal:
             return False
         return True
 
     async def wait(self) -> None:
-        async with self.waiting.guard():
+        async with self.limiter.guard():
             pass
 
     def block(self) -> None:
-        with self.waiting.guard():
+        with self.limiter.guard():
             pass
 
 

@@ -20,6 +20,10 @@ def _patched_sleep() -> Iterator[list[float]]:
         yield waits
 
 
+def _but_value_error(error: BaseException) -> bool:
+    return not isinstance(error, ValueError)
+
+
 class Retrier:
     """What the probes ask of a library. ``on`` is `ConnectionError` everywhere."""
 
@@ -36,7 +40,11 @@ class Retrier:
         raise NotImplementedError
 
     def but_value_error(self) -> Decorator:
-        """4 attempts on everything except `ValueError`, no wait."""
+        """4 attempts on whatever `_but_value_error` says yes to, no wait.
+
+        The same predicate for all, and no type beside it. A library that has to be told a type as well is
+        told how far it may go (`Exception`, `BaseException`), which is another question.
+        """
         raise NotImplementedError
 
     def default(self) -> Decorator:
@@ -83,9 +91,7 @@ class Holdfast(Retrier):
     def but_value_error(self) -> Decorator:
         import holdfast as hf
 
-        return hf.retry(
-            on=lambda error: not isinstance(error, ValueError), attempts=4, backoff=hf.Constant(0)
-        )
+        return hf.retry(on=_but_value_error, attempts=4, backoff=hf.Constant(0))
 
     def default(self) -> Decorator:
         import holdfast as hf
@@ -128,7 +134,7 @@ class Tenacity(Retrier):
         import tenacity as t
 
         return self._retry(
-            t.stop_after_attempt(4), t.wait_none(), retry=t.retry_if_not_exception_type(ValueError)
+            t.stop_after_attempt(4), t.wait_none(), retry=t.retry_if_exception(_but_value_error)
         )
 
     def default(self) -> Decorator:
@@ -167,9 +173,7 @@ class Stamina(Retrier):
         return self._retry(attempts=attempts, wait_initial=base, wait_max=cap, wait_jitter=cap)
 
     def but_value_error(self) -> Decorator:
-        return self._retry(
-            on=lambda error: not isinstance(error, ValueError), attempts=4, wait_max=0, wait_jitter=0
-        )
+        return self._retry(on=_but_value_error, attempts=4, wait_max=0, wait_jitter=0)
 
     def default(self) -> Decorator:
         return self._retry(attempts=4)
@@ -203,18 +207,6 @@ class Backoff(Retrier):
             backoff.expo, ConnectionError, max_tries=attempts, factor=base, max_value=cap
         )
 
-    def but_value_error(self) -> Decorator:
-        import backoff
-
-        return backoff.on_exception(
-            backoff.constant,
-            Exception,
-            max_tries=4,
-            jitter=None,
-            interval=0,
-            giveup=lambda error: isinstance(error, ValueError),
-        )
-
     def default(self) -> Decorator:
         import backoff
 
@@ -224,11 +216,11 @@ class Backoff(Retrier):
 class Opnieuw(Retrier):
     """Has no wait of one's own: it spreads the calls over a window."""
 
-    def _retry(self, attempts: int, window: float, on: Any = ConnectionError) -> Decorator:
+    def _retry(self, attempts: int, window: float) -> Decorator:
         import opnieuw
 
         return opnieuw.retry(
-            retry_on_exceptions=on,
+            retry_on_exceptions=ConnectionError,
             max_calls_total=attempts,
             retry_window_after_first_call_in_seconds=window,  # type: ignore[arg-type]
         )
@@ -241,9 +233,6 @@ class Opnieuw(Retrier):
 
     def growing(self, attempts: int, base: float, cap: float) -> Decorator:
         return self._retry(attempts, 1)
-
-    def but_value_error(self) -> Decorator:
-        return self._retry(4, 1, Exception)
 
     def default(self) -> Decorator:
         return self._retry(4, 60)
@@ -270,12 +259,7 @@ class Nopanic(Retrier):
     def but_value_error(self) -> Decorator:
         import nopanic
 
-        return nopanic.retry(
-            attempts=4,
-            on=Exception,
-            giveup=lambda error: isinstance(error, ValueError),
-            backoff=nopanic.backoff.fixed(0),
-        )
+        return nopanic.retry(attempts=4, on=_but_value_error, backoff=nopanic.backoff.fixed(0))
 
     def default(self) -> Decorator:
         import nopanic

@@ -19,6 +19,7 @@ from .judge import judge, whom
 from .keys import of_key
 from .options import Options, count, hook, label, number, seconds, shared_store, timepiece
 from .tickets import Ticket
+from .timeouts import Timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -436,6 +437,15 @@ class Breaker(Options):
             "ticketed": ticketed,
         }
         return _GUARDED.build(like, is_async, names)
+
+    def doubts(self, inside: list[Any]) -> list[str]:
+        """A warning for each `Timeout` inside that is as long as the window."""
+        return [
+            f"Breaker(window={self.window:g}) does not count a call that the Timeout({timeout.seconds:g}) "
+            "inside it ends: it counts at the time it began, which is out of the window by then"
+            for timeout in inside
+            if isinstance(timeout, Timeout) and self.window is not None and timeout.seconds >= self.window
+        ]
 
     # Looking at it, and deciding by hand.
 

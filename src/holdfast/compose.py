@@ -38,7 +38,7 @@ def check(strategies: tuple[Any, ...]) -> list[str]:
             "bounds the loop, got attempts=None, within=None"
         )
     _check_hedges(strategies)
-    return [*_doubtful_times(strategies), *doubtful_order(strategies)]
+    return [*_doubtful_times(strategies), *_doubts(every), *doubtful_order(strategies)]
 
 
 def _check_hedges(strategies: tuple[Any, ...]) -> None:
@@ -65,6 +65,16 @@ def _doubtful_times(strategies: tuple[Any, ...]) -> list[str]:
         if isinstance(timeout, Timeout)
         for deadline in _around(strategies, Deadline, timeout)
         if timeout.seconds > deadline.seconds
+    ]
+
+
+def _doubts(every: list[Any]) -> list[str]:
+    """What the strategies themselves have to say of those inside them."""
+    return [
+        doubt
+        for place, strategy in enumerate(every)
+        if hasattr(strategy, "doubts")
+        for doubt in strategy.doubts(every[place + 1 :])
     ]
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from soak import page
-from soak.bars import amplification, bars
-from soak.ledger import Undocumented, name_of
+from soak.bars import bars, received
+from soak.lag import Lag
+from soak.ledger import Ledger, Undocumented, name_of
 from soak.run import Outcome, Setting, run
 from soak.server import body_of
 
@@ -43,13 +44,21 @@ def test_nothing_is_left_of_a_storm(measured: Callable[[str], None]) -> None:
     assert outcome.client["ended"]["200, whole"] > 100
     measured(
         f"{calls:,} calls of {SHORT.tasks} tasks and {SHORT.threads} threads, "
-        f"Redis killed {outcome.kills} times, {amplification(outcome):.2f} requests a call, nothing left"
+        f"Redis killed {outcome.kills} times, {received(outcome) / calls:.2f} requests a call, nothing left"
     )
 
 
 # The tool itself: a bar that cannot be missed proves nothing.
 
 _ENDED = {"200, whole": 1000, "CircuitOpen": 10}
+_EVENTS = {
+    "Retrying": 5,
+    "Hedged": 5,
+    "StoreDown": 20,
+    "StoreUp": 20,
+    "BreakerChanged open": 9,
+    "BreakerChanged closed": 9,
+}
 _QUIET: dict[str, Any] = {
     "samples": [(float(at), 110.0, 50, 200, 20, 150, 10.0, 60, 0) for at in range(600)],
     "ended": _ENDED,
@@ -57,7 +66,7 @@ _QUIET: dict[str, Any] = {
     "failures": [],
     "late": {"tasks": [], "threads": []},
     "lag": {"loop": 0.01, "threads": 0.01},
-    "events": {"Retrying": 5, "Hedged": 5, "StoreDown": 20, "StoreUp": 20},
+    "events": _EVENTS,
     "held": [],
     "left": {"tasks": {}, "objects": {}, "threads": {}, "descriptors": {}},
     "complaints": 0,
@@ -106,12 +115,33 @@ def _rising(place: int, by: float) -> list[tuple[float, ...]]:
         ({"left": {"threads": {"holdfast-worker": 1}}}, ["threads are gone at the end"]),
         ({"held": ["bulkhead: 1 in use"]}, ["places, tokens, probes and the budget are back"]),
         ({"complaints": 1, "heard": ["unclosed"]}, ["no warnings, no lost exceptions"]),
-        ({"events": {"Retrying": 5000, "StoreDown": 20}}, ["retries and hedges stay within the budget"]),
-        ({"events": {"StoreDown": 1}}, ["the Redis was killed as often as it should"]),
+        ({"events": {**_EVENTS, "Retrying": 5000}}, ["retries and hedges stay within the budget"]),
+        ({"events": {**_EVENTS, "StoreDown": 1}}, ["the Redis was killed as often as it should"]),
+        ({"events": {**_EVENTS, "BreakerChanged open": 0}}, ["the breaker opened, and closed again"]),
+        ({"events": {**_EVENTS, "BreakerChanged closed": 0}}, ["the breaker opened, and closed again"]),
     ],
 )
 def test_each_bar_can_be_missed(client: dict[str, Any], missed: list[str]) -> None:
     assert _missed(_outcome(**client)) == missed
+
+
+class _Lagging(Lag):
+    """A machine that was late by as much as it is told."""
+
+    def __init__(self, by_s: float) -> None:
+        super().__init__()
+        self._by_s = by_s
+
+    def worst(self, seconds: float) -> float:
+        return self._by_s
+
+
+def test_a_late_call_is_not_forgotten_for_those_that_the_machine_excuses() -> None:
+    ledger = Ledger()
+    ledger.was_late("tasks", 0.40, "200, whole", _Lagging(0.0))
+    for _ in range(10):
+        ledger.was_late("tasks", 0.42, "200, whole", _Lagging(0.42))
+    assert _missed(_outcome(late=ledger.late)) == ["tasks: no call past its deadline"]
 
 
 def test_connections_left_at_the_server_are_a_miss() -> None:

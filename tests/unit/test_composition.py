@@ -61,6 +61,8 @@ def test_rows_that_make_no_sense_are_refused(row: Any, says: str) -> None:
         (lambda: (hf.Timeout(1), retry()), "Deadline is made for that"),
         (lambda: (hf.Bulkhead(1), retry()), "keeps its place"),
         (lambda: (retry(), hf.Deadline(1)), "ends the call for good"),
+        (lambda: (hf.Breaker(window=2), hf.Timeout(2)), "does not count a call that the Timeout"),
+        (lambda: (hf.keyed(hf.Breaker(window=2), str), retry(), hf.Timeout(3)), "does not count a call"),
     ],
 )
 def test_doubtful_rows_are_warned_about(row: Any, says: str) -> None:
@@ -70,6 +72,9 @@ def test_doubtful_rows_are_warned_about(row: Any, says: str) -> None:
 
 def test_sound_rows_are_not_warned_about() -> None:
     hf.Policy(hf.Deadline(5), retry(attempts=None), hf.Breaker(), hf.Bulkhead(5), hf.Timeout(1))
+    hf.Policy(retry(), hf.Breaker(window=2), hf.Timeout(1.9))
+    hf.Policy(retry(), hf.Breaker(window=None), hf.Timeout(100))
+    hf.Policy(hf.Deadline(9), hf.Timeout(3), hf.Breaker(window=2))
 
 
 # By hand: 3 attempts of 2 s; two waits of at most max(1, 1.1 * max_hint).

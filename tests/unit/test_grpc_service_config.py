@@ -100,7 +100,7 @@ def retrying(**options: Any) -> hf.Retry:
         (retrying(on=hf.transient.with_(statuses=[409])), "Retry.on, beyond its gRPC codes"),
         (retrying(on=ConnectionError), "Retry.on, which becomes UNAVAILABLE"),
         (retrying(backoff=hf.Exponential()), "the jitter of Exponential"),
-        (retrying(backoff=hf.Constant(0, jitter=hf.Symmetric(0.2))), "a wait of 0, which becomes 1 ms"),
+        (retrying(backoff=hf.Constant(0, jitter=hf.Symmetric(0.2))), "a wait of 0 s, which becomes 0.002 s"),
         (retrying(backoff=hf.Decorrelated()), "Decorrelated, which becomes an exponential"),
         (hf.Hedge(0.1, on=CODES), "Hedge, which was not declared idempotent"),
         (hf.Hedge("p95", idempotent=True, on=CODES), "Hedge.after='p95'"),

@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import pickle
+import statistics
 from typing import Any
 
 import pytest
@@ -909,6 +910,22 @@ def test_polly_waits_are_distributed_as_the_originals(n: int) -> None:
     ours = [presets.PollyJitter(1.0).delay(n, None, rng.random()) for _ in range(4000)]
     theirs = [polly_original([rng.random() for _ in range(n + 1)], 1.0)[n] for _ in range(4000)]
     assert stats.ks_2samp(ours, theirs).pvalue > 0.001
+
+
+def test_polly_medians_are_as_told() -> None:
+    """The words of the docs and of ``ceiling``, of the published formula and of ours alike."""
+    import random
+
+    rng = random.Random(7)
+    theirs = [polly_original([rng.random() for _ in range(6)], 2.0) for _ in range(20_000)]
+    backoff = presets.PollyJitter(2.0)
+    ours = [list(itertools.islice(backoff.delays(rng.random), 6)) for _ in range(20_000)]
+    for rows in (theirs, ours):
+        alone = [statistics.median(waits) for waits in zip(*rows, strict=True)]
+        assert alone == pytest.approx([1.8, 2.3, 4, 8, 16, 32], rel=0.03)
+        together = [statistics.median(map(sum, (row[: n + 1] for row in rows))) for n in range(6)]
+        assert together[0] == pytest.approx(1.8, rel=0.03)
+        assert together[1:] == pytest.approx([backoff.ceiling(n) for n in range(1, 6)], rel=0.03)
 
 
 def test_polly_waits_of_arrays_are_those_of_floats() -> None:

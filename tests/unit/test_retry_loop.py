@@ -470,7 +470,7 @@ def test_the_note_says_how_many_attempts_in_how_many_seconds_and_why(play: Any) 
 @every_way
 def test_one_attempt_is_told_in_the_singular(play: Any) -> None:
     seen = play(retry(attempts=1), Boom).raised_the_last_error()
-    assert "1 attempt in" in seen.notes[0]
+    assert "1 attempt;" in seen.notes[0]
 
 
 @every_way

@@ -77,10 +77,12 @@ def test_cells_come_in_the_order_they_were_asked_for() -> None:
 
 def test_a_judge_is_the_same_for_every_library() -> None:
     probe = Probe("p", "retry", "?", "!", exactly(4, "call"))
-    probe.on({"a": 4, "b": 1}, lambda setup: setup, without=["c"])
+    probe.on({"a": 4, "b": 1, "c": 4}, lambda setup: setup, without={"c": "no such thing"})
+    probe.lacks("d")
     assert probe.cell("a") == Cell("4 calls", AS_IT_SHOULD)
     assert probe.cell("b") == Cell("1 call", NOT)
-    assert probe.cell("c") == Cell("not offered", NOT_OFFERED)
+    assert probe.cell("c") == Cell("no such thing", NOT_OFFERED)
+    assert probe.cell("d") == Cell("not offered", NOT_OFFERED)
 
 
 def test_faults_are_broken_probes_and_rules_that_holdfast_breaks() -> None:

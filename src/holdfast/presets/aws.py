@@ -43,7 +43,9 @@ def aws_v2_1(service: str | None = None, *, on: On = transient, **options: Any) 
     [t, t + 5 s] around the wait t. ``options`` are those of `Policy`.
 
     Departures: those of `aws_standard` about what is retried and how an empty quota shows. A hint of
-    more than 60 s ends the call with the server's error instead of being cut to t + 5.
+    more than 60 s ends the call with the server's error instead of being cut to t + 5. A shorter
+    ``Retry-After`` or ``retry-after-ms``, which the original does not read, is held to [t, t + 5 s] as
+    well: such a server may see a retry before the time it named.
     """
     dynamo = service in ("dynamodb", "dynamodb-streams")
     backoff = AwsBackoff(0.025 if dynamo else 0.05, throttle_base=1.0, cap=20.0)

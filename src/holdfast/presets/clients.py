@@ -103,7 +103,8 @@ def polly(
 ) -> Policy:
     """Polly v8's retry strategy with exponential backoff and jitter: 3 retries (4 attempts), delay 2 s.
 
-    The waits are `PollyJitter`'s: medians near ``delay * 2**n``. ``options`` are those of `Policy`.
+    The waits are `PollyJitter`'s: medians near 0.9, 1.15, 2 times the delay, and twice that each time
+    from then on. ``options`` are those of `Policy`.
 
     Departures: Polly handles every exception unless told otherwise, here it is ``hf.transient``. It
     has no budget; pass one.

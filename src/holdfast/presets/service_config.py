@@ -9,10 +9,13 @@ from ..classify import Verdict, transient
 from ..config.places import in_json
 from ..config.problem import ConfigError, Document, shown
 from ..deadlines import Deadline
+from ..errors import AttemptTimeout
 from ..hedge import Hedge
+from ..judge import leaves, whom
 from ..options import Options
 from ..policy import Policy
 from ..quotas import RateBudget, ThrottleBudget
+from ..recognise import called, get
 from ..retries import Retry
 from ..tables import GRPC_NAMES
 from .backoffs import GrpcBackoff
@@ -30,7 +33,11 @@ MOST_ATTEMPTS = 5
 
 
 class StatusCodes(Options):
-    """``on=`` for gRPC: the status is one of ``codes``. Without pushback that says not to retry."""
+    """``on=`` for gRPC: the status is one of ``codes``. Without pushback that says not to retry.
+
+    An error without a status is fatal. A `Timeout`'s end of an attempt counts as DEADLINE_EXCEEDED, and a
+    group needs a listed status in every leaf.
+    """
 
     __slots__ = ("_judge", "codes")
     _fields = ("codes",)
@@ -43,12 +50,23 @@ class StatusCodes(Options):
 
     def __call__(self, error: Any) -> Verdict:
         verdict = self._judge(error)
-        code = getattr(error, "code", None)
-        name = getattr(code(), "name", None) if callable(code) else None
-        if verdict.retry and name is not None and name not in self.codes:
-            # The shipped classifier also retries RESOURCE_EXHAUSTED that names a time; A6 goes by the list.
-            return Verdict(False, verdict.after, "fatal", f"gRPC {name}")
+        if not verdict.retry:
+            return verdict
+        # The shipped classifier retries more: lost connections, RESOURCE_EXHAUSTED that names a time.
+        for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else (error,):
+            asked, _ = whom(leaf)
+            name = None if asked is None else _status(asked)
+            if asked is not None and name not in self.codes:
+                why = "no gRPC status" if name is None else f"gRPC {name}"
+                return Verdict(False, verdict.after, "fatal", why)
         return verdict
+
+
+def _status(error: BaseException) -> str | None:
+    if isinstance(error, AttemptTimeout):
+        return "DEADLINE_EXCEEDED"
+    name = get(called(error, "code"), "name")
+    return name if isinstance(name, str) else None
 
 
 def grpc(
@@ -62,11 +80,11 @@ def grpc(
     "pkg.Service/Method".
 
     retryPolicy: ``maxAttempts`` (at most 5), waits ``min(initial * multiplier**n, max) * U(0.8, 1.2)``,
-    the listed status codes. hedgingPolicy: ``hedgingDelay`` (0 or none: all at once), ``maxAttempts``,
-    a code that is not fatal sends the next at once. retryThrottling: a `ThrottleBudget`; the methods of
-    one server share it: pass ``throttle=grpc_throttle(service_config)`` to each. timeout: a
-    `Deadline`. Pushback of n ms is waited for exactly, and the waits begin anew; pushback that is
-    negative, unreadable or repeated ends the call. ``options`` are those of `Policy`.
+    the listed status codes and no other error. hedgingPolicy: ``hedgingDelay`` (0 or none: all at once),
+    ``maxAttempts``, a code that is not fatal sends the next at once. retryThrottling: a
+    `ThrottleBudget`; the methods of one server share it: pass ``throttle=grpc_throttle(service_config)``
+    to each. timeout: a `Deadline`. Pushback of n ms is waited for exactly, and the waits begin anew;
+    pushback that is negative, unreadable or repeated ends the call. ``options`` are those of `Policy`.
 
     The config is checked as A6 demands; `ConfigError` says what is wrong, and where. Departures: a
     pushback of more than 60 s ends the call, and pushback does not move the next hedged attempt.

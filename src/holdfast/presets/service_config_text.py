@@ -12,7 +12,7 @@ from ..jitter import Symmetric
 from ..policy import Policy
 from ..quotas import RateBudget, ThrottleBudget
 from ..retries import Retry
-from .backoffs import GrpcBackoff
+from .backoffs import GrpcBackoff, HintedExponential
 from .service_config import MOST_ATTEMPTS, StatusCodes
 
 TYPE_CHECKING = False
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 #: The jitter that every service config has: 0.8 to 1.2 times the wait.
 _ITS_JITTER = Symmetric(0.2)
-_LEAST_WAIT_S = 0.001
+#: A channel counts whole milliseconds. It refuses a wait of 0 of them, and may hang when jitter makes 0 of
+#: 1 (grpc#41036).
+_LEAST_WAIT_S = 0.002
+#: A timeout of 0 ms is none.
+_LEAST_TIMEOUT_S = 0.001
+#: Protobuf's longest duration, 10,000 years.
+_LONGEST_S = 315_576_000_000.0
 
 
 class LossyServiceConfig(ValueError):
@@ -43,19 +49,24 @@ def to_service_config(policies: Policy | Mapping[str, Policy], *, lossy: bool = 
     ``policies`` is one policy for all methods, or policies by name as `from_service_config` gives
     them. Give the result to a channel as ``("grpc.service_config", text)``. What a service config cannot
     express raises `LossyServiceConfig`, which lists it; with ``lossy=True`` it is left out.
+
+    Two habits of a channel are not counted as losses: it keeps to a server's pushback exactly and
+    begins the waits anew, and when a wait would end past the timeout, it sleeps until then.
     """
     import json
 
     named: dict[str, Policy] = {"": policies} if isinstance(policies, Policy) else dict(policies)
-    writer = _Writer()
-    entries: dict[int, dict[str, Any]] = {}
+    names: dict[int, list[str]] = {}
     for name, policy in named.items():
         if not isinstance(policy, Policy):
             raise TypeError(f"to_service_config: {name!r} must be a Policy, got {policy!r}")
-        if id(policy) not in entries:
-            entries[id(policy)] = {"name": [], **writer.method(name, policy)}
-        entries[id(policy)]["name"].append(_named(name))
-    config: dict[str, Any] = {"methodConfig": list(entries.values())}
+        names.setdefault(id(policy), []).append(name)
+    writer = _Writer()
+    config: dict[str, Any] = {
+        "methodConfig": [
+            {"name": [*map(_named, same)], **writer.method(same, named[same[0]])} for same in names.values()
+        ]
+    }
     if (throttling := writer.throttling()) is not None:
         config["retryThrottling"] = throttling
     if writer.losses and not lossy:
@@ -76,48 +87,60 @@ class _Writer:
     """Writes methods one by one, and collects what is lost on the way."""
 
     def __init__(self) -> None:
-        self.losses: list[str] = []
-        self._name = ""
+        #: In order, each once.
+        self.losses: dict[str, None] = {}
+        self._names: list[str] = []
         #: What each retrying method pays: the identity of its throttle, None for none.
         self._throttles: dict[int | None, ThrottleBudget | None] = {}
 
     def _lose(self, what: str) -> None:
-        line = f"{self._name or 'all methods'}: {what}"
-        if line not in self.losses:
-            self.losses.append(line)
+        for name in self._names:
+            self.losses[f"{name.strip('/') or 'all methods'}: {what}"] = None
 
-    def method(self, name: str, policy: Policy) -> dict[str, Any]:
-        """The entry of methodConfig for ``policy``, without its names."""
-        self._name = name.strip("/")
-        entry: dict[str, Any] = {}
+    def method(self, names: list[str], policy: Policy) -> dict[str, Any]:
+        """The entry of methodConfig for ``policy``, without its names, which losses are told under."""
+        self._names = names
+        # A service config retries or hedges, not both: wherever the Retry stands, it goes first.
+        retry = next((strategy for strategy in policy.strategies if isinstance(strategy, Retry)), None)
+        retries = None if retry is None else self._retry(retry)
+        entry: dict[str, Any] = {} if retries is None else {"retryPolicy": retries}
+        timeout, around = math.inf, ""
         for strategy in policy.strategies:
-            if isinstance(strategy, Deadline):
-                entry["timeout"] = _duration(strategy.seconds)
-            elif isinstance(strategy, Retry) and "retryPolicy" not in entry:
-                if (written := self._retry(strategy)) is not None:
-                    entry["retryPolicy"] = written
-            elif isinstance(strategy, Hedge) and "retryPolicy" not in entry:
-                if (written := self._hedge(strategy)) is not None:
-                    entry["hedgingPolicy"] = written
-            elif isinstance(strategy, Hedge):
-                self._lose("Hedge beside Retry")
-            else:
+            if strategy is retry:
+                around = around if retries is None else "Retry"
+            elif isinstance(strategy, Deadline) and around:
+                self._lose(f"Deadline inside {around}, which bounds an attempt")
+            elif isinstance(strategy, Deadline):
+                timeout = min(timeout, strategy.seconds)
+            elif not isinstance(strategy, Hedge):
                 self._lose(type(strategy).__name__)
+            elif entry:
+                self._lose(f"Hedge beside {'Hedge' if retries is None else 'Retry'}")
+            elif (written := self._hedge(strategy)) is not None:
+                entry, around = {"hedgingPolicy": written}, "Hedge"
+        if timeout < math.inf:
+            entry["timeout"] = self._duration("a Deadline", timeout, _LEAST_TIMEOUT_S)
         return entry
 
     def _retry(self, retry: Retry) -> dict[str, Any] | None:
+        if retry.before_attempt is not None:
+            self._lose("Retry.before_attempt")
         if retry.attempts == 1:
             return None
-        for option, usual in (("within", None), ("on_result", None), ("before_attempt", None)):
-            if getattr(retry, option) is not usual:
-                self._lose(f"Retry.{option}")
+        if retry.on_result is not None:
+            self._lose("Retry.on_result")
+        codes = self._codes("Retry.on", retry.on)
+        if not codes:
+            return None
+        if retry.within is not None:
+            self._lose("Retry.within")
         if retry.max_hint != Retry().max_hint:
             self._lose("Retry.max_hint")
         self._pays(retry.budget, "Retry")
         return {
             "maxAttempts": self._attempts("Retry.attempts", retry.attempts),
             **self._backoff(retry.backoff),
-            "retryableStatusCodes": self._codes("Retry.on", retry.on) or ["UNAVAILABLE"],
+            "retryableStatusCodes": codes,
         }
 
     def _hedge(self, hedge: Hedge) -> dict[str, Any] | None:
@@ -131,7 +154,7 @@ class _Writer:
         if isinstance(hedge.after, str):
             self._lose(f"Hedge.after={hedge.after!r}, a measured time")
             return None
-        written["hedgingDelay"] = _duration(hedge.after)
+        written["hedgingDelay"] = self._duration("Hedge.after", hedge.after, 0.0)
         written["nonFatalStatusCodes"] = self._codes("Hedge.on", hedge.on)
         unlimited = isinstance(hedge.budget, RateBudget) and math.isinf(hedge.budget.rate)
         self._pays(None if unlimited else hedge.budget, "Hedge")
@@ -144,25 +167,33 @@ class _Writer:
         return attempts
 
     def _backoff(self, backoff: Any) -> dict[str, Any]:
-        if isinstance(backoff, GrpcBackoff):
+        # The very classes: a subclass may wait in any other way.
+        kind = type(backoff)
+        if kind is GrpcBackoff:
             first, most, factor = backoff.initial, backoff.maximum, backoff.multiplier
+        elif kind is Exponential or kind is HintedExponential:
+            first, most, factor = backoff.base, backoff.cap, backoff.factor
+        elif kind is Constant:
+            first, most, factor = backoff.wait, backoff.wait, 1.0
         else:
-            if isinstance(backoff, Exponential):
-                first, most, factor = backoff.base, backoff.cap, backoff.factor
-            elif isinstance(backoff, Constant):
-                first, most, factor = backoff.wait, backoff.wait, 1.0
-            else:
-                self._lose(f"{type(backoff).__name__}, which becomes an exponential")
-                first, most, factor = backoff.ceiling(0), backoff.ceiling(MOST_ATTEMPTS), 2.0
-            if getattr(backoff, "jitter", None) != _ITS_JITTER or getattr(backoff, "min", 0.0):
-                self._lose(f"the jitter of {type(backoff).__name__}, which becomes 0.8 to 1.2 times the wait")
-            if first <= 0:
-                self._lose("a wait of 0, which becomes 1 ms")
+            self._lose(f"{kind.__name__}, which becomes an exponential")
+            first, most, factor = backoff.ceiling(0), backoff.ceiling(MOST_ATTEMPTS), 2.0
+        if getattr(backoff, "jitter", None) != _ITS_JITTER or getattr(backoff, "min", 0.0):
+            self._lose(f"the jitter of {kind.__name__}, which becomes 0.8 to 1.2 times the wait")
+        if kind is HintedExponential and backoff.hint == "replace":
+            self._lose("HintedExponential.hint='replace': after pushback a channel's waits begin anew")
         return {
-            "initialBackoff": _duration(max(first, _LEAST_WAIT_S) if first <= 0 else first),
-            "maxBackoff": _duration(max(most, _LEAST_WAIT_S) if most <= 0 else most),
+            "initialBackoff": self._duration("a wait", first, _LEAST_WAIT_S),
+            "maxBackoff": self._duration("a wait", most, _LEAST_WAIT_S),
             "backoffMultiplier": factor,
         }
+
+    def _duration(self, what: str, seconds: float, least: float) -> str:
+        """``seconds`` as protobuf writes a duration, held to [``least``, its longest]."""
+        held = min(max(seconds, least), _LONGEST_S)
+        if held != seconds:
+            self._lose(f"{what} of {seconds:g} s, which becomes {held:.12g} s")
+        return f"{held:.9f}".rstrip("0").rstrip(".") + "s"
 
     def _codes(self, option: str, on: Any) -> list[str]:
         if isinstance(on, StatusCodes):
@@ -188,14 +219,10 @@ class _Writer:
         if not found:
             return None
         if len(self._throttles) > 1:
-            self._name = ""
+            self._names = [""]
             self._lose("budgets that differ from method to method; all share the first")
         most = math.ceil(found[0].max_tokens)
         if most != found[0].max_tokens:
             # A channel takes a whole number only.
             self._lose(f"max_tokens={found[0].max_tokens:g}, which becomes {most}")
         return {"maxTokens": most, "tokenRatio": found[0].token_ratio}
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
