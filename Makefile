@@ -51,8 +51,9 @@ test-all: ## the unit tests under every Python of 3.11, 3.12, 3.13 found here
 # Long inputs are read in time, but not while every branch is noted.
 coverage: $(DEV) ## the suite again, with the branches of the core that it never takes; at least 98 % are taken
 	@scripts/setup-services
-	$(BIN)/python -m pytest -rs --quiet --numprocesses 2 --dist loadfile --cov=holdfast --cov-branch --cov-report= \
-		--deselect tests/fuzz/test_parsers.py::test_long_inputs_are_read_in_time $(ARGS)
+	@rm -f .coverage
+	PYTEST_ADDOPTS='--cov=holdfast --cov-branch --cov-append --cov-report= \
+		--deselect=tests/fuzz/test_parsers.py::test_long_inputs_are_read_in_time' scripts/run-tests $(BIN)/python
 	$(BIN)/python scripts/core-coverage --write
 
 docs: $(DEV) ## build the site into build/site, without a warning and without the network
