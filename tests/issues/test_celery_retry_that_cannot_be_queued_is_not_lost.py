@@ -7,10 +7,12 @@ be dead-lettered, and is run again.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import celery
 import celery.canvas
+import celery.signals
 import pytest
 from celery.contrib.testing.worker import start_worker
 
@@ -18,6 +20,19 @@ import holdfast as hf
 import holdfast.celery
 
 
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """A worker sets up logging for the whole process; other tests have to see what is logged."""
+    celery.signals.setup_logging.connect(_leave_it, weak=False)
+    yield
+    celery.signals.setup_logging.disconnect(_leave_it)
+
+
+def _leave_it(**_: Any) -> None:
+    pass
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_it_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     app = celery.Celery("lost", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.update(worker_timer_precision=0.02)
