@@ -49,11 +49,12 @@ test-all: ## the unit tests under every Python of 3.11, 3.12, 3.13 found here
 	@scripts/test-all $(ARGS)
 
 # Long inputs are read in time, but not while every branch is noted.
+COVERED := --cov=holdfast --cov-branch --cov-append --cov-report= \
+	--deselect=tests/fuzz/test_parsers.py::test_long_inputs_are_read_in_time
 coverage: $(DEV) ## the suite again, with the branches of the core that it never takes; at least 98 % are taken
 	@scripts/setup-services
 	@rm -f .coverage
-	PYTEST_ADDOPTS='--cov=holdfast --cov-branch --cov-append --cov-report= \
-		--deselect=tests/fuzz/test_parsers.py::test_long_inputs_are_read_in_time' scripts/run-tests $(BIN)/python
+	PYTEST_ADDOPTS='$(COVERED)' scripts/run-tests $(BIN)/python
 	$(BIN)/python scripts/core-coverage --write
 
 docs: $(DEV) ## build the site into build/site, without a warning and without the network

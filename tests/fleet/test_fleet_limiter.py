@@ -107,10 +107,11 @@ def test_two_instances_share_one_burst(pair: tuple[RedisStore, RedisStore]) -> N
         admitted += sum(limiter.allow() for limiter in limiters)
         held = [limiter._fleet.bucket.held(limiter._now()) for limiter in limiters if limiter._fleet]
         left = level(pair[0], "x")
-        return left is not None and left < 1 and max(held) <= 0
+        # Tokens may also be on their way from the store: neither there nor held.
+        return admitted >= 50 and left is not None and left < 1 and max(held) <= 0
 
     eventually(used_up, within=10)
-    assert 50 <= admitted <= 50 + leases.overshoot(0, 50, 2)
+    assert admitted <= 50 + leases.overshoot(0, 50, 2)
 
 
 def test_one_instance_can_use_it_all(pair: tuple[RedisStore, RedisStore]) -> None:

@@ -32,7 +32,13 @@ def run(where: Path, *, ci: str, **files: str) -> tuple[int, str]:
     for name, text in files.items():
         (where / f"test_{name}.py").write_text(text)
     # An empty PATH hides whatever services this machine has.
-    env = {**os.environ, "CI": ci, "PATH": str(where), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env = {
+        **os.environ,
+        "CI": ci,
+        "PATH": str(where),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",
+    }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(where)]
     done = subprocess.run(command, env=env, cwd=where, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
