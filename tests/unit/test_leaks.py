@@ -332,8 +332,9 @@ def test_a_successful_call_keeps_no_more_than_a_loop_by_hand(name: str, way: str
     policy = POLICIES[name]
     decorated = policy(ok)
     work: Callable[[], Any] = decorated if way == "decorated" else (lambda: policy.call(ok))
-    # A counter's own integer may come and go; per call there must be nothing.
-    assert grown(work) <= grown(by_hand(ok)) + 5
+    # A counter's own integer may come and go; per call there must be nothing. What was in the process before
+    # may be given back meanwhile, by threads that end, say: the loop itself gives nothing.
+    assert grown(work) <= max(0, grown(by_hand(ok))) + 5
 
 
 @pytest.mark.parametrize("name", POLICIES)
