@@ -138,6 +138,13 @@ def test_a_case_that_fails_misses_its_bar_and_spares_the_others(make: Callable[[
     assert outcome.verdicts[0].state == "missed" and [row.name for row in outcome.broken] == ["ours"]
 
 
+def test_a_measurement_that_breaks_misses_the_bars_of_its_group_and_spares_the_next() -> None:
+    # The figures of "ours" are not there.
+    outcome = run(a_group(Scripted({"loop": 1, "theirs": 2}), Bar("b", "ours", 1.5)), QUICK)
+    assert [(row.state, row.error) for row in outcome.rows] == [("failed", "KeyError: 'ours'")] * 3
+    assert outcome.verdicts[0].state == "missed"
+
+
 def test_a_rival_that_fails_is_not_ours() -> None:
     cases = (Case("loop", nothing), Case("theirs", broken, needs="json"))
     outcome = run(a_group(Scripted({"loop": 1}), cases=cases), QUICK)

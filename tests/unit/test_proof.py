@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
-from proof.gather import Seen
+from proof.gather import Gather, Seen
 from proof.marks import ROOT, Marked, marked, of_file
 from proof.page import page
 from proof.points import names
@@ -94,3 +94,12 @@ def test_what_the_page_says_of_a_point_is_there_once() -> None:
 def test_a_tests_figure_is_kept(measured: Callable[[str], None], request: pytest.FixtureRequest) -> None:
     measured("3 apples")
     assert request.node.user_properties == [("measured", "3 apples")]
+
+
+def test_what_was_skipped_is_no_proof() -> None:
+    plugin = Gather()
+    skipped = pytest.TestReport(
+        "t.py::test", ("t.py", 1, "test"), {}, "skipped", ("t.py", 1, "no Redis"), "setup"
+    )
+    plugin.pytest_runtest_logreport(skipped)
+    assert (plugin.seen, plugin.skipped) == ({}, {"t.py::test": "no Redis"})
