@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 
 from ._drive import clock as _clock
@@ -98,8 +99,10 @@ def instant() -> Iterator[FakeClock]:
     """Every wait of every policy without a clock of its own is free in here, in all threads.
 
     Gives the clock that counts them: ``with instant() as clock: ...; assert clock.sleeps == [...]``.
+    It starts at the system clock's time, rounded up to a multiple of 2**-10 s.
     """
-    clock = FakeClock(start=_clock.SYSTEM.now())
+    # A multiple of 2**-10 s leaves the low bits free: the sum of usual durations is exact, on every machine.
+    clock = FakeClock(start=math.ceil(_clock.SYSTEM.now() * 1024) / 1024)
     _clock.AMBIENT.override(clock)
     try:
         yield clock
