@@ -25,13 +25,19 @@ pytestmark = pytest.mark.proves("security cardinality")
 LIMIT = 20
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """A census of its own with room for a few names: what it is like with the real 1,000, sooner."""
+@pytest.fixture(autouse=True)
+def own_census(monkeypatch: pytest.MonkeyPatch) -> holdfast.census.Census:
+    """An empty census in place of the process-wide one, which holds the policies of other tests."""
     fresh = holdfast.census.Census()
-    monkeypatch.setattr(holdfast.census, "LIMIT", LIMIT)
     for module in (holdfast.census, holdfast.meters, holdfast.otel, holdfast.policy):
         monkeypatch.setattr(module, "census", fresh)
+    return fresh
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Room in the census for a few names: what it is like with the real 1,000, sooner."""
+    monkeypatch.setattr(holdfast.census, "LIMIT", LIMIT)
     return LIMIT
 
 
