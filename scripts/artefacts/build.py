@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 from collections.abc import Iterable, Mapping
@@ -56,12 +57,21 @@ def tracked(root: Path = ROOT) -> list[str]:
     return [name for name in listed.split("\0") if name]
 
 
+def unpack(archive: Path, target: Path) -> None:
+    """Extract a tar archive that this script or git has written."""
+    # Python 3.11.4 brought the filters; Debian 12 has 3.11.2, which takes no such argument.
+    if hasattr(tarfile, "data_filter"):
+        shutil.unpack_archive(archive, target, filter="data")
+    else:
+        shutil.unpack_archive(archive, target)
+
+
 def committed(target: Path, root: Path = ROOT) -> Path:
     """The tree of the last commit, in ``target``."""
     target.mkdir(parents=True)
     archive = target.with_name(f"{target.name}.tar")
     subprocess.run(["git", "archive", "--output", archive, "HEAD"], cwd=root, check=True)
-    shutil.unpack_archive(archive, target, filter="data")
+    unpack(archive, target)
     archive.unlink()
     return target
 
@@ -128,7 +138,7 @@ def build(kind: str, tree: Path, epoch: int, *, python: Path, place: Place = HER
 
 def unpacked(sdist: Path, target: Path) -> Path:
     """The one folder that a source distribution holds."""
-    shutil.unpack_archive(sdist, target, filter="data")
+    unpack(sdist, target)
     (tree,) = target.iterdir()
     return tree
 
