@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Generator
 
@@ -52,6 +53,15 @@ def require_service() -> Callable[[str], str]:
 def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """``measured("1,000 tasks, at most 3 at once")`` keeps what this run saw for ``docs/proof.md``."""
     return lambda text: request.node.user_properties.append(("measured", text))
+
+
+def pytest_configure() -> None:
+    # A shell starts background jobs (`make test &`) with these two ignored. Children inherit that: one that
+    # a test interrupts would never end. This runs in each xdist worker too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if os.name == "posix" and signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_finish() -> None:
