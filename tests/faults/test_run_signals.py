@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,15 +49,25 @@ def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests under nohup has this one ignored, and children inherit that.
+        # Under nohup this signal is ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - one call
     )
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.kill()
+        kill_with_command(process)
         process.communicate()
+
+
+def kill_with_command(process: subprocess.Popen[Any]) -> None:
+    """Kill ``holdfast run`` if it still runs, and the command that it runs in a group of its own."""
+    if process.poll() is not None:
+        return
+    with contextlib.suppress(OSError):
+        commands = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for pid in commands:
+            os.killpg(int(pid), signal.SIGKILL)
+    process.kill()
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -144,7 +155,8 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
         out, _ = process.communicate("still here\n", timeout=20)
         assert (process.returncode, out) == (0, "still here\n")
     finally:
-        process.kill()
+        kill_with_command(process)
+        process.communicate()
 
 
 def test_a_parent_that_ignores_its_children_does_not_hide_a_failure() -> None:
@@ -228,9 +240,8 @@ class Terminal:
         return self._process.wait(20)
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(20)
+        kill_with_command(self._process)
+        self._process.wait(20)
         os.close(self._theirs)
         os.close(self.fd)
 

@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.browser.serving import built_page
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="other platform: needs /proc")
 def test_nothing_is_printed_but_where_it_was() -> None:
+    built_page()
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast.cli", "lab", "--no-open"],
         stdout=subprocess.PIPE,
@@ -33,6 +35,6 @@ def test_nothing_is_printed_but_where_it_was() -> None:
         _, said = process.communicate(timeout=30)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     assert process.returncode == 0
     assert said == ""

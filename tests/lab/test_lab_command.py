@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,21 +51,26 @@ def test_without_its_page_it_says_how_to_build_it(
     assert "make page" in capsys.readouterr().err
 
 
-def begun() -> tuple[subprocess.Popen[str], Served]:
+@contextlib.contextmanager
+def running_lab() -> Iterator[tuple[subprocess.Popen[str], Served]]:
+    """A lab in a process of its own, killed at the end if it still runs."""
     command = [sys.executable, "-m", "holdfast.cli", "lab", "--no-open"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    return process, Served(process.stdout.readline().split()[-1])
+    try:
+        assert process.stdout is not None
+        yield process, Served(process.stdout.readline().split()[-1])
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_each_start_has_a_token_of_its_own() -> None:
     tokens = set()
     for _ in range(2):
-        process, served = begun()
-        tokens.add(served.token)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        process.communicate()
+        with running_lab() as (process, served):
+            tokens.add(served.token)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
     assert len(tokens) == 2
 
 
@@ -89,13 +95,9 @@ def is_gone(process: int) -> bool:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="other platform: needs /proc")
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_its_processes_end_with_it(ending: signal.Signals) -> None:
-    process, _ = begun()
-    try:
+    with running_lab() as (process, _):
         until(lambda: len(children(process.pid)) == 2, "the processes for runs were not started")
         workers = children(process.pid)
         process.send_signal(ending)
         process.wait(20)
         until(lambda: all(map(is_gone, workers)), "a process for runs outlived the lab")
-    finally:
-        process.kill()
-        process.communicate()

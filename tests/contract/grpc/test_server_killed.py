@@ -60,7 +60,11 @@ class Process:
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(port), word], stdout=subprocess.PIPE, text=True
         )
-        self.port = int(self._line())
+        try:
+            self.port = int(self._line())
+        except ValueError:
+            self.kill()
+            raise
 
     def _line(self) -> str:
         assert self._process.stdout is not None
