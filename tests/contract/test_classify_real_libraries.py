@@ -189,8 +189,12 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 def _urllib(method: str, url: str, headers: dict[str, str], timeout: float = LONG) -> None:
     body = b"x" if method == "POST" else None
     request = urllib.request.Request(url, method=method, data=body, headers=headers)
-    with urllib.request.urlopen(request, timeout=timeout) as response:
-        response.read()
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            response.read()
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the response, and with it the socket
+        raise
 
 
 def _http_client(method: str, url: str, headers: dict[str, str], timeout: float = LONG) -> None:

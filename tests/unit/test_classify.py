@@ -22,11 +22,11 @@ import ssl
 import urllib.error
 import weakref
 from datetime import timedelta
-from email.message import Message
 from http import HTTPStatus
 from typing import Any
 
 import pytest
+from tests.http_errors import http_error
 
 from holdfast import errors
 from holdfast.classify import Classifier, Mark, Settings, Verdict, exhausted_by, mark, transient
@@ -384,11 +384,9 @@ def test_a_refusal_says_why() -> None:
 
 
 def test_urllib_statuses() -> None:
-    headers = Message()
-    headers["Retry-After"] = "3"
-    error = urllib.error.HTTPError("http://h/", 503, "x", headers, None)
+    error = http_error(503, retry_after="3")
     assert transient(error) == Verdict(True, 3.0, "transient", "HTTP 503")
-    assert not transient(urllib.error.HTTPError("http://h/", 404, "x", headers, None))
+    assert not transient(http_error(404, retry_after="3"))
 
 
 def test_an_own_error_around_a_known_response_is_judged_by_it() -> None:

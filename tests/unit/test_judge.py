@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import email.message
 import functools
-import urllib.error
 from typing import Any
 
 import httpx
 import pytest
+from tests.http_errors import http_error
 
 import holdfast as hf
 from holdfast.classify import Verdict
@@ -180,15 +179,8 @@ def test_yes_keeps_what_the_error_tells() -> None:
     assert known(TimeoutError()) == Verdict(True, None, "timeout")
 
 
-def answered(status: int, **headers: str) -> urllib.error.HTTPError:
-    sent = email.message.Message()
-    for name, value in headers.items():
-        sent[name.replace("_", "-")] = value
-    return urllib.error.HTTPError("http://localhost/", status, "no", sent, None)
-
-
 def test_what_a_server_says_not_to_retry_is_final_for_those_who_repeat_calls() -> None:
-    said_no = answered(503, x_should_retry="false")
+    said_no = http_error(503, x_should_retry="false")
     assert judge(OSError)(said_no).kind == "pushback"
     assert judge(lambda error: True)(said_no).kind == "pushback"
     counted = judge(OSError, names_refusals=True)(said_no)
@@ -205,7 +197,7 @@ def test_a_refused_result_is_asked_for_again_unless_the_server_says_not_to() -> 
 
 
 def test_a_server_s_hint_and_throttling_are_kept() -> None:
-    throttled = judge(OSError)(answered(429, retry_after="7"))
+    throttled = judge(OSError)(http_error(429, retry_after="7"))
     assert (throttled.retry, throttled.after, throttled.kind) == (True, 7.0, "throttle")
 
 

@@ -5,7 +5,6 @@ Virtual time throughout. The script (`tests.scripted`) is the callee; `retry()` 
 
 from __future__ import annotations
 
-import email.message
 import email.utils
 import math
 import os
@@ -14,7 +13,6 @@ import sys
 import textwrap
 import time
 import traceback
-import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.http_errors import http_error
 from tests.scripted import SYNC, Bang, Boom, BudgetSpy, Played, asks, does, each_way, every_way, retry, takes
 
 import holdfast as hf
@@ -971,13 +970,6 @@ def test_forked_processes_share_no_draws() -> None:
 
 
 # Server hints, as servers send them.
-
-
-def http_error(status: int = 503, **headers: str) -> urllib.error.HTTPError:
-    sent = email.message.Message()
-    for name, value in headers.items():
-        sent[name.replace("_", "-")] = value
-    return urllib.error.HTTPError("http://localhost/", status, "no", sent, None)
 
 
 def hinted(play: Any, **headers: str) -> Played:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import email.message
-import urllib.error
 from typing import Any
 
 import pytest
+from tests.http_errors import http_error
 
 import holdfast as hf
 from holdfast.throttle import Ledger, rejection
@@ -230,9 +229,7 @@ def test_who_counts_failures_counts_refusals_that_are_named_and_asks_no_server_a
     made = throttle(on=Exception)
     made._ended(hf.RateLimited("no room"))
     assert made.describe()["requests"] == 1.0
-    sent = email.message.Message()
-    sent["x-should-retry"] = "false"
     made = throttle(on=OSError)
-    made._ended(urllib.error.HTTPError("http://localhost/", 503, "no", sent, None))
+    made._ended(http_error(503, x_should_retry="false"))
     described = made.describe()
     assert (described["requests"], described["accepts"]) == (1.0, 0.0)
