@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,7 +20,7 @@ RAW_STARTS = [rng.uniform(0, 1_000_000) for _ in range(300)]
 
 
 class StoppedClock:
-    """System clock that always shows ``reading``."""
+    """A clock that always shows ``reading``."""
 
     def __init__(self, reading: float) -> None:
         self.reading = reading
@@ -29,12 +30,19 @@ class StoppedClock:
         return self.reading
 
 
+@pytest.fixture
+def system() -> Iterator[StoppedClock]:
+    """The system clock for one test."""
+    before, stopped = clock.SYSTEM, StoppedClock(0.0)
+    clock.AMBIENT.stand_on(stopped)
+    yield stopped
+    clock.AMBIENT.stand_on(before)
+
+
 @pytest.mark.parametrize("scale", [0.001, 1.0], ids=["first 16 minutes", "first 11 days"])
-def test_sums_of_durations_are_exact_from_every_raw_start(
-    scale: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sums_of_durations_are_exact_from_every_raw_start(scale: float, system: StoppedClock) -> None:
     for raw in RAW_STARTS:
-        monkeypatch.setattr(clock, "SYSTEM", StoppedClock(raw * scale))
+        system.reading = raw * scale
         with hf.testing.instant() as instant:
             start = instant.now()
             for seconds in (1, 20, 0.125):
@@ -45,8 +53,8 @@ def test_sums_of_durations_are_exact_from_every_raw_start(
             assert instant.now() == start + 7221.125, raw * scale
 
 
-def test_start_is_at_most_a_millisecond_after_the_system_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_is_at_most_a_millisecond_after_the_system_time(system: StoppedClock) -> None:
     for raw in [0.0, *RAW_STARTS]:
-        monkeypatch.setattr(clock, "SYSTEM", StoppedClock(raw))
+        system.reading = raw
         with hf.testing.instant() as instant:
             assert 0 <= instant.now() - raw < 0.001
