@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -66,6 +66,14 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish() -> None:
     # What was collected and imported stays till the end: the garbage collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected() -> Iterator[None]:
+    """At a file's end, collects what it left: a socket left open fails this file, not a later one."""
+    yield
     gc.collect()
     gc.freeze()
 
