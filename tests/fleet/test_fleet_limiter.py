@@ -22,6 +22,8 @@ from holdfast.redis import RedisStore
 pytestmark = pytest.mark.redis
 
 TIMEOUT = 0.5
+#: For a store that must not be waited for: even a busy machine is done in half of it.
+LONG = 10.0
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_one_instance_can_use_it_all(pair: tuple[RedisStore, RedisStore]) -> Non
 
 
 def test_decisions_need_no_round_trip(server: Server) -> None:
-    with RedisStore(server.url, timeout=TIMEOUT) as store:
+    with RedisStore(server.url, timeout=LONG) as store:
         limiter = hf.Limiter(100, 50, store=store, name="x")
         settled(limiter)
         credit = limiter.tokens()
@@ -137,7 +139,7 @@ def test_decisions_need_no_round_trip(server: Server) -> None:
         server.pause()
         start = time.monotonic()
         assert [limiter.allow() for _ in range(25)] == [True] * 25
-        assert time.monotonic() - start < TIMEOUT / 2
+        assert time.monotonic() - start < LONG / 2
         server.resume()
 
 
@@ -245,9 +247,10 @@ def test_a_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStor
     settled(limiter)
     drain(limiter)
     start = time.monotonic()
-    with hf.deadline(0.5), pytest.raises(hf.DeadlineExceeded):
+    # The next token comes after ten seconds.
+    with hf.deadline(8), pytest.raises(hf.DeadlineExceeded):
         limiter.wait()
-    assert time.monotonic() - start < 0.4
+    assert time.monotonic() - start < 7
 
 
 def test_a_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisStore]) -> None:

@@ -14,7 +14,7 @@ from tests.fleet.servers import Server
 import holdfast as hf
 from holdfast.redis import RedisStore
 
-TIMEOUT = 0.4
+TIMEOUT = 2.0
 
 
 @pytest.mark.redis
@@ -26,6 +26,6 @@ def test_a_server_that_hangs_from_the_start():
             assert limiter.allow()
             started = time.monotonic()
             limiter.wait()
-            # A busy machine wakes a thread a little late.
-            assert time.monotonic() - started <= 1.5 * TIMEOUT
+            # Less than twice; a busy machine may wake the thread late.
+            assert time.monotonic() - started < 1.9 * TIMEOUT
         server.resume()
