@@ -158,7 +158,10 @@ BAD = {
 def build(name, **options):
     target = named(name)
     kind = {key: value for option in options for key, value in KINDS.get((name, option), {}).items()}
-    return target(**{**NEEDED.get(name, {}), **kind, **options})
+    made = target(**{**NEEDED.get(name, {}), **kind, **options})
+    if isinstance(made, hf.asgi.StatusApp):
+        made.close()  # else its subscription outlives the test
+    return made
 
 
 def test_the_search_finds_what_is_known():
