@@ -27,7 +27,7 @@ def binary() -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on. A cluster node also takes the port 10,000 above it."""
+    """A port on which nothing listens at the moment. A cluster node also takes the port 10,000 above it."""
     while True:
         with socket.socket() as probe, socket.socket() as bus:
             probe.bind(("127.0.0.1", 0))
@@ -40,20 +40,33 @@ def free_port() -> int:
                 continue
 
 
+class EndedAtStart(Exception):
+    """The server ended before it answered, as it does when its port is taken."""
+
+
 class Server:
     """One server, in a directory of its own, without persistence. A context manager; `stop` ends it by id."""
 
     def __init__(self, *options: str, cluster: bool = False) -> None:
-        self.port = free_port()
         self._options = options
         self._cluster = cluster
         self._directory = Path(tempfile.mkdtemp(prefix="holdfast-redis-"))
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self.start()
+            self._start_on_a_free_port()
         except BaseException:
             self.stop()
             raise
+
+    def _start_on_a_free_port(self) -> None:
+        """Between the choice of a port and the server's start another process may take the port."""
+        for _ in range(5):
+            self.port = free_port()
+            try:
+                return self.start()
+            except EndedAtStart:
+                self.kill()
+        raise EndedAtStart(f"five times in a row, the last on port {self.port}")
 
     @property
     def url(self) -> str:
@@ -75,15 +88,20 @@ class Server:
         return [*command, *self._options]
 
     def _wait_until_it_answers(self) -> None:
+        assert self._process is not None
         end = time.monotonic() + _PATIENCE_S
         while True:
+            if self._process.poll() is not None:
+                raise EndedAtStart(f"on port {self.port}")
             try:
                 with self.client() as client:
-                    client.ping()
-                return
+                    # A server of another process may answer on the same port.
+                    if client.info("server")["process_id"] == self.pid:
+                        return
             except (redis.ConnectionError, redis.TimeoutError):
-                assert time.monotonic() < end, "the server does not come up"
-                time.sleep(0.01)
+                pass
+            assert time.monotonic() < end, "the server does not come up"
+            time.sleep(0.01)
 
     def client(self, **more: Any) -> redis.Redis:
         """A plain client for looking and meddling; close it."""
