@@ -71,8 +71,8 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def collected() -> Iterator[None]:
-    """At a file's end, collects what it left: a socket left open fails this file, not a later one."""
+def collect_garbage() -> Iterator[None]:
+    """Collect what a file left at its end: a socket left open fails this file, not a later one."""
     yield
     gc.collect()
     gc.freeze()
