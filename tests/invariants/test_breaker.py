@@ -303,7 +303,7 @@ def test_a_cancelled_task_is_neutral_in_every_state(loop: Loop) -> None:
     assert loop.run(main) > 10
 
 
-# 13: no lock across user code: 10 parallel 0.1 s calls take 0.1 s, not 1 s.
+# 13: no lock across user code: 10 parallel 0.1 s calls take <= 0.15 s.
 
 GUARDS: dict[str, Callable[[], Any]] = {
     "closed": hf.Breaker,
@@ -368,14 +368,13 @@ def test_ten_calls_are_inside_together(name: str) -> None:
 @pytest.mark.proves("invariant 13")
 @pytest.mark.usefixtures("watchdog")
 @each_guard
-def test_ten_calls_of_a_tenth_of_a_second_overlap(name: str, measured: Measured) -> None:
-    """Under a lock every round takes 1 s at least; on a busy machine one may be slow, so the best counts."""
+def test_ten_calls_of_a_tenth_of_a_second_take_015(name: str, measured: Measured) -> None:
+    """A lock would make it 1 s every time; a busy machine may spoil rounds, so the best of 15 s counts."""
     took = math.inf
-    for _ in range(10):
+    end = time.monotonic() + 15
+    while took > 0.15 and time.monotonic() < end:
         took = min(took, ten_at_once(hf.Policy(GUARDS[name]())(lambda: time.sleep(0.1))))
-        if took <= 0.15:
-            break
-    assert 0.1 <= took < 1
+    assert 0.1 <= took <= 0.15
     measured(f"10 parallel calls of 0.1 s under {name}: {took:.3f} s")
 
 

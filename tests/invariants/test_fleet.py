@@ -93,9 +93,10 @@ def test_every_key_of_every_kind_has_an_end(server: Server, measured: Callable[[
 
 # Without the store.
 
+#: Long enough that a stall of a busy machine is not taken for a wait.
 TIMEOUT = 1.0
-#: How late a busy machine may wake a thread. A call that waited twice would be later than that.
-TICK = 0.9
+#: How late a busy machine may wake a thread.
+TICK = 0.1
 
 
 class Life:
@@ -153,10 +154,10 @@ def test_no_call_waits_or_fails(
             life.calls(0.1)
             HURTS[hurt](server)
             made, worst = life.calls(1.5 * TIMEOUT)
-            assert worst <= TIMEOUT + TICK
+            assert worst <= TIMEOUT
             eventually(lambda: store.state == "down")
             more, later = life.calls(0.1)
-            assert later <= TIMEOUT + TICK
+            assert later <= TIMEOUT
             downs = [event for event in told if isinstance(event, events.StoreDown)]
             assert [event.on_failure for event in downs] == [fallback]
             assert store.stats()["fallbacks"] > 0
