@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 # Looked up only when an environment has to be made. Give PYTHON=... to choose another one.
-PYTHON ?= $(shell scripts/find-python)
+PYTHON ?= $(shell tools/find-python)
 # Passed on to pytest: make test ARGS="tests/unit -x"
 ARGS ?=
 
@@ -14,7 +14,7 @@ DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 
 # Without Node or the network the page's own tests are skipped, and the run says so at its end; in CI it is an error.
-BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
+BUILD_PAGE = $(BIN)/python tools/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -23,80 +23,80 @@ BUILD_PAGE = $(BIN)/python scripts/build-page || test "$${CI:-}" != true
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(CLI) ## 20 seconds: an outage, naive retries against Holdfast
-	@$(BIN)/holdfast demo
+demo: $(CLI) ## 20 seconds: an outage, naive retries against Stormproof
+	@$(BIN)/stormproof demo
 
 test: $(DEV) ## the whole suite; installs redis-server and chromium first where it can
-	@scripts/setup-services
+	@tools/setup-services
 	@$(BUILD_PAGE)
-	@scripts/run-tests $(BIN)/python $(ARGS)
+	@tools/run-tests $(BIN)/python $(ARGS)
 
 check: $(DEV) ## lint, format, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -q tests/unit/test_import_rules.py
+	$(BIN)/lint-imports --no-logo
 
 format: $(DEV) ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: $(BENCH) ## the cost of a call, next to a hand-written loop and other libraries
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m verification.benchmarks $(ARGS)
 
 test-all: ## the unit tests under every Python of 3.11, 3.12, 3.13 found here
-	@scripts/test-all $(ARGS)
+	@tools/test-all $(ARGS)
 
 # Long inputs are read in time, but not while every branch is noted.
-COVERED := --cov=holdfast --cov-branch --cov-append --cov-report= \
-	--deselect=tests/fuzz/test_parsers.py::test_long_inputs_are_read_in_time
+COVERED := --cov=stormproof --cov-branch --cov-append --cov-report= \
+	--deselect=tests/tools/test_fuzzing.py::test_long_inputs_are_read_in_time
 coverage: $(DEV) ## the suite again, with the branches of the core that it never takes; at least 98 % are taken
-	@scripts/setup-services
+	@tools/setup-services
 	@rm -f .coverage
-	PYTEST_ADDOPTS='$(COVERED)' scripts/run-tests $(BIN)/python
-	$(BIN)/python scripts/core-coverage --write
+	PYTEST_ADDOPTS='$(COVERED)' tools/run-tests $(BIN)/python
+	$(BIN)/python tools/core-coverage --write
 
 docs: $(DEV) ## build the site into build/site, without a warning and without the network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 claims: $(DEV) ## docs/claims.md and its plots: published claims about retries, each run and judged
-	$(BIN)/python -m claims
+	$(BIN)/python -m verification.claims
 
 rivals: $(BENCH) $(DEV) ## docs/comparison.md: the same probes run against other libraries
-	$(BIN)/python -m rivals
+	$(BIN)/python -m verification.comparison
 
 proof: $(DEV) ## docs/proof.md: what is proved, by which test, with the figures of this run
-	@scripts/setup-services
-	$(BIN)/python -m proof
+	@tools/setup-services
+	$(BIN)/python -m verification.report
 
 soak: $(DEV) ## 10,000 seeded simulations of whole pipelines (the suite runs 300)
-	$(BIN)/python -m tests.simulation --seeds 10000
+	$(BIN)/python -m tests.simulation --seeds 10000 --figures verification/report/figures/simulation.json
 
 load: $(DEV) ## ten minutes of load and faults through httpx; writes docs/soak.md
-	@scripts/setup-services
-	$(BIN)/python -m soak $(ARGS)
+	@tools/setup-services
+	$(BIN)/python -m verification.soak $(ARGS)
 
 dist: $(DEV) ## wheel and sdist of the last commit: reproducible, complete, nothing private, each extra alone
-	$(BIN)/python scripts/check-dist $(ARGS)
+	$(BIN)/python tools/check-dist $(ARGS)
 
 fuzz: $(DEV) ## every parser fed with what nobody would write, guided by coverage
-	$(BIN)/python -m fuzz $(ARGS)
+	$(BIN)/python -m verification.fuzzing $(ARGS)
 
 mutants: $(DEV) ## every rule changed a little: would the tests notice? (a run that was stopped goes on)
-	nice -n 10 $(BIN)/python -m mutants $(ARGS)
+	nice -n 10 $(BIN)/python -m verification.mutation $(ARGS)
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
-	$(BIN)/python scripts/build-page
+	$(BIN)/python tools/build-page
 
 web-test: $(DEV) ## the unit tests of the lab's page
-	$(BIN)/python scripts/build-page --test
+	$(BIN)/python tools/build-page --test
 
 pictures: $(DEV) ## the screenshots in docs/images, made by the browser tests
-	HOLDFAST_PICTURES=1 $(BIN)/python -m pytest -q tests/browser
+	STORMPROOF_PICTURES=1 $(BIN)/python -m pytest -q tests/integration/browser
 
 clean: ## remove environments, caches and build output
-	rm -rf .venv .venv-* build dist web/node_modules web/.test-build src/holdfast/lab/_page .coverage htmlcov .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-* build dist web/node_modules web/.test-build src/stormproof/lab/_page .coverage htmlcov .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(BIN)/python:

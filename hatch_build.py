@@ -1,6 +1,6 @@
-"""Puts the lab's page into wheels and source distributions; both get it from scripts/build-page.
+"""Puts the lab's page into wheels and source distributions; both get it from tools/build-page.
 
-An editable install leaves it out: a clone builds it with `make page`. HOLDFAST_NO_PAGE=1 builds without
+An editable install leaves it out: a clone builds it with `make page`. STORMPROOF_NO_PAGE=1 builds without
 it; the lab then works in code, and only its page and HTML reports are missing.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PAGE = "src/holdfast/lab/_page/index.html"
+PAGE = "src/stormproof/lab/_page/index.html"
 
 
 def build_page(root: str) -> ModuleType:
-    """scripts/build-page as a module."""
-    path = str(Path(root, "scripts", "build-page"))
-    loader = importlib.machinery.SourceFileLoader("holdfast_build_page", path)
+    """tools/build-page as a module."""
+    path = str(Path(root, "tools", "build-page"))
+    loader = importlib.machinery.SourceFileLoader("stormproof_build_page", path)
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -66,4 +66,4 @@ class PageHook(BuildHookInterface[Any]):
 
 
 def _without_page() -> bool:
-    return os.environ.get("HOLDFAST_NO_PAGE", "") not in ("", "0")
+    return os.environ.get("STORMPROOF_NO_PAGE", "") not in ("", "0")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 from hypothesis import settings
 
-from holdfast.census import LIMIT, census
+from stormproof._events.operations import LIMIT, census
 
 CI = os.environ.get("CI", "").lower() in {"1", "true"}
 ELSEWHERE = ("other interpreter: ", "other platform: ")
@@ -29,8 +29,8 @@ SERVICES = {
 }
 
 # A shared machine may stall any single example; time is never what a property test asserts.
-settings.register_profile("holdfast", deadline=None, print_blob=True)
-settings.load_profile("holdfast")
+settings.register_profile("stormproof", deadline=None, print_blob=True)
+settings.load_profile("stormproof")
 
 
 def _require_service(name: str) -> str:
@@ -40,7 +40,7 @@ def _require_service(name: str) -> str:
         path = shutil.which(command)
         if path is not None:
             return path
-    pytest.skip(f"{name}: none of {', '.join(commands)} on PATH (scripts/setup-services installs one)")
+    pytest.skip(f"{name}: none of {', '.join(commands)} on PATH (tools/setup-services installs one)")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
-const OUT = fileURLToPath(new URL("../src/holdfast/lab/_page", import.meta.url));
+const OUT = fileURLToPath(new URL("../src/stormproof/lab/_page", import.meta.url));
 
 /** The source of a Content-Security-Policy that allows exactly this inline text. */
 const hash = (text) => `'sha256-${createHash("sha256").update(text, "utf8").digest("base64")}'`;
@@ -14,7 +14,7 @@ const hash = (text) => `'sha256-${createHash("sha256").update(text, "utf8").dige
  */
 function oneFile() {
   return {
-    name: "holdfast-one-file",
+    name: "stormproof-one-file",
     enforce: "post",
     generateBundle(_options, bundle) {
       const files = Object.values(bundle);
@@ -40,10 +40,10 @@ function oneFile() {
         "form-action 'none'",
       ].join("; ");
       const licence = readFileSync(new URL("node_modules/uplot/LICENSE", import.meta.url), "utf8");
-      const sources = process.env.HOLDFAST_PAGE_SOURCES ?? "unknown";
+      const sources = process.env.STORMPROOF_PAGE_SOURCES ?? "unknown";
       const head =
         `<meta http-equiv="Content-Security-Policy" content="${policy}">\n` +
-        `    <meta name="holdfast-sources" content="${sources}">\n` +
+        `    <meta name="stormproof-sources" content="${sources}">\n` +
         `    <style>${style}</style>`;
       page.source = String(page.source)
         .replace(/<script[^>]*\ssrc=[^>]*><\/script>\s*/g, "")

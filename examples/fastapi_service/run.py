@@ -17,16 +17,16 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-import holdfast as hf
-from holdfast.asgi import (
+from stormproof import Exponential, Policy, Retry, remaining, transient
+from stormproof.asgi import (
     DeadlineMiddleware,
     IdempotencyMiddleware,
     RefusalMiddleware,
     SheddingMiddleware,
     StatusApp,
 )
-from holdfast.httpx import AsyncTransport
-from holdfast.idempotency import MemoryStore
+from stormproof.httpx import AsyncTransport
+from stormproof.idempotency import MemoryStore
 
 
 def backend() -> FastAPI:
@@ -38,7 +38,7 @@ def backend() -> FastAPI:
         calls.append(1)
         if len(calls) <= 2:
             raise ConnectionError("the database is restarting")
-        left = hf.remaining()
+        left = remaining()
         return {"price": 9.99, "seconds_left": None if left is None else round(left, 1)}
 
     app.add_middleware(DeadlineMiddleware)
@@ -47,7 +47,7 @@ def backend() -> FastAPI:
 
 def shop(prices: str) -> FastAPI:
     """The service itself."""
-    policy = hf.Policy(hf.Retry(on=hf.transient, backoff=hf.Exponential(0.01, cap=0.1)), name="prices")
+    policy = Policy(Retry(on=transient, backoff=Exponential(0.01, cap=0.1)), name="prices")
     client = httpx.AsyncClient(base_url=prices, transport=AsyncTransport(policy))
     orders: list[str] = []
     app = FastAPI()

@@ -3,7 +3,7 @@
     python examples/http_client/run.py
 
 A server on loopback answers 503, resets connections and is slow, for a while. The same 300 requests are
-sent by a bare httpx client and by one with a Holdfast transport; then a table says what came of it.
+sent by a bare httpx client and by one with a Stormproof transport; then a table says what came of it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections import Counter
 
 import httpx
 
-import holdfast as hf
-from holdfast.httpx import AsyncTransport
+from stormproof import Budget, Exponential, Policy, Retry, transient
+from stormproof.httpx import AsyncTransport
 
 REQUESTS = 300
 ROUGH = range(60, 160)
@@ -65,13 +65,11 @@ async def send(client: httpx.AsyncClient, url: str) -> Counter[str]:
 
 
 async def main() -> None:
-    policy = hf.Policy(
-        hf.Retry(
-            on=hf.transient, attempts=8, backoff=hf.Exponential(0.02, cap=0.2), budget=hf.Budget(burst=200)
-        ),
+    policy = Policy(
+        Retry(on=transient, attempts=8, backoff=Exponential(0.02, cap=0.2), budget=Budget(burst=200)),
         name="shop",
     )
-    for name, transport in (("bare httpx", None), ("holdfast.httpx", AsyncTransport(policy))):
+    for name, transport in (("bare httpx", None), ("stormproof.httpx", AsyncTransport(policy))):
         server = Server()
         listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
@@ -80,7 +78,7 @@ async def main() -> None:
         listening.close()
         await asyncio.sleep(0.05)  # for the connections to notice that their other end is closed
         told = ", ".join(f"{what} {count}" for what, count in outcomes.most_common())
-        print(f"{name:>15}: {REQUESTS} calls, {server.requests} requests: {told}")
+        print(f"{name:>17}: {REQUESTS} calls, {server.requests} requests: {told}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python examples/layers/run.py [CALLS]
 
 Starts eight processes on loopback (A -> B -> C -> backend twice: once with hand-written retry loops, once
-with Holdfast on both sides of each call), sends the same requests to both A's, and ends the processes.
+with Stormproof on both sides of each call), sends the same requests to both A's, and ends the processes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def load(url: str, calls: int) -> None:
 
 
 def main(calls: int = 100) -> int:
-    chains = {kind: Chain(kind) for kind in ("naive", "holdfast")}
+    chains = {kind: Chain(kind) for kind in ("naive", "stormproof")}
     try:
         for chain in chains.values():
             chain.wait()
@@ -93,7 +93,7 @@ def main(calls: int = 100) -> int:
     finally:
         for chain in chains.values():
             chain.end()
-    return 0 if factors["holdfast"] <= 1.5 else 1
+    return 0 if factors["stormproof"] <= 1.5 else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One service of the chain: asks the next one, and answers with what it says.
 
-Started by run.py as a process of its own: ``python service.py naive|holdfast|down PORT [NEXT_URL]``.
+Started by run.py as a process of its own: ``python service.py naive|stormproof|down PORT [NEXT_URL]``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-import holdfast as hf
-from holdfast.asgi import DeadlineMiddleware, RefusalMiddleware
-from holdfast.httpx import AsyncTransport
+from stormproof import Exponential, Policy, Retry, transient
+from stormproof.asgi import DeadlineMiddleware, RefusalMiddleware
+from stormproof.httpx import AsyncTransport
 
 ATTEMPTS = 4
 seen = 0
@@ -55,11 +55,9 @@ def naive(next_url: str) -> Starlette:
     return Starlette(routes=[Route("/", ask), Route("/count", count)])
 
 
-def with_holdfast(next_url: str) -> Starlette:
+def with_stormproof(next_url: str) -> Starlette:
     """The same four attempts, under a policy; and the answer says when its caller need not try, too."""
-    policy = hf.Policy(
-        hf.Retry(on=hf.transient, attempts=ATTEMPTS, backoff=hf.Exponential(0.002, cap=0.02)), name="next"
-    )
+    policy = Policy(Retry(on=transient, attempts=ATTEMPTS, backoff=Exponential(0.002, cap=0.02)), name="next")
     client = httpx.AsyncClient(transport=AsyncTransport(policy), timeout=60)
 
     async def ask(request: Request) -> Response:
@@ -79,7 +77,7 @@ def main(kind: str, port: str, next_url: str = "") -> None:
     if kind == "down":
         app = Starlette(routes=[Route("/", down), Route("/count", count)])
     else:
-        app = (naive if kind == "naive" else with_holdfast)(next_url)
+        app = (naive if kind == "naive" else with_stormproof)(next_url)
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="critical")
 
 

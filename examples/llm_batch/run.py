@@ -15,8 +15,8 @@ import time
 
 import httpx
 
-import holdfast as hf
-from holdfast.httpx import AsyncTransport
+from stormproof import Exponential, Limiter, Policy, RateLimit, Retry, transient
+from stormproof.httpx import AsyncTransport
 
 PROMPTS = 60
 TOKENS_PER_SECOND = 4000
@@ -26,7 +26,7 @@ class Api:
     """Counts tokens in a bucket of one second's worth."""
 
     def __init__(self) -> None:
-        self.bucket = hf.Limiter(rate=TOKENS_PER_SECOND, burst=TOKENS_PER_SECOND)
+        self.bucket = Limiter(rate=TOKENS_PER_SECOND, burst=TOKENS_PER_SECOND)
         self.refused = 0
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,15 +51,15 @@ class Api:
             writer.close()
 
 
-async def batch(url: str, tokens: hf.Limiter | None) -> float:
+async def batch(url: str, tokens: Limiter | None) -> float:
     """All prompts, twenty at a time; gives how long it took."""
-    retry = hf.Retry(on=hf.transient, attempts=12, budget=None, backoff=hf.Exponential(0.05, cap=1))
-    transport = AsyncTransport(hf.Policy(retry, name="llm"), idempotency_key="auto")
+    retry = Retry(on=transient, attempts=12, budget=None, backoff=Exponential(0.05, cap=1))
+    transport = AsyncTransport(Policy(retry, name="llm"), idempotency_key="auto")
     paying = (
-        hf.Policy()
+        Policy()
         if tokens is None
-        else hf.Policy(
-            hf.RateLimit(
+        else Policy(
+            RateLimit(
                 tokens, max_wait=None, cost=lambda prompt: 60 * len(prompt.split()), cost_of_result=_cost
             )
         )
@@ -92,7 +92,7 @@ async def main() -> None:
         ("only retries", None),
         (
             "a token budget and retries",
-            hf.Limiter(rate=0.95 * TOKENS_PER_SECOND, burst=TOKENS_PER_SECOND // 2),
+            Limiter(rate=0.95 * TOKENS_PER_SECOND, burst=TOKENS_PER_SECOND // 2),
         ),
     ):
         api = Api()

@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from holdfast.idempotency import SqliteStore
+from stormproof.idempotency import SqliteStore
 
 from .app import Shop, make_app
 from .scenes import SCENES

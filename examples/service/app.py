@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-import holdfast as hf
-from holdfast.asgi import DeadlineMiddleware, IdempotencyMiddleware, RefusalMiddleware, SheddingMiddleware
-from holdfast.idempotency import Store
+from stormproof import Breaker, Policy, remaining
+from stormproof.asgi import DeadlineMiddleware, IdempotencyMiddleware, RefusalMiddleware, SheddingMiddleware
+from stormproof.idempotency import Store
 
 PLACES = 8
 
@@ -23,7 +23,7 @@ class Shop:
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
-        self.bank = hf.Policy(hf.Breaker(consecutive=1, open_for=30), name="bank")
+        self.bank = Policy(Breaker(consecutive=1, open_for=30), name="bank")
 
     async def charge(self, request: Request) -> JSONResponse:
         """Something that must happen once."""
@@ -40,7 +40,7 @@ class Shop:
     async def report(self, request: Request) -> JSONResponse:
         """Something that takes longer than most callers wait."""
         self.calls["report begun"] += 1
-        left = hf.remaining()
+        left = remaining()
         assert left is not None
         await asyncio.sleep(float(request.query_params["takes"]))
         self.calls["report done"] += 1

@@ -6,17 +6,28 @@ import asyncio
 
 import httpx
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof.httpx
+from stormproof import (
+    Budget,
+    DeadlineExceeded,
+    Exponential,
+    Policy,
+    Retry,
+    deadline,
+    disabled,
+    events,
+    subscribe,
+    transient,
+)
 
 from .app import Shop
 
-POLICY = hf.Policy(
-    hf.Retry(
-        on=hf.transient,
+POLICY = Policy(
+    Retry(
+        on=transient,
         attempts=8,
-        backoff=hf.Exponential(base=0.05, cap=0.5),
-        budget=hf.Budget(ratio=0.1, burst=200),
+        backoff=Exponential(base=0.05, cap=0.5),
+        budget=Budget(ratio=0.1, burst=200),
     ),
     name="shop",
 )
@@ -43,7 +54,7 @@ class LosesTheFirstAnswer(httpx.AsyncBaseTransport):
 
 
 def make_client(address: str, network: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
-    transport = holdfast.httpx.AsyncTransport(POLICY, network, idempotency_key="auto")
+    transport = stormproof.httpx.AsyncTransport(POLICY, network, idempotency_key="auto")
     return httpx.AsyncClient(base_url=address, transport=transport)
 
 
@@ -61,11 +72,11 @@ async def shed(address: str, shop: Shop) -> None:
     print("More callers than places")
     turned_away = 0
 
-    def count(event: hf.events.Event) -> None:
+    def count(event: events.Event) -> None:
         nonlocal turned_away
-        turned_away += isinstance(event, hf.events.Shed)
+        turned_away += isinstance(event, events.Shed)
 
-    unsubscribe = hf.subscribe(count)
+    unsubscribe = subscribe(count)
     async with make_client(address) as client:
         answers = await asyncio.gather(*(client.get("/search") for _ in range(24)))
     unsubscribe()
@@ -73,16 +84,16 @@ async def shed(address: str, shop: Shop) -> None:
     print(f"  24 callers, {turned_away} times told to come back later, {served} served in the end")
 
 
-async def deadline(address: str, shop: Shop) -> None:
+async def time_left(address: str, shop: Shop) -> None:
     print("The caller's deadline goes with the request")
     async with make_client(address) as client:
-        with hf.deadline(5):
+        with deadline(5):
             answer = await client.get("/report", params={"takes": 0})
         print(f"  5 s here, {answer.json()['milliseconds_left_at_start']} ms left at the handler's start")
         try:
-            with hf.deadline(1):
+            with deadline(1):
                 await client.get("/report", params={"takes": 30})
-        except hf.DeadlineExceeded:
+        except DeadlineExceeded:
             print("  1 s here for 30 s of work: given up in time")
         late = await client.get("/report", params={"takes": 0}, headers={"X-Request-Timeout-Ms": "0"})
         print(f"  already late: {late.status_code}, x-should-retry: {late.headers['x-should-retry']}")
@@ -92,7 +103,7 @@ async def deadline(address: str, shop: Shop) -> None:
 async def refusal(address: str, shop: Shop) -> None:
     print("A handler gives up, and its caller does not multiply that")
     async with make_client(address) as client:
-        with hf.disabled():
+        with disabled():
             await client.put("/refund")
         answer = await client.put("/refund")
     word = answer.headers["x-should-retry"]
@@ -100,4 +111,4 @@ async def refusal(address: str, shop: Shop) -> None:
     print(f"  the bank was called {shop.calls['bank']} time(s), the service {shop.calls['refund']} times")
 
 
-SCENES = (replay, shed, deadline, refusal)
+SCENES = (replay, shed, time_left, refusal)

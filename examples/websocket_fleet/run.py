@@ -3,7 +3,7 @@
     python examples/websocket_fleet/run.py
 
 The server drops everybody at once and is back at once. Clients that reconnect in a plain loop all arrive
-in the same instant; under ``hf.reconnecting`` they come spread over the longest wait of their backoff.
+in the same instant; under ``reconnecting`` they come spread over the longest wait of their backoff.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-import holdfast as hf
+from stormproof import Exponential, Retry, reconnecting, transient
 
 CLIENTS = 200
-POLICY = hf.Retry(on=hf.transient, within=600, attempts=None, budget=None, backoff=hf.Exponential(2, cap=2))
+POLICY = Retry(on=transient, within=600, attempts=None, budget=None, backoff=Exponential(2, cap=2))
 SLICE = 0.05
 
 
@@ -57,7 +57,7 @@ async def plain(url: str) -> None:
 
 async def careful(url: str) -> None:
     """The same under a policy."""
-    async for connection in hf.reconnecting(lambda: connect(url), POLICY):
+    async for connection in reconnecting(lambda: connect(url), POLICY):
         try:
             await _use(connection)
         except ConnectionClosed:
@@ -88,7 +88,7 @@ async def storm(client: object) -> Counter[int]:
 
 
 async def main() -> None:
-    for name, client in (("a plain loop", plain), ("hf.reconnecting", careful)):
+    for name, client in (("a plain loop", plain), ("reconnecting", careful)):
         slices = await storm(client)
         print(f"{name:>16}: most arrivals in {SLICE * 1000:.0f} ms: {max(slices.values())} of {CLIENTS}")
 

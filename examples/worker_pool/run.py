@@ -13,7 +13,7 @@ import random
 import signal
 import time
 
-import holdfast as hf
+from stormproof import Budget, Exponential, Worker, retry
 
 JOBS = 60
 chance = random.Random(3)
@@ -37,10 +37,10 @@ def main() -> None:
     jobs: queue.Queue[int] = queue.Queue()
     for job in range(JOBS):
         jobs.put(job)
-    worker = hf.Worker(
+    worker = Worker(
         handle,
-        policy=hf.retry(
-            on=ConnectionError, attempts=6, backoff=hf.Exponential(0.01, cap=0.1), budget=hf.Budget(burst=60)
+        policy=retry(
+            on=ConnectionError, attempts=6, backoff=Exponential(0.01, cap=0.1), budget=Budget(burst=60)
         ),
         concurrency=4,
         deadline=5,

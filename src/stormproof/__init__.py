@@ -1,4 +1,4 @@
-"""Holdfast: retries that cannot become the outage."""
+"""Stormproof: retries that cannot become the outage."""
 
 from __future__ import annotations
 
@@ -25,73 +25,73 @@ if TYPE_CHECKING:
     from . import testing as testing
     from . import urllib3 as urllib3
     from . import wsgi as wsgi
-    from .adaptive import AdaptiveLimit as AdaptiveLimit
-    from .adaptive_rate import AdaptiveRate as AdaptiveRate
-    from .attempts import Attempt as Attempt
-    from .attempts import attempt as attempt
-    from .backoff import Backoff as Backoff
-    from .backoff import Constant as Constant
-    from .backoff import Decorrelated as Decorrelated
-    from .backoff import Exponential as Exponential
-    from .backoff import Fibonacci as Fibonacci
-    from .backoff import Linear as Linear
-    from .backoff import Schedule as Schedule
-    from .breaker import Breaker as Breaker
-    from .budget import Budget as Budget
-    from .bulkhead import Bulkhead as Bulkhead
-    from .bus import subscribe as subscribe
-    from .chaotic import Chaos as Chaos
-    from .chaotic import chaos as chaos
-    from .classify import Classifier as Classifier
-    from .classify import Verdict as Verdict
-    from .classify import transient as transient
-    from .compose import PolicyWarning as PolicyWarning
-    from .compose import WorstCase as WorstCase
-    from .config.problem import ConfigError as ConfigError
-    from .deadlines import Deadline as Deadline
-    from .deadlines import Scope as Scope
-    from .deadlines import carry as carry
-    from .deadlines import deadline as deadline
-    from .deadlines import disabled as disabled
-    from .deadlines import remaining as remaining
-    from .errors import AttemptTimeout as AttemptTimeout
-    from .errors import BudgetExhausted as BudgetExhausted
-    from .errors import BulkheadFull as BulkheadFull
-    from .errors import Cancelled as Cancelled
-    from .errors import CircuitOpen as CircuitOpen
-    from .errors import DeadlineExceeded as DeadlineExceeded
-    from .errors import HoldfastError as HoldfastError
-    from .errors import Permanent as Permanent
-    from .errors import RateLimited as RateLimited
-    from .errors import RetryAfter as RetryAfter
-    from .errors import Throttled as Throttled
-    from .fallback import Fallback as Fallback
-    from .hedge import Hedge as Hedge
+    from ._classify.classifier import Classifier as Classifier
+    from ._classify.classifier import transient as transient
+    from ._classify.verdict import Verdict as Verdict
+    from ._config.errors import ConfigError as ConfigError
+    from ._config.registry import Registry as Registry
+    from ._config.registry import load as load
+    from ._config.registry import to_data as to_data
+    from ._context.attempts import Attempt as Attempt
+    from ._context.attempts import attempt as attempt
+    from ._context.deadlines import Scope as Scope
+    from ._context.deadlines import carry as carry
+    from ._context.deadlines import deadline as deadline
+    from ._context.deadlines import disabled as disabled
+    from ._context.deadlines import remaining as remaining
+    from ._events.bus import subscribe as subscribe
+    from ._policy.checks import PolicyWarning as PolicyWarning
+    from ._policy.checks import WorstCase as WorstCase
+    from ._policy.policy import Policy as Policy
+    from ._policy.policy import retry as retry
+    from ._policy.policy import retrying as retrying
+    from ._primitives.errors import AttemptTimeout as AttemptTimeout
+    from ._primitives.errors import BudgetExhausted as BudgetExhausted
+    from ._primitives.errors import BulkheadFull as BulkheadFull
+    from ._primitives.errors import Cancelled as Cancelled
+    from ._primitives.errors import CircuitOpen as CircuitOpen
+    from ._primitives.errors import DeadlineExceeded as DeadlineExceeded
+    from ._primitives.errors import Permanent as Permanent
+    from ._primitives.errors import RateLimited as RateLimited
+    from ._primitives.errors import RetryAfter as RetryAfter
+    from ._primitives.errors import StormproofError as StormproofError
+    from ._primitives.errors import Throttled as Throttled
+    from ._programs.once import once as once
+    from ._programs.reconnect_loop import ConnectionLost as ConnectionLost
+    from ._programs.reconnecting import reconnecting as reconnecting
+    from ._programs.worker import Worker as Worker
+    from ._programs.worker_run import WorkerStopped as WorkerStopped
+    from ._strategies.adaptive.limit import AdaptiveLimit as AdaptiveLimit
+    from ._strategies.adaptive.rate import AdaptiveRate as AdaptiveRate
+    from ._strategies.breaker.breaker import Breaker as Breaker
+    from ._strategies.budget.budget import Budget as Budget
+    from ._strategies.budget.other_systems import QuotaBudget as QuotaBudget
+    from ._strategies.budget.other_systems import RateBudget as RateBudget
+    from ._strategies.budget.other_systems import ThrottleBudget as ThrottleBudget
+    from ._strategies.budget.other_systems import WindowBudget as WindowBudget
+    from ._strategies.bulkhead.bulkhead import Bulkhead as Bulkhead
+    from ._strategies.chaos import Chaos as Chaos
+    from ._strategies.chaos import chaos as chaos
+    from ._strategies.deadline import Deadline as Deadline
+    from ._strategies.fallback import Fallback as Fallback
+    from ._strategies.hedge.hedge import Hedge as Hedge
+    from ._strategies.keyed import keyed as keyed
+    from ._strategies.limiter.limiter import Limiter as Limiter
+    from ._strategies.limiter.limiter import Reservation as Reservation
+    from ._strategies.limiter.pacer import Pacer as Pacer
+    from ._strategies.limiter.rate_limit import RateLimit as RateLimit
+    from ._strategies.retry.backoff import Backoff as Backoff
+    from ._strategies.retry.backoff import Constant as Constant
+    from ._strategies.retry.backoff import Decorrelated as Decorrelated
+    from ._strategies.retry.backoff import Exponential as Exponential
+    from ._strategies.retry.backoff import Fibonacci as Fibonacci
+    from ._strategies.retry.backoff import Linear as Linear
+    from ._strategies.retry.backoff import Schedule as Schedule
+    from ._strategies.retry.jitter import Symmetric as Symmetric
+    from ._strategies.retry.retry import Retry as Retry
+    from ._strategies.throttle import Throttle as Throttle
+    from ._strategies.timeout import Timeout as Timeout
     from .idempotency.once_per_key import idempotent as idempotent
-    from .jitter import Symmetric as Symmetric
-    from .keys import keyed as keyed
-    from .limiter import Limiter as Limiter
-    from .limiter import Reservation as Reservation
-    from .pacer import Pacer as Pacer
-    from .policy import Policy as Policy
-    from .policy import retry as retry
-    from .policy import retrying as retrying
-    from .quotas import QuotaBudget as QuotaBudget
-    from .quotas import RateBudget as RateBudget
-    from .quotas import ThrottleBudget as ThrottleBudget
-    from .quotas import WindowBudget as WindowBudget
-    from .rate_limit import RateLimit as RateLimit
-    from .reconnect import reconnecting as reconnecting
-    from .registry import Registry as Registry
-    from .registry import load as load
-    from .registry import to_data as to_data
-    from .retries import Retry as Retry
-    from .shift import WorkerStopped as WorkerStopped
-    from .singly import once as once
-    from .streak import ConnectionLost as ConnectionLost
-    from .throttle import Throttle as Throttle
-    from .timeouts import Timeout as Timeout
-    from .worker import Worker as Worker
 
 __all__ = [
     "AdaptiveLimit",
@@ -118,7 +118,6 @@ __all__ = [
     "Fallback",
     "Fibonacci",
     "Hedge",
-    "HoldfastError",
     "Limiter",
     "Linear",
     "Pacer",
@@ -135,6 +134,7 @@ __all__ = [
     "RetryAfter",
     "Schedule",
     "Scope",
+    "StormproofError",
     "Symmetric",
     "Throttle",
     "ThrottleBudget",
@@ -166,51 +166,61 @@ __all__ = [
 
 #: Where each public name lives. A module loads when one of its names is first used (PEP 562).
 _HOMES = {
-    "adaptive": ("AdaptiveLimit",),
-    "adaptive_rate": ("AdaptiveRate",),
-    "attempts": ("Attempt", "attempt"),
-    "backoff": ("Backoff", "Constant", "Decorrelated", "Exponential", "Fibonacci", "Linear", "Schedule"),
-    "breaker": ("Breaker",),
-    "budget": ("Budget",),
-    "bulkhead": ("Bulkhead",),
-    "bus": ("subscribe",),
-    "chaotic": ("Chaos", "chaos"),
-    "classify": ("Classifier", "Verdict", "transient"),
-    "compose": ("PolicyWarning", "WorstCase"),
-    "config.problem": ("ConfigError",),
-    "deadlines": ("Deadline", "Scope", "carry", "deadline", "disabled", "remaining"),
-    "errors": (
+    "_classify.classifier": ("Classifier", "transient"),
+    "_classify.verdict": ("Verdict",),
+    "_config.errors": ("ConfigError",),
+    "_config.registry": ("Registry", "load", "to_data"),
+    "_context.attempts": ("Attempt", "attempt"),
+    "_context.deadlines": ("Scope", "carry", "deadline", "disabled", "remaining"),
+    "_events.bus": ("subscribe",),
+    "_policy.checks": ("PolicyWarning", "WorstCase"),
+    "_policy.policy": ("Policy", "retry", "retrying"),
+    "_primitives.errors": (
         "AttemptTimeout",
         "BudgetExhausted",
         "BulkheadFull",
         "Cancelled",
         "CircuitOpen",
         "DeadlineExceeded",
-        "HoldfastError",
         "Permanent",
         "RateLimited",
         "RetryAfter",
+        "StormproofError",
         "Throttled",
     ),
-    "fallback": ("Fallback",),
-    "hedge": ("Hedge",),
+    "_programs.once": ("once",),
+    "_programs.reconnect_loop": ("ConnectionLost",),
+    "_programs.reconnecting": ("reconnecting",),
+    "_programs.worker": ("Worker",),
+    "_programs.worker_run": ("WorkerStopped",),
+    "_strategies.adaptive.limit": ("AdaptiveLimit",),
+    "_strategies.adaptive.rate": ("AdaptiveRate",),
+    "_strategies.breaker.breaker": ("Breaker",),
+    "_strategies.budget.budget": ("Budget",),
+    "_strategies.budget.other_systems": ("QuotaBudget", "RateBudget", "ThrottleBudget", "WindowBudget"),
+    "_strategies.bulkhead.bulkhead": ("Bulkhead",),
+    "_strategies.chaos": ("Chaos", "chaos"),
+    "_strategies.deadline": ("Deadline",),
+    "_strategies.fallback": ("Fallback",),
+    "_strategies.hedge.hedge": ("Hedge",),
+    "_strategies.keyed": ("keyed",),
+    "_strategies.limiter.limiter": ("Limiter", "Reservation"),
+    "_strategies.limiter.pacer": ("Pacer",),
+    "_strategies.limiter.rate_limit": ("RateLimit",),
+    "_strategies.retry.backoff": (
+        "Backoff",
+        "Constant",
+        "Decorrelated",
+        "Exponential",
+        "Fibonacci",
+        "Linear",
+        "Schedule",
+    ),
+    "_strategies.retry.jitter": ("Symmetric",),
+    "_strategies.retry.retry": ("Retry",),
+    "_strategies.throttle": ("Throttle",),
+    "_strategies.timeout": ("Timeout",),
     "idempotency.once_per_key": ("idempotent",),
-    "jitter": ("Symmetric",),
-    "keys": ("keyed",),
-    "limiter": ("Limiter", "Reservation"),
-    "pacer": ("Pacer",),
-    "policy": ("Policy", "retry", "retrying"),
-    "quotas": ("QuotaBudget", "RateBudget", "ThrottleBudget", "WindowBudget"),
-    "rate_limit": ("RateLimit",),
-    "reconnect": ("reconnecting",),
-    "registry": ("Registry", "load", "to_data"),
-    "retries": ("Retry",),
-    "shift": ("WorkerStopped",),
-    "singly": ("once",),
-    "streak": ("ConnectionLost",),
-    "throttle": ("Throttle",),
-    "timeouts": ("Timeout",),
-    "worker": ("Worker",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 #: Modules reached as attributes. Those that stand on another library import it when first used.
@@ -251,7 +261,7 @@ if not TYPE_CHECKING:
                 return import_module(f"{__name__}.{name}")
             except ModuleNotFoundError as missing:
                 # The extra that brings it is called as the module is.
-                missing.add_note(f"holdfast.{name} needs it: pip install 'holdfast[{name}]'")
+                missing.add_note(f"stormproof.{name} needs it: pip install 'stormproof[{name}]'")
                 raise
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

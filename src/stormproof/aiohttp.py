@@ -1,6 +1,6 @@
-"""aiohttp under a policy: ``aiohttp.ClientSession(middlewares=[holdfast.aiohttp.middleware(policy)])``.
+"""aiohttp under a policy: ``aiohttp.ClientSession(middlewares=[stormproof.aiohttp.middleware(policy)])``.
 
-What a request goes through is in `holdfast.wire`; here it meets its library.
+What a request goes through is in `stormproof._http`; here it meets its library.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from contextvars import ContextVar
 
 import aiohttp
 
-from .keys import Recent
-from .wire import AsyncBody, Client, ClientOptions, Draft, NotRetried
-from .wire.aiohttp_port import Call, Port
+from ._http import AsyncBody, Client, ClientOptions, Draft, NotRetried
+from ._http.aiohttp_port import Call, Port
+from ._runtime.maps import Recent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
-    from .policy import Policy
+    from ._policy.policy import Policy
 
 __all__ = ["AsyncBody", "ClientOptions", "Draft", "Middleware", "NotRetried", "middleware"]
 
@@ -59,7 +59,7 @@ class Middleware:
             if request.method in _RESENT and not isinstance(error, aiohttp.ClientConnectorError):
                 _Before.of(request).error = error
             raise
-        if hasattr(response, "holdfast_mark") and not hasattr(response, "holdfast_tells"):
+        if hasattr(response, "stormproof_mark") and not hasattr(response, "stormproof_tells"):
             response.__class__ = _telling(type(response))
         return response
 
@@ -115,7 +115,7 @@ class _Before:
             request.headers[self.key[0]] = self.key[1]
 
 
-_before: ContextVar[_Before | None] = ContextVar("holdfast.aiohttp", default=None)
+_before: ContextVar[_Before | None] = ContextVar("stormproof.aiohttp", default=None)
 
 
 #: Subclasses of response classes whose errors carry the mark of the response.
@@ -135,5 +135,5 @@ def _telling(kind: Any) -> Any:
             error.response = self  # type: ignore[attr-defined]
             raise
 
-    names = {"raise_for_status": raise_for_status, "__module__": kind.__module__, "holdfast_tells": True}
+    names = {"raise_for_status": raise_for_status, "__module__": kind.__module__, "stormproof_tells": True}
     return _tellings.put_first(kind, type(kind.__name__, (kind,), names))

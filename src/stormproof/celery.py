@@ -2,7 +2,7 @@
 
 ::
 
-    @app.task(base=holdfast.celery.task_base(policy, dead_letter="mail-dead"))
+    @app.task(base=stormproof.celery.task_base(policy, dead_letter="mail-dead"))
     def send_mail(address): ...
 
 The policy's `Retry` judges what a run raised; its waits become the ``countdown`` of the task's next
@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 import celery
 from celery.exceptions import Reject, TaskPredicate
 
-from ._drive.clock import wall
-from .requeue import Again, Memory, Requeue
-from .tasks import Busy, TaskSettings
+from ._queues.requeue import Again, Memory, Requeue
+from ._queues.task_settings import Busy, TaskSettings
+from ._runtime.clock import wall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal
 
+    from ._policy.policy import Policy
+    from ._primitives.options import Seconds
     from .idempotency import Store
-    from .options import Seconds
-    from .policy import Policy
 
     DeadLetter = str | Callable[[celery.Task, Exception], object]
 
-_HEADER = "holdfast"
+_HEADER = "stormproof"
 
 
 class PolicyTask(celery.Task):  # type: ignore[misc]
@@ -47,7 +47,7 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
     reject_on_worker_lost = True
     #: The policy knows when it is enough.
     max_retries = None
-    holdfast: TaskSettings
+    stormproof: TaskSettings
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
@@ -60,11 +60,11 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
 
     @cached_property
     def _requeue(self) -> Requeue:
-        return self.holdfast.requeue(str(self.name))
+        return self.stormproof.requeue(str(self.name))
 
     @cached_property
     def _attempt(self) -> Callable[..., Any]:
-        return self.holdfast.attempt(self.run, self._requeue, str(self.name), lambda: self.request.id)
+        return self.stormproof.attempt(self.run, self._requeue, str(self.name), lambda: self.request.id)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.request.called_directly:
@@ -100,7 +100,7 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
 
     def _bury(self, error: BaseException) -> None:
         """Hand over a task that has failed for good; one that cannot be handed over stays where it was."""
-        dead_letter = self.holdfast.dead_letter
+        dead_letter = self.stormproof.dead_letter
         if dead_letter is None or self.request.is_eager:
             return
         try:
@@ -126,11 +126,13 @@ def task_base(
 ) -> type[PolicyTask]:
     """A base class for ``@app.task(base=...)`` whose tasks are retried as ``policy`` says.
 
-    ``idempotency`` is a store of `holdfast.idempotency`: a task's id is then its key, so that a message
+    ``idempotency`` is a store of `stormproof.idempotency`: a task's id is then its key, so that a message
     delivered twice runs once and gives the first run's result. ``lease`` is how long the key of a lost
     worker stays taken; after it ``on_unknown="run"`` runs the task again, and "error" lets it fail with
     `OutcomeUnknown`. ``dead_letter`` is where a task goes that failed for good: the name of a queue, which
     gets the task's message, or a function of the task and its error.
     """
     settings = TaskSettings("celery.task_base", policy, idempotency, lease, on_unknown, dead_letter)
-    return type("PolicyTask", (PolicyTask,), {"abstract": True, "holdfast": settings, "__module__": __name__})
+    return type(
+        "PolicyTask", (PolicyTask,), {"abstract": True, "stormproof": settings, "__module__": __name__}
+    )

@@ -2,7 +2,7 @@
 
 ::
 
-    holdfast.dramatiq.install(broker)
+    stormproof.dramatiq.install(broker)
 
     @dramatiq.actor(policy=policy)
     def send_mail(address): ...
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from dramatiq.middleware import MiddlewareError, Retries, Shutdown, TimeLimitExceeded
 
-from ._drive.clock import wall
-from .errors import AttemptTimeout
-from .requeue import Again, Memory, Requeue
-from .tasks import Busy, TaskSettings, keeping
+from ._primitives.errors import AttemptTimeout
+from ._queues.requeue import Again, Memory, Requeue
+from ._queues.task_settings import Busy, TaskSettings, keeping
+from ._runtime.clock import wall
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from dramatiq import Actor, Broker
     from dramatiq.broker import MessageProxy
 
+    from ._policy.policy import Policy
+    from ._primitives.options import Seconds
     from .idempotency import Store
-    from .options import Seconds
-    from .policy import Policy
 
-_OPTION = "holdfast"
+_OPTION = "stormproof"
 
 #: The id of the message whose actor is about to run in this thread.
-_message_id: ContextVar[str | None] = ContextVar("holdfast_dramatiq_message", default=None)
+_message_id: ContextVar[str | None] = ContextVar("stormproof_dramatiq_message", default=None)
 
 
 def _take_message_id() -> str | None:
@@ -61,7 +61,7 @@ class Policies(Middleware):
     """Retries messages as policies say. An actor names its own: ``@actor(policy=...)``.
 
     ``policy`` is for the actors that name none; ``None`` lets their messages fail at once.
-    ``idempotency`` is a store of `holdfast.idempotency`: a message's id is then its key, so that a message
+    ``idempotency`` is a store of `stormproof.idempotency`: a message's id is then its key, so that a message
     delivered twice runs once. ``lease`` is how long the key of a lost worker stays taken; after it
     ``on_unknown="run"`` runs the actor again, and "error" lets the message fail with `OutcomeUnknown`.
     """

@@ -1,14 +1,14 @@
 """httpx2 (httpx under another name) under a policy: `Transport` and `AsyncTransport`.
 
-What the two transports do is in `holdfast.wire`; here they meet their library.
+What the two transports do is in `stormproof._http`; here they meet their library.
 """
 
 from __future__ import annotations
 
 import httpx2
 
-from .wire import AsyncBody, Body, ClientOptions, Draft, NotRetried
-from .wire.transports import Tasks, Threads
+from ._http import AsyncBody, Body, ClientOptions, Draft, NotRetried
+from ._http.transports import Tasks, Threads
 
 __all__ = ["AsyncBody", "AsyncTransport", "Body", "ClientOptions", "Draft", "NotRetried", "Transport"]
 
@@ -17,7 +17,7 @@ class Transport(Threads, httpx2.BaseTransport):
     """Sends the requests of an ``httpx2.Client`` under ``policy``, through ``transport``.
 
     ``transport=None`` is a new ``httpx2.HTTPTransport()``. The keywords are those of `ClientOptions`.
-    A request may bring its own ``extensions={"holdfast": {"policy": ..., "idempotency_key": ...,
+    A request may bring its own ``extensions={"stormproof": {"policy": ..., "idempotency_key": ...,
     "retry": False}}``.
     """
 

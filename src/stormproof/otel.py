@@ -2,11 +2,11 @@
 
 ::
 
-    import holdfast.otel
-    holdfast.otel.install()
+    import stormproof.otel
+    stormproof.otel.install()
 
 Needs the API only; without an SDK nothing is kept. Every attempt that did not succeed at once is one
-event on the current span: ``holdfast.retrying``, ``holdfast.succeeded`` or ``holdfast.gave_up``, with
+event on the current span: ``stormproof.retrying``, ``stormproof.succeeded`` or ``stormproof.gave_up``, with
 ``error.type`` as the semantic conventions have it. No attribute holds an argument, a URL or an
 error's text.
 """
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Observation
 
-from . import bus
+from ._events import bus
+from ._events.operations import census
+from ._events.types import Interrupted
+from ._telemetry.meters import COUNTED, MEASURED, STATES, WAITS, Meters, gauges
 from ._version import __version__
-from .census import census
-from .events import Interrupted
-from .meters import COUNTED, MEASURED, STATES, WAITS, Meters, gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
     from opentelemetry.util.types import AttributeValue
 
-    from .events import Event
+    from ._events.types import Event
 
     Observing = Callable[[CallbackOptions], Iterator[Observation]]
 
-_OPERATION = "holdfast.operation"
+_OPERATION = "stormproof.operation"
 
 #: Event -> the span event's name. What happens outside of a call is told by metrics only.
 _SPAN_EVENTS = {
-    "Retrying": "holdfast.retrying",
-    "Succeeded": "holdfast.succeeded",
-    "GaveUp": "holdfast.gave_up",
-    "Interrupted": "holdfast.gave_up",
-    "Refused": "holdfast.refused",
-    "Hedged": "holdfast.hedged",
-    "FellBack": "holdfast.fell_back",
+    "Retrying": "stormproof.retrying",
+    "Succeeded": "stormproof.succeeded",
+    "GaveUp": "stormproof.gave_up",
+    "Interrupted": "stormproof.gave_up",
+    "Refused": "stormproof.refused",
+    "Hedged": "stormproof.hedged",
+    "FellBack": "stormproof.fell_back",
 }
 
 
@@ -57,7 +57,7 @@ def install(
     ``first_tries=True`` puts an event on the span of calls that succeed at once, too, which costs
     every call a few microseconds.
     """
-    sink = _Sink(metrics.get_meter("holdfast", __version__, meter_provider))
+    sink = _Sink(metrics.get_meter("stormproof", __version__, meter_provider))
     ends = [bus.subscribe(sink.count, first_tries=False)]
     if spans:
         ends.append(bus.subscribe(_on_span, first_tries=first_tries))
@@ -77,27 +77,27 @@ class _Sink:
         self.over = False
         self._meters = Meters()
         self._waits = meter.create_histogram(
-            "holdfast.wait",
+            "stormproof.wait",
             unit="s",
             description="Seconds waited before a retry.",
             explicit_bucket_boundaries_advisory=WAITS,
         )
         counter = meter.create_observable_counter
-        counter("holdfast.attempts", [self._watch(_attempts)], "{attempt}", "Attempts made.")
-        counter("holdfast.retries", [self._watch(_retries)], "{retry}", "Retries decided on.")
+        counter("stormproof.attempts", [self._watch(_attempts)], "{attempt}", "Attempts made.")
+        counter("stormproof.retries", [self._watch(_retries)], "{retry}", "Retries decided on.")
         counter(
-            "holdfast.successes",
+            "stormproof.successes",
             [self._watch(_successes)],
             "{call}",
             "Calls that succeeded, by the attempts it took at most.",
         )
         for counted in COUNTED:
             observe = self._watch(_counts(counted.key, counted.kinds))
-            counter(f"holdfast.{counted.key}", [observe], "1", counted.text)
+            counter(f"stormproof.{counted.key}", [observe], "1", counted.text)
         for key, text in MEASURED:
-            meter.create_observable_gauge(f"holdfast.{key}", [self._watch(_measured(key))], "1", text)
+            meter.create_observable_gauge(f"stormproof.{key}", [self._watch(_measured(key))], "1", text)
         meter.create_observable_gauge(
-            "holdfast.breaker_state", [self._watch(_states)], "1", "1 for the state the breaker is in."
+            "stormproof.breaker_state", [self._watch(_states)], "1", "1 for the state the breaker is in."
         )
 
     def _watch(self, observe: Callable[[Meters], Iterator[Observation]]) -> Observing:
@@ -127,14 +127,14 @@ def _successes(meters: Meters) -> Iterator[Observation]:
     for operation, histogram in meters.read().successes.items():
         for bound, count in zip((*histogram.bounds, "more"), histogram.counts, strict=True):
             if count:
-                yield Observation(count, {_OPERATION: operation, "holdfast.attempts": str(bound)})
+                yield Observation(count, {_OPERATION: operation, "stormproof.attempts": str(bound)})
 
 
 def _counts(key: str, kinds: str | None) -> Callable[[Meters], Iterator[Observation]]:
     def observe(meters: Meters) -> Iterator[Observation]:
         for (operation, kind), count in meters.read().counts[key].items():
             yield Observation(
-                count, {_OPERATION: operation, **({f"holdfast.{kinds}": kind} if kinds else {})}
+                count, {_OPERATION: operation, **({f"stormproof.{kinds}": kind} if kinds else {})}
             )
 
     return observe
@@ -151,7 +151,7 @@ def _measured(key: str) -> Callable[[Meters], Iterator[Observation]]:
 def _states(meters: Meters) -> Iterator[Observation]:
     for operation, now in gauges().breaker_state.items():
         for state in STATES:
-            yield Observation(int(state == now), {_OPERATION: operation, "holdfast.state": state})
+            yield Observation(int(state == now), {_OPERATION: operation, "stormproof.state": state})
 
 
 def _on_span(event: Event) -> None:
@@ -168,6 +168,6 @@ def _attributes(event: Event) -> Iterator[tuple[str, AttributeValue]]:
         if field == "error" and value is not None:
             yield "error.type", value
         elif field not in ("event", "error") and value is not None:
-            yield f"holdfast.{field}", value
+            yield f"stormproof.{field}", value
     if isinstance(event, Interrupted):
-        yield "holdfast.interrupted", True
+        yield "stormproof.interrupted", True

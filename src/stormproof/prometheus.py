@@ -2,11 +2,12 @@
 
 ::
 
-    import holdfast.prometheus
-    holdfast.prometheus.install()
+    import stormproof.prometheus
+    stormproof.prometheus.install()
 
 A call that succeeds at its first attempt costs one tick of a counter; everything else is counted from
-events. Labels are bounded: ``operation`` by `holdfast.census` (1,000 names, the rest is "other"),
+events. Labels are bounded: ``operation`` by `stormproof._events.operations` (1,000 names, the rest is
+"other"),
 ``reason``, ``state`` and the like by their short lists. No label holds an argument, a URL or an
 error's text.
 
@@ -22,18 +23,18 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from . import bus
-from .meters import COUNTED, MEASURED, STATES, Meters, gauges
+from ._events import bus
+from ._telemetry.meters import COUNTED, MEASURED, STATES, Meters, gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client import CollectorRegistry, Metric
 
-    from .meters import Histogram
+    from ._telemetry.meters import Histogram
 
 
-class HoldfastCollector(Collector):
+class StormproofCollector(Collector):
     """Counts from the moment it is made until `close`; register it with any registry."""
 
     def __init__(self) -> None:
@@ -51,22 +52,22 @@ class HoldfastCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics of this moment."""
         reading = self._meters.read()
-        attempts = CounterMetricFamily("holdfast_attempts", "Attempts made.", labels=["operation"])
-        retries = CounterMetricFamily("holdfast_retries", "Retries decided on.", labels=["operation"])
+        attempts = CounterMetricFamily("stormproof_attempts", "Attempts made.", labels=["operation"])
+        retries = CounterMetricFamily("stormproof_retries", "Retries decided on.", labels=["operation"])
         for family, counts in ((attempts, reading.attempts), (retries, reading.retries)):
             for operation, count in counts.items():
                 family.add_metric([operation], count)
             yield family
         for counted in COUNTED:
             labels = ["operation", *([counted.kinds] if counted.kinds else [])]
-            family = CounterMetricFamily(f"holdfast_{counted.key}", counted.text, labels=labels)
+            family = CounterMetricFamily(f"stormproof_{counted.key}", counted.text, labels=labels)
             for key, count in reading.counts[counted.key].items():
                 family.add_metric(key[: len(labels)], count)
             yield family
         yield _histogram(
-            "holdfast_attempts_at_success", "Attempts it took a call to succeed.", reading.successes
+            "stormproof_attempts_at_success", "Attempts it took a call to succeed.", reading.successes
         )
-        yield _histogram("holdfast_wait_seconds", "Seconds waited before a retry.", reading.waits)
+        yield _histogram("stormproof_wait_seconds", "Seconds waited before a retry.", reading.waits)
         yield from _gauges()
 
 
@@ -80,12 +81,12 @@ def _histogram(name: str, text: str, found: dict[str, Histogram]) -> HistogramMe
 def _gauges() -> Iterator[Metric]:
     live = gauges()
     for key, text in MEASURED:
-        family = GaugeMetricFamily(f"holdfast_{key}", text, labels=["operation"])
+        family = GaugeMetricFamily(f"stormproof_{key}", text, labels=["operation"])
         for operation, value in getattr(live, key).items():
             family.add_metric([operation], value)
         yield family
     states = GaugeMetricFamily(
-        "holdfast_breaker_state", "1 for the state the breaker is in.", labels=["operation", "state"]
+        "stormproof_breaker_state", "1 for the state the breaker is in.", labels=["operation", "state"]
     )
     for operation, now in live.breaker_state.items():
         for state in STATES:
@@ -95,7 +96,7 @@ def _gauges() -> Iterator[Metric]:
 
 def install(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     """Register a collector with ``registry``; gives the function that takes it away again."""
-    collector = HoldfastCollector()
+    collector = StormproofCollector()
     registry.register(collector)
 
     done = False

@@ -1,4 +1,4 @@
-"""The pytest fixture ``holdfast_instant``: every wait is free, and recorded, during the test."""
+"""The pytest fixture ``stormproof_instant``: every wait is free, and recorded, during the test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def holdfast_instant() -> Iterator[FakeClock]:
-    """Make every Holdfast wait free; gives the clock whose ``sleeps`` lists them."""
+def stormproof_instant() -> Iterator[FakeClock]:
+    """Make every Stormproof wait free; gives the clock whose ``sleeps`` lists them."""
     from .testing import instant
 
     with instant() as clock:

@@ -1,6 +1,6 @@
-"""requests under a policy: ``session.mount("https://", holdfast.requests.Adapter(policy))``.
+"""requests under a policy: ``session.mount("https://", stormproof.requests.Adapter(policy))``.
 
-What a request goes through is in `holdfast.wire`; here it meets its library.
+What a request goes through is in `stormproof._http`; here it meets its library.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3.util.timeout import Timeout
 
-from .wire import Body, Client, ClientOptions, Draft, NotRetried
-from .wire.body import Once, replay_of
-from .wire.fields import announced, length_of, text
-from .wire.urllib3_streams import drain, hand_over, watched, within
+from ._http import Body, Client, ClientOptions, Draft, NotRetried
+from ._http.body import Once, replay_of
+from ._http.headers import announced, length_of, text
+from ._http.urllib3_streams import drain, hand_over, watched, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from .policy import Policy
-    from .wire.body import Replay
+    from ._http.body import Replay
+    from ._policy.policy import Policy
 
 __all__ = ["Adapter", "Body", "ClientOptions", "Draft", "NotRetried", "override"]
 
-_told: ContextVar[dict[str, Any] | None] = ContextVar("holdfast.requests.override", default=None)
+_told: ContextVar[dict[str, Any] | None] = ContextVar("stormproof.requests.override", default=None)
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def override(**told: Any) -> Iterator[None]:
 
     requests has no place for that in a request::
 
-        with holdfast.requests.override(retry=False):
+        with stormproof.requests.override(retry=False):
             session.get(url)
     """
     before = _told.set(told)
@@ -117,14 +117,14 @@ class _Port:
             response = call.send(request, **call.options)
         finally:
             request.body = own
-        response.holdfast_streams = call.options["stream"]
+        response.stormproof_streams = call.options["stream"]
         if most:
             self.buffer(response, most)
         return response
 
     def buffer(self, response: Any, most: int) -> bool:
         length = length_of(response.headers.get("content-length", ""))
-        if response.holdfast_streams or length is None or length > most:
+        if response.stormproof_streams or length is None or length > most:
             # What the caller reads piece by piece cannot be put back; it stays as it came.
             return False
         try:

@@ -6,15 +6,15 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-from ._drive import clock as _clock
-from .options import number
+from ._primitives.options import number
+from ._runtime import clock as _clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, TypeVar
 
-    from ._drive.virtual_loop import VirtualLoop
+    from ._runtime.virtual_loop import VirtualLoop
 
     T = TypeVar("T")
 
@@ -82,7 +82,7 @@ def run(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
     """
     import asyncio
 
-    from ._drive.virtual_loop import VirtualLoop
+    from ._runtime.virtual_loop import VirtualLoop
 
     loop = VirtualLoop()
     clock = VirtualClock(loop)

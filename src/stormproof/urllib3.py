@@ -1,6 +1,6 @@
-"""urllib3 under a policy: ``holdfast.urllib3.PoolManager(policy)`` in place of ``urllib3.PoolManager()``.
+"""urllib3 under a policy: ``stormproof.urllib3.PoolManager(policy)`` in place of ``urllib3.PoolManager()``.
 
-What a request goes through is in `holdfast.wire`; here it meets its library. urllib3's own retries
+What a request goes through is in `stormproof._http`; here it meets its library. urllib3's own retries
 are off; ``retries=`` still says how many redirects are followed.
 """
 
@@ -12,18 +12,18 @@ import urllib3
 from urllib3.util.retry import Retry as _Retry
 from urllib3.util.url import parse_url
 
-from .wire import Body, Client, ClientOptions, Draft, NotRetried
-from .wire.body import Once, replay_of
-from .wire.fields import announced, length_of, text
-from .wire.urllib3_streams import drain, hand_over, put_back, watched, within
+from ._http import Body, Client, ClientOptions, Draft, NotRetried
+from ._http.body import Once, replay_of
+from ._http.headers import announced, length_of, text
+from ._http.urllib3_streams import drain, hand_over, put_back, watched, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from .policy import Policy
-    from .wire.body import Replay
+    from ._http.body import Replay
+    from ._policy.policy import Policy
 
 __all__ = ["Body", "ClientOptions", "Draft", "NotRetried", "PoolManager", "ProxyManager", "StatusError"]
 
@@ -161,13 +161,13 @@ class _Port:
             release_conn=False,
             **call.options,
         )
-        response.holdfast_streams = call.streams
+        response.stormproof_streams = call.streams
         if most:
             self.buffer(response, most)
         return response
 
     def buffer(self, response: Any, most: int) -> bool:
-        if response.holdfast_streams:
+        if response.stormproof_streams:
             # What the caller reads piece by piece cannot be put back; it stays as it came.
             return False
         length = length_of(response.headers.get("content-length", ""))
@@ -236,7 +236,7 @@ class _Pooled:
         redirect: bool = True,
         assert_same_host: bool = True,
         *,
-        holdfast: Any = None,
+        stormproof: Any = None,
         release_conn: bool | None = None,
         **options: Any,
     ) -> Any:
@@ -249,7 +249,7 @@ class _Pooled:
             given = _Retry.from_int(retries, redirect=redirect, default=self.retries)
         options["retries"] = _Hops.of(given)
         call = _Call(self, method, url, body, headers, options)
-        response = self.client.send(call, holdfast)
+        response = self.client.send(call, stormproof)
         response.retries = given
         hand_over(response, call.timeout)
         if not call.streams:
@@ -288,9 +288,9 @@ class _Managing:
         return self._client.options
 
     def urlopen(self, method: str, url: str, redirect: bool = True, **options: Any) -> Any:
-        """What ``urllib3.PoolManager.urlopen`` does; ``holdfast=`` is what the request says for itself."""
+        """What ``urllib3.PoolManager.urlopen`` does; ``stormproof=`` is what the request says for itself."""
         headers = options.get("headers")
-        keyed = self.options.idempotency_key is not None or options.get("holdfast") is not None
+        keyed = self.options.idempotency_key is not None or options.get("stormproof") is not None
         if keyed and not isinstance(headers, _OwnHeaders):
             options["headers"] = _OwnHeaders(self.headers if headers is None else headers)
         return super().urlopen(method, url, redirect=redirect, **options)  # type: ignore[misc]
@@ -307,7 +307,7 @@ class PoolManager(_Managing, urllib3.PoolManager):  # type: ignore[misc]
     """A ``urllib3.PoolManager`` that sends every request under ``policy``.
 
     The keywords are those of ``urllib3.PoolManager`` and those of `ClientOptions`. A request may bring
-    its own ``holdfast={"policy": ..., "idempotency_key": ..., "retry": False}``. With
+    its own ``stormproof={"policy": ..., "idempotency_key": ..., "retry": False}``. With
     ``preload_content=False`` the answer is committed at its headers, however short it is.
     """
 

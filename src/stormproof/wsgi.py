@@ -9,15 +9,16 @@ from __future__ import annotations
 import sys
 from contextvars import copy_context
 
-from . import bus, deadlines
-from ._drive import chance
-from .errors import DeadlineExceeded
-from .serving import admission
-from .serving.application import WSGI, application
-from .serving.arrivals import attempt_number
-from .serving.deadline import LATE, Timed
-from .serving.problem import SPREAD
-from .serving.refusals import refusal
+from ._context import deadlines
+from ._events import bus, labels
+from ._primitives.errors import DeadlineExceeded
+from ._runtime import randomness
+from ._server import admission
+from ._server.application import WSGI, application
+from ._server.deadline import LATE, Timed
+from ._server.problem import SPREAD
+from ._server.refusals import refusal
+from ._server.request_facts import attempt_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from contextvars import Context
     from typing import Any
 
-    from .serving.problem import Problem
+    from ._server.problem import Problem
 
     Environ = dict[str, Any]
     App = Callable[[Environ, Any], Iterable[bytes]]
@@ -130,14 +131,14 @@ class DeadlineMiddleware(Timed):
         if left_s is None:
             return self.app(environ, start_response)
         if left_s <= 0:
-            return _answer(start_response, LATE, chance.draw)
+            return _answer(start_response, LATE, randomness.draw)
         limit = deadlines.deadline(left_s, "request")
 
         def late(error: Exception) -> list[bytes] | None:
             ours = isinstance(error, DeadlineExceeded) and (
                 error.scope == limit.name or not limit.own_remaining()
             )
-            return _answer(start_response, LATE, chance.draw) if ours else None
+            return _answer(start_response, LATE, randomness.draw) if ours else None
 
         # The context is this request's own and ends with it, so the scope need not be left.
         context = copy_context()
@@ -196,8 +197,8 @@ class RefusalMiddleware:
             problem = refusal(error)
             if problem is None:
                 return None
-            bus.publish("Declined", operation="request", code=problem.code, error=bus.error_name(error))
-            return _answer(start_response, problem, chance.draw)
+            bus.publish("Declined", operation="request", code=problem.code, error=labels.error_name(error))
+            return _answer(start_response, problem, randomness.draw)
 
         try:
             parts = self.app(environ, start_response)

@@ -1,6 +1,6 @@
 """The recorded sessions of docs/command-line.md and the page of lint's rules are what the commands say now.
 
-``.venv/bin/python scripts/record-sessions`` rewrites both.
+``.venv/bin/python tools/record-sessions`` rewrites both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="other platform: the 
 
 
 def loaded() -> ModuleType:
-    loader = SourceFileLoader("record_sessions", str(ROOT / "scripts" / "record-sessions"))
+    loader = SourceFileLoader("record_sessions", str(ROOT / "tools" / "record-sessions"))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,20 +35,20 @@ script = loaded()
 def test_the_sessions_are_current() -> None:
     page = script.PAGE.read_text(encoding="utf-8")
     now = script.recorded(page, every=False)
-    assert script.quiet(now) == script.quiet(page), "run scripts/record-sessions"
+    assert script.quiet(now) == script.quiet(page), "run tools/record-sessions"
 
 
 def test_the_rules_page_is_current() -> None:
-    assert script.RULES.read_text(encoding="utf-8") == script.rules_page(), "run scripts/record-sessions"
+    assert script.RULES.read_text(encoding="utf-8") == script.rules_page(), "run tools/record-sessions"
 
 
 def test_every_command_has_a_session() -> None:
-    from holdfast.cli._app import COMMANDS
+    from stormproof.cli._app import COMMANDS
 
     page = script.PAGE.read_text(encoding="utf-8")
     sessions = [block["what"] for block in script.BLOCK.finditer(page) if block["kind"] != "file"]
     for name in COMMANDS:
-        assert any(f"holdfast {name}" in session for session in sessions), f"{name} has no session"
+        assert any(f"stormproof {name}" in session for session in sessions), f"{name} has no session"
 
 
 # The recorder itself.

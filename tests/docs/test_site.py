@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ def test_the_reference_names_what_is_public(site: Path) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     described = set(re.findall(r'<h\d id="[\w.]*\.(\w+)"', text))
     # The classifier's class is described, and so is what `transient` makes of it.
-    assert set(hf.__all__) - described - {"__version__", "transient"} == set()
+    assert set(sp.__all__) - described - {"__version__", "transient"} == set()
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:

@@ -1,7 +1,7 @@
 """Every ```python block of the README and the docs runs.
 
 The blocks of a page run in order and share one namespace, as a reader would type them. Waits are
-free (``holdfast.testing.instant``). ``await`` at the top level is allowed, as in ``python -m asyncio``.
+free (``stormproof.testing.instant``). ``await`` at the top level is allowed, as in ``python -m asyncio``.
 
 A block that cannot run here says why: ```python no-run reason="needs a live Redis". It is still
 compiled.
@@ -78,7 +78,7 @@ def blocks(page: str, text: str) -> list[Block]:
 
 def instant() -> contextlib.AbstractContextManager[object]:
     try:
-        from holdfast.testing import instant as free_waits
+        from stormproof.testing import instant as free_waits
     except ImportError:
         return contextlib.nullcontext()
     return free_waits()

@@ -23,9 +23,9 @@ def test_the_load_is_not_multiplied() -> None:
     rows = {
         line.split()[0]: [int(word.replace(",", "")) for word in line.split()[1:5]]
         for line in done.stdout.splitlines()
-        if re.match(r"\s+(naive|holdfast) ", line)
+        if re.match(r"\s+(naive|stormproof) ", line)
     }
     assert rows["naive"] == [30, 120, 480, 1920]
-    *layers, backend = rows["holdfast"]
+    *layers, backend = rows["stormproof"]
     assert layers == [30, 30, 30]
     assert backend <= 45

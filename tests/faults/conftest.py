@@ -1,6 +1,6 @@
 """Faults put in on purpose: nothing may hang, leak or lie because of them."""
 
-from tests.fleet.conftest import server
-from tests.loops import watchdog
+from tests.integration.fleet.conftest import server
+from tests.support.loops import watchdog
 
 __all__ = ["server", "watchdog"]

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault bad-numbers")
 
@@ -33,7 +33,7 @@ NEEDED = {
     "Verdict": {"retry": True},
     "retry": {"on": OSError},
     "retrying": {"on": OSError},
-    "keyed": {"template": hf.Budget()},
+    "keyed": {"template": sp.Budget()},
     "deadline": {"limit": 1},
     "Pacer": {"rate": 1},
     "RateLimit": {"limiter": "1/s"},
@@ -42,17 +42,17 @@ NEEDED = {
     "AdaptiveLimit": {"initial": 1},
     "Worker": {"handler": print},
     "reconnecting": {"connect": print},
-    "idempotent": {"key": str, "store": hf.idempotency.MemoryStore()},
+    "idempotent": {"key": str, "store": sp.idempotency.MemoryStore()},
     "redis.RedisStore": {"url": "redis://127.0.0.1:1"},
-    "idempotency.SqliteStore": {"path": f"{tempfile.gettempdir()}/holdfast-never-opened.db"},
+    "idempotency.SqliteStore": {"path": f"{tempfile.gettempdir()}/stormproof-never-opened.db"},
     "asgi.DeadlineMiddleware": {"app": print},
     "asgi.SheddingMiddleware": {"app": print, "queue": 1},
-    "asgi.IdempotencyMiddleware": {"app": print, "store": hf.idempotency.MemoryStore()},
-    "celery.task_base": {"policy": hf.retry(on=OSError)},
-    "grpc.interceptors": {"policy": hf.retry(on=OSError)},
-    "grpc.aio_interceptors": {"policy": hf.retry(on=OSError)},
+    "asgi.IdempotencyMiddleware": {"app": print, "store": sp.idempotency.MemoryStore()},
+    "celery.task_base": {"policy": sp.retry(on=OSError)},
+    "grpc.interceptors": {"policy": sp.retry(on=OSError)},
+    "grpc.aio_interceptors": {"policy": sp.retry(on=OSError)},
     "lab.Outage": {"at": 1, "lasts": 1},
-    "lab.occ": {"backoff": hf.Constant(1)},
+    "lab.occ": {"backoff": sp.Constant(1)},
 }
 
 #: Beside the core: the callables of the modules that stand on other libraries.
@@ -104,8 +104,8 @@ ALLOWED = {
 
 
 def named(name):
-    """``hf.<name>``, where the name may begin with a module's."""
-    target = hf
+    """``sp.<name>``, where the name may begin with a module's."""
+    target = sp
     for part in name.split("."):
         target = getattr(target, part)
     return target
@@ -113,7 +113,7 @@ def named(name):
 
 def numeric_options():
     """(name, callable, option) of every public callable whose signature says int, float or Seconds."""
-    for name in (*hf.__all__, *FURTHER):
+    for name in (*sp.__all__, *FURTHER):
         target = named(name)
         if not callable(target) or inspect.ismodule(target):
             continue
@@ -159,7 +159,7 @@ def build(name, **options):
     target = named(name)
     kind = {key: value for option in options for key, value in KINDS.get((name, option), {}).items()}
     made = target(**{**NEEDED.get(name, {}), **kind, **options})
-    if isinstance(made, hf.asgi.StatusApp):
+    if isinstance(made, sp.asgi.StatusApp):
         made.close()  # else its subscription outlives the test
     return made
 
@@ -236,7 +236,7 @@ def test_numpys_true_is_true_as_well():
 # Pairs that contradict each other.
 
 
-@pytest.mark.parametrize("make", [hf.Exponential, hf.Linear, hf.Fibonacci, hf.Decorrelated])
+@pytest.mark.parametrize("make", [sp.Exponential, sp.Linear, sp.Fibonacci, sp.Decorrelated])
 def test_base_and_min_above_cap(make):
     with pytest.raises(ValueError, match=r"base must be <= cap \(2.0 seconds\), got 3"):
         make(3, cap=2)
@@ -248,13 +248,13 @@ def test_base_and_min_above_cap(make):
 @pytest.mark.parametrize("factor", [0, 0.999, -2])
 def test_a_factor_that_shrinks(factor):
     with pytest.raises(ValueError, match=f"factor must be >= 1, got {factor}"):
-        hf.Exponential(factor=factor)
+        sp.Exponential(factor=factor)
 
 
 @pytest.mark.parametrize("r", [-0.1, 1.1])
 def test_symmetric_beyond_its_range(r):
     with pytest.raises(ValueError, match=f"r must be .*, got {r}"):
-        hf.Symmetric(r)
+        sp.Symmetric(r)
 
 
 @pytest.mark.parametrize(
@@ -262,26 +262,26 @@ def test_symmetric_beyond_its_range(r):
 )
 def test_schedule(values):
     with pytest.raises((TypeError, ValueError), match=r"Schedule: values"):
-        hf.Schedule(values)
+        sp.Schedule(values)
 
 
 # Methods that take numbers.
 
 METHODS = {
-    "Limiter.allow": (lambda v: hf.Limiter(1, 1).allow(v), "n"),
-    "Limiter.reserve": (lambda v: hf.Limiter(1, 1).reserve(v), "n"),
-    "Limiter.reserve max_wait": (lambda v: hf.Limiter(1, 1).reserve(1, v), "max_wait"),
-    "Limiter.wait": (lambda v: hf.Limiter(1, 1).wait(v), "n"),
-    "Limiter.set_rate": (lambda v: hf.Limiter(1, 1).set_rate(v), "rate"),
-    "Limiter.set_burst": (lambda v: hf.Limiter(1, 1).set_burst(v), "burst"),
-    "with_": (lambda v: hf.retry(on=OSError).with_(attempts=v), "attempts"),
-    "replace": (lambda v: hf.Budget().replace(ratio=v), "ratio"),
-    "delay n": (lambda v: hf.Exponential().delay(v, None, 0.5), "n"),
-    "delay u": (lambda v: hf.Exponential().delay(0, None, v), "u"),
-    "delay prev": (lambda v: hf.Decorrelated().delay(0, v, 0.5), "prev"),
-    "ceiling": (lambda v: hf.Exponential().ceiling(v), "n"),
-    "preview": (lambda v: hf.Exponential().preview(v), "retries"),
-    "worst_case": (lambda v: hf.Exponential().worst_case(v), "retries"),
+    "Limiter.allow": (lambda v: sp.Limiter(1, 1).allow(v), "n"),
+    "Limiter.reserve": (lambda v: sp.Limiter(1, 1).reserve(v), "n"),
+    "Limiter.reserve max_wait": (lambda v: sp.Limiter(1, 1).reserve(1, v), "max_wait"),
+    "Limiter.wait": (lambda v: sp.Limiter(1, 1).wait(v), "n"),
+    "Limiter.set_rate": (lambda v: sp.Limiter(1, 1).set_rate(v), "rate"),
+    "Limiter.set_burst": (lambda v: sp.Limiter(1, 1).set_burst(v), "burst"),
+    "with_": (lambda v: sp.retry(on=OSError).with_(attempts=v), "attempts"),
+    "replace": (lambda v: sp.Budget().replace(ratio=v), "ratio"),
+    "delay n": (lambda v: sp.Exponential().delay(v, None, 0.5), "n"),
+    "delay u": (lambda v: sp.Exponential().delay(0, None, v), "u"),
+    "delay prev": (lambda v: sp.Decorrelated().delay(0, v, 0.5), "prev"),
+    "ceiling": (lambda v: sp.Exponential().ceiling(v), "n"),
+    "preview": (lambda v: sp.Exponential().preview(v), "retries"),
+    "worst_case": (lambda v: sp.Exponential().worst_case(v), "retries"),
 }
 
 
@@ -298,15 +298,15 @@ def test_methods(method, bad):
 @pytest.mark.parametrize("bad", ["NaN", "inf", "True", "string"])
 def test_fake_clock(bad):
     with pytest.raises((TypeError, ValueError), match="start"):
-        hf.testing.FakeClock(BAD[bad])
+        sp.testing.FakeClock(BAD[bad])
     with pytest.raises((TypeError, ValueError), match="seconds"):
-        hf.testing.FakeClock().advance(BAD[bad])
+        sp.testing.FakeClock().advance(BAD[bad])
 
 
 # Numbers that come from users' code while a call runs.
 
 
-class Mine(hf.Backoff):
+class Mine(sp.Backoff):
     """A schedule of the user's own."""
 
     __slots__ = _fields = ("wait",)
@@ -334,9 +334,9 @@ def _no_calls():
 @pytest.mark.parametrize("kind", ["int", "numpy"])
 def test_a_schedule_may_answer_with_any_kind_of_number(kind):
     wait = 2 if kind == "int" else pytest.importorskip("numpy").float64(2)
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     with pytest.raises(ConnectionError):
-        hf.retry(on=ConnectionError, attempts=3, backoff=Mine(wait), budget=None, clock=clock).call(fails)
+        sp.retry(on=ConnectionError, attempts=3, backoff=Mine(wait), budget=None, clock=clock).call(fails)
     assert fails.calls == 3, "attempts=3 is at most 3 calls"
     assert clock.sleeps == [2, 2]
 
@@ -344,8 +344,8 @@ def test_a_schedule_may_answer_with_any_kind_of_number(kind):
 @pytest.mark.parametrize("wait", [NAN, -1.0, "2", None], ids=repr)
 @pytest.mark.parametrize("within", [None, 30])
 def test_a_schedule_that_answers_nonsense_is_told(wait, within):
-    clock = hf.testing.FakeClock()
-    policy = hf.retry(on=ConnectionError, backoff=Mine(wait), within=within, budget=None, clock=clock)
+    clock = sp.testing.FakeClock()
+    policy = sp.retry(on=ConnectionError, backoff=Mine(wait), within=within, budget=None, clock=clock)
     with pytest.raises((TypeError, ValueError)) as refused:
         policy.call(fails)
     assert re.search(r"\bdelay\b|\bbackoff\b", str(refused.value)) and repr(wait) in str(refused.value)
@@ -354,18 +354,18 @@ def test_a_schedule_that_answers_nonsense_is_told(wait, within):
 
 @pytest.mark.parametrize("u", [NAN, -0.1, 1.5, "0.5", None], ids=repr)
 def test_an_rng_that_answers_nonsense_is_told(u):
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     with pytest.raises((TypeError, ValueError), match=rf"\bu must be .*got {re.escape(repr(u))}"):
-        hf.retry(on=ConnectionError, rng=lambda: u, budget=None, clock=clock).call(fails)
+        sp.retry(on=ConnectionError, rng=lambda: u, budget=None, clock=clock).call(fails)
     assert fails.calls == 1 and clock.sleeps == []
 
 
 @pytest.mark.parametrize("wait", [NAN, INF, -1.0, "2", None], ids=repr)
 def test_a_jitter_that_answers_nonsense_is_told(wait):
-    clock = hf.testing.FakeClock()
-    backoff = hf.Exponential(jitter=lambda u, ceiling: wait)
+    clock = sp.testing.FakeClock()
+    backoff = sp.Exponential(jitter=lambda u, ceiling: wait)
     with pytest.raises(ValueError, match=rf"jitter must return .*got {re.escape(repr(wait))}"):
-        hf.retry(on=ConnectionError, backoff=backoff, budget=None, clock=clock).call(fails)
+        sp.retry(on=ConnectionError, backoff=backoff, budget=None, clock=clock).call(fails)
     assert fails.calls == 1 and clock.sleeps == []
 
 
@@ -375,15 +375,15 @@ def test_a_jitter_that_answers_nonsense_is_told(wait):
 @pytest.mark.parametrize(
     ("field", "make"),
     [
-        ("backoff", lambda: hf.Retry(backoff=hf.Exponential)),
-        ("budget", lambda: hf.Retry(budget=hf.Budget)),
-        ("clock", lambda: hf.Policy(hf.Retry(), clock=hf.testing.FakeClock)),
-        ("clock", lambda: hf.Policy(hf.Retry(), clock=5)),
-        ("clock", lambda: hf.Budget(clock=5)),
-        ("clock", lambda: hf.Limiter(1, 1, clock=5)),
-        ("rng", lambda: hf.Policy(hf.Retry(), rng="x")),
-        ("jitter", lambda: hf.Exponential(jitter=hf.Symmetric)),
-        ("strategies", lambda: hf.Policy(hf.Retry)),
+        ("backoff", lambda: sp.Retry(backoff=sp.Exponential)),
+        ("budget", lambda: sp.Retry(budget=sp.Budget)),
+        ("clock", lambda: sp.Policy(sp.Retry(), clock=sp.testing.FakeClock)),
+        ("clock", lambda: sp.Policy(sp.Retry(), clock=5)),
+        ("clock", lambda: sp.Budget(clock=5)),
+        ("clock", lambda: sp.Limiter(1, 1, clock=5)),
+        ("rng", lambda: sp.Policy(sp.Retry(), rng="x")),
+        ("jitter", lambda: sp.Exponential(jitter=sp.Symmetric)),
+        ("strategies", lambda: sp.Policy(sp.Retry)),
     ],
 )
 def test_a_class_or_a_number_in_place_of_an_object(field, make):
@@ -393,4 +393,4 @@ def test_a_class_or_a_number_in_place_of_an_object(field, make):
 
 def test_keyed_takes_a_class_as_a_factory():
     """``keyed`` calls what is no budget to make one; a class is such a callable."""
-    assert isinstance(hf.keyed(hf.Budget)["key"], hf.Budget)
+    assert isinstance(sp.keyed(sp.Budget)["key"], sp.Budget)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault thread-races")]
 
@@ -45,9 +45,9 @@ def in_threads(count: int, work: Callable[[], Any]) -> None:
         raise errors[0]
 
 
-def half_open(probes: int) -> hf.Breaker:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, probes=probes, clock=clock)
+def half_open(probes: int) -> sp.Breaker:
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, probes=probes, clock=clock)
     breaker.admit().failure()
     clock.advance(2)
     return breaker
@@ -63,7 +63,7 @@ def test_64_threads_get_no_more_probes_than_there_are(probes: int, measured: Cal
     inside: list[int] = []
     refused: list[int] = []
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     def call() -> None:
         inside.append(1)
         assert all_refused.wait(10)
@@ -71,7 +71,7 @@ def test_64_threads_get_no_more_probes_than_there_are(probes: int, measured: Cal
     def work() -> None:
         try:
             call()
-        except hf.CircuitOpen:
+        except sp.CircuitOpen:
             refused.append(1)
             if len(refused) == 64 - probes:
                 all_refused.set()
@@ -94,7 +94,7 @@ def test_probes_given_back_by_64_threads_are_never_doubled() -> None:
         for _ in range(50):
             try:
                 ticket = breaker.admit()
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 continue
             with lock:
                 inside += 1
@@ -115,7 +115,7 @@ def test_1000_tasks_get_no_more_probes_than_there_are(probes: int, measured: Cal
     breaker = half_open(probes)
     inside = most = 0
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     async def call() -> None:
         nonlocal inside, most
         inside += 1
@@ -126,10 +126,10 @@ def test_1000_tasks_get_no_more_probes_than_there_are(probes: int, measured: Cal
     async def main(clock: Any) -> list[Any]:
         return await asyncio.gather(*(call() for _ in range(1000)), return_exceptions=True)
 
-    outcomes = hf.testing.run(main)
+    outcomes = sp.testing.run(main)
     assert most == probes
     assert sum(outcome is None for outcome in outcomes) == probes
-    assert sum(isinstance(outcome, hf.CircuitOpen) for outcome in outcomes) == 1000 - probes
+    assert sum(isinstance(outcome, sp.CircuitOpen) for outcome in outcomes) == 1000 - probes
     assert breaker.state == "closed"
     measured(f"1,000 tasks: {most} inside at once at most (probes={probes})")
 
@@ -138,7 +138,7 @@ def test_1000_tasks_get_no_more_probes_than_there_are(probes: int, measured: Cal
 def test_10_calls_are_inside_at_the_same_time() -> None:
     """They meet at a barrier inside the call: with a lock held there, it would never fill."""
     meeting = threading.Barrier(10)
-    call = hf.Policy(hf.Breaker())(lambda: meeting.wait(10))
+    call = sp.Policy(sp.Breaker())(lambda: meeting.wait(10))
     in_threads(10, call)
 
 
@@ -146,15 +146,15 @@ def test_10_calls_are_inside_at_the_same_time() -> None:
 def test_10_probes_are_inside_at_the_same_time() -> None:
     breaker = half_open(10)
     meeting = threading.Barrier(10)
-    in_threads(10, hf.Policy(breaker)(lambda: meeting.wait(10)))
+    in_threads(10, sp.Policy(breaker)(lambda: meeting.wait(10)))
     assert breaker.state == "closed"
 
 
 @pytest.mark.usefixtures("tiny_turns")
 def test_no_count_is_lost() -> None:
-    breaker = hf.Breaker(trip=lambda counts: False, window=None)
+    breaker = sp.Breaker(trip=lambda counts: False, window=None)
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     def call(error: Exception | None) -> None:
         if error is not None:
             raise error
@@ -175,10 +175,10 @@ def test_no_count_is_lost() -> None:
 def test_it_opens_once() -> None:
     """Sixteen calls fail at once; one change of state is told."""
     changes: list[Any] = []
-    breaker = hf.Breaker(consecutive=4)
+    breaker = sp.Breaker(consecutive=4)
     meeting = threading.Barrier(16)
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     def call() -> None:
         meeting.wait(10)
         raise ConnectionError
@@ -187,7 +187,7 @@ def test_it_opens_once() -> None:
         with pytest.raises(ConnectionError):
             call()
 
-    stop = hf.subscribe(changes.append)
+    stop = sp.subscribe(changes.append)
     try:
         in_threads(16, work)
     finally:
@@ -198,8 +198,8 @@ def test_it_opens_once() -> None:
 @pytest.mark.proves("invariant 11")
 def test_a_thread_that_hangs_inside_a_probe_is_given_up() -> None:
     """The lease frees the place; the result that comes after all changes nothing."""
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, probe_timeout=5, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, probe_timeout=5, clock=clock)
     breaker.admit().failure()
     clock.advance(2)
     inside, go_on = threading.Event(), threading.Event()
@@ -211,7 +211,7 @@ def test_a_thread_that_hangs_inside_a_probe_is_given_up() -> None:
 
     def work() -> None:
         with pytest.raises(ConnectionError):
-            hf.Policy(breaker).call(hang)
+            sp.Policy(breaker).call(hang)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

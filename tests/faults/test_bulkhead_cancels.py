@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.usefixtures("watchdog")
 def test_permits_come_back_after_many_random_cancels(seed: int) -> None:
     """10,000 calls in all: some end, some fail, some are cancelled inside or in the queue, some time out."""
     rng = random.Random(seed)
-    bulkhead = hf.Bulkhead(4, queue=40, max_wait=1)
+    bulkhead = sp.Bulkhead(4, queue=40, max_wait=1)
     inside = most = 0
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     async def call(seconds: float, fails: bool) -> None:
         nonlocal inside, most
         inside += 1
@@ -50,15 +50,15 @@ def test_permits_come_back_after_many_random_cancels(seed: int) -> None:
             ends[name] = ends.get(name, 0) + 1
         return ends
 
-    ends = hf.testing.run(main)
+    ends = sp.testing.run(main)
     assert set(ends) == {"NoneType", "ConnectionError", "CancelledError", "BulkheadFull"}
     assert most == 4
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
 
 def test_a_place_handed_to_a_task_cancelled_at_that_moment_goes_on() -> None:
-    bulkhead = hf.Bulkhead(1, queue=2)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=2)
+    policy = sp.Policy(bulkhead)
 
     async def main(clock: Any) -> None:
         first = asyncio.ensure_future(policy.acall(asyncio.sleep, 1))
@@ -72,13 +72,13 @@ def test_a_place_handed_to_a_task_cancelled_at_that_moment_goes_on() -> None:
         assert second.cancelled() or second.done()
         assert third.exception() is None
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
 
 def test_threads_asyncio_and_trio_on_one_bulkhead() -> None:
-    bulkhead = hf.Bulkhead(2, queue=100)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(2, queue=100)
+    policy = sp.Policy(bulkhead)
     lock = threading.Lock()
     inside = most = done = 0
 
@@ -136,8 +136,8 @@ def test_threads_asyncio_and_trio_on_one_bulkhead() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_loop_closed_while_its_task_waits_does_not_keep_the_place() -> None:
-    bulkhead = hf.Bulkhead(1, queue=3)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=3)
+    policy = sp.Policy(bulkhead)
     inside, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:

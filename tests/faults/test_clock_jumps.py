@@ -6,10 +6,10 @@ Nothing may wait for the lost time, hand out more than it holds, or speak of neg
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, every_way, retry, takes
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, every_way, retry, takes
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault clock-jumps")
 
@@ -24,10 +24,10 @@ each_jump = pytest.mark.parametrize("jump", JUMPS, ids=lambda jump: f"{jump:+g}s
 @every_way
 @each_jump
 def test_a_jump_in_an_attempt(play, jump):
-    policy = retry(attempts=4, within=10, backoff=hf.Constant(1))
+    policy = retry(attempts=4, within=10, backoff=sp.Constant(1))
     played = play(policy, Boom, takes(jump, Boom), Boom, "ok")
     if jump > 0:
-        played.raised(hf.DeadlineExceeded).made(2).slept(1)
+        played.raised(sp.DeadlineExceeded).made(2).slept(1)
     else:
         played.returned("ok").made(4).slept(1, 1, 1)
 
@@ -36,7 +36,7 @@ def test_a_jump_in_an_attempt(play, jump):
 @each_jump
 @pytest.mark.parametrize("late", ["stop", "clip"])
 def test_no_negative_times_are_told(play, jump, late):
-    policy = retry(attempts=3, within=10, backoff=hf.Constant(1), late=late)
+    policy = retry(attempts=3, within=10, backoff=sp.Constant(1), late=late)
     played = play(policy, Boom, takes(jump, Boom), takes(jump, Boom))
     assert all(wait >= 0 for wait in played.sleeps)
     assert played.events[-1].elapsed >= 0
@@ -51,7 +51,7 @@ def test_a_success_after_a_jump(play, jump):
     assert played.events[-1].elapsed >= 0
 
 
-class Suspended(hf.testing.FakeClock):
+class Suspended(sp.testing.FakeClock):
     """Each sleep takes an hour more than asked for: the lid was closed."""
 
     def sleep(self, seconds):
@@ -67,7 +67,7 @@ def test_a_sleep_that_overruns_the_deadline_is_followed_by_no_attempt():
         calls.append(clock.now())
         raise Boom
 
-    with hf.deadline(60, "request", clock=clock), pytest.raises(hf.DeadlineExceeded) as caught:
+    with sp.deadline(60, "request", clock=clock), pytest.raises(sp.DeadlineExceeded) as caught:
         retry(clock=clock).call(call)
     assert calls == [0] and clock.sleeps == [1]
     assert isinstance(caught.value.__cause__, Boom) and caught.value.scope == "request"
@@ -83,7 +83,7 @@ def test_the_same_in_async_code(loop):
         raise Boom
 
     async def scenario():
-        with hf.deadline(60, clock=clock), pytest.raises(hf.DeadlineExceeded):
+        with sp.deadline(60, clock=clock), pytest.raises(sp.DeadlineExceeded):
             await retry(clock=clock).acall(call)
 
     loop.run(scenario)
@@ -95,33 +95,33 @@ def test_the_same_in_async_code(loop):
 
 @pytest.mark.parametrize("jump", [-HOUR, -TEN_YEARS])
 def test_a_deadline_never_has_more_left_than_it_was_given(jump):
-    clock = hf.testing.FakeClock()
-    with hf.deadline(5, clock=clock) as scope:
+    clock = sp.testing.FakeClock()
+    with sp.deadline(5, clock=clock) as scope:
         clock.advance(jump)
-        assert 0 < hf.remaining() <= 5
+        assert 0 < sp.remaining() <= 5
         assert 0 < scope.own_remaining() <= 5
         clock.advance(-jump + 6)
-        assert hf.remaining() == 0
+        assert sp.remaining() == 0
 
 
 @pytest.mark.parametrize("jump", [HOUR, TEN_YEARS])
 def test_a_deadline_jumped_over_has_ended(jump):
-    clock = hf.testing.FakeClock()
-    with hf.deadline(5, clock=clock):
+    clock = sp.testing.FakeClock()
+    with sp.deadline(5, clock=clock):
         clock.advance(jump)
-        assert hf.remaining() == 0
-        with pytest.raises(hf.DeadlineExceeded):
+        assert sp.remaining() == 0
+        with pytest.raises(sp.DeadlineExceeded):
             retry(clock=clock).call(pytest.fail)
 
 
 # Budgets: what they hold stays in [0, cap], and they go on earning after the jump.
 
 BUDGETS = {
-    "Budget": (lambda clock: hf.Budget(ratio=0.5, burst=5, window=10, clock=clock), 5),
-    "WindowBudget": (lambda clock: hf.WindowBudget(ratio=0.5, floor=0.5, window=10, clock=clock), 5),
-    "QuotaBudget": (lambda clock: hf.QuotaBudget(5, 1, 1, 1, clock=clock), 5),
-    "ThrottleBudget": (lambda clock: hf.ThrottleBudget(5, 1, clock=clock), 5),
-    "RateBudget": (lambda clock: hf.RateBudget(0.5, 5, clock=clock), 5),
+    "Budget": (lambda clock: sp.Budget(ratio=0.5, burst=5, window=10, clock=clock), 5),
+    "WindowBudget": (lambda clock: sp.WindowBudget(ratio=0.5, floor=0.5, window=10, clock=clock), 5),
+    "QuotaBudget": (lambda clock: sp.QuotaBudget(5, 1, 1, 1, clock=clock), 5),
+    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(5, 1, clock=clock), 5),
+    "RateBudget": (lambda clock: sp.RateBudget(0.5, 5, clock=clock), 5),
 }
 each_budget = pytest.mark.parametrize("name", BUDGETS)
 
@@ -140,7 +140,7 @@ def drain(budget, most=100):
 @each_jump
 def test_a_jump_pays_no_more_than_a_full_budget(name, jump):
     make, full = BUDGETS[name]
-    clock = hf.testing.FakeClock(start=1e9)
+    clock = sp.testing.FakeClock(start=1e9)
     budget = make(clock)
     drain(budget)
     clock.advance(jump)
@@ -153,7 +153,7 @@ def test_a_jump_pays_no_more_than_a_full_budget(name, jump):
 @each_jump
 def test_it_goes_on_after_the_jump(name, jump):
     make, _ = BUDGETS[name]
-    clock = hf.testing.FakeClock(start=1e9)
+    clock = sp.testing.FakeClock(start=1e9)
     budget = make(clock)
     drain(budget)
     clock.advance(jump)
@@ -167,8 +167,8 @@ def test_it_goes_on_after_the_jump(name, jump):
 
 @each_jump
 def test_what_was_earned_before_the_jump_does_not_outlive_its_window(jump):
-    clock = hf.testing.FakeClock(start=1e9)
-    budget = hf.Budget(ratio=1, burst=0, window=10, clock=clock)
+    clock = sp.testing.FakeClock(start=1e9)
+    budget = sp.Budget(ratio=1, burst=0, window=10, clock=clock)
     for _ in range(100):
         budget.success()
     assert budget.balance == pytest.approx(100)
@@ -185,8 +185,8 @@ def test_what_was_earned_before_the_jump_does_not_outlive_its_window(jump):
 @each_jump
 @pytest.mark.parametrize("asks", ["keeps asking", "asks once at the end"])
 def test_limiter_admits_again_within_one_window(jump, asks):
-    clock = hf.testing.FakeClock(start=1e9)
-    limiter = hf.Limiter(10, 5, clock=clock)
+    clock = sp.testing.FakeClock(start=1e9)
+    limiter = sp.Limiter(10, 5, clock=clock)
     assert [limiter.allow() for _ in range(6)] == [True] * 5 + [False]
     clock.advance(jump)
     admitted = 0
@@ -202,8 +202,8 @@ def test_limiter_admits_again_within_one_window(jump, asks):
 @pytest.mark.proves("invariant 15")
 @each_jump
 def test_limiter_waits_no_longer_than_one_window_more(jump):
-    clock = hf.testing.FakeClock(start=1e9)
-    limiter = hf.Limiter(10, 5, clock=clock)
+    clock = sp.testing.FakeClock(start=1e9)
+    limiter = sp.Limiter(10, 5, clock=clock)
     assert limiter.allow(5)
     clock.advance(jump)
     limiter.wait(5)
@@ -213,8 +213,8 @@ def test_limiter_waits_no_longer_than_one_window_more(jump):
 @pytest.mark.proves("invariant 15")
 @each_jump
 def test_limiter_admits_no_more_than_a_burst_extra(jump):
-    clock = hf.testing.FakeClock(start=1e9)
-    limiter = hf.Limiter(10, 5, clock=clock)
+    clock = sp.testing.FakeClock(start=1e9)
+    limiter = sp.Limiter(10, 5, clock=clock)
     admitted = 0
     for step in range(100):
         clock.advance(0.1 if step != 50 else jump)
@@ -226,9 +226,9 @@ def test_limiter_admits_no_more_than_a_burst_extra(jump):
 @each_budget
 def test_clocks_may_start_anywhere(name, start):
     make, full = BUDGETS[name]
-    clock = hf.testing.FakeClock(start=start)
+    clock = sp.testing.FakeClock(start=start)
     budget = make(clock)
     assert budget.balance == full
     assert 0 < drain(budget) <= full
-    limiter = hf.Limiter(10, 5, clock=clock)
+    limiter = sp.Limiter(10, 5, clock=clock)
     assert [limiter.allow() for _ in range(6)] == [True] * 5 + [False]

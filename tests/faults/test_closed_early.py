@@ -1,6 +1,6 @@
 """Generators and async generators that are closed, dropped, broken off or interrupted before their end.
 
-The function's own generator must be closed exactly once, in order, and nothing of Holdfast's may linger.
+The function's own generator must be closed exactly once, in order, and nothing of Stormproof's may linger.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import warnings
 
 import pytest
 import trio
-from tests.loops import each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault closed-early")
 
 POLICIES = {
     "retry": retry(),
-    "deadline": hf.Policy(hf.Deadline(60), hf.Retry(on=Boom, budget=None)),
+    "deadline": sp.Policy(sp.Deadline(60), sp.Retry(on=Boom, budget=None)),
     "hooks": retry(before_attempt=lambda attempt: None),
 }
 each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -65,12 +65,12 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def instant():
-    with hf.testing.instant():
+    with sp.testing.instant():
         yield
 
 
 def ends_clean():
-    assert hf.attempt() is None and hf.remaining() is None
+    assert sp.attempt() is None and sp.remaining() is None
 
 
 # Generators
@@ -175,10 +175,10 @@ def test_inside_another_generators_with():
     source = Source()
 
     def consumer():
-        with hf.deadline(60):
+        with sp.deadline(60):
             for item in retry()(source.items)():
                 yield item
-                assert hf.remaining() is not None
+                assert sp.remaining() is not None
 
     items = consumer()
     next(items)
@@ -359,7 +359,7 @@ def test_dropped_in_trio_is_closed_by_trio(policy):
 
 
 def test_a_block_left_early():
-    budget = hf.Budget()
+    budget = sp.Budget()
     for attempt in retry(budget=budget).retrying():
         with attempt:
             break
@@ -378,7 +378,7 @@ def test_a_block_dropped_between_attempts():
 
 def test_a_generator_that_yields_inside_a_block():
     """Closed while the attempt is running: GeneratorExit is no failure."""
-    budget = hf.Budget()
+    budget = sp.Budget()
 
     def items():
         for attempt in retry(budget=budget).retrying():

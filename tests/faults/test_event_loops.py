@@ -11,10 +11,10 @@ import threading
 
 import pytest
 import trio
-from tests.loops import Loop, each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault event-loops")]
 
@@ -26,9 +26,9 @@ class Work:
     """One policy with all that it shares, used in every loop."""
 
     def __init__(self):
-        self.budget = hf.Budget(burst=100)
+        self.budget = sp.Budget(burst=100)
         self.policy = retry(attempts=3, budget=self.budget, name="shared")
-        self.limiter = hf.Limiter(1000, 1)
+        self.limiter = sp.Limiter(1000, 1)
         self.block = self.policy.retrying()
         self.calls = 0
         self.decorated = self.policy(self.fail_twice)
@@ -47,7 +47,7 @@ class Work:
             async with attempt:
                 await self.fail_twice()
         await self.limiter.wait_async()
-        with hf.deadline(60):
+        with sp.deadline(60):
             await self.decorated()
 
 
@@ -74,8 +74,8 @@ def test_a_first_loop_that_died_in_the_middle(sequence):
         pass
 
     async def hangs():
-        with hf.deadline(1000):
-            await retry(backoff=hf.Constant(500), budget=work.budget).acall(work.fail_twice)
+        with sp.deadline(1000):
+            await retry(backoff=sp.Constant(500), budget=work.budget).acall(work.fail_twice)
 
     async def dies():
         async def bomb():
@@ -103,7 +103,7 @@ def test_cancelling_a_scope_whose_loop_is_closed():
     kept = []
 
     async def main():
-        scope = hf.deadline(60)
+        scope = sp.deadline(60)
         scope.__enter__()  # never left: its task was destroyed with the loop
         kept.append(scope)
 
@@ -118,7 +118,7 @@ def test_cancelling_a_scope_whose_trio_run_is_over():
     kept = []
 
     async def main():
-        with hf.deadline(60) as scope:
+        with sp.deadline(60) as scope:
             kept.append(scope)
 
     trio.run(main)
@@ -139,7 +139,7 @@ async def _fails():
 
 def test_a_retry_abandoned_in_its_wait_by_a_closed_loop():
     """The coroutine is destroyed by the garbage collector, outside any loop: GeneratorExit and no more."""
-    budget = hf.Budget()
+    budget = sp.Budget()
     calls = 0
 
     async def call():
@@ -149,7 +149,7 @@ def test_a_retry_abandoned_in_its_wait_by_a_closed_loop():
 
     async def main():
         # Only the coroutine is driven: no task that the loop could cancel at its end.
-        coroutine = retry(backoff=hf.Constant(1000), budget=budget).acall(call)
+        coroutine = retry(backoff=sp.Constant(1000), budget=budget).acall(call)
         future = coroutine.send(None)
         return coroutine, future
 
@@ -161,7 +161,7 @@ def test_a_retry_abandoned_in_its_wait_by_a_closed_loop():
     gc.collect()
     assert calls == 1
     assert budget.balance == 9
-    assert hf.attempt() is None
+    assert sp.attempt() is None
 
 
 # Side by side
@@ -185,17 +185,17 @@ def in_threads(*runs):
 
 
 def test_four_loops_and_a_thread_share_everything():
-    budget = hf.Budget(burst=1000)
-    limiter = hf.Limiter(1e6, 1)
-    policy = hf.retry(on=Boom, attempts=3, backoff=hf.Constant(0), budget=budget, name="everywhere")
+    budget = sp.Budget(burst=1000)
+    limiter = sp.Limiter(1e6, 1)
+    policy = sp.retry(on=Boom, attempts=3, backoff=sp.Constant(0), budget=budget, name="everywhere")
     block = policy.retrying()
     meet = threading.Barrier(5)
     done = []
 
     def fails_until_third():
-        if hf.attempt().number < 3:
+        if sp.attempt().number < 3:
             raise Boom
-        return hf.attempt().number
+        return sp.attempt().number
 
     async def body():
         return fails_until_third()
@@ -237,17 +237,17 @@ def test_a_scope_of_one_loop_is_cancelled_from_another_thread(loop):
 
     async def main():
         # In real time: the other thread is not in the loop's virtual one.
-        with hf.deadline(None) as scope:
+        with sp.deadline(None) as scope:
             scopes.append(scope)
             entered.set()
-            await retry(backoff=hf.Constant(15)).acall(_fails)
+            await retry(backoff=sp.Constant(15)).acall(_fails)
 
     def cancel():
         assert entered.wait(10)
         scopes[0].cancel()
 
     def run():
-        with pytest.raises(hf.Cancelled):
+        with pytest.raises(sp.Cancelled):
             asyncio.run(main()) if loop.name == "asyncio" else trio.run(main)
 
     in_threads(run, cancel)
@@ -255,15 +255,15 @@ def test_a_scope_of_one_loop_is_cancelled_from_another_thread(loop):
 
 @each_loop
 def test_a_scope_entered_outside_the_loop_bounds_what_runs_inside(loop):
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     calls = []
 
     async def call():
         calls.append(clock.now())
         raise Boom
 
-    policy = retry(attempts=None, within=1000, backoff=hf.Constant(2), clock=clock)
-    with hf.deadline(5, clock=clock), pytest.raises(hf.DeadlineExceeded):
+    policy = retry(attempts=None, within=1000, backoff=sp.Constant(2), clock=clock)
+    with sp.deadline(5, clock=clock), pytest.raises(sp.DeadlineExceeded):
         loop.run(policy.acall, call)
     assert calls == [0, 2, 4]
 
@@ -271,17 +271,17 @@ def test_a_scope_entered_outside_the_loop_bounds_what_runs_inside(loop):
 @each_loop
 def test_tasks_of_one_loop_do_not_share_a_scope(loop):
     async def bounded():
-        with hf.deadline(5):
+        with sp.deadline(5):
             await loop.sleep(60)
 
     async def unbounded():
         await loop.sleep(30)
-        assert hf.remaining() is None
+        assert sp.remaining() is None
         return loop.time()
 
     async def scenario():
         cut, whole = await loop.together(bounded, unbounded)
-        assert isinstance(cut, hf.DeadlineExceeded)
+        assert isinstance(cut, sp.DeadlineExceeded)
         assert whole == 30
 
     loop.run(scenario)
@@ -291,10 +291,10 @@ def test_a_sync_policy_inside_a_running_loop():
     """Blocking, and so rarely wise; but it must work, and its deadline must not cancel the task around it."""
 
     async def main():
-        with hf.testing.instant():
+        with sp.testing.instant():
             with pytest.raises(Boom):
                 retry().call(_fails_sync)
-            with pytest.raises(hf.DeadlineExceeded), hf.deadline(0.5):
+            with pytest.raises(sp.DeadlineExceeded), sp.deadline(0.5):
                 retry().call(_fails_sync)
         await asyncio.sleep(0.01)
         return "alive"
@@ -307,13 +307,13 @@ def test_a_sync_policy_inside_a_running_loop():
 
 def test_worker_threads_of_a_loop_see_its_deadline():
     async def main():
-        with hf.deadline(60):
-            return await asyncio.to_thread(hf.remaining)
+        with sp.deadline(60):
+            return await asyncio.to_thread(sp.remaining)
 
     assert 0 < asyncio.run(main()) <= 60
 
     async def in_trio():
-        with hf.deadline(60):
-            return await trio.to_thread.run_sync(hf.remaining)
+        with sp.deadline(60):
+            return await trio.to_thread.run_sync(sp.remaining)
 
     assert 0 < trio.run(in_trio) <= 60

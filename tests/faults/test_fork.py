@@ -1,4 +1,4 @@
-"""Processes that fork while other threads are inside Holdfast, and processes that spawn.
+"""Processes that fork while other threads are inside Stormproof, and processes that spawn.
 
 In the child every lock is free, every process draws its own randomness, and policies, budgets, limiters
 and loops work.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import stormproof
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here"),
@@ -26,7 +26,7 @@ PRELUDE = """
 import os, signal, sys, threading, warnings
 sys.path.insert(0, sys.argv[1])
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of fork in a process with threads
-import holdfast as hf
+import stormproof as sp
 
 def in_child(run):
     "Fork; what ``run()`` gives in the child, as text. A child that hangs is shot after 5 s."
@@ -71,7 +71,7 @@ def give_up(policy):
 
 
 def run(code):
-    source = str(Path(holdfast.__file__).parents[1])
+    source = str(Path(stormproof.__file__).parents[1])
     script = PRELUDE + textwrap.dedent(code)
     done = subprocess.run(
         [sys.executable, "-c", script, source], capture_output=True, text=True, timeout=40, check=False
@@ -82,19 +82,19 @@ def run(code):
 @pytest.mark.parametrize(
     "make",
     [
-        "hf.Budget()",
-        "hf.WindowBudget()",
-        "hf.QuotaBudget()",
-        "hf.ThrottleBudget()",
-        "hf.RateBudget()",
+        "sp.Budget()",
+        "sp.WindowBudget()",
+        "sp.QuotaBudget()",
+        "sp.ThrottleBudget()",
+        "sp.RateBudget()",
     ],
 )
 def test_a_budget_whose_lock_another_thread_held(make):
     run(f"""
         budget = {make}
-        policy = hf.retry(on=ConnectionError, attempts=3, backoff=hf.Constant(0), budget=budget)
+        policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=budget)
         held(budget._lock)
-        assert in_child(lambda: give_up(policy)) == "'holdfast: 3'"
+        assert in_child(lambda: give_up(policy)) == "'stormproof: 3'"
         assert in_child(lambda: budget.balance > 0 and budget.withdraw() > 0) == "True"
     """)
 
@@ -102,28 +102,28 @@ def test_a_budget_whose_lock_another_thread_held(make):
 def test_other_shared_objects_whose_locks_another_thread_held():
     run("""
         import gc
-        limiter = hf.Limiter(10, 5)
-        keyed = hf.keyed(hf.Budget())
+        limiter = sp.Limiter(10, 5)
+        keyed = sp.keyed(sp.Budget())
         keyed["before"]
         # Whatever else is public and guarded by a lock, whoever wrote it.
         others = [make() for make in (
-            lambda: hf.Bulkhead(5), lambda: hf.Breaker(), lambda: hf.Hedge(0.1, idempotent=True),
-        ) if make.__code__.co_names[1] in hf.__all__]
+            lambda: sp.Bulkhead(5), lambda: sp.Breaker(), lambda: sp.Hedge(0.1, idempotent=True),
+        ) if make.__code__.co_names[1] in sp.__all__]
         locked = [obj for obj in (limiter, keyed, keyed["before"], *others) if hasattr(obj, "_lock")]
         assert len(locked) >= 3
         held(*(obj._lock for obj in locked))
         assert in_child(lambda: [limiter.allow(), limiter.tokens() > 3]) == "[True, True]"
         assert in_child(lambda: keyed["before"].balance + keyed["new"].balance + len(keyed)) == "22.0"
         def use(obj):
-            return hf.Policy(obj).call(int) == 0
+            return sp.Policy(obj).call(int) == 0
         assert in_child(lambda: all(map(use, others))) == "True"
     """)
 
 
 def test_forked_out_of_the_middle_of_a_budgets_own_code():
-    """The lock is taken by Holdfast itself, in another thread, through a clock that never returns."""
+    """The lock is taken by Stormproof itself, in another thread, through a clock that never returns."""
     run("""
-        class Clock(hf.testing.FakeClock):
+        class Clock(sp.testing.FakeClock):
             stuck = False
             def now(self):
                 if self.stuck and threading.current_thread() is not threading.main_thread():
@@ -132,7 +132,7 @@ def test_forked_out_of_the_middle_of_a_budgets_own_code():
                 return super().now()
         inside = threading.Event()
         clock = Clock()
-        budget = hf.Budget(clock=clock)
+        budget = sp.Budget(clock=clock)
         clock.stuck = True
         threading.Thread(target=lambda: budget.balance, daemon=True).start()
         assert inside.wait(10)
@@ -142,24 +142,24 @@ def test_forked_out_of_the_middle_of_a_budgets_own_code():
 
 def test_forked_while_threads_sleep_in_a_scope():
     run("""
-        policy = hf.retry(on=ConnectionError, backoff=hf.Constant(20), budget=None)
+        policy = sp.retry(on=ConnectionError, backoff=sp.Constant(20), budget=None)
         sleeping = threading.Event()
-        class Backoff(hf.Constant):
+        class Backoff(sp.Constant):
             def delay(self, n, prev, u):
                 sleeping.set()
                 return super().delay(n, prev, u)
         def sleeper():
-            with hf.deadline(3600):
-                hf.retry(on=ConnectionError, backoff=Backoff(30), budget=None).call(fails)
+            with sp.deadline(3600):
+                sp.retry(on=ConnectionError, backoff=Backoff(30), budget=None).call(fails)
         threading.Thread(target=sleeper, daemon=True).start()
         assert sleeping.wait(10)
 
         def cancel_in_child():
-            with hf.deadline(3600) as scope:
+            with sp.deadline(3600) as scope:
                 threading.Timer(0.05, scope.cancel).start()
                 try:
                     policy.call(fails)
-                except hf.Cancelled:
+                except sp.Cancelled:
                     return "woken"
         assert in_child(cancel_in_child) == "'woken'"
     """)
@@ -167,16 +167,16 @@ def test_forked_while_threads_sleep_in_a_scope():
 
 def test_forked_inside_a_deadline_and_an_attempt():
     run("""
-        clock = hf.testing.FakeClock()
-        policy = hf.retry(on=ConnectionError, attempts=2, backoff=hf.Constant(1), clock=clock)
+        clock = sp.testing.FakeClock()
+        policy = sp.retry(on=ConnectionError, attempts=2, backoff=sp.Constant(1), clock=clock)
         told = []
         def call():
-            if hf.attempt().number == 1:
+            if sp.attempt().number == 1:
                 raise ConnectionError
             clock.advance(5)
-            seen = lambda: (hf.remaining(), hf.attempt().number, type(hf.attempt().last_error).__name__)
+            seen = lambda: (sp.remaining(), sp.attempt().number, type(sp.attempt().last_error).__name__)
             told.append(in_child(seen))
-        with hf.deadline(60, clock=clock):
+        with sp.deadline(60, clock=clock):
             policy.call(call)
         assert told == ["(54.0, 2, 'ConnectionError')"], told
     """)
@@ -186,11 +186,11 @@ def test_each_process_draws_its_own_randomness():
     run("""
         import itertools
         def waits():
-            clock = hf.testing.FakeClock()
+            clock = sp.testing.FakeClock()
             try:
-                hf.retry(on=ConnectionError, attempts=6, within=None, clock=clock, budget=None).call(fails)
+                sp.retry(on=ConnectionError, attempts=6, within=None, clock=clock, budget=None).call(fails)
             except ConnectionError:
-                return clock.sleeps + [*itertools.islice(hf.Exponential().delays(), 5)]
+                return clock.sleeps + [*itertools.islice(sp.Exponential().delays(), 5)]
         waits()  # the generator of the parent exists before the fork
         rows = [in_child(waits) for _ in range(3)] + [repr(waits())]
         numbers = [number for row in rows for number in eval(row)]
@@ -202,19 +202,19 @@ def test_a_seeded_generator_stays_what_it_was():
     run("""
         import itertools
         def first():
-            return [*itertools.islice(hf.Exponential().delays(seed=7), 5)]
+            return [*itertools.islice(sp.Exponential().delays(seed=7), 5)]
         assert in_child(first) == repr(first())
     """)
 
 
 def test_names_and_tokens_in_the_child_are_a_copy():
     run("""
-        policy = hf.retry(on=ConnectionError, attempts=3, backoff=hf.Constant(0), name="named")
+        policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), name="named")
         budget = policy.strategies[0].budget
         give_up(policy)
         assert budget.balance == 8
         def child():
-            same = hf.retry(on=ConnectionError, name="named").strategies[0].budget is budget
+            same = sp.retry(on=ConnectionError, name="named").strategies[0].budget is budget
             give_up(policy)
             return same, budget.balance
         assert in_child(child) == "(True, 6.0)"
@@ -226,10 +226,10 @@ def test_names_and_tokens_in_the_child_are_a_copy():
 def test_forked_while_a_loop_runs_in_another_thread(library):
     run(f"""
         import {library}
-        policy = hf.retry(on=ConnectionError, attempts=3, backoff=hf.Constant(0), budget=hf.Budget())
+        policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=sp.Budget())
         waiting = threading.Event()
         async def waits():
-            async with hf.deadline(3600):
+            async with sp.deadline(3600):
                 waiting.set()
                 await {library}.sleep(3600)
         async def body():
@@ -251,9 +251,9 @@ def test_the_counter_without_a_gil():
     """On a free-threaded build the counter of successes has a lock too, which must be free in a child."""
     run("""
         import gc, _thread
-        from holdfast._drive import memory
+        from stormproof._runtime import memory
         memory.has_gil = lambda: False
-        budget = hf.Budget()
+        budget = sp.Budget()
         memory.has_gil = lambda: True
         locks = [cell.cell_contents for cell in budget._tally.tick.__closure__ or ()
                  if isinstance(cell.cell_contents, _thread.LockType)]
@@ -267,13 +267,13 @@ def test_the_counter_without_a_gil():
 POOLS = """
 import sys
 sys.path.insert(0, {source!r})
-import holdfast as hf
+import stormproof as sp
 
-policy = hf.retry(on=ConnectionError, attempts=3, backoff=hf.Constant(0), budget=hf.Budget(burst=7))
+policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=sp.Budget(burst=7))
 
 @policy
 def decorated(value):
-    if hf.attempt().number < 3:
+    if sp.attempt().number < 3:
         raise ConnectionError(value)
     return value, policy.strategies[0].budget.balance
 
@@ -285,7 +285,7 @@ def given(policy, value):
 def draws(_):
     import itertools, os, time
     time.sleep(0.05)  # so that one worker does not do the work of both
-    return os.getpid(), [*itertools.islice(hf.Exponential().delays(), 3)]
+    return os.getpid(), [*itertools.islice(sp.Exponential().delays(), 3)]
 
 if __name__ == "__main__":
     from concurrent.futures import ProcessPoolExecutor
@@ -299,14 +299,14 @@ if __name__ == "__main__":
             pool.submit(given, policy, "from afar").result(30)
         except ConnectionError as error:
             assert error.args == ("from afar",)
-            assert error.__notes__[0].startswith("holdfast: 3 attempts in "), error.__notes__
+            assert error.__notes__[0].startswith("stormproof: 3 attempts in "), error.__notes__
             # It was retried to exhaustion over there: not again here.
             calls = []
             def again():
                 calls.append(1)
                 raise error
             try:
-                hf.retry(on=ConnectionError, backoff=hf.Constant(0)).call(again)
+                sp.retry(on=ConnectionError, backoff=sp.Constant(0)).call(again)
             except ConnectionError:
                 assert len(calls) == 1, calls
         else:
@@ -321,7 +321,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_process_pools(method, tmp_path):
     script = tmp_path / "pools.py"
-    script.write_text(POOLS.format(source=str(Path(holdfast.__file__).parents[1]), method=method))
+    script.write_text(POOLS.format(source=str(Path(stormproof.__file__).parents[1]), method=method))
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
     )

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.contract.http.contract import Http, each_client
-from tests.contract.http.server import answer, late
+from tests.support.http.each_client import Http, each_client
+from tests.support.http.server import answer, late
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault hedged-post")
 
 
-def _hedged(**options: Any) -> hf.Policy:
-    return hf.Policy(hf.Hedge(**{"after": 0.01, "budget": hf.Budget(burst=50), **options}))
+def _hedged(**options: Any) -> sp.Policy:
+    return sp.Policy(sp.Hedge(**{"after": 0.01, "budget": sp.Budget(burst=50), **options}))
 
 
 @each_client

@@ -1,5 +1,5 @@
 """Users' own code inside a call (``before_attempt``, ``on``, ``on_result``, subscribers, keys, jitter)
-that raises, blocks, or calls back into Holdfast.
+that raises, blocks, or calls back into Stormproof.
 
 Whatever a hook does, no lock is held meanwhile, the call it disturbs ends, and no other call notices.
 """
@@ -11,10 +11,10 @@ import sys
 import threading
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, does, every_way, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, does, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault hooks")]
 
@@ -49,8 +49,8 @@ def broken_from(number):
 RAISING = {
     "on": {"on": broken},
     "before the second attempt": {"before_attempt": broken_from(2)},
-    "jitter": {"backoff": hf.Exponential(jitter=broken)},
-    "rng": {"backoff": hf.Exponential(), "rng": broken},
+    "jitter": {"backoff": sp.Exponential(jitter=broken)},
+    "rng": {"backoff": sp.Exponential(), "rng": broken},
 }
 
 
@@ -59,7 +59,7 @@ RAISING = {
 def test_a_raising_hook_ends_the_call(play, hook):
     played = play(retry(**RAISING[hook]), Boom)  # a second attempt would be beyond the script
     assert isinstance(played.error, Broken)
-    assert hf.attempt() is None
+    assert sp.attempt() is None
 
 
 @every_way
@@ -111,7 +111,7 @@ def test_a_raising_on_result(play):
 @every_way
 @pytest.mark.parametrize("hook", RAISING)
 def test_the_next_call_is_not_disturbed(play, hook):
-    options = {**RAISING[hook], "budget": hf.Budget()}
+    options = {**RAISING[hook], "budget": sp.Budget()}
     policy = retry(**options)
     play(policy, Boom)
     play(policy, "ok").returned("ok")
@@ -169,7 +169,7 @@ def reports(monkeypatch):
 @every_way
 def test_a_raising_subscriber_disturbs_nobody(play, reports):
     seen = []
-    stops = [hf.subscribe(broken), hf.subscribe(seen.append)]
+    stops = [sp.subscribe(broken), sp.subscribe(seen.append)]
     try:
         play(retry(), Boom, "ok").returned("ok")
     finally:
@@ -192,9 +192,9 @@ def test_a_subscriber_that_leaves_or_joins_during_an_event(play):
     def once(event):
         seen.append(event)
         stops.pop()()
-        stops.append(hf.subscribe(seen.append))
+        stops.append(sp.subscribe(seen.append))
 
-    stops.append(hf.subscribe(once))
+    stops.append(sp.subscribe(once))
     play(retry(), Boom, "ok").returned("ok")
     stops.pop()()
     assert [type(event).__name__ for event in seen] == ["Retrying", "Succeeded"]
@@ -208,7 +208,7 @@ def test_a_subscriber_that_calls_a_policy_itself(play, reports):
     def report(event):
         retry(name="reporting").call(sent.append, event)
 
-    stop = hf.subscribe(report)
+    stop = sp.subscribe(report)
     try:
         play(retry(name="work"), Boom, "ok").returned("ok")
     finally:
@@ -238,15 +238,15 @@ BLOCKING = {
     "on": lambda block: {"on": lambda error: block() or True},
     "on_result": lambda block: {"on_result": lambda value: block() or False},
     "before_attempt": lambda block: {"before_attempt": lambda attempt: block()},
-    "jitter": lambda block: {"backoff": hf.Exponential(jitter=lambda u, ceiling: block() or 0.0)},
-    "rng": lambda block: {"rng": lambda: block() or 0.5, "backoff": hf.Exponential(1e-9, cap=1e-9)},
-    "key": lambda block: {"budget": hf.keyed(hf.Budget(), key=lambda *args: block() or "key")},
+    "jitter": lambda block: {"backoff": sp.Exponential(jitter=lambda u, ceiling: block() or 0.0)},
+    "rng": lambda block: {"rng": lambda: block() or 0.5, "backoff": sp.Exponential(1e-9, cap=1e-9)},
+    "key": lambda block: {"budget": sp.keyed(sp.Budget(), key=lambda *args: block() or "key")},
 }
 
 
 @pytest.mark.parametrize("hook", BLOCKING)
 def test_a_blocking_hook_blocks_only_its_own_call(hook):
-    budget = hf.Budget()
+    budget = sp.Budget()
     local = threading.local()
     gate = []
 
@@ -256,8 +256,8 @@ def test_a_blocking_hook_blocks_only_its_own_call(hook):
             gate[0].set()
             gate[1].wait(20)
 
-    options = {"backoff": hf.Constant(0), "budget": budget, **BLOCKING[hook](block)}
-    policy = hf.retry(**{"on": Boom, **options})
+    options = {"backoff": sp.Constant(0), "budget": budget, **BLOCKING[hook](block)}
+    policy = sp.retry(**{"on": Boom, **options})
     outcomes = iter([Boom(), "ok"])
 
     def fails_once(*_):
@@ -301,8 +301,8 @@ def test_a_blocking_subscriber_blocks_only_its_own_call():
         local.blocks = True
         policy.call(lambda: "ok")
 
-    policy = hf.retry(on=Boom, backoff=hf.Constant(0))
-    stop = hf.subscribe(subscriber)
+    policy = sp.retry(on=Boom, backoff=sp.Constant(0))
+    stop = sp.subscribe(subscriber)
     try:
         blocked_while(hold, lambda: policy.call(int))
     finally:
@@ -315,7 +315,7 @@ def test_a_blocking_subscriber_blocks_only_its_own_call():
 @every_way
 def test_hooks_may_use_the_same_policy(play):
     """Each of them makes a call of its own, with the same budget, in the middle of this one."""
-    budget = hf.Budget(burst=100)
+    budget = sp.Budget(burst=100)
     depth = []
 
     def nested(*_):
@@ -329,21 +329,21 @@ def test_hooks_may_use_the_same_policy(play):
         return True
 
     policy = retry(on=nested, before_attempt=lambda attempt: nested() and None, budget=budget, attempts=2)
-    outer = hf.attempt()
-    play(policy, Boom, does(lambda: hf.attempt().number)).returned(2)
-    assert hf.attempt() is outer is None
+    outer = sp.attempt()
+    play(policy, Boom, does(lambda: sp.attempt().number)).returned(2)
+    assert sp.attempt() is outer is None
     assert 0 <= budget.balance < 99
 
 
 def test_a_key_function_may_use_the_same_keyed_budget():
-    budgets = hf.keyed(hf.Budget(burst=1), key=lambda: budgets["other"] and "mine")
-    with hf.testing.instant(), pytest.raises(hf.BudgetExhausted):
+    budgets = sp.keyed(sp.Budget(burst=1), key=lambda: budgets["other"] and "mine")
+    with sp.testing.instant(), pytest.raises(sp.BudgetExhausted):
         retry(budget=budgets)(_boom)()
     assert budgets["mine"].balance == 0 and budgets["other"].balance == 1
 
 
 def test_a_factory_of_a_keyed_budget_may_raise():
-    budgets = hf.keyed(broken)
+    budgets = sp.keyed(broken)
     for _ in range(2):
         with pytest.raises(Broken):
             budgets["key"]
@@ -357,7 +357,7 @@ def test_a_hook_that_is_cancelled(loop):
 
     async def scenario():
         assert await loop.cut(1, retry(on=Exception, before_attempt=before).acall, pytest.fail)
-        assert hf.attempt() is None
+        assert sp.attempt() is None
 
     loop.run(scenario)
 
@@ -368,7 +368,7 @@ def test_a_cancelled_subscriber_is_a_cancelled_call():
     def subscriber(event):
         raise asyncio.CancelledError
 
-    stop = hf.subscribe(subscriber)
+    stop = sp.subscribe(subscriber)
     try:
         with pytest.raises(asyncio.CancelledError):
             retry().call(lambda: "ok")
@@ -380,20 +380,20 @@ def test_a_cancelled_subscriber_is_a_cancelled_call():
 
 
 def _tripping(hook):
-    return hf.Policy(hf.Breaker(trip=lambda counts: hook() or False, min_calls=1))
+    return sp.Policy(sp.Breaker(trip=lambda counts: hook() or False, min_calls=1))
 
 
 #: A policy whose hook is ``hook()``, which its calls come through.
 OTHERS = {
     "Breaker.trip": _tripping,
-    "Breaker.on": lambda hook: hf.Policy(hf.Breaker(on=lambda error: hook() or True)),
-    "Breaker.exclude": lambda hook: hf.Policy(hf.Breaker(exclude=lambda error: hook() or False)),
-    "Throttle.on": lambda hook: hf.Policy(hf.Throttle(on=lambda error: hook() or True), rng=lambda: 0.999),
-    "Bulkhead, keyed": lambda hook: hf.Policy(hf.keyed(hf.Bulkhead(5), key=lambda: hook() or "key")),
-    "RateLimit.cost": lambda hook: hf.Policy(hf.RateLimit(hf.Limiter(1e6, 1000), cost=lambda: hook() or 1)),
-    "Fallback": lambda hook: hf.Policy(hf.Fallback(lambda error: hook() or _boom(), on=Boom)),
-    "Hedge.on": lambda hook: hf.Policy(
-        hf.Hedge(after=60, idempotent=True, max=2, on=lambda error: hook() or False)
+    "Breaker.on": lambda hook: sp.Policy(sp.Breaker(on=lambda error: hook() or True)),
+    "Breaker.exclude": lambda hook: sp.Policy(sp.Breaker(exclude=lambda error: hook() or False)),
+    "Throttle.on": lambda hook: sp.Policy(sp.Throttle(on=lambda error: hook() or True), rng=lambda: 0.999),
+    "Bulkhead, keyed": lambda hook: sp.Policy(sp.keyed(sp.Bulkhead(5), key=lambda: hook() or "key")),
+    "RateLimit.cost": lambda hook: sp.Policy(sp.RateLimit(sp.Limiter(1e6, 1000), cost=lambda: hook() or 1)),
+    "Fallback": lambda hook: sp.Policy(sp.Fallback(lambda error: hook() or _boom(), on=Boom)),
+    "Hedge.on": lambda hook: sp.Policy(
+        sp.Hedge(after=60, idempotent=True, max=2, on=lambda error: hook() or False)
     ),
 }
 each_other = pytest.mark.parametrize("name", OTHERS)
@@ -410,7 +410,7 @@ def test_another_hook_that_raises(name):
     raises = False
     with pytest.raises(Boom):
         policy(_boom)()
-    assert policy(_boom) is not None and hf.attempt() is None
+    assert policy(_boom) is not None and sp.attempt() is None
 
 
 @each_other

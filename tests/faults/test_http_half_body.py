@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, half
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, half
 
 pytestmark = pytest.mark.proves("fault http-half-body")
 

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, hang
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, hang
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault http-hangs")
 
@@ -35,16 +35,16 @@ async def test_a_connection_that_is_never_read_costs_the_same(http: Http) -> Non
 
 @each_client
 async def test_timeouts_pay_the_price_of_timeouts(http: Http) -> None:
-    budget = hf.QuotaBudget(capacity=1000, retry_cost=5, timeout_cost=10)
+    budget = sp.QuotaBudget(capacity=1000, retry_cost=5, timeout_cost=10)
     events: list[Any] = []
-    unsubscribe = hf.subscribe(events.append)
+    unsubscribe = sp.subscribe(events.append)
     try:
         http.server.on("/", hang(), answer(200))
         # On a busy machine the answer may arrive too late, and then costs another retry.
         await http.client(retry(attempts=50, budget=budget)).get("/", timeout=0.05)
     finally:
         unsubscribe()
-    retries = [event for event in events if isinstance(event, hf.events.Retrying)]
+    retries = [event for event in events if isinstance(event, sp.events.Retrying)]
     assert retries
     # Each retry paid 10, and the success gave the last payment back.
     assert budget.balance == 1000 - 10 * (len(retries) - 1)
@@ -53,7 +53,7 @@ async def test_timeouts_pay_the_price_of_timeouts(http: Http) -> None:
 @each_client
 async def test_timeouts_exhaust_the_budget(http: Http) -> None:
     http.server.on("/", hang())
-    budget = hf.QuotaBudget(capacity=20, retry_cost=5, timeout_cost=10)
+    budget = sp.QuotaBudget(capacity=20, retry_cost=5, timeout_cost=10)
     with pytest.raises(http.kind.slow) as caught:
         await http.client(retry(budget=budget)).get("/", timeout=0.05)
     assert budget.balance == 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.contract.http.contract import Http, each_async_client, retry
-from tests.contract.http.server import Exchange, answer, drip, head
+from tests.support.http.each_client import Http, each_async_client, retry
+from tests.support.http.server import Exchange, answer, drip, head
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault http-slow-loris")
 
@@ -26,7 +26,7 @@ async def _drip_body(exchange: Exchange) -> None:
 @each_async_client
 async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -> None:
     http.server.on("/", drip(0.01), answer(200, b"ok"))
-    policy = hf.Policy(*retry().strategies, hf.Timeout(0.15))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.15))
     assert (await http.client(policy).get("/")).body == b"ok"
     assert len(http.server.seen) == 2
 
@@ -34,7 +34,7 @@ async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -
 @each_async_client
 async def test_a_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(http: Http) -> None:
     http.server.on("/", _drip_body, answer(200, b"ok"))
-    policy = hf.Policy(*retry().strategies, hf.Timeout(0.15))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.15))
     assert (await http.client(policy, buffer=200_000).get("/")).body == b"ok"
     assert len(http.server.seen) == 2
 
@@ -42,7 +42,7 @@ async def test_a_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(htt
 @each_async_client
 async def test_the_deadline_ends_it_however_many_attempts_are_left(http: Http) -> None:
     http.server.on("/", drip(0.01))
-    policy = hf.Policy(hf.Deadline(0.3), *retry(attempts=100).strategies, hf.Timeout(0.1))
+    policy = sp.Policy(sp.Deadline(0.3), *retry(attempts=100).strategies, sp.Timeout(0.1))
     started = time.monotonic()
     with pytest.raises((TimeoutError, *http.kind.slow)):
         await http.client(policy).get("/")

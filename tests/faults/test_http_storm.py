@@ -16,11 +16,11 @@ from typing import Any
 import aiohttp
 import httpx
 import pytest
-from tests.contract.http.server import Seen, Server, Step, answer, half, hang, reset
+from tests.support.http.server import Seen, Server, Step, answer, half, hang, reset
 
-import holdfast as hf
-import holdfast.aiohttp
-import holdfast.httpx
+import stormproof as sp
+import stormproof.aiohttp
+import stormproof.httpx
 
 SEED = 20_240_229
 #: How many calls of each client, and how many of them at a time: httpx's pool is slow with many.
@@ -82,10 +82,10 @@ class Shop:
 Fetch = Callable[[str, str], Awaitable[tuple[int, bytes]]]
 
 
-def _policy() -> hf.Policy:
-    return hf.Policy(
-        hf.Retry(attempts=4, backoff=hf.Constant(0), budget=hf.Budget(ratio=1.0, burst=10_000)),
-        hf.Timeout(0.5),
+def _policy() -> sp.Policy:
+    return sp.Policy(
+        sp.Retry(attempts=4, backoff=sp.Constant(0), budget=sp.Budget(ratio=1.0, burst=10_000)),
+        sp.Timeout(0.5),
     )
 
 
@@ -122,8 +122,8 @@ def _calls(kind: str, count: int) -> list[tuple[str, str]]:
 
 async def _with_aiohttp(server: Server, count: int, at_once: int) -> dict[str, Any]:
     # POSTs without a key go through a client of their own, which makes none.
-    keyed = holdfast.aiohttp.middleware(_policy(), idempotency_key="auto")
-    bare = holdfast.aiohttp.middleware(_policy())
+    keyed = stormproof.aiohttp.middleware(_policy(), idempotency_key="auto")
+    bare = stormproof.aiohttp.middleware(_policy())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def fetch(method: str, path: str) -> tuple[int, bytes]:
@@ -137,14 +137,14 @@ async def _with_aiohttp(server: Server, count: int, at_once: int) -> dict[str, A
 
 async def _with_httpx(server: Server, count: int, at_once: int) -> dict[str, Any]:
     inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=None))
-    transport = holdfast.httpx.AsyncTransport(_policy(), inner, idempotency_key="auto")
+    transport = stormproof.httpx.AsyncTransport(_policy(), inner, idempotency_key="auto")
     async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
 
         async def fetch(method: str, path: str) -> tuple[int, bytes]:
             content = b"order" if method == "POST" else None
             told: dict[str, Any] = {"idempotency_key": None} if "/bare/" in path else {}
             response = await client.request(
-                method, server.url(path), content=content, extensions={"holdfast": told}
+                method, server.url(path), content=content, extensions={"stormproof": told}
             )
             return response.status_code, response.content
 

@@ -8,30 +8,30 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
-from holdfast.reconnect import reconnecting
+import stormproof as sp
+from stormproof._programs.reconnecting import reconnecting
 
 pytestmark = pytest.mark.proves("fault huge-powers")
 
 HUGE = 2**1100
 NUMBERS = [0, 1, 52, 53, 1022, 1023, 1024, 1025, 1074, 1075, 1100, 10**4, 10**6, 2**63, HUGE]
 DRAWS = (0.0, 0.5, math.nextafter(1.0, 0.0))
-JITTERS: list[Any] = ["none", "full", "equal", hf.Symmetric(1), lambda u, ceiling: u * ceiling]
+JITTERS: list[Any] = ["none", "full", "equal", sp.Symmetric(1), lambda u, ceiling: u * ceiling]
 
 SCHEDULES: list[Any] = [
     *(
-        hf.Exponential(base, factor=factor, cap=cap, jitter=jitter)
+        sp.Exponential(base, factor=factor, cap=cap, jitter=jitter)
         for (base, factor, cap), jitter in itertools.product(
             [(0.1, 2, 20), (1, 2, 1e300), (5e-324, 1e300, 1e308), (1e-300, 1.0000001, 1e9)], JITTERS
         )
     ),
-    *(hf.Linear(base, cap=cap, jitter=how) for base, cap, how in [(1, 60, "full"), (1e300, 1e308, "none")]),
-    *(hf.Fibonacci(1, cap=cap, jitter=jitter) for cap, jitter in [(60, "equal"), (1e308, "none")]),
-    *(hf.Decorrelated(0.1, cap=cap, clip=clip) for cap in (20, 1e308) for clip in ("range", "sample")),
-    hf.Schedule([1, 2, 4]),
-    hf.Constant(1),
+    *(sp.Linear(base, cap=cap, jitter=how) for base, cap, how in [(1, 60, "full"), (1e300, 1e308, "none")]),
+    *(sp.Fibonacci(1, cap=cap, jitter=jitter) for cap, jitter in [(60, "equal"), (1e308, "none")]),
+    *(sp.Decorrelated(0.1, cap=cap, clip=clip) for cap in (20, 1e308) for clip in ("range", "sample")),
+    sp.Schedule([1, 2, 4]),
+    sp.Constant(1),
 ]  # fmt: skip
 
 
@@ -50,14 +50,14 @@ def test_every_wait_is_finite_and_within_its_cap(measured: Callable[[str], None]
 
 def test_the_waits_before_may_be_as_large_as_they_like() -> None:
     for clip, previous in itertools.product(("range", "sample"), (1e308, 1.7e308)):
-        wait = hf.Decorrelated(0.1, cap=20, clip=clip).delay(5, previous, 0.999)
+        wait = sp.Decorrelated(0.1, cap=20, clip=clip).delay(5, previous, 0.999)
         assert 0.1 <= wait <= 20
 
 
 @every_way
 def test_a_loop_of_1100_retries_and_more(play: Any) -> None:
     played = play(
-        retry(attempts=1300, backoff=hf.Exponential(0.1, cap=5, jitter="none")), *[Boom] * 1299, "ok"
+        retry(attempts=1300, backoff=sp.Exponential(0.1, cap=5, jitter="none")), *[Boom] * 1299, "ok"
     )
     played.returned("ok").made(1300)
     assert played.sleeps[-1] == 5.0 and max(played.sleeps) == 5.0
@@ -67,20 +67,20 @@ def test_a_loop_of_1100_retries_and_more(play: Any) -> None:
 @pytest.mark.parametrize("seconds", [2.0**1000, 1.7e308], ids=["2**1000", "1.7e308"])
 def test_a_hint_of_so_many_seconds_is_too_long(play: Any, seconds: float) -> None:
     error = Boom()
-    played = play(retry(), hf.RetryAfter(seconds, error)).made(1)
+    played = play(retry(), sp.RetryAfter(seconds, error)).made(1)
     assert played.error is error and played.sleeps == []
 
 
 @pytest.mark.parametrize("growth", [1.01, 3, 1e5, 1e300])
 def test_a_breakers_time_grows_to_its_longest_whatever_the_growth(growth: float) -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=3600, clock=clock)
-    policy = hf.Policy(breaker, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=3600, clock=clock)
+    policy = sp.Policy(breaker, clock=clock)
     times = []
     for _ in range(1150):
         with pytest.raises(Boom):
             policy.call(_fails)
-        with pytest.raises(hf.CircuitOpen) as refused:
+        with pytest.raises(sp.CircuitOpen) as refused:
             policy.call(_fails)
         times.append(refused.value.retry_after)
         clock.advance(3600.001)
@@ -103,8 +103,8 @@ def test_1100_reconnects() -> None:
             raise Boom
         return "connection"
 
-    with hf.testing.instant() as clock:
-        policy = retry(attempts=2000, backoff=hf.Exponential(0.1, cap=5, jitter="none"))
+    with sp.testing.instant() as clock:
+        policy = retry(attempts=2000, backoff=sp.Exponential(0.1, cap=5, jitter="none"))
         for connection in reconnecting(connect, policy=policy):
             assert connection == "connection"
             break
@@ -113,14 +113,14 @@ def test_1100_reconnects() -> None:
 
 #: Whatever takes a number, and the word that a refusal must have.
 OPTIONS: dict[str, Callable[[], Any]] = {
-    "cap": lambda: hf.Exponential(cap=HUGE),
-    "factor": lambda: hf.Exponential(factor=HUGE),
-    "wait": lambda: hf.Constant(HUGE),
-    "seconds": lambda: hf.Deadline(HUGE),
-    "ratio": lambda: hf.Budget(ratio=HUGE),
-    "open_growth": lambda: hf.Breaker(open_growth=HUGE),
-    "values": lambda: hf.Schedule([1, HUGE]),
-    "seconds of a hint": lambda: hf.RetryAfter(HUGE, Boom()),
+    "cap": lambda: sp.Exponential(cap=HUGE),
+    "factor": lambda: sp.Exponential(factor=HUGE),
+    "wait": lambda: sp.Constant(HUGE),
+    "seconds": lambda: sp.Deadline(HUGE),
+    "ratio": lambda: sp.Budget(ratio=HUGE),
+    "open_growth": lambda: sp.Breaker(open_growth=HUGE),
+    "values": lambda: sp.Schedule([1, HUGE]),
+    "seconds of a hint": lambda: sp.RetryAfter(HUGE, Boom()),
 }
 
 
@@ -132,5 +132,5 @@ def test_an_option_of_2_to_the_1100_is_refused_by_name(option: str) -> None:
 
 
 def test_a_rate_that_large_is_no_limit() -> None:
-    limiter = hf.Limiter(HUGE, 1)
+    limiter = sp.Limiter(HUGE, 1)
     assert all(limiter.allow() for _ in range(100))

@@ -17,9 +17,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault interrupts")
 
@@ -46,14 +46,14 @@ def places(code: CodeType) -> frozenset[int]:
 
 
 class Strike:
-    """Raises KeyboardInterrupt at the ``number``-th place of Holdfast's code that comes by."""
+    """Raises KeyboardInterrupt at the ``number``-th place of Stormproof's code that comes by."""
 
     def __init__(self, number: int) -> None:
         self.left = number
         self.where = ""
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if "/holdfast/" not in frame.f_code.co_filename:
+        if "/stormproof/" not in frame.f_code.co_filename:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_lasti in places(frame.f_code):
@@ -84,12 +84,12 @@ def failing() -> None:
 
 
 def under(owner: Any, fn: Callable[[], Any]) -> None:
-    with contextlib.suppress(Boom, hf.HoldfastError):
-        hf.Policy(owner).call(fn)
+    with contextlib.suppress(Boom, sp.StormproofError):
+        sp.Policy(owner).call(fn)
 
 
-def throttle() -> hf.Throttle:
-    made = hf.Throttle(on=Boom)
+def throttle() -> sp.Throttle:
+    made = sp.Throttle(on=Boom)
     under(made, failing)
     return made
 
@@ -97,7 +97,7 @@ def throttle() -> hf.Throttle:
 CASES: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
     *[
         (f"{make.__name__} {what}", lambda make=make: make(1, 2), op)
-        for make in (hf.Limiter, hf.Pacer)
+        for make in (sp.Limiter, sp.Pacer)
         for what, op in [
             ("allows", lambda o: o.allow()),
             ("allows two", lambda o: o.allow(2)),
@@ -111,8 +111,8 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
     ],
     ("Throttle admits", throttle, lambda o: under(o, int)),
     ("Throttle fails", throttle, lambda o: under(o, failing)),
-    ("AdaptiveLimit", lambda: hf.AdaptiveLimit(on=Boom), lambda o: under(o, failing)),
-    ("AdaptiveRate", lambda: hf.AdaptiveRate(on=Boom), lambda o: under(o, failing)),
+    ("AdaptiveLimit", lambda: sp.AdaptiveLimit(on=Boom), lambda o: under(o, failing)),
+    ("AdaptiveRate", lambda: sp.AdaptiveRate(on=Boom), lambda o: under(o, failing)),
 ]
 
 

@@ -12,10 +12,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import Boom, every_way, retry
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault interrupts")]
 
@@ -33,7 +33,7 @@ class Meter:
             raise KeyboardInterrupt
 
 
-class StruckClock(hf.testing.FakeClock):
+class StruckClock(sp.testing.FakeClock):
     """Interrupted while it is read, which happens under a budget's lock too, or while it sleeps."""
 
     def __init__(self, reading=0, sleeping=0):
@@ -63,8 +63,8 @@ def is_free(budget):
 
 
 def nothing_held(*budgets):
-    assert hf.attempt() is None
-    assert hf.remaining() is None
+    assert sp.attempt() is None
+    assert sp.remaining() is None
     assert all(is_free(budget) for budget in budgets), "a lock is still held"
 
 
@@ -88,7 +88,7 @@ def struck_result(strike):
 
 def struck_jitter(strike):
     meter = Meter(strike)
-    return {"backoff": hf.Exponential(jitter=lambda u, ceiling: meter.visit() or 0.0)}
+    return {"backoff": sp.Exponential(jitter=lambda u, ceiling: meter.visit() or 0.0)}
 
 
 PHASES = {
@@ -109,7 +109,7 @@ PHASES = {
 @pytest.mark.parametrize("phase", PHASES)
 def test_in_users_code(play, phase):
     make, outcomes = PHASES[phase]
-    budget = hf.Budget()
+    budget = sp.Budget()
     policy = retry(**make(), budget=budget)
     with pytest.raises(KeyboardInterrupt):
         play(policy, *outcomes)  # one more call would be beyond the script
@@ -130,8 +130,8 @@ def test_in_a_subscriber(play):
     def subscriber(event):
         raise KeyboardInterrupt
 
-    budget = hf.Budget()
-    stop = hf.subscribe(subscriber)
+    budget = sp.Budget()
+    stop = sp.subscribe(subscriber)
     try:
         with pytest.raises(KeyboardInterrupt):
             play(retry(budget=budget), Boom)
@@ -144,27 +144,27 @@ def test_in_a_subscriber(play):
 
 
 def _half_open(clock):
-    breaker = hf.Breaker(consecutive=1, open_for=1, probes=1, probe_timeout=None, clock=clock)
+    breaker = sp.Breaker(consecutive=1, open_for=1, probes=1, probe_timeout=None, clock=clock)
     with pytest.raises(Boom):
-        hf.Policy(breaker, clock=clock).call(fails)
+        sp.Policy(breaker, clock=clock).call(fails)
     clock.advance(1.5)
     return breaker
 
 
 #: A strategy made afresh, and what it must be like after an interrupt.
 STRATEGIES = {
-    "Breaker": (lambda clock: hf.Breaker(consecutive=1), lambda s: s.state == "closed"),
+    "Breaker": (lambda clock: sp.Breaker(consecutive=1), lambda s: s.state == "closed"),
     "Breaker's probe": (_half_open, lambda s: s.state == "half_open"),
-    "Bulkhead": (lambda clock: hf.Bulkhead(1), lambda s: (s.in_use, s.queued) == (0, 0)),
-    "RateLimit": (lambda clock: hf.RateLimit(hf.Limiter(1000, 1000)), lambda s: s.limiter.tokens() >= 0),
-    "Throttle": (lambda clock: hf.Throttle(), lambda s: True),
-    "AdaptiveLimit": (lambda clock: hf.AdaptiveLimit(), lambda s: s.in_use == 0),
-    "AdaptiveRate": (lambda clock: hf.AdaptiveRate(), lambda s: True),
-    "Timeout": (lambda clock: hf.Timeout(60), lambda s: True),
-    "Deadline": (lambda clock: hf.Deadline(60), lambda s: True),
-    "Hedge": (lambda clock: hf.Hedge(after=60, idempotent=True), lambda s: True),
-    "Fallback": (lambda clock: hf.Fallback("the fallback"), lambda s: True),
-    "keyed": (lambda clock: hf.keyed(hf.Bulkhead(1), key=lambda: "one"), lambda s: s["one"].in_use == 0),
+    "Bulkhead": (lambda clock: sp.Bulkhead(1), lambda s: (s.in_use, s.queued) == (0, 0)),
+    "RateLimit": (lambda clock: sp.RateLimit(sp.Limiter(1000, 1000)), lambda s: s.limiter.tokens() >= 0),
+    "Throttle": (lambda clock: sp.Throttle(), lambda s: True),
+    "AdaptiveLimit": (lambda clock: sp.AdaptiveLimit(), lambda s: s.in_use == 0),
+    "AdaptiveRate": (lambda clock: sp.AdaptiveRate(), lambda s: True),
+    "Timeout": (lambda clock: sp.Timeout(60), lambda s: True),
+    "Deadline": (lambda clock: sp.Deadline(60), lambda s: True),
+    "Hedge": (lambda clock: sp.Hedge(after=60, idempotent=True), lambda s: True),
+    "Fallback": (lambda clock: sp.Fallback("the fallback"), lambda s: True),
+    "keyed": (lambda clock: sp.keyed(sp.Bulkhead(1), key=lambda: "one"), lambda s: s["one"].in_use == 0),
 }
 
 
@@ -172,11 +172,11 @@ STRATEGIES = {
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_in_an_attempt_under(name, way):
     make, is_as_before = STRATEGIES[name]
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     strategy = make(clock)
     timed = {"clock": clock} if "Breaker" in name else {}
-    row = [strategy, hf.Retry(on=Boom, budget=None)]
-    policy = hf.Policy(*(reversed(row) if name in ("Bulkhead", "Timeout", "Hedge") else row), **timed)
+    row = [strategy, sp.Retry(on=Boom, budget=None)]
+    policy = sp.Policy(*(reversed(row) if name in ("Bulkhead", "Timeout", "Hedge") else row), **timed)
     strike = True
     calls = 0
 
@@ -212,7 +212,7 @@ def test_in_an_attempt_under(name, way):
 @pytest.mark.parametrize("strike", range(1, 8))
 @pytest.mark.parametrize(
     "make",
-    [hf.Budget, hf.WindowBudget, lambda clock: hf.RateBudget(10, 10, clock=clock)],
+    [sp.Budget, sp.WindowBudget, lambda clock: sp.RateBudget(10, 10, clock=clock)],
     ids=["Budget", "Window", "Rate"],
 )
 def test_at_every_reading_of_the_clock(strike, make):
@@ -237,7 +237,7 @@ def test_at_every_reading_of_the_clock(strike, make):
 @each_loop
 @pytest.mark.parametrize("strike", [1, 2])
 def test_in_the_wait(loop, strike):
-    budget = hf.Budget()
+    budget = sp.Budget()
     for is_async in (False, True):
         clock = StruckClock(sleeping=strike)
         policy = retry(clock=clock, budget=budget)
@@ -249,14 +249,14 @@ def test_in_the_wait(loop, strike):
 
 def test_in_a_deadline():
     clock = StruckClock(sleeping=1)
-    with pytest.raises(KeyboardInterrupt), hf.deadline(60, clock=clock):
+    with pytest.raises(KeyboardInterrupt), sp.deadline(60, clock=clock):
         retry(clock=clock).call(fails)
     nothing_held()
 
 
 def test_in_a_limiters_wait_gives_the_tokens_back():
     clock = StruckClock(sleeping=1)
-    limiter = hf.Limiter(1, 5, clock=clock)
+    limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(5)
     with pytest.raises(KeyboardInterrupt):
         limiter.wait(3)
@@ -266,7 +266,7 @@ def test_in_a_limiters_wait_gives_the_tokens_back():
 @each_loop
 def test_cancelled_in_a_limiters_wait_gives_the_tokens_back(loop):
     async def scenario():
-        limiter = hf.Limiter(1, 5)
+        limiter = sp.Limiter(1, 5)
         assert limiter.allow(5)
         assert await loop.cut(0.5, limiter.wait_async, 3)
         assert limiter.tokens() == pytest.approx(0, abs=0.5)
@@ -274,10 +274,10 @@ def test_cancelled_in_a_limiters_wait_gives_the_tokens_back(loop):
     loop.run(scenario)
 
 
-# Struck by a signal handler that uses Holdfast itself, in the thread that is inside of it.
+# Struck by a signal handler that uses Stormproof itself, in the thread that is inside of it.
 
 
-class SignallingClock(hf.testing.FakeClock):
+class SignallingClock(sp.testing.FakeClock):
     """A signal arrives while the clock is read, that is, while a budget's lock is held."""
 
     signals = False
@@ -289,10 +289,10 @@ class SignallingClock(hf.testing.FakeClock):
         return super().now()
 
 
-@pytest.mark.parametrize("kind", [hf.Budget, hf.WindowBudget, hf.RateBudget, "limiter"])
+@pytest.mark.parametrize("kind", [sp.Budget, sp.WindowBudget, sp.RateBudget, "limiter"])
 def test_a_signal_handler_may_use_what_its_thread_is_using(kind):
     clock = SignallingClock()
-    shared = hf.Limiter(1, 5, clock=clock) if kind == "limiter" else kind(clock=clock)
+    shared = sp.Limiter(1, 5, clock=clock) if kind == "limiter" else kind(clock=clock)
     use = shared.tokens if kind == "limiter" else shared.withdraw
     handled = []
     before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(use()))
@@ -306,13 +306,13 @@ def test_a_signal_handler_may_use_what_its_thread_is_using(kind):
 
 
 def test_a_signal_handler_may_cancel_the_scope_it_interrupts():
-    with hf.deadline(60) as scope:
+    with sp.deadline(60) as scope:
         before = signal.signal(signal.SIGUSR1, lambda *_: scope.cancel())
         try:
             signaller = threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
             signaller.start()
-            with pytest.raises(hf.Cancelled):
-                hf.retry(on=Boom, backoff=hf.Constant(20)).call(fails)
+            with pytest.raises(sp.Cancelled):
+                sp.retry(on=Boom, backoff=sp.Constant(20)).call(fails)
             signaller.join()
         finally:
             signal.signal(signal.SIGUSR1, before)
@@ -323,9 +323,9 @@ def test_a_signal_handler_may_cancel_the_scope_it_interrupts():
 CHILD = """
 import signal, sys, threading
 sys.path.insert(0, sys.argv[1])
-import holdfast as hf
+import stormproof as sp
 signal.signal(signal.SIGINT, signal.default_int_handler)
-budget = hf.Budget()
+budget = sp.Budget()
 calls = 0
 
 def ready():
@@ -336,7 +336,7 @@ def fails():
     calls += 1
     raise ConnectionError
 
-class Backoff(hf.Constant):
+class Backoff(sp.Constant):
     # The line is printed on the way into the sleep; the parent's signal comes a moment later.
     def delay(self, n, prev, u):
         ready()
@@ -345,14 +345,14 @@ class Backoff(hf.Constant):
 options = dict(on=ConnectionError, backoff=Backoff(60), within=None, budget=budget)
 
 def sync_sleep():
-    hf.retry(**options).call(fails)
+    sp.retry(**options).call(fails)
 
 def scoped_sleep():
-    with hf.deadline(3600):
-        hf.retry(**options).call(fails)
+    with sp.deadline(3600):
+        sp.retry(**options).call(fails)
 
 def block_sleep():
-    for attempt in hf.retrying(**options):
+    for attempt in sp.retrying(**options):
         with attempt:
             fails()
 
@@ -362,17 +362,17 @@ def attempt():
         calls += 1
         ready()
         threading.Event().wait(60)
-    hf.retry(**options).call(hangs)
+    sp.retry(**options).call(hangs)
 
 async def body():
     fails()
 
 async def in_task():
-    await hf.retry(**options).acall(body)
+    await sp.retry(**options).acall(body)
 
 async def in_scope():
-    async with hf.deadline(3600):
-        await hf.retry(**options).acall(body)
+    async with sp.deadline(3600):
+        await sp.retry(**options).acall(body)
 
 async def in_attempt():
     async def hangs():
@@ -380,7 +380,7 @@ async def in_attempt():
         calls += 1
         ready()
         await sleep(60)
-    await hf.retry(**options).acall(hangs)
+    await sp.retry(**options).acall(hangs)
 
 def asyncio_(main):
     def run():
@@ -407,7 +407,7 @@ try:
     cases[sys.argv[2]]()
 except KeyboardInterrupt:
     assert calls == 1, calls
-    assert hf.attempt() is None and hf.remaining() is None
+    assert sp.attempt() is None and sp.remaining() is None
     done = []
     thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
     thread.start()
@@ -425,7 +425,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def children():
     """All of them at once: each spends its time on starting Python."""
-    source = str(Path(hf.__file__).parents[1])
+    source = str(Path(sp.__file__).parents[1])
     started = {
         case: subprocess.Popen(
             [sys.executable, "-c", CHILD, source, case],

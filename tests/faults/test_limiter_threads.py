@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.bucket import Bucket
+import stormproof as sp
+from stormproof._strategies.limiter.rules.bucket import Bucket
 
 pytestmark = pytest.mark.proves("fault thread-races")
 
@@ -39,7 +39,7 @@ def race(work: object) -> None:
 
 
 def test_allow_alone() -> None:
-    limiter = hf.Limiter(0, 10_000)
+    limiter = sp.Limiter(0, 10_000)
     granted = [0] * THREADS
 
     def work(place: int) -> None:
@@ -54,7 +54,7 @@ def test_allow_alone() -> None:
 def test_allow_among_everything_else() -> None:
     """Reservations, refunds, weighted calls and readings beside the short way of `allow`."""
     # A reservation can be given back only until its time has come, so time stands still.
-    limiter = hf.Limiter(0, 20_000, clock=hf.testing.FakeClock())
+    limiter = sp.Limiter(0, 20_000, clock=sp.testing.FakeClock())
     taken = [0] * THREADS
 
     def work(place: int) -> None:
@@ -91,7 +91,7 @@ class Paused(Bucket):
 
 def test_nobody_takes_the_short_way_while_another_is_at_work() -> None:
     """A token that `allow` took between another's look and its taking would be lost, and given twice."""
-    limiter = hf.Limiter(0, 10)
+    limiter = sp.Limiter(0, 10)
     bucket = Paused(0.0, 10, 0.0)
     bucket.looked, bucket.go_on = threading.Event(), threading.Event()
     limiter._bucket = bucket

@@ -9,10 +9,10 @@ import asyncio
 import logging
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import Bang, Boom, BudgetSpy, does, every_way, retry
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Bang, Boom, BudgetSpy, does, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = [pytest.mark.usefixtures("watchdog"), pytest.mark.proves("fault odd-exceptions")]
 
@@ -137,7 +137,7 @@ def settle(way, policy, fn):
         except Exception as error:
             caught.append(error)
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         if way in ("asyncio", "trio"):
             Loop(way).run(in_task)
         elif way == "async block":
@@ -166,11 +166,11 @@ def raises(*errors):
 each_use = pytest.mark.parametrize("way", ["sync", "asyncio", "trio", "async block"])
 each_rule = pytest.mark.parametrize(
     "on",
-    [Boom, hf.transient, lambda error: type(error) is not Bang and isinstance(error, Boom)],
+    [Boom, sp.transient, lambda error: type(error) is not Bang and isinstance(error, Boom)],
     ids=["type", "transient", "callable"],
 )
 each_mark = pytest.mark.parametrize(
-    "wrap", [hf.Permanent, lambda error: hf.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
+    "wrap", [sp.Permanent, lambda error: sp.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
 )
 
 
@@ -180,7 +180,7 @@ each_mark = pytest.mark.parametrize(
 def test_it_is_retried_and_comes_out(way, kind, on, caplog):
     caplog.set_level(logging.DEBUG)
     events = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     errors = [kind(), kind(), kind()]
     call = raises(*errors)
     error = settle(way, retry(on=on, attempts=3), call)
@@ -214,7 +214,7 @@ def test_it_comes_out_of_a_mark(way, kind, wrap):
 def test_it_is_the_cause_of_our_refusal(way, kind, options):
     error = kind()
     refusal = settle(way, retry(**options), raises(error))
-    assert isinstance(refusal, hf.HoldfastError)
+    assert isinstance(refusal, sp.StormproofError)
     assert refusal.__cause__ is error
 
 
@@ -224,7 +224,7 @@ def test_it_is_the_cause_of_a_deadline(loop, kind):
     error = kind()
     calls = 0
 
-    @hf.Policy(hf.Deadline(5), hf.Retry(on=Boom, backoff=hf.Constant(1), budget=None))
+    @sp.Policy(sp.Deadline(5), sp.Retry(on=Boom, backoff=sp.Constant(1), budget=None))
     async def call():
         nonlocal calls
         calls += 1
@@ -233,7 +233,7 @@ def test_it_is_the_cause_of_a_deadline(loop, kind):
         await loop.sleep(60)
 
     async def scenario():
-        with pytest.raises(hf.DeadlineExceeded) as caught:
+        with pytest.raises(sp.DeadlineExceeded) as caught:
             await call()
         assert caught.value.__cause__ is error
 
@@ -256,8 +256,8 @@ RETRIED = {
 FINAL = {
     "mixed": lambda: group(Boom(), Bang()),
     "nested mixed": lambda: group(Boom(), group(Boom(), Bang())),
-    "with a refusal": lambda: group(Boom(), hf.DeadlineExceeded("over")),
-    "with a permanent one": lambda: group(Boom(), hf.Permanent(Boom())),
+    "with a refusal": lambda: group(Boom(), sp.DeadlineExceeded("over")),
+    "with a permanent one": lambda: group(Boom(), sp.Permanent(Boom())),
 }
 
 
@@ -309,8 +309,8 @@ def test_a_group_with_an_interrupt_is_an_interrupt(play, leaf, on):
 
 @every_way
 def test_the_longest_hint_of_a_group_counts(play):
-    error = group(hf.RetryAfter(5, Boom()), hf.RetryAfter(9, Boom()), Boom())
-    for on in (Boom, hf.transient, lambda error: isinstance(error, Boom)):
+    error = group(sp.RetryAfter(5, Boom()), sp.RetryAfter(9, Boom()), Boom())
+    for on in (Boom, sp.transient, lambda error: isinstance(error, Boom)):
         play(retry(on=on, rng=lambda: 0.0), error, "ok").returned("ok").slept(9)
 
 
@@ -328,7 +328,7 @@ def test_a_task_groups_error_is_retried():
             tasks.create_task(one())
             tasks.create_task(one())
 
-    with hf.testing.instant(), pytest.raises(ExceptionGroup):
+    with sp.testing.instant(), pytest.raises(ExceptionGroup):
         asyncio.run(call())
     assert calls >= 3
 
@@ -355,7 +355,7 @@ def test_recursion_error():
         calls += 1
         endless()
 
-    with hf.testing.instant(), pytest.raises(RecursionError):
+    with sp.testing.instant(), pytest.raises(RecursionError):
         retry(on=RecursionError, attempts=3).call(call)
     assert calls == 3
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.contract.http.clients import OneShot
-from tests.contract.http.contract import Http, each_client, each_client_that_takes_files, retry
-from tests.contract.http.server import Step, answer, half, hang, late, reset, unused_port
+from tests.support.http.clients import OneShot
+from tests.support.http.each_client import Http, each_client, each_client_that_takes_files, retry
+from tests.support.http.server import Step, answer, half, hang, late, reset, unused_port
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault one-shot-bodies")
 
@@ -44,7 +44,7 @@ class Counted(OneShot):
             yield chunk
 
 
-async def _put(http: Http, path: str, body: Any, policy: hf.Policy | None = None) -> tuple[Any, Any]:
+async def _put(http: Http, path: str, body: Any, policy: sp.Policy | None = None) -> tuple[Any, Any]:
     """(the answer's status, the error) of one PUT."""
     try:
         got = await http.client(policy or retry()).request("PUT", path, body=body, timeout=0.1)
@@ -73,7 +73,7 @@ async def test_it_is_sent_once_whatever_happens(http: Http, measured: Callable[[
 async def test_the_reason_is_told(http: Http) -> None:
     told: list[Any] = []
     http.server.on("/", reset())
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         _, error = await _put(http, "/", Counted())
     finally:
@@ -98,7 +98,7 @@ async def test_what_nobody_has_begun_to_read_may_still_be_sent(http: Http) -> No
 @each_client
 async def test_it_is_not_hedged(http: Http) -> None:
     http.server.on("/", late(0.15, answer(200, b"slow")), answer(200, b"fast"))
-    policy = hf.Policy(hf.Hedge(after=0.01, idempotent=True, budget=hf.Budget(burst=10)))
+    policy = sp.Policy(sp.Hedge(after=0.01, idempotent=True, budget=sp.Budget(burst=10)))
     body = Counted()
     got = await http.client(policy).request("PUT", "/", body=body)
     assert (got.body, [seen.body for seen in http.server.seen]) == (b"slow", [WHOLE])

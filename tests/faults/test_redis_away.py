@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.faults.test_redis_fork import run
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import handover
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof._config import handover
+from stormproof.redis import RedisStore
 
 NOWHERE = "redis://127.0.0.1:1/0"
 RATE, BURST = 0.001, 40
@@ -36,7 +36,7 @@ def away() -> Iterator[Callable[..., RedisStore]]:
     def make(mode: str, **options: Any) -> RedisStore:
         store = RedisStore(NOWHERE, on_failure=mode, **options)
         made.append(store)
-        with pytest.raises(hf.redis.StoreUnavailable):
+        with pytest.raises(sp.redis.StoreUnavailable):
             store.call("probe", "x")
         assert store.state == "down"
         return store
@@ -46,7 +46,7 @@ def away() -> Iterator[Callable[..., RedisStore]]:
         store.close()
 
 
-def allowed(limiter: hf.Limiter, budget: hf.Budget, bulkhead: hf.Bulkhead) -> dict[str, int]:
+def allowed(limiter: sp.Limiter, budget: sp.Budget, bulkhead: sp.Bulkhead) -> dict[str, int]:
     """How much of fifty tries each one allows."""
     return {
         "limiter": sum(limiter.allow() for _ in range(50)),
@@ -55,11 +55,11 @@ def allowed(limiter: hf.Limiter, budget: hf.Budget, bulkhead: hf.Bulkhead) -> di
     }
 
 
-def parts(store: RedisStore) -> tuple[hf.Limiter, hf.Budget, hf.Bulkhead]:
+def parts(store: RedisStore) -> tuple[sp.Limiter, sp.Budget, sp.Bulkhead]:
     return (
-        hf.Limiter(RATE, BURST, store=store, name="x"),
-        hf.Budget(0, 20, store=store, name="x"),
-        hf.Bulkhead(8, store=store, name="x"),
+        sp.Limiter(RATE, BURST, store=store, name="x"),
+        sp.Budget(0, 20, store=store, name="x"),
+        sp.Bulkhead(8, store=store, name="x"),
     )
 
 
@@ -70,13 +70,13 @@ def test_what_is_made_meanwhile_goes_by_the_rule_at_once(away: Callable[..., Red
 
 
 def test_every_new_key_meanwhile(away: Callable[..., RedisStore]) -> None:
-    tenants = hf.keyed(hf.Limiter(1000, 1000, store=away("open"), name="t"), key=lambda tenant: tenant)
+    tenants = sp.keyed(sp.Limiter(1000, 1000, store=away("open"), name="t"), key=lambda tenant: tenant)
     assert sum(tenants[f"tenant {index}"].allow() for index in range(50) for _ in range(4)) == 200
 
 
 def test_keys_that_come_and_go_meanwhile_leave_nothing_behind(away: Callable[..., RedisStore]) -> None:
     store = away("open")
-    tenants = hf.keyed(hf.Limiter(10, 10, store=store, name="t"), limit=5)
+    tenants = sp.keyed(sp.Limiter(10, 10, store=store, name="t"), limit=5)
     for index in range(50):
         tenants[index].allow()
     gc.collect()
@@ -87,7 +87,7 @@ def test_keys_that_come_and_go_meanwhile_leave_nothing_behind(away: Callable[...
 
 @MODES
 def test_a_breaker_made_meanwhile_goes_by_its_own_counts(away: Callable[..., RedisStore], mode: str) -> None:
-    breaker = hf.Breaker(consecutive=2, store=away(mode), name="x")
+    breaker = sp.Breaker(consecutive=2, store=away(mode), name="x")
     assert breaker._fleet is not None and breaker._fleet.alone
     for _ in range(2):
         breaker.admit().failure()
@@ -115,7 +115,7 @@ def test_what_a_closed_store_leaves_behind(server: Server, mode: str) -> None:
 def test_a_policy_that_a_reload_left_with_a_closed_store(server: Server) -> None:
     limiter = {"rate": 1000, "burst": 5, "store": True, "name": "q"}
     policies = {"q": {"rate_limit": {"limiter": limiter}}}
-    registry = hf.Registry.from_data({"store": {"url": server.url, "timeout": 0.5}, "policies": policies})
+    registry = sp.Registry.from_data({"store": {"url": server.url, "timeout": 0.5}, "policies": policies})
     assert registry.store.settle(5)
     left = registry["q"]
     registry.reload({"policies": {"other": {"timeout": "1s"}}})
@@ -127,7 +127,7 @@ def test_a_policy_that_a_reload_left_with_a_closed_store(server: Server) -> None
         try:
             left.call(int)
             done += 1
-        except hf.RateLimited:
+        except sp.RateLimited:
             pass
         return done >= 50
 
@@ -143,10 +143,10 @@ def test_a_child_of_an_outage(server: Server, mode: str) -> None:
     run(
         server,
         f"""
-        store = hf.redis.RedisStore({url!r}, on_failure={mode!r}, instances={INSTANCES})
-        limiter = hf.Limiter({RATE}, {BURST}, store=store, name="x")
-        budget = hf.Budget(0, 20, store=store, name="x")
-        bulkhead = hf.Bulkhead(8, store=store, name="x")
+        store = sp.redis.RedisStore({url!r}, on_failure={mode!r}, instances={INSTANCES})
+        limiter = sp.Limiter({RATE}, {BURST}, store=store, name="x")
+        budget = sp.Budget(0, 20, store=store, name="x")
+        bulkhead = sp.Bulkhead(8, store=store, name="x")
         eventually(lambda: all(part._fleet.alone for part in (limiter, budget, bulkhead)))
         from tests.faults.test_redis_away import ALLOWED, allowed
         for _ in range(5):
@@ -161,7 +161,7 @@ def test_a_child_of_an_outage(server: Server, mode: str) -> None:
 
 @MODES
 def test_another_rate_meanwhile_is_another_share(away: Callable[..., RedisStore], mode: str) -> None:
-    limiter = hf.Limiter(RATE, BURST, store=away(mode, instances=INSTANCES), name="x")
+    limiter = sp.Limiter(RATE, BURST, store=away(mode, instances=INSTANCES), name="x")
     limiter.set_rate(2 * RATE)
     limiter.set_burst(2 * BURST)
     assert (limiter.rate, limiter.burst) == (2 * RATE, 2 * BURST)
@@ -175,11 +175,11 @@ def test_another_rate_meanwhile_is_another_share(away: Callable[..., RedisStore]
 def test_a_reload_meanwhile(away: Callable[..., RedisStore], mode: str) -> None:
     store = away(mode, instances=INSTANCES)
     limiter, budget, bulkhead = parts(store)
-    rate = hf.RateBudget(RATE, BURST, store=store, name="r")
-    assert handover.retune(limiter, hf.Limiter(RATE, 2 * BURST, store=store, name="x"))
-    assert handover.retune(budget, hf.Budget(0, 40, store=store, name="x"))
-    assert handover.retune(bulkhead, hf.Bulkhead(16, store=store, name="x"))
-    assert handover.retune(rate, hf.RateBudget(RATE, 2 * BURST, store=store, name="r"))
+    rate = sp.RateBudget(RATE, BURST, store=store, name="r")
+    assert handover.retune(limiter, sp.Limiter(RATE, 2 * BURST, store=store, name="x"))
+    assert handover.retune(budget, sp.Budget(0, 40, store=store, name="x"))
+    assert handover.retune(bulkhead, sp.Bulkhead(16, store=store, name="x"))
+    assert handover.retune(rate, sp.RateBudget(RATE, 2 * BURST, store=store, name="r"))
     found = {**allowed(limiter, budget, bulkhead), "rate": sum(bool(rate.withdraw()) for _ in range(50))}
     assert (
         found
@@ -194,9 +194,9 @@ def test_a_reload_meanwhile(away: Callable[..., RedisStore], mode: str) -> None:
 @pytest.mark.redis
 def test_a_reload_of_a_rate_budget_in_a_store(server: Server) -> None:
     with RedisStore(server.url, timeout=0.5) as store:
-        live = hf.RateBudget(0, 5, store=store, name="x")
+        live = sp.RateBudget(0, 5, store=store, name="x")
         assert store.settle(5)
-        assert handover.retune(live, hf.RateBudget(100_000, 50, store=store, name="x"))
+        assert handover.retune(live, sp.RateBudget(100_000, 50, store=store, name="x"))
         assert (live.rate, live.burst) == (100_000, 50)
         paid = 0
 

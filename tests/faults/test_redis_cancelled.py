@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 import trio
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import idempotency
-from holdfast.redis import RedisStore, StoreUnavailable
+import stormproof as sp
+from stormproof import idempotency
+from stormproof.redis import RedisStore, StoreUnavailable
 
 pytestmark = [
     pytest.mark.redis,
@@ -35,7 +35,7 @@ TIMEOUT = 10.0
 
 def _ask(number: int) -> tuple[Any, ...]:
     """A command whose answer nobody can mistake for another's: a new limiter with ``number`` tokens."""
-    return "limiter", f"hf:{{{number}}}:limiter", 0, number * MILLION, 0, 0, 0, 0
+    return "limiter", f"sp:{{{number}}}:limiter", 0, number * MILLION, 0, 0, 0, 0
 
 
 def _is_own(answer: Any, number: int) -> bool:
@@ -134,7 +134,7 @@ def test_an_idempotent_call_that_is_cancelled_in_the_store_takes_its_word_back(
     """The key was begun for a caller who has left: it is given back, and the next one runs at once."""
     runs: list[str] = []
 
-    @hf.idempotent(key=lambda order: order, store=idempotency.RedisStore(store))
+    @sp.idempotent(key=lambda order: order, store=idempotency.RedisStore(store))
     async def pay(order: str) -> str:
         runs.append(order)
         return f"paid {order}"
@@ -158,7 +158,7 @@ def test_an_idempotent_call_that_is_cancelled_in_the_store_takes_its_word_back(
 def test_a_limiter_whose_waiter_is_cancelled_in_the_middle_of_an_exchange(server: Server) -> None:
     """Waiting callers wait for tokens, not for the socket: a cancelled one gives back what it had booked."""
     with RedisStore(server.url, timeout=0.2) as store:
-        limiter = hf.Limiter(50, 5, store=store, name="x")
+        limiter = sp.Limiter(50, 5, store=store, name="x")
         assert store.settle(5)
         server.pause()
 

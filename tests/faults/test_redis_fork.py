@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
 pytestmark = [
     pytest.mark.proves("fault fork"),
@@ -23,10 +23,10 @@ PRELUDE = """
 import os, signal, sys, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of fork in a process with threads
 signal.alarm(30)
-import holdfast as hf
-from tests.fleet.patience import eventually
+import stormproof as sp
+from tests.support.polling import eventually
 
-store = hf.redis.RedisStore(sys.argv[1], timeout=0.5)
+store = sp.redis.RedisStore(sys.argv[1], timeout=0.5)
 
 def in_child(run):
     "Fork; what ``run()`` gives in the child, as text."
@@ -62,7 +62,7 @@ def test_a_child_has_nothing_of_its_parents_lease(server: Server) -> None:
     run(
         server,
         """
-        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        limiter = sp.Limiter(0, 1000, store=store, name="x")
         eventually(lambda: limiter._fleet.answered_at is not None)
         eventually(lambda: limiter.allow() and limiter._fleet.bucket.held(limiter._now()) >= 5)
         name, thread = store.instance, store._exchange._thread
@@ -84,7 +84,7 @@ def test_a_child_deposits_what_it_earns_and_its_parent_what_was_earned_before(se
     run(
         server,
         """
-        budget = hf.Budget(1.0, 0, window=60, store=store, name="x")
+        budget = sp.Budget(1.0, 0, window=60, store=store, name="x")
         eventually(lambda: budget._fleet.answered_at is not None)
         for _ in range(10):
             budget.success()
@@ -109,7 +109,7 @@ def test_children_of_a_parent_that_only_made_it(server: Server) -> None:
         server,
         """
         def child():
-            limiter = hf.Limiter(0, 20, store=store, name="x")
+            limiter = sp.Limiter(0, 20, store=store, name="x")
             eventually(lambda: limiter._fleet.answered_at is not None)
             for _ in range(5):
                 eventually(limiter.allow)
@@ -127,7 +127,7 @@ def test_a_policy_with_a_store_goes_to_spawned_processes(server: Server) -> None
         server,
         """
         import pickle, subprocess
-        policy = hf.Policy(hf.Retry(on=ConnectionError, budget=hf.Budget(store=store, name="x")))
+        policy = sp.Policy(sp.Retry(on=ConnectionError, budget=sp.Budget(store=store, name="x")))
         code = "import sys, pickle; p = pickle.loads(sys.stdin.buffer.read()); assert p.call(int) == 0"
         done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(policy), timeout=30)
         assert done.returncode == 0
@@ -139,7 +139,7 @@ def test_the_end_of_the_program_gives_leases_back(server: Server) -> None:
     admitted = run(
         server,
         """
-        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        limiter = sp.Limiter(0, 1000, store=store, name="x")
         eventually(lambda: limiter._fleet.answered_at is not None)
         admitted = 0
         while limiter._fleet.bucket.held(limiter._now()) < 5:
@@ -148,7 +148,7 @@ def test_the_end_of_the_program_gives_leases_back(server: Server) -> None:
         print(admitted)
         """,
     )
-    level = int(server.ask("HGET", "hf:{x}:limiter", "level"))
+    level = int(server.ask("HGET", "sp:{x}:limiter", "level"))
     assert level == (1000 - int(admitted)) * 1_000_000
 
 
@@ -156,10 +156,10 @@ def test_a_child_begins_with_its_part_of_the_places(server: Server) -> None:
     run(
         server,
         """
-        stores = [store, *(hf.redis.RedisStore(sys.argv[1], timeout=0.5) for _ in range(3))]
-        bulkheads = [hf.Bulkhead(8, store=each, name="x") for each in stores]
+        stores = [store, *(sp.redis.RedisStore(sys.argv[1], timeout=0.5) for _ in range(3))]
+        bulkheads = [sp.Bulkhead(8, store=each, name="x") for each in stores]
         eventually(lambda: all(each._fleet.instances == 4 for each in bulkheads))
-        held = hf.Policy(bulkheads[0])
+        held = sp.Policy(bulkheads[0])
 
         def fork():
             for _ in range(5):
@@ -177,8 +177,8 @@ def test_a_child_is_not_kept_by_a_lock_of_its_parents(server: Server) -> None:
         server,
         """
         import contextlib, threading
-        parts = [hf.Limiter(0, 100, store=store, name=f"{each}") for each in range(20)]
-        parts += [hf.Budget(store=store, name=f"{each}") for each in range(20)]
+        parts = [sp.Limiter(0, 100, store=store, name=f"{each}") for each in range(20)]
+        parts += [sp.Budget(store=store, name=f"{each}") for each in range(20)]
         assert store.settle(10)
         held, done = threading.Event(), threading.Event()
 

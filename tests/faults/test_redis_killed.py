@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.fleet.ordeal import BURST, Ordeal
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
+from tests.support.store_outage import BURST, Ordeal
 
-from holdfast import events
-from holdfast.redis import RedisStore, StoreUnavailable
+from stormproof import events
+from stormproof.redis import RedisStore, StoreUnavailable
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-killed")]
 
@@ -74,11 +74,11 @@ def test_what_was_used_meanwhile_is_charged(server: Server) -> None:
 
 def test_from_the_start(server: Server) -> None:
     """Objects made while it is down decide by the declared rule, and join when it comes."""
-    import holdfast as hf
+    import stormproof as sp
 
     server.kill()
-    with hf.redis.RedisStore(server.url, on_failure="local", instances=4) as store:
-        limiter = hf.Limiter(0, 40, store=store, name="x")
+    with sp.redis.RedisStore(server.url, on_failure="local", instances=4) as store:
+        limiter = sp.Limiter(0, 40, store=store, name="x")
         eventually(lambda: store.state == "down" and limiter._fleet is not None and limiter._fleet.alone)
         assert sum(limiter.allow() for _ in range(40)) == 10
         server.start()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.fleet.ordeal import TIMEOUT, Ordeal
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
+from tests.support.store_outage import TIMEOUT, Ordeal
 
-from holdfast import events
+from stormproof import events
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-paused")]
 

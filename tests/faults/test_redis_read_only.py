@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.fleet.ordeal import Ordeal
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
+from tests.support.store_outage import Ordeal
 
-from holdfast import events
+from stormproof import events
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-read-only")]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.fleet.ordeal import Ordeal
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
+from tests.support.store_outage import Ordeal
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-restarted-empty")]
 

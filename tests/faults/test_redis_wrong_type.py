@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.fleet.ordeal import BURST, RATE, Ordeal
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
+from tests.support.store_outage import BURST, RATE, Ordeal
 
-from holdfast import events
+from stormproof import events
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-wrong-type")]
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault retry-after")
 
@@ -57,13 +57,13 @@ ODD: dict[str, tuple[list[str], tuple[float, float] | None]] = {
 
 @each_client
 async def test_nothing_that_a_server_says_is_trusted(http: Http, measured: Callable[[str], None]) -> None:
-    client = http.client(retry(attempts=2, backoff=hf.Constant(OWN), within=None))
+    client = http.client(retry(attempts=2, backoff=sp.Constant(OWN), within=None))
     started, longest = time.process_time(), 0.0
     for name, (values, bounds) in ODD.items():
         path = "/" + "".join(c if c.isalnum() else "-" for c in name)
         headers = [("Retry-After", value) for value in values]
         http.server.on(path, answer(503, b"its own", headers), answer(200, b"ok"))
-        with hf.testing.instant() as clock:
+        with sp.testing.instant() as clock:
             got = await client.get(path)
             waits = list(clock.sleeps)
         if bounds is STOP:
@@ -84,13 +84,13 @@ async def test_it_adds_no_attempt_lifts_no_budget_and_passes_no_deadline(http: H
     for values in (["0"], ["1"], [PAST], ["1", "2"]):
         http.server.on("/", answer(503, headers=[("Retry-After", value) for value in values]))
         before = len(http.server.seen)
-        with hf.testing.instant():
+        with sp.testing.instant():
             assert (await http.client(retry(attempts=3)).get("/")).status == 503
             assert len(http.server.seen) == before + 3
-            assert (await http.client(retry(budget=hf.Budget(burst=1))).get("/")).status == 503
+            assert (await http.client(retry(budget=sp.Budget(burst=1))).get("/")).status == 503
             assert len(http.server.seen) == before + 5
     http.server.on("/", answer(503, headers=[("Retry-After", "30")]), answer(200))
-    policy = hf.Policy(hf.Deadline(5), hf.Retry(backoff=hf.Constant(0), budget=None))
+    policy = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(0), budget=None))
     before = len(http.server.seen)
     assert (await http.client(policy).get("/")).status == 503
     assert len(http.server.seen) == before + 1
@@ -100,8 +100,8 @@ async def test_it_adds_no_attempt_lifts_no_budget_and_passes_no_deadline(http: H
 async def test_a_server_that_says_retry_changes_no_more_than_whether(http: Http) -> None:
     """``x-should-retry: true`` on every answer: still as many attempts as there are, and no 401 again."""
     http.server.on("/", answer(404, headers=[("x-should-retry", "true"), ("Retry-After", "0")]))
-    with hf.testing.instant() as clock:
-        assert (await http.client(retry(attempts=3, backoff=hf.Constant(OWN))).get("/")).status == 404
+    with sp.testing.instant() as clock:
+        assert (await http.client(retry(attempts=3, backoff=sp.Constant(OWN))).get("/")).status == 404
         assert clock.sleeps == [OWN, OWN]
     assert len(http.server.seen) == 3
     http.server.on("/who", answer(401, headers=[("x-should-retry", "true")]))

@@ -1,4 +1,4 @@
-"""``holdfast run`` under real signals and timeouts: passed on, obeyed at once, nothing left behind."""
+"""``stormproof run`` under real signals and timeouts: passed on, obeyed at once, nothing left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import cli
+from stormproof import cli
 
 pytestmark = [
     pytest.mark.usefixtures("watchdog"),
@@ -43,7 +43,7 @@ time.sleep(60)
 @contextlib.contextmanager
 def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "run", *argv],
+        [sys.executable, "-m", "stormproof.cli", "run", *argv],
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -60,7 +60,7 @@ def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def kill_with_command(process: subprocess.Popen[Any]) -> None:
-    """Kill ``holdfast run`` if it still runs, and the command that it runs in a group of its own."""
+    """Kill ``stormproof run`` if it still runs, and the command that it runs in a group of its own."""
     if process.poll() is not None:
         return
     with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ def test_other_ends(number: signal.Signals) -> None:
         process.send_signal(signal.SIGTERM)
         assert line(process) == "SIGTERM"
         assert process.wait(20) == 7
-        assert said(process).startswith("holdfast: gave up with exit code 7 after 1 attempt")
+        assert said(process).startswith("stormproof: gave up with exit code 7 after 1 attempt")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -144,7 +144,7 @@ def test_a_command_that_dies_of_the_signal_is_not_tried_again(tmp_path: Path) ->
 def test_a_signal_that_was_ignored_stays_ignored() -> None:
     # As under nohup.
     script = (
-        "trap '' HUP; exec " + f"{sys.executable} -m holdfast.cli run -- sh -c 'echo ready; read x; echo $x'"
+        f"trap '' HUP; exec {sys.executable} -m stormproof.cli run -- sh -c 'echo ready; read x; echo $x'"
     )
     process = subprocess.Popen(
         ["sh", "-c", script], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -163,7 +163,7 @@ def test_a_parent_that_ignores_its_children_does_not_hide_a_failure() -> None:
     # What is ignored stays so across exec; children are then collected by the kernel, codes and all.
     script = (
         "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
-        "os.execv(sys.executable, [sys.executable, '-m', 'holdfast.cli', *sys.argv[1:]])"
+        "os.execv(sys.executable, [sys.executable, '-m', 'stormproof.cli', *sys.argv[1:]])"
     )
     command = [sys.executable, "-c", script, "run", "--attempts", "1", "--", "sh", "-c", "exit 5"]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=20, check=False)
@@ -177,7 +177,7 @@ def test_a_timeout_ends_the_whole_group_and_is_tried_again(tmp_path: Path) -> No
     ) as process:
         assert process.wait(20) == 124
         assert "attempt 1 was cut off" in said(process)
-        assert said(process).startswith("holdfast: gave up with exit code 124 after 2 attempts")
+        assert said(process).startswith("stormproof: gave up with exit code 124 after 2 attempts")
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 4 and all(gone(pid) for pid in pids)
 
@@ -210,7 +210,7 @@ def test_the_deadline_cuts_off_the_running_attempt(tmp_path: Path) -> None:
 
 
 class Terminal:
-    """``holdfast run`` as the foreground job of a terminal of its own."""
+    """``stormproof run`` as the foreground job of a terminal of its own."""
 
     def __init__(self, *argv: str) -> None:
         # Their end stays open here too: a terminal that nobody has open reads as broken.
@@ -218,7 +218,7 @@ class Terminal:
         # The leader of a new session gets the first terminal that it opens as its own.
         opens = 'exec "$@" < {0} > {0} 2>&1'.format(os.ttyname(self._theirs))
         self._process = subprocess.Popen(
-            ["sh", "-c", opens, "sh", sys.executable, "-m", "holdfast.cli", "run", *argv],
+            ["sh", "-c", opens, "sh", sys.executable, "-m", "stormproof.cli", "run", *argv],
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,

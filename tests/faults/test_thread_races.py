@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("fault thread-races")
 
@@ -59,8 +59,8 @@ def race(run, threads=THREADS):
 
 @pytest.mark.parametrize("ratio", [0.5, 0.1, 1 / 3, 1.0])
 def test_budget_counts_exactly(ratio):
-    clock = hf.testing.FakeClock()
-    budget = hf.Budget(ratio=ratio, burst=10, clock=clock)
+    clock = sp.testing.FakeClock()
+    budget = sp.Budget(ratio=ratio, burst=10, clock=clock)
     rounds = 300
 
     def run(place):
@@ -80,17 +80,17 @@ def test_budget_counts_exactly(ratio):
 
 
 BOUNDED = {
-    "WindowBudget": (lambda clock: hf.WindowBudget(0.2, 1, 10, clock=clock), lambda calls: 10 + 0.2 * calls),
-    "QuotaBudget": (lambda clock: hf.QuotaBudget(50, 1, 1, 1, clock=clock), lambda calls: 50),
-    "ThrottleBudget": (lambda clock: hf.ThrottleBudget(50, 0.5, clock=clock), lambda calls: 50),
-    "RateBudget": (lambda clock: hf.RateBudget(10, 50, clock=clock), lambda calls: 50),
+    "WindowBudget": (lambda clock: sp.WindowBudget(0.2, 1, 10, clock=clock), lambda calls: 10 + 0.2 * calls),
+    "QuotaBudget": (lambda clock: sp.QuotaBudget(50, 1, 1, 1, clock=clock), lambda calls: 50),
+    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(50, 0.5, clock=clock), lambda calls: 50),
+    "RateBudget": (lambda clock: sp.RateBudget(10, 50, clock=clock), lambda calls: 50),
 }
 
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_other_budgets_stay_in_their_bounds(name):
     make, cap = BOUNDED[name]
-    budget = make(hf.testing.FakeClock())
+    budget = make(sp.testing.FakeClock())
     rounds = 150
 
     def run(place):
@@ -110,7 +110,7 @@ def test_other_budgets_stay_in_their_bounds(name):
 
 def test_quota_is_conserved():
     """Nothing is earned, everything that is paid is given back: the sum must be what it was."""
-    budget = hf.QuotaBudget(100, 5, 5, 0)
+    budget = sp.QuotaBudget(100, 5, 5, 0)
 
     def run(place):
         for _ in range(300):
@@ -126,13 +126,13 @@ def test_quota_is_conserved():
 
 @pytest.mark.parametrize("burst", [1, 7, 100])
 def test_limiter_admits_exactly_its_burst(burst):
-    limiter = hf.Limiter(1000, burst, clock=hf.testing.FakeClock())
+    limiter = sp.Limiter(1000, burst, clock=sp.testing.FakeClock())
     admitted = race(lambda place: sum(limiter.allow() for _ in range(50)))
     assert sum(admitted) == burst
 
 
 def test_limiter_reservations_given_back():
-    limiter = hf.Limiter(10, 100, clock=hf.testing.FakeClock())
+    limiter = sp.Limiter(10, 100, clock=sp.testing.FakeClock())
 
     def run(place):
         for _ in range(100):
@@ -147,20 +147,20 @@ def test_limiter_reservations_given_back():
 
 
 def test_every_call_counts_its_own_attempts():
-    clock = hf.testing.FakeClock()
-    budget = hf.Budget(ratio=0.1, burst=10_000, clock=clock)
+    clock = sp.testing.FakeClock()
+    budget = sp.Budget(ratio=0.1, burst=10_000, clock=clock)
     events = []
     calls = 0
     lock = threading.Lock()
 
-    @hf.retry(
-        on=Boom, attempts=3, backoff=hf.Constant(0), budget=budget, name="raced", within=None, clock=clock
+    @sp.retry(
+        on=Boom, attempts=3, backoff=sp.Constant(0), budget=budget, name="raced", within=None, clock=clock
     )
     def call(fails):
         nonlocal calls
         with lock:
             calls += 1
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt.operation == "raced"
         if attempt.number <= fails:
             raise Boom(fails)
@@ -174,9 +174,9 @@ def test_every_call_counts_its_own_attempts():
             else:
                 with pytest.raises(Boom) as caught:
                     call(fails)
-                assert caught.value.__notes__[0].startswith("holdfast: 3 attempts")
+                assert caught.value.__notes__[0].startswith("stormproof: 3 attempts")
 
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     race(run)
     stop()
     # Of every four calls: 1 + 2 + 3 + 3 attempts, 0 + 1 + 2 + 2 retries, 3 successes.
@@ -186,7 +186,7 @@ def test_every_call_counts_its_own_attempts():
 
 
 def test_one_block_for_all():
-    block = hf.retrying(on=Boom, attempts=3, backoff=hf.Constant(0), budget=None)
+    block = sp.retrying(on=Boom, attempts=3, backoff=sp.Constant(0), budget=None)
 
     def run(place):
         numbers = []
@@ -203,7 +203,7 @@ def test_one_block_for_all():
 
 def test_the_first_call_of_a_policy_happens_everywhere_at_once():
     for _ in range(20):
-        policy = hf.retry(on=Boom)
+        policy = sp.retry(on=Boom)
         assert race(lambda place, policy=policy: policy.call(str, place)) == [str(n) for n in range(THREADS)]
 
 
@@ -212,21 +212,21 @@ def test_the_first_call_of_a_policy_happens_everywhere_at_once():
 
 def test_policies_of_one_name_share_one_budget():
     for turn in range(60):
-        policies = race(lambda place, turn=turn: hf.retry(on=Boom, name=f"raced {turn}"))
+        policies = race(lambda place, turn=turn: sp.retry(on=Boom, name=f"raced {turn}"))
         budgets = {id(policy.strategies[0].budget) for policy in policies}
         assert len(budgets) == 1, f"{len(budgets)} budgets for one name"
 
 
 def test_keyed_makes_one_object_for_each_key():
     for _ in range(30):
-        budgets = hf.keyed(hf.Budget())
+        budgets = sp.keyed(sp.Budget())
         seen = race(lambda place, budgets=budgets: [budgets[key] for key in range(8)])
         for column in zip(*seen, strict=True):
             assert len({id(budget) for budget in column}) == 1
 
 
 def test_keyed_never_holds_more_than_its_limit():
-    budgets = hf.keyed(hf.Budget(), limit=5)
+    budgets = sp.keyed(sp.Budget(), limit=5)
 
     def run(place):
         draw = random.Random(place)
@@ -242,13 +242,13 @@ def test_keyed_never_holds_more_than_its_limit():
 
 def test_subscribers_come_and_go():
     kept = []
-    stop_kept = hf.subscribe(kept.append)
-    policy = hf.retry(on=Boom)
+    stop_kept = sp.subscribe(kept.append)
+    policy = sp.retry(on=Boom)
 
     def run(place):
         for _ in range(50):
             seen = []
-            stop = hf.subscribe(seen.append)
+            stop = sp.subscribe(seen.append)
             policy.call(int)
             stop()
             assert seen, "not told while subscribed"
@@ -266,9 +266,9 @@ def test_subscribers_come_and_go():
 def test_one_subscription_is_ended_once_by_many():
     for _ in range(60):
         seen = []
-        stop, other = hf.subscribe(seen.append), hf.subscribe(seen.append)
+        stop, other = sp.subscribe(seen.append), sp.subscribe(seen.append)
         race(lambda place, stop=stop: stop())
-        hf.retry(on=Boom).call(int)
+        sp.retry(on=Boom).call(int)
         other()
         assert len(seen) == 1, "the other subscription of the same callback went with it"
 
@@ -279,35 +279,35 @@ def test_one_subscription_is_ended_once_by_many():
 def test_scopes_cancelled_while_they_end():
     def run(place):
         for _ in range(30):
-            with hf.deadline(None) as scope:
+            with sp.deadline(None) as scope:
                 canceller = threading.Thread(target=scope.cancel)
                 canceller.start()
                 try:
-                    hf.retry(on=Boom, backoff=hf.Constant(0), attempts=3, budget=None).call(_boom)
-                except (Boom, hf.Cancelled):
+                    sp.retry(on=Boom, backoff=sp.Constant(0), attempts=3, budget=None).call(_boom)
+                except (Boom, sp.Cancelled):
                     pass
             canceller.join()
-            assert hf.remaining() is None
+            assert sp.remaining() is None
 
     race(run, threads=4)
 
 
 def test_all_sleepers_of_a_cancelled_scope_wake_up():
-    with hf.deadline(None) as scope, ThreadPoolExecutor(THREADS) as pool:
+    with sp.deadline(None) as scope, ThreadPoolExecutor(THREADS) as pool:
         sleeping = threading.Semaphore(0)
 
-        class Backoff(hf.Constant):
+        class Backoff(sp.Constant):
             def delay(self, n, prev, u):
                 sleeping.release()
                 return super().delay(n, prev, u)
 
-        policy = hf.retry(on=Boom, backoff=Backoff(20), budget=None)
-        futures = [hf.carry(pool).submit(policy.call, _boom) for _ in range(THREADS)]
+        policy = sp.retry(on=Boom, backoff=Backoff(20), budget=None)
+        futures = [sp.carry(pool).submit(policy.call, _boom) for _ in range(THREADS)]
         for _ in range(THREADS):
             assert sleeping.acquire(timeout=10)
         scope.cancel()
         for future in futures:
-            assert isinstance(future.exception(timeout=5), hf.Cancelled)
+            assert isinstance(future.exception(timeout=5), sp.Cancelled)
 
 
 def _boom():
@@ -318,11 +318,11 @@ def _boom():
 
 
 def test_carry_keeps_the_order_and_takes_any_iterable():
-    with ThreadPoolExecutor(4) as pool, hf.deadline(60):
-        carried = hf.carry(pool)
-        lists = list(carried.map(lambda a, b: (a, b, hf.remaining() is not None), range(50), range(50)))
+    with ThreadPoolExecutor(4) as pool, sp.deadline(60):
+        carried = sp.carry(pool)
+        lists = list(carried.map(lambda a, b: (a, b, sp.remaining() is not None), range(50), range(50)))
         assert lists == [(n, n, True) for n in range(50)]
-        once = list(carried.map(lambda a: (a, hf.remaining() is not None), iter(range(5))))
+        once = list(carried.map(lambda a: (a, sp.remaining() is not None), iter(range(5))))
         assert once == [(n, True) for n in range(5)]
 
 
@@ -332,19 +332,19 @@ FIRST_USE = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
 sys.setswitchinterval(1e-6)
-import holdfast as hf
+import stormproof as sp
 meet = threading.Barrier(16)
 seen, failures = [], []
 
 def run(place):
     try:
         meet.wait(20)
-        policy = hf.retry(on=(OSError, hf.HoldfastError), backoff=hf.Constant(0))
+        policy = sp.retry(on=(OSError, sp.StormproofError), backoff=sp.Constant(0))
         try:
             policy.call(open, "/nonexistent")
         except OSError:
             pass
-        seen.append((hf.Budget, hf.Retry, hf.Policy, hf.transient, hf.events.Retrying))
+        seen.append((sp.Budget, sp.Retry, sp.Policy, sp.transient, sp.events.Retrying))
     except BaseException as error:
         failures.append(repr(error))
 
@@ -357,6 +357,6 @@ assert len({tuple(map(id, row)) for row in seen}) == 1, "two copies of a class"
 
 
 def test_the_first_use_of_the_package():
-    source = str(Path(hf.__file__).parents[1])
+    source = str(Path(sp.__file__).parents[1])
     for _ in range(3):
         subprocess.run([sys.executable, "-c", FIRST_USE, source], check=True, timeout=30)

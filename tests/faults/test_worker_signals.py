@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = [
     pytest.mark.usefixtures("watchdog"),
@@ -27,9 +27,9 @@ pytestmark = [
 PROGRAM = """
 import asyncio, contextlib, os, queue, signal, sys, time
 sys.path.insert(0, {source!r})
-import holdfast as hf
-from holdfast.deadlines import check
-from holdfast.worker import Worker
+import stormproof as sp
+from stormproof._context.deadlines import check
+from stormproof._programs.worker import Worker
 
 told = False
 
@@ -182,7 +182,7 @@ def start() -> Iterator[Callable[..., Child]]:
     def start(
         body: str, *, drain: float = 30.0, steps: int = 30, jobs: tuple[str, ...] = ("a", "b")
     ) -> Child:
-        source = str(Path(hf.__file__).parents[1])
+        source = str(Path(sp.__file__).parents[1])
         program = PROGRAM.format(source=source, drain=drain, steps=steps, jobs=jobs)
         child = Child(program + textwrap.dedent(body) + LAST)
         children.append(child)
@@ -339,7 +339,7 @@ def test_a_server_beside_the_worker_gets_the_signal_as_well(start: Start) -> Non
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:
-    from holdfast.worker import Worker
+    from stormproof._programs.worker import Worker
 
     before = signal.getsignal(signal.SIGTERM)
     seen: list[Any] = []
@@ -355,7 +355,7 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
 
 
 def test_in_the_main_thread_they_are_given_back() -> None:
-    from holdfast.worker import Worker
+    from stormproof._programs.worker import Worker
 
     before = signal.getsignal(signal.SIGTERM)
     seen: list[Any] = []

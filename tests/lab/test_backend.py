@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab.simulate import exact
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.simulate import exact
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 
 
-def once(scenario: lab.Scenario, policy: hf.Policy | None = None, seed: int = 1) -> lab.Result:
+def once(scenario: lab.Scenario, policy: sp.Policy | None = None, seed: int = 1) -> lab.Result:
     return lab.simulate(policy, scenario, seed=seed, engine="exact")
 
 
@@ -106,9 +106,9 @@ def test_429_with_a_hint() -> None:
     assert set(plain.metrics["failures"]) == {"429"}
     assert plain.metrics["goodput"] == pytest.approx(105, rel=0.05)
     # A hint longer than max_hint ends the call; else the wait is never shorter than it.
-    proud = hf.Policy(hf.Retry(on=ON, max_hint=1))
+    proud = sp.Policy(sp.Retry(on=ON, max_hint=1))
     assert set(once(place, proud).metrics["failures"]) == {"hint"}
-    patient = hf.Policy(hf.Retry(on=ON, attempts=2, budget=None, backoff=hf.Constant(0)))
+    patient = sp.Policy(sp.Retry(on=ON, attempts=2, budget=None, backoff=sp.Constant(0)))
     seen = once(place.replace(limit_rps=1, arrival_rps=1, faults=[lab.Burst(1, 1)]), patient)
     assert seen.metrics["p99"] >= 2.0
 

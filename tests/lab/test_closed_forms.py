@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 
 
-def policy(**options: Any) -> hf.Policy:
-    return hf.Policy(hf.Retry(**{"on": ON, "budget": None, **options}))
+def policy(**options: Any) -> sp.Policy:
+    return sp.Policy(sp.Retry(**{"on": ON, "budget": None, **options}))
 
 
 @pytest.mark.parametrize("failing", [0.1, 0.5])
@@ -24,7 +24,7 @@ def test_bernoulli_server(failing: float) -> None:
     calm = lab.Scenario(
         clients=10, arrival_rps=400, capacity_rps=4000, error_rate=failing, duration=100, timeout=5
     )
-    result = lab.simulate(policy(backoff=hf.Constant(0.001)), calm, seed=1)
+    result = lab.simulate(policy(backoff=sp.Constant(0.001)), calm, seed=1)
     success = 1 - failing**4
     # Four standard deviations of 40,000 draws.
     near = 4 * math.sqrt(success * (1 - success) / result.calls)
@@ -71,10 +71,10 @@ def test_fixed_service_halves_the_wait() -> None:
 
 # Metastable collapse (HotOS'21): capacity 300/s, a 10 s outage, one retry when an attempt takes over 1 s.
 
-TWICE = policy(attempts=2, backoff=hf.Constant(0))
+TWICE = policy(attempts=2, backoff=sp.Constant(0))
 
 
-def collapse(load: float, duration: float, retry: hf.Policy = TWICE, seed: int = 0) -> lab.Result:
+def collapse(load: float, duration: float, retry: sp.Policy = TWICE, seed: int = 0) -> lab.Result:
     place = lab.Scenario(
         clients=1,
         arrival_rps=load,
@@ -127,7 +127,7 @@ def test_the_budget_bounds_the_load(failing: float) -> None:
     place = lab.Scenario(
         clients=1, arrival_rps=200, capacity_rps=2000, error_rate=failing, duration=60, timeout=1
     )
-    result = lab.simulate(policy(attempts=5, budget=hf.Budget(ratio, burst)), place, seed=2)
+    result = lab.simulate(policy(attempts=5, budget=sp.Budget(ratio, burst)), place, seed=2)
     bound = 1 + ratio + burst / result.calls
     assert result.amplification <= bound
     if failing == 1.0:
@@ -140,16 +140,16 @@ def test_the_budget_bounds_the_load(failing: float) -> None:
 @pytest.mark.parametrize(
     ("kind", "recovers"),
     [
-        (hf.Budget(), True),
-        (hf.WindowBudget(), False),
-        (hf.RateBudget(), False),
+        (sp.Budget(), True),
+        (sp.WindowBudget(), False),
+        (sp.RateBudget(), False),
         (None, False),
     ],
     ids=["by success", "by call", "by time", "none"],
 )
 def test_only_a_budget_earned_by_success_recovers(kind: Any, recovers: bool) -> None:
     """280/s offered on 300/s with a 10 s outage: what refills through the outage keeps it going."""
-    result = collapse(280, 185, policy(attempts=2, backoff=hf.Constant(0), budget=kind))
+    result = collapse(280, 185, policy(attempts=2, backoff=sp.Constant(0), budget=kind))
     assert result.recovered is recovers
     if recovers:
         # The calls of the outage and the retries that were paid for (the burst, and what the last ten seconds
@@ -170,7 +170,7 @@ def test_a_retry_limit_per_key() -> None:
         keys=segments,
         timeout=1,
     )
-    limited = hf.keyed(hf.RateBudget(rate=1 / 30, burst=1), key=lambda segment: segment)
+    limited = sp.keyed(sp.RateBudget(rate=1 / 30, burst=1), key=lambda segment: segment)
     result = lab.simulate(policy(attempts=3, budget=limited), place, seed=1)
     retries = result.attempts - result.calls
     # The first at once, then one in each of the two whole 30 s that follow; the load asks for all of them.
@@ -197,7 +197,7 @@ def test_uniform_jitter_flattens_more_than_gaussian() -> None:
     )
     peaks = {}
     for name, jitter in (("none", "none"), ("gaussian", gaussian), ("uniform", "full")):
-        result = lab.simulate(policy(attempts=3, backoff=hf.Constant(2.0, jitter=jitter)), place, seed=1)
+        result = lab.simulate(policy(attempts=3, backoff=sp.Constant(2.0, jitter=jitter)), place, seed=1)
         peaks[name] = result.metrics["peak_rps_after"]
     assert peaks["none"] == 10_000 / 0.05
     # The densest 50 ms of a normal law with sigma 0.25 s, and of an even one over 2 s.

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
 WAITS = {"base": 0.005, "cap": 2.0}
 KINDS: dict[str, Any] = {
-    "exponential": hf.Exponential(**WAITS, jitter="none"),
-    "decorrelated": hf.Decorrelated(**WAITS, clip="sample"),
-    "equal": hf.Exponential(**WAITS, jitter="equal"),
-    "full": hf.Exponential(**WAITS, jitter="full"),
-    "none": hf.Constant(0),
+    "exponential": sp.Exponential(**WAITS, jitter="none"),
+    "decorrelated": sp.Decorrelated(**WAITS, clip="sample"),
+    "equal": sp.Exponential(**WAITS, jitter="equal"),
+    "full": sp.Exponential(**WAITS, jitter="full"),
+    "none": sp.Constant(0),
 }
 #: Published: calls per client, and milliseconds until the last is done, for 50 and 100 clients.
 TABLE = [
@@ -42,7 +42,7 @@ def test_the_table(kind: str, clients: int, calls: float, milliseconds: float) -
 
 
 def test_one_client_writes_once() -> None:
-    alone = lab.occ(hf.Exponential(), clients=1, runs=50)
+    alone = lab.occ(sp.Exponential(), clients=1, runs=50)
     assert alone.calls_per_client == 1.0
     assert alone.completion_time == pytest.approx(0.04, rel=0.05)  # four messages of 10 ms
 
@@ -52,7 +52,7 @@ def test_same_seed_same_figures() -> None:
     assert first == again != other
 
 
-class Own(hf.Backoff):
+class Own(sp.Backoff):
     """Knows no arrays."""
 
     def delay(self, n: Any, prev: Any, u: Any) -> float:
@@ -66,11 +66,11 @@ class Own(hf.Backoff):
 
 def test_a_schedule_of_ones_own() -> None:
     own = lab.occ(Own(), 20, 20, 3)
-    shipped = lab.occ(hf.Exponential(0.005, cap=1e9), 20, 20, 3)
+    shipped = lab.occ(sp.Exponential(0.005, cap=1e9), 20, 20, 3)
     assert own.calls_per_client == pytest.approx(shipped.calls_per_client)
 
 
 @pytest.mark.parametrize("given", [{"clients": 0}, {"runs": 0}, {"seed": -1}, {"backoff": "full"}])
 def test_bad_arguments(given: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError), match=next(iter(given))):
-        lab.occ(**{"backoff": hf.Exponential(), **given})
+        lab.occ(**{"backoff": sp.Exponential(), **given})

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 
 
 def place(**changes: Any) -> lab.Scenario:
@@ -27,7 +27,7 @@ def place(**changes: Any) -> lab.Scenario:
     return lab.Scenario(**{**base, **changes})
 
 
-def run(policy: hf.Policy | None, scenario: lab.Scenario, seed: int = 1) -> lab.Result:
+def run(policy: sp.Policy | None, scenario: lab.Scenario, seed: int = 1) -> lab.Result:
     return lab.simulate(policy, scenario, seed=seed, engine="exact")
 
 
@@ -38,7 +38,7 @@ def test_hedges_cut_the_tail() -> None:
         timeout=5,
     )
     alone = run(None, slow)
-    hedged = run(hf.Policy(hf.Hedge(after=0.05, max=2, idempotent=True, budget=hf.Budget(0.2, 20))), slow)
+    hedged = run(sp.Policy(sp.Hedge(after=0.05, max=2, idempotent=True, budget=sp.Budget(0.2, 20))), slow)
     assert hedged.path == "driven"
     assert alone.p99 > 0.9  # type: ignore[operator]
     assert hedged.p99 < 0.1  # type: ignore[operator]
@@ -49,29 +49,29 @@ def test_a_bulkhead_with_a_queue() -> None:
     """A client's three places hold back what a hanging backend would have got."""
     down = place(outage=lab.Outage(5, 5), timeout=2)
     free = run(None, down)
-    held = run(hf.Policy(hf.Bulkhead(1, queue=1, max_wait=0.5)), down)
+    held = run(sp.Policy(sp.Bulkhead(1, queue=1, max_wait=0.5)), down)
     assert held.metrics["failures"]["BulkheadFull"] > 50
     assert held.attempts < free.attempts
 
 
 def test_a_fallback_is_a_success() -> None:
     result = run(
-        hf.Policy(hf.Fallback("cached", on=lab.BackendError)), place(outage=lab.Outage(5, 5, "fail"))
+        sp.Policy(sp.Fallback("cached", on=lab.BackendError)), place(outage=lab.Outage(5, 5, "fail"))
     )
     assert result.metrics["failures"] == {}
     assert result.successes == result.calls
 
 
 def test_an_adaptive_limit_runs() -> None:
-    result = run(hf.Policy(hf.AdaptiveLimit()), place(outage=lab.Outage(5, 2)))
+    result = run(sp.Policy(sp.AdaptiveLimit()), place(outage=lab.Outage(5, 2)))
     assert result.successes > 0
     assert result.path == "driven"
 
 
 def test_hooks_of_the_users_own_see_every_attempt() -> None:
     seen: list[int] = []
-    policy = hf.Policy(
-        hf.Retry(on=ON, budget=None, before_attempt=lambda attempt: seen.append(attempt.number))
+    policy = sp.Policy(
+        sp.Retry(on=ON, budget=None, before_attempt=lambda attempt: seen.append(attempt.number))
     )
     result = run(policy, place(outage=lab.Outage(5, 2, "fail")))
     assert len(seen) == result.attempts
@@ -80,8 +80,8 @@ def test_hooks_of_the_users_own_see_every_attempt() -> None:
 
 @pytest.mark.parametrize(("honoured", "attempts"), [(False, 4 * 4 * 4), (True, 4)])
 def test_three_layers_multiply_unless_marks_are_honoured(honoured: bool, attempts: int) -> None:
-    policy = hf.Policy(
-        hf.Retry(on=ON, attempts=4, budget=None, backoff=hf.Constant(0.01), retry_exhausted=not honoured)
+    policy = sp.Policy(
+        sp.Retry(on=ON, attempts=4, budget=None, backoff=sp.Constant(0.01), retry_exhausted=not honoured)
     )
     down = lab.Scenario(
         clients=2,
@@ -99,7 +99,7 @@ def test_three_layers_multiply_unless_marks_are_honoured(honoured: bool, attempt
 
 
 def test_a_layer_that_does_not_pass_marks_on_is_retried() -> None:
-    policy = hf.Policy(hf.Retry(on=ON, attempts=3, budget=None, backoff=hf.Constant(0.01)))
+    policy = sp.Policy(sp.Retry(on=ON, attempts=3, budget=None, backoff=sp.Constant(0.01)))
     down = lab.Scenario(
         clients=1,
         arrival_rps=5,
@@ -121,7 +121,7 @@ def test_a_layers_own_work_takes_its_time() -> None:
 @pytest.mark.parametrize(("told", "attempts"), [(False, 4), (True, 1)])
 def test_a_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) -> None:
     """The caller has 50 ms; the layer's retries take longer, and go on unless it is told of the deadline."""
-    slow = hf.Policy(hf.Retry(on=ON, attempts=4, budget=None, backoff=hf.Constant(0.1)))
+    slow = sp.Policy(sp.Retry(on=ON, attempts=4, budget=None, backoff=sp.Constant(0.1)))
     down = lab.Scenario(
         clients=1,
         arrival_rps=5,
@@ -139,7 +139,7 @@ def test_a_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) 
 
 def test_one_budget_for_the_fleet() -> None:
     """Ten processes with a burst of 10 each may retry a hundred times in an outage; sharing one, ten."""
-    policy = hf.Policy(hf.Retry(on=ON, attempts=2, budget=hf.Budget(ratio=0.0, burst=10)))
+    policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=sp.Budget(ratio=0.0, burst=10)))
     down = place(outage=lab.Outage(0, 20, "fail"))
     each = run(policy, down)
     assert each.attempts - each.calls == 100
@@ -150,7 +150,7 @@ def test_one_budget_for_the_fleet() -> None:
 @pytest.mark.parametrize(("mode", "retries"), [("closed", 10), ("open", None), ("local", 20)])
 def test_the_store_is_lost(mode: str, retries: int | None) -> None:
     """Ten shared retries; without the store each of the ten processes has one of its own."""
-    policy = hf.Policy(hf.Retry(on=ON, attempts=2, budget=hf.Budget(ratio=0.0, burst=10)))
+    policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=sp.Budget(ratio=0.0, burst=10)))
     down = place(outage=lab.Outage(0, 20, "fail"), fleet=True, faults=[lab.StoreLoss(10, 10, mode)])
     result = run(policy, down)
     made = result.attempts - result.calls
@@ -161,7 +161,7 @@ def test_the_store_is_lost(mode: str, retries: int | None) -> None:
 
 
 def test_a_policy_with_a_store_shares_it_without_touching_it() -> None:
-    class Budget(hf.Budget):
+    class Budget(sp.Budget):
         __slots__ = ("store",)
 
         def __init__(self, *args: Any, store: Any = None, **options: Any) -> None:
@@ -170,7 +170,7 @@ def test_a_policy_with_a_store_shares_it_without_touching_it() -> None:
             self._set(store=store)
 
     store = SimpleNamespace(on_failure="closed")
-    policy = hf.Policy(hf.Retry(on=ON, attempts=2, budget=Budget(0.0, 10, store=store)))
+    policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=Budget(0.0, 10, store=store)))
     down = place(outage=lab.Outage(0, 20, "fail"))
     result = run(policy, down)
     assert result.attempts - result.calls == 10
@@ -179,8 +179,8 @@ def test_a_policy_with_a_store_shares_it_without_touching_it() -> None:
 
 
 def test_the_users_policy_is_left_alone() -> None:
-    budget, breaker = hf.Budget(burst=5), hf.Breaker(min_calls=2)
-    policy = hf.Policy(hf.Retry(on=ON, budget=budget), breaker, name="kept")
+    budget, breaker = sp.Budget(burst=5), sp.Breaker(min_calls=2)
+    policy = sp.Policy(sp.Retry(on=ON, budget=budget), breaker, name="kept")
     run(policy, place(outage=lab.Outage(5, 5, "fail")))
     assert budget.balance == 5
     assert breaker.state == "closed"
@@ -189,11 +189,11 @@ def test_the_users_policy_is_left_alone() -> None:
 
 def test_nothing_is_told_and_nothing_enclosing_reaches_inside(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Any] = []
-    unsubscribe = hf.subscribe(heard.append)
+    unsubscribe = sp.subscribe(heard.append)
     down = place(outage=lab.Outage(5, 5, "fail"), duration=12)
-    policies = (hf.Policy(hf.Retry(on=ON)), hf.Policy(hf.Retry(on=ON), hf.Bulkhead(5, queue=1)))
+    policies = (sp.Policy(sp.Retry(on=ON)), sp.Policy(sp.Retry(on=ON), sp.Bulkhead(5, queue=1)))
     try:
-        with caplog.at_level(logging.DEBUG), hf.testing.instant(), hf.deadline(0.001), hf.disabled():
+        with caplog.at_level(logging.DEBUG), sp.testing.instant(), sp.deadline(0.001), sp.disabled():
             inside = [run(policy, down).metrics for policy in policies]
     finally:
         unsubscribe()
@@ -203,7 +203,7 @@ def test_nothing_is_told_and_nothing_enclosing_reaches_inside(caplog: pytest.Log
 
 
 def test_two_threads_at_once() -> None:
-    hedged = hf.Policy(hf.Retry(on=ON), hf.Hedge(after=0.05, idempotent=True))
+    hedged = sp.Policy(sp.Retry(on=ON), sp.Hedge(after=0.05, idempotent=True))
     down = place(outage=lab.Outage(5, 1), duration=8)
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda seed: run(hedged, down, seed).to_json(), (1, 2)))
@@ -215,7 +215,7 @@ def test_an_interrupted_run_leaves_nothing_behind() -> None:
         if state.now > 4:
             raise KeyboardInterrupt
 
-    hedged = hf.Policy(hf.Retry(on=ON), hf.Hedge(after=0.05, idempotent=True))
+    hedged = sp.Policy(sp.Retry(on=ON), sp.Hedge(after=0.05, idempotent=True))
     with pytest.raises(KeyboardInterrupt):
         lab.simulate(hedged, place(outage=lab.Outage(3, 5)), progress=interrupt)
     with pytest.raises(RuntimeError, match="no running event loop"):
@@ -223,7 +223,7 @@ def test_an_interrupted_run_leaves_nothing_behind() -> None:
 
 
 async def _within_a_loop() -> lab.Result:
-    found = run(hf.Policy(hf.Hedge(after=0.05, idempotent=True)), place(duration=2))
+    found = run(sp.Policy(sp.Hedge(after=0.05, idempotent=True)), place(duration=2))
     await asyncio.sleep(0)
     return found
 
@@ -248,4 +248,4 @@ def test_a_broken_strategy_is_not_hidden() -> None:
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        run(hf.Policy(Broken()), place(duration=2))
+        run(sp.Policy(Broken()), place(duration=2))

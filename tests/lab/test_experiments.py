@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab import experiments
-from holdfast.lab.statistics import mean_of, wilson
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab import experiments
+from stormproof.lab.results.statistics import mean_of, wilson
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 SCENARIO = lab.Scenario(
     clients=10, arrival_rps=75, capacity_rps=100, timeout=0.5, outage=lab.Outage(2, 1), duration=15
 )
 POLICIES = {
-    "naive": hf.Policy(hf.Retry(on=ON, attempts=4, backoff=hf.Constant(0.1), budget=None)),
-    "careful": hf.Policy(hf.Retry(on=ON, budget=hf.Budget(burst=1))),
+    "naive": sp.Policy(sp.Retry(on=ON, attempts=4, backoff=sp.Constant(0.1), budget=None)),
+    "careful": sp.Policy(sp.Retry(on=ON, budget=sp.Budget(burst=1))),
     "none": None,
 }
 
@@ -117,8 +117,8 @@ def test_what_was_done_is_kept_when_a_run_fails(tmp_path: Path) -> None:
     def failing(error: Exception) -> bool:
         raise RuntimeError("the user's own bug")
 
-    bad = hf.Policy(
-        hf.Retry(on=lambda error: error.status == 503 if hasattr(error, "status") else failing(error))
+    bad = sp.Policy(
+        sp.Retry(on=lambda error: error.status == 503 if hasattr(error, "status") else failing(error))
     )
     with pytest.raises(RuntimeError, match="own bug"):
         lab.compare({"none": None, "bad": bad}, SCENARIO, seeds=[0], save=path)
@@ -181,7 +181,7 @@ def test_a_sweep_over_an_option_of_the_policy() -> None:
 
 
 def test_the_search_keeps_the_bounds_and_shows_the_trade_off(tmp_path: Path) -> None:
-    space = {"attempts": [1, 2, 4], "budget": [None, hf.Budget(burst=1)]}
+    space = {"attempts": [1, 2, 4], "budget": [None, sp.Budget(burst=1)]}
     goal = lab.Objective(availability=0.5, peak=2.0)
     found = lab.tune(SCENARIO, goal, space, seeds=[0, 1])
     assert len(found.trials) == 6
@@ -264,7 +264,7 @@ def test_jobs_ahead_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: lab.tune(SCENARIO, space={"attempts": []}), "space must map"),
         (lambda: lab.tune("failover"), "tune: scenario must be a lab.Scenario"),  # type: ignore[arg-type]
         (lambda: lab.tune(SCENARIO, "p99"), "tune: objective must be an Objective"),  # type: ignore[arg-type]
-        (lambda: lab.tune(SCENARIO, policy=hf.Retry(on=OSError)), "tune: policy must be a Policy"),  # type: ignore[arg-type]
+        (lambda: lab.tune(SCENARIO, policy=sp.Retry(on=OSError)), "tune: policy must be a Policy"),  # type: ignore[arg-type]
         (lambda: lab.tune(SCENARIO, seeds=[]), "tune: seeds must be at least one"),
         (lambda: lab.tune(SCENARIO, engine="quick"), "tune: engine must be"),
         (lambda: lab.sweep(None, SCENARIO, {"clients": [1]}, seeds=[1, 1]), "sweep: seeds must be"),
@@ -279,6 +279,6 @@ def test_bad_arguments(call: Callable[[], object], says: str) -> None:
 
 
 def test_doubts_are_told_once_for_all_runs() -> None:
-    with pytest.warns(hf.PolicyWarning, match="odd: on=KeyError") as told:
-        lab.compare({"odd": hf.Policy(hf.Retry(on=KeyError))}, SCENARIO.replace(duration=4), seeds=range(3))
+    with pytest.warns(sp.PolicyWarning, match="odd: on=KeyError") as told:
+        lab.compare({"odd": sp.Policy(sp.Retry(on=KeyError))}, SCENARIO.replace(duration=4), seeds=range(3))
     assert len(told) == 1

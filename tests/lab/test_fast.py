@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab import arrivals, fast
-from holdfast.lab.metrics import metrics
-from holdfast.lab.recorder import Raw, SoFar
-from holdfast.lab.scenarios import scenarios
-from holdfast.lab.simulate import exact
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.engines.numba import engine
+from stormproof.lab.model import arrivals
+from stormproof.lab.results.metrics import metrics
+from stormproof.lab.results.recorder import Raw, SoFar
+from stormproof.lab.scenarios import scenarios
+from stormproof.lab.simulate import exact
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 HANG, FAIL = lab.Outage(3, 1.5), lab.Outage(3, 1.5, "fail")
 
 
@@ -31,15 +32,15 @@ def scenario(**changes: Any) -> lab.Scenario:
     return lab.Scenario(**{**base, **changes})
 
 
-def policy(*around: Any, **options: Any) -> hf.Policy:
-    return hf.Policy(*around, hf.Retry(**{"on": ON, **options}))
+def policy(*around: Any, **options: Any) -> sp.Policy:
+    return sp.Policy(*around, sp.Retry(**{"on": ON, **options}))
 
 
-def waits(backoff: Any) -> hf.Policy:
+def waits(backoff: Any) -> sp.Policy:
     return policy(backoff=backoff, budget=None, attempts=6)
 
 
-NO_JITTER = hf.Exponential(jitter="none")
+NO_JITTER = sp.Exponential(jitter="none")
 
 
 def on_a_grid(**changes: Any) -> lab.Scenario:
@@ -56,28 +57,28 @@ def on_a_grid(**changes: Any) -> lab.Scenario:
     return scenario(**{**given, **changes})
 
 
-SPENT = policy(attempts=9, backoff=hf.Constant(0.0625), budget=hf.Budget(1, 0, window=0.25))
-GRID = policy(backoff=hf.Constant(0.0625), budget=hf.Budget(0.25, 1))
+SPENT = policy(attempts=9, backoff=sp.Constant(0.0625), budget=sp.Budget(1, 0, window=0.25))
+GRID = policy(backoff=sp.Constant(0.0625), budget=sp.Budget(0.25, 1))
 
-CASES: dict[str, tuple[hf.Policy | None, lab.Scenario]] = {
+CASES: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
     "no policy": (None, scenario()),
     "no policy, no timeout": (None, scenario(timeout=None)),
-    "only a timeout": (hf.Policy(hf.Timeout(0.2)), scenario(outage=FAIL)),
+    "only a timeout": (sp.Policy(sp.Timeout(0.2)), scenario(outage=FAIL)),
     # Where nothing is random, the same moments come up again and again: every tie must fall the same way.
     "even, fixed, no jitter": (policy(backoff=NO_JITTER), scenario(arrivals="even", arrival_rps=250)),
     "even, fixed, no jitter, refused": (
-        policy(backoff=hf.Constant(0.1), budget=None),
+        policy(backoff=sp.Constant(0.1), budget=None),
         scenario(arrivals="even", arrival_rps=250, outage=FAIL),
     ),
     "even, at once": (
-        policy(backoff=hf.Constant(0), budget=hf.Budget(burst=2)),
+        policy(backoff=sp.Constant(0), budget=sp.Budget(burst=2)),
         scenario(arrivals="even", arrival_rps=200, capacity_rps=200, workers=4, outage=FAIL, timeout=0.25),
     ),
     "ties": (GRID, on_a_grid()),
-    "ties, no budget": (policy(backoff=hf.Constant(0.125), budget=None), on_a_grid()),
+    "ties, no budget": (policy(backoff=sp.Constant(0.125), budget=None), on_a_grid()),
     "ties, fleet": (GRID, on_a_grid(fleet=True)),
     "ties, one client": (GRID, on_a_grid(clients=1, workers=4)),
-    "ties, quota": (policy(backoff=hf.Constant(0.0625), budget=hf.QuotaBudget(20)), on_a_grid()),
+    "ties, quota": (policy(backoff=sp.Constant(0.0625), budget=sp.QuotaBudget(20)), on_a_grid()),
     "ties, latency": (GRID, on_a_grid(latency=0.0625)),
     "ties, answered as the caller goes": (
         GRID,
@@ -86,43 +87,43 @@ CASES: dict[str, tuple[hf.Policy | None, lab.Scenario]] = {
     # Each success pays for one retry: whether it comes before the failure of the same moment decides.
     "ties, all that is earned is spent": (SPENT, on_a_grid(clients=1)),
     "ties, all that is earned is spent, fleet": (
-        policy(attempts=9, backoff=hf.Constant(0.0625), budget=hf.Budget(0.5, 0, window=0.25)),
+        policy(attempts=9, backoff=sp.Constant(0.0625), budget=sp.Budget(0.5, 0, window=0.25)),
         on_a_grid(fleet=True, workers=8, service="fixed", error_rate=0.5, timeout=0.0625),
     ),
     "ties, all that is earned is spent, errors": (SPENT, on_a_grid(clients=2, error_rate=0.25, workers=2)),
     "budget": (policy(), scenario()),
-    "budget, long window": (policy(budget=hf.Budget(0.5, 0, window=30)), scenario(clients=3)),
-    "budget, short window": (policy(budget=hf.Budget(0.3, 1, window=0.01)), scenario(clients=3)),
+    "budget, long window": (policy(budget=sp.Budget(0.5, 0, window=30)), scenario(clients=3)),
+    "budget, short window": (policy(budget=sp.Budget(0.3, 1, window=0.01)), scenario(clients=3)),
     "budget, one client, many workers": (
         policy(),
         scenario(clients=1, workers=20, service="exponential", outage=FAIL),
     ),
     "fleet budget": (policy(), scenario(fleet=True, outage=FAIL)),
-    "window budget": (policy(budget=hf.WindowBudget(floor=0.2, window=3)), scenario()),
-    "quota": (policy(budget=hf.QuotaBudget(50, 5, 10, 1, 3)), scenario(limit_rps=200)),
-    "quota, fleet": (policy(budget=hf.QuotaBudget(500)), scenario(fleet=True)),
-    "throttle budget": (policy(budget=hf.ThrottleBudget()), scenario(outage=FAIL)),
-    "rate budget": (policy(budget=hf.RateBudget(0.5, 2)), scenario()),
-    "rate budget, none": (policy(budget=hf.RateBudget(1, 0)), scenario()),
-    "rate budget that waits": (policy(budget=hf.RateBudget(1, 2, wait=True), within=4), scenario()),
+    "window budget": (policy(budget=sp.WindowBudget(floor=0.2, window=3)), scenario()),
+    "quota": (policy(budget=sp.QuotaBudget(50, 5, 10, 1, 3)), scenario(limit_rps=200)),
+    "quota, fleet": (policy(budget=sp.QuotaBudget(500)), scenario(fleet=True)),
+    "throttle budget": (policy(budget=sp.ThrottleBudget()), scenario(outage=FAIL)),
+    "rate budget": (policy(budget=sp.RateBudget(0.5, 2)), scenario()),
+    "rate budget, none": (policy(budget=sp.RateBudget(1, 0)), scenario()),
+    "rate budget that waits": (policy(budget=sp.RateBudget(1, 2, wait=True), within=4), scenario()),
     "unending": (
         policy(attempts=None, within=2, late="clip", budget=None),
         scenario(outage=lab.Outage(9, 3, "fail")),
     ),
     "within": (policy(within=0.3, budget=None), scenario(outage=FAIL)),
-    "full": (waits(hf.Exponential(0.05, factor=3, cap=1, min=0.1)), scenario()),
-    "equal": (waits(hf.Linear(jitter="equal")), scenario()),
-    "symmetric": (waits(hf.Fibonacci(jitter=hf.Symmetric(0.3))), scenario()),
-    "schedule": (waits(hf.Schedule([0.3, 0.1, 0.7])), scenario(outage=FAIL)),
-    "decorrelated": (waits(hf.Decorrelated(0.05)), scenario(outage=FAIL)),
-    "decorrelated, sample": (waits(hf.Decorrelated(0.1, clip="sample", cap=0.5)), scenario(outage=FAIL)),
+    "full": (waits(sp.Exponential(0.05, factor=3, cap=1, min=0.1)), scenario()),
+    "equal": (waits(sp.Linear(jitter="equal")), scenario()),
+    "symmetric": (waits(sp.Fibonacci(jitter=sp.Symmetric(0.3))), scenario()),
+    "schedule": (waits(sp.Schedule([0.3, 0.1, 0.7])), scenario(outage=FAIL)),
+    "decorrelated": (waits(sp.Decorrelated(0.05)), scenario(outage=FAIL)),
+    "decorrelated, sample": (waits(sp.Decorrelated(0.1, clip="sample", cap=0.5)), scenario(outage=FAIL)),
     "hints": (policy(budget=None), scenario(outage=lab.Outage(3, 1.5, "fail", retry_after=0.4))),
     "hint too long": (
         policy(max_hint=1),
         scenario(error_rate=0.1, retry_after=2, outage=lab.Outage(3, 1.5, "fail", retry_after=0.5)),
     ),
     "not retried": (policy(on=lab.BackendError), scenario()),
-    "transient": (policy(on=hf.transient), scenario(limit_rps=250, outage=FAIL)),
+    "transient": (policy(on=sp.transient), scenario(limit_rps=250, outage=FAIL)),
     "errors": (policy(), scenario(faults=[lab.Errors(2, 5, 0.4), lab.Errors(4, 4, 0.2)], error_rate=0.05)),
     "brown-out and ramp": (policy(), scenario(faults=[lab.Brownout(1, 2, 0.4), lab.Ramp(4.5, 3)])),
     "deploy": (policy(), scenario(outage=None, faults=[lab.Deploy(2, 6, instances=4)])),
@@ -184,10 +185,10 @@ def same(got: Raw, wanted: Raw) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_the_exact_engines_run(name: str) -> None:
     rule, setting = CASES[name]
-    assert fast.why_not(rule, setting) is None
+    assert engine.why_not(rule, setting) is None
     wanted = exact(rule, setting, 3)
     assert wanted.attempts > 500 and wanted.successes > 100
-    got = fast.run(rule, setting, 3, None)
+    got = engine.run(rule, setting, 3, None)
     same(got, wanted)
     assert metrics(got, setting)["recovery_time"] == metrics(wanted, setting)["recovery_time"]
     assert metrics(got, setting)["peak_rps"] == metrics(wanted, setting)["peak_rps"]
@@ -198,18 +199,18 @@ def test_a_run_is_the_exact_engines_run(name: str) -> None:
 def test_the_shipped_stories_come_out_the_same(name: str, seed: int) -> None:
     story = scenarios[name].scaled(0.2)
     for rule in story.policies.values():
-        same(fast.run(rule, story.scenario, seed, None), exact(rule, story.scenario, seed))
+        same(engine.run(rule, story.scenario, seed, None), exact(rule, story.scenario, seed))
 
 
 def test_failover_is_the_same_with_many_clients() -> None:
     story = scenarios["failover"].scaled(0.02)
     for rule in story.policies.values():
-        same(fast.run(rule, story.scenario, 1, None), exact(rule, story.scenario, 1))
+        same(engine.run(rule, story.scenario, 1, None), exact(rule, story.scenario, 1))
 
 
 # What it cannot run.
 
-REFUSED: dict[str, tuple[hf.Policy | None, lab.Scenario]] = {
+REFUSED: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
     "clients of a closed loop are not compiled": (None, scenario(closed_loop=True)),
     "several classes of clients are not compiled": (None, scenario(others=[lab.Clients("more", 3, 9)])),
     "services that call services are not compiled": (None, scenario(layers=[lab.Layer("gateway")])),
@@ -218,17 +219,17 @@ REFUSED: dict[str, tuple[hf.Policy | None, lab.Scenario]] = {
     "latency= is a function of the user's own": (None, scenario(latency=lambda rng: 0.1)),
     "the loss of a store is not compiled": (None, scenario(faults=[lab.StoreLoss(1, 1)])),
     "queue= is beyond 100,000,000": (None, scenario(queue=100_000_001)),
-    "Deadline is not compiled": (policy(hf.Deadline(2)), scenario()),
-    "Breaker is not compiled": (policy(hf.Breaker()), scenario()),
+    "Deadline is not compiled": (policy(sp.Deadline(2)), scenario()),
+    "Breaker is not compiled": (policy(sp.Breaker()), scenario()),
     "Retry has hooks of the user's own": (policy(before_attempt=lambda attempt: None), scenario()),
     "jitter= is a function of the user's own": (
-        policy(backoff=hf.Exponential(jitter=lambda u, top: top)),
+        policy(backoff=sp.Exponential(jitter=lambda u, top: top)),
         scenario(),
     ),
     "on= is a function of the user's own": (policy(on=lambda error: True), scenario()),
-    "the budget Keyed is not compiled": (policy(budget=hf.keyed(hf.Budget())), scenario()),
+    "the budget Keyed is not compiled": (policy(budget=sp.keyed(sp.Budget())), scenario()),
     "the backoff has more than 65,536 different waits": (
-        policy(attempts=None, backoff=hf.Exponential(factor=1.0000001)),
+        policy(attempts=None, backoff=sp.Exponential(factor=1.0000001)),
         scenario(),
     ),
 }
@@ -236,19 +237,19 @@ REFUSED: dict[str, tuple[hf.Policy | None, lab.Scenario]] = {
 
 @pytest.mark.parametrize("why", REFUSED)
 def test_it_says_what_it_cannot_run(why: str) -> None:
-    assert fast.why_not(*REFUSED[why]) == why
+    assert engine.why_not(*REFUSED[why]) == why
 
 
 def test_a_backoff_of_the_users_own_is_not_compiled() -> None:
-    class Mine(hf.Exponential):
+    class Mine(sp.Exponential):
         def delay(self, n: Any, prev: Any, u: Any) -> float:
             return 1.0
 
-    assert fast.why_not(policy(backoff=Mine()), scenario()) == "the backoff Mine is not compiled"
+    assert engine.why_not(policy(backoff=Mine()), scenario()) == "the backoff Mine is not compiled"
 
 
 def test_what_it_cannot_run_the_exact_engine_runs_and_says_so() -> None:
-    result = lab.simulate(policy(hf.Deadline(2)), scenario(duration=4), engine="fast")
+    result = lab.simulate(policy(sp.Deadline(2)), scenario(duration=4), engine="fast")
     assert result.engine == "exact"
     assert result.notes[0] == "Run by the exact engine: Deadline is not compiled."
 
@@ -264,7 +265,7 @@ def test_auto_takes_it_where_there_are_many_calls() -> None:
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not() -> None:
     def bytes_of(seed: int) -> bytes:
-        raw = fast.run(policy(), scenario(service="lognormal", latency=0.01), seed, None)
+        raw = engine.run(policy(), scenario(service="lognormal", latency=0.01), seed, None)
         columns = (raw.offered, raw.received, raw.succeeded, raw.p50, raw.p99, raw.queue, raw.budget)
         return b"".join(column.tobytes() for column in columns) + repr(raw.failures).encode()
 
@@ -285,7 +286,7 @@ def test_progress_is_told_at_the_exact_engines_moments_and_ends_the_run() -> Non
 
     # Some calls are being served at any moment, and have been written down as successes to come.
     busy = scenario(workers=9, service="exponential", capacity_rps=320, latency=0.02)
-    got = fast.run(policy(), busy, 2, watch("fast"))
+    got = engine.run(policy(), busy, 2, watch("fast"))
     same(got, exact(policy(), busy, 2, watch("exact")))
     assert told["fast"] == told["exact"]
     assert len(told["fast"]) == 17 and got.until == told["fast"][-1][0] < 12
@@ -293,7 +294,7 @@ def test_progress_is_told_at_the_exact_engines_moments_and_ends_the_run() -> Non
 
 def test_progress_is_told_forty_times_in_a_whole_run() -> None:
     told: list[float] = []
-    fast.run(policy(), scenario(), 2, lambda raw: told.append(raw.until))
+    engine.run(policy(), scenario(), 2, lambda raw: told.append(raw.until))
     assert len(told) == 40 and told[-1] == 12
 
 
@@ -301,13 +302,13 @@ def test_more_calls_under_way_than_there_is_room_for_at_first() -> None:
     crowd = scenario(
         clients=30_000, timeout=5, faults=[lab.Burst(3, 30_000)], outage=lab.Outage(2, 4, "fail")
     )
-    rule = policy(budget=None, attempts=9, backoff=hf.Exponential(2, cap=2))
-    same(fast.run(rule, crowd, 1, None), exact(rule, crowd, 1))
+    rule = policy(budget=None, attempts=9, backoff=sp.Exponential(2, cap=2))
+    same(engine.run(rule, crowd, 1, None), exact(rule, crowd, 1))
 
 
 def test_very_many_steps_have_coarser_percentiles() -> None:
     fine = scenario(resolution=0.001)
-    got, wanted = fast.run(policy(), fine, 1, None), exact(policy(), fine, 1)
+    got, wanted = engine.run(policy(), fine, 1, None), exact(policy(), fine, 1)
     np.testing.assert_array_equal(got.queue, wanted.queue)
     np.testing.assert_allclose(got.p99, wanted.p99, 0.031)
     assert np.nanmax(np.abs(got.p99 / wanted.p99 - 1)) > 0.01

@@ -9,9 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from holdfast.lab import fast_agenda as agenda
-from holdfast.lab import fast_layout as layout
-from holdfast.lab.fast import _fill_state
+from stormproof.lab.engines.numba import agenda, layout
+from stormproof.lab.engines.numba.engine import _fill_state
 
 KINDS = (layout.SUCCESS, layout.TIMEOUT, layout.AGAIN)
 

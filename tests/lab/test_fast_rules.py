@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import holdfast as hf
-from holdfast.lab import fast_chance, fast_compile, fast_layout, fast_rules
-from holdfast.lab.fast import _chance
-from holdfast.lab.fast_policy import ceilings, fill_policy
-from holdfast.lab.processes import RunClock
-from holdfast.lab.rows import Shape
-from holdfast.lab.scenario import Scenario
-from holdfast.lab.spread import Spread
+import stormproof as sp
+from stormproof.lab.engines.numba import compilation, layout, randomness
+from stormproof.lab.engines.numba import rules as fast_rules
+from stormproof.lab.engines.numba.engine import _chance
+from stormproof.lab.engines.numba.policy import ceilings, fill_policy
+from stormproof.lab.engines.policy_shape import Shape
+from stormproof.lab.engines.processes import RunClock
+from stormproof.lab.model.scenario import Scenario
+from stormproof.lab.model.spread import Spread
 
 ROUNDS = 4000
 
 
-def rules(retry: hf.Retry) -> Any:
-    found = np.zeros(1, fast_layout.RULES)
+def rules(retry: sp.Retry) -> Any:
+    found = np.zeros(1, layout.RULES)
     form = Shape()
     form.retry = retry
     fill_policy(found[0], form, Scenario())
@@ -37,18 +38,16 @@ def test_draws_are_pythons_own() -> None:
     mt, _ = _chance(7)
     for row, purpose in enumerate(("policy", "errors", "service", "network")):
         shipped = Random(f"7 {purpose}")
-        assert [fast_chance.draw(mt, row) for _ in range(2000)] == [shipped.random() for _ in range(2000)]
+        assert [randomness.draw(mt, row) for _ in range(2000)] == [shipped.random() for _ in range(2000)]
 
 
 @pytest.mark.parametrize("kind", ["fixed", "exponential", "lognormal"])
 def test_durations_are_spread_as_the_exact_engine_spreads_them(kind: str) -> None:
     mt, kept = _chance(3)
     shape = Spread(kind, sigma=0.7)
-    number = {"fixed": fast_layout.FIXED, "exponential": fast_layout.EXPONENTIAL}.get(
-        kind, fast_layout.LOGNORMAL
-    )
+    number = {"fixed": layout.FIXED, "exponential": layout.EXPONENTIAL}.get(kind, layout.LOGNORMAL)
     shipped = shape.sampler(Random("3 service"), 0.25)
-    got = [fast_chance.spread(mt, kept, fast_layout.SERVICE, number, 0.25, 0.7) for _ in range(ROUNDS)]
+    got = [randomness.spread(mt, kept, layout.SERVICE, number, 0.25, 0.7) for _ in range(ROUNDS)]
     assert got == [shipped() for _ in range(ROUNDS)]
 
 
@@ -61,42 +60,42 @@ def test_where_nothing_can_be_kept_on_disk_it_is_compiled_all_the_same(monkeypat
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: ("compiled", function)
 
-    monkeypatch.setattr(fast_compile, "_njit", njit)
-    assert fast_compile.kept(len) == ("compiled", len)
+    monkeypatch.setattr(compilation, "_njit", njit)
+    assert compilation.kept(len) == ("compiled", len)
 
 
 def test_any_change_of_the_kernels_source_is_a_change_of_its_types(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(fast_compile, "__file__", str(tmp_path / "fast_compile.py"))
-    (tmp_path / "fast_rules.py").write_text("1")
-    before = fast_compile.stamp()
-    (tmp_path / "fast_rules.py").write_text("2")
-    assert fast_compile.stamp() != before and before.isidentifier()
+    monkeypatch.setattr(compilation, "__file__", str(tmp_path / "compilation.py"))
+    (tmp_path / "rules.py").write_text("1")
+    before = compilation.stamp()
+    (tmp_path / "rules.py").write_text("2")
+    assert compilation.stamp() != before and before.isidentifier()
     monkeypatch.undo()
-    assert fast_compile.stamp() in fast_layout.RULES.names
+    assert compilation.stamp() in layout.RULES.names
 
 
 # Waits.
 
 BACKOFFS = [
-    hf.Exponential(),
-    hf.Exponential(0.01, factor=1.3, cap=2, jitter="equal", min=0.02),
-    hf.Exponential(1e-3, factor=1, jitter="none"),
-    hf.Exponential(1, cap=1e300, factor=1e10, jitter=hf.Symmetric(1)),
-    hf.Constant(0),
-    hf.Constant(0.7, jitter="full", min=0.3),
-    hf.Linear(0.2, cap=3.1, jitter=hf.Symmetric(0.25)),
-    hf.Fibonacci(0.05, cap=4, jitter="equal"),
-    hf.Schedule([0.5, 0.1, 2, 0.1], jitter="full"),
-    hf.Schedule([3]),
-    hf.Decorrelated(),
-    hf.Decorrelated(0.3, cap=1.1, clip="sample", min=0.4),
-    hf.Decorrelated(0.01, cap=1e308, clip="sample"),
+    sp.Exponential(),
+    sp.Exponential(0.01, factor=1.3, cap=2, jitter="equal", min=0.02),
+    sp.Exponential(1e-3, factor=1, jitter="none"),
+    sp.Exponential(1, cap=1e300, factor=1e10, jitter=sp.Symmetric(1)),
+    sp.Constant(0),
+    sp.Constant(0.7, jitter="full", min=0.3),
+    sp.Linear(0.2, cap=3.1, jitter=sp.Symmetric(0.25)),
+    sp.Fibonacci(0.05, cap=4, jitter="equal"),
+    sp.Schedule([0.5, 0.1, 2, 0.1], jitter="full"),
+    sp.Schedule([3]),
+    sp.Decorrelated(),
+    sp.Decorrelated(0.3, cap=1.1, clip="sample", min=0.4),
+    sp.Decorrelated(0.01, cap=1e308, clip="sample"),
 ]
 
 
 @pytest.mark.parametrize("backoff", BACKOFFS, ids=repr)
-def test_waits_are_the_shipped_backoffs(backoff: hf.Backoff) -> None:
-    retry = hf.Retry(backoff=backoff, attempts=None, within=5)
+def test_waits_are_the_shipped_backoffs(backoff: sp.Backoff) -> None:
+    retry = sp.Retry(backoff=backoff, attempts=None, within=5)
     made, table, rng = rules(retry), ceilings(retry), Random(1)
     for _ in range(ROUNDS):
         n, u = rng.randrange(70), rng.choice((0.0, rng.random(), rng.random(), 1.0))
@@ -106,35 +105,35 @@ def test_waits_are_the_shipped_backoffs(backoff: hf.Backoff) -> None:
 
 
 def test_the_table_of_waits_ends_where_they_no_longer_change() -> None:
-    assert list(ceilings(hf.Retry(backoff=hf.Exponential(1, cap=5)))) == [1, 2, 4]
-    assert list(ceilings(hf.Retry(attempts=None, backoff=hf.Exponential(1, cap=5)))) == [1, 2, 4, 5]
-    assert list(ceilings(hf.Retry(attempts=9, backoff=hf.Schedule([1, 3, 1])))) == [1, 3, 1]
-    assert list(ceilings(hf.Retry(attempts=1))) == [0.1]
-    slow = hf.Exponential(1, factor=1.000001, cap=100)
-    assert ceilings(hf.Retry(attempts=None, backoff=slow)) is None
-    assert len(ceilings(hf.Retry(attempts=100, backoff=slow))) == 99
+    assert list(ceilings(sp.Retry(backoff=sp.Exponential(1, cap=5)))) == [1, 2, 4]
+    assert list(ceilings(sp.Retry(attempts=None, backoff=sp.Exponential(1, cap=5)))) == [1, 2, 4, 5]
+    assert list(ceilings(sp.Retry(attempts=9, backoff=sp.Schedule([1, 3, 1])))) == [1, 3, 1]
+    assert list(ceilings(sp.Retry(attempts=1))) == [0.1]
+    slow = sp.Exponential(1, factor=1.000001, cap=100)
+    assert ceilings(sp.Retry(attempts=None, backoff=slow)) is None
+    assert len(ceilings(sp.Retry(attempts=100, backoff=slow))) == 99
 
 
 # Budgets.
 
 BUDGETS = [
-    hf.Budget(),
-    hf.Budget(0.37, 0, window=2),
-    hf.Budget(0.1, 3, window=0.004),
-    hf.Budget(0, 5),
-    hf.Budget(3, 1.5, window=100),
-    hf.WindowBudget(),
-    hf.WindowBudget(0.1, 0, window=1.5),
-    hf.WindowBudget(0.7, 0.3, window=40),
-    hf.QuotaBudget(),
-    hf.QuotaBudget(31, 5.5, 7, 0.3, 2),
-    hf.ThrottleBudget(),
-    hf.ThrottleBudget(100, 1.0019),
-    hf.RateBudget(),
-    hf.RateBudget(0.7, 3),
-    hf.RateBudget(0, 2),
-    hf.RateBudget(5, 0),
-    hf.RateBudget(math.inf, 1),
+    sp.Budget(),
+    sp.Budget(0.37, 0, window=2),
+    sp.Budget(0.1, 3, window=0.004),
+    sp.Budget(0, 5),
+    sp.Budget(3, 1.5, window=100),
+    sp.WindowBudget(),
+    sp.WindowBudget(0.1, 0, window=1.5),
+    sp.WindowBudget(0.7, 0.3, window=40),
+    sp.QuotaBudget(),
+    sp.QuotaBudget(31, 5.5, 7, 0.3, 2),
+    sp.ThrottleBudget(),
+    sp.ThrottleBudget(100, 1.0019),
+    sp.RateBudget(),
+    sp.RateBudget(0.7, 3),
+    sp.RateBudget(0, 2),
+    sp.RateBudget(5, 0),
+    sp.RateBudget(math.inf, 1),
 ]
 
 
@@ -144,8 +143,8 @@ def test_budgets_pay_as_the_shipped_ones(budget: Any, pace: float) -> None:
     rng, clock = Random(f"{budget!r} {pace}"), RunClock()
     clock.time = rng.random() * 10
     shipped = type(budget)(**budget.fields(), clock=clock)
-    made = rules(hf.Retry(budget=budget))
-    purse, row = np.zeros(1, fast_layout.PURSE)[0], np.zeros(2 * fast_layout.ROW)
+    made = rules(sp.Retry(budget=budget))
+    purse, row = np.zeros(1, layout.PURSE)[0], np.zeros(2 * layout.ROW)
     fast_rules.open_purse(made, purse, clock.time)
     paid = 0
     for _ in range(ROUNDS):
@@ -153,7 +152,7 @@ def test_budgets_pay_as_the_shipped_ones(budget: Any, pace: float) -> None:
         now, what = clock.time, rng.random()
         if what < 0.3:
             shipped.started()
-            if type(budget) is hf.WindowBudget:
+            if type(budget) is sp.WindowBudget:
                 purse["tally"] += 1
         elif what < 0.6:
             spent = rng.choice((None, 1.0, 5.5))
@@ -176,11 +175,11 @@ def test_budgets_pay_as_the_shipped_ones(budget: Any, pace: float) -> None:
     assert paid > 1 or budget.fields().get("burst") == 0 or pace > 0.01
 
 
-@pytest.mark.parametrize("budget", [hf.RateBudget(2, 3, wait=True), hf.RateBudget(0, 2, wait=True)], ids=repr)
-def test_a_budget_that_waits_promises_the_same_time(budget: hf.RateBudget) -> None:
+@pytest.mark.parametrize("budget", [sp.RateBudget(2, 3, wait=True), sp.RateBudget(0, 2, wait=True)], ids=repr)
+def test_a_budget_that_waits_promises_the_same_time(budget: sp.RateBudget) -> None:
     rng, clock = Random(5), RunClock()
-    shipped = hf.RateBudget(**budget.fields(), clock=clock)
-    made, purse = rules(hf.Retry(budget=budget)), np.zeros(1, fast_layout.PURSE)[0]
+    shipped = sp.RateBudget(**budget.fields(), clock=clock)
+    made, purse = rules(sp.Retry(budget=budget)), np.zeros(1, layout.PURSE)[0]
     waited = 0
     for _ in range(ROUNDS):
         clock.time += rng.random()

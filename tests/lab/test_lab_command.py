@@ -1,4 +1,4 @@
-"""``holdfast lab``: how it begins, how it ends, and what it says when it cannot begin."""
+"""``stormproof lab``: how it begins, how it ends, and what it says when it cannot begin."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.browser.serving import Served, built_page
+from tests.support.lab_server import Served, built_page
 
-from holdfast.cli import main
-from holdfast.lab import report
+from stormproof.cli import main
+from stormproof.lab.results import report
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_a_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         port = taken.getsockname()[1]
         assert main(["lab", "--no-open", "--port", str(port)]) == 1
     said = capsys.readouterr()
-    assert said.err == f"holdfast: cannot serve on 127.0.0.1:{port}: Address already in use\n"
+    assert said.err == f"stormproof: cannot serve on 127.0.0.1:{port}: Address already in use\n"
     assert said.out == ""
 
 
@@ -54,7 +54,7 @@ def test_without_its_page_it_says_how_to_build_it(
 @contextlib.contextmanager
 def running_lab() -> Iterator[tuple[subprocess.Popen[str], Served]]:
     """A lab in a process of its own, killed at the end if it still runs."""
-    command = [sys.executable, "-m", "holdfast.cli", "lab", "--no-open"]
+    command = [sys.executable, "-m", "stormproof.cli", "lab", "--no-open"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.config.problem import ConfigError
-from holdfast.lab import page_examples, page_policy, page_scenario, policy_text
-from holdfast.lab.page_policy import edited, knobs, read
+import stormproof as sp
+from stormproof._config.errors import ConfigError
+from stormproof.lab import policy_text
+from stormproof.lab.page import examples
+from stormproof.lab.page import policy as page_policy
+from stormproof.lab.page import scenario as page_scenario
+from stormproof.lab.page.policy import edited, knobs, read
 
 PLAIN = "[policies.p]\nretry = { attempts = 4 }\n"
 
@@ -139,55 +142,55 @@ def test_a_text_without_policies_is_refused() -> None:
         read("[policies]\n")
 
 
-def made(code: str) -> hf.Policy:
+def made(code: str) -> sp.Policy:
     """The policy that the Python for taking away makes. Only tests ever run it."""
     names: dict[str, Any] = {}
     exec(code, names)
-    policy: hf.Policy = names["policy"]
+    policy: sp.Policy = names["policy"]
     return policy
 
 
 POLICIES = [
-    hf.Policy(hf.Retry(hf.transient), name="x"),
-    hf.Policy(hf.Timeout(0.5)),
-    hf.Policy(
-        hf.Deadline(5),
-        hf.Retry(
-            (ConnectionError, hf.AttemptTimeout),
+    sp.Policy(sp.Retry(sp.transient), name="x"),
+    sp.Policy(sp.Timeout(0.5)),
+    sp.Policy(
+        sp.Deadline(5),
+        sp.Retry(
+            (ConnectionError, sp.AttemptTimeout),
             attempts=None,
-            backoff=hf.Exponential(base=0.2, jitter=hf.Symmetric(0.3)),
-            budget=hf.WindowBudget(ratio=0.5),
+            backoff=sp.Exponential(base=0.2, jitter=sp.Symmetric(0.3)),
+            budget=sp.WindowBudget(ratio=0.5),
         ),
-        hf.Hedge(after=0.02, idempotent=True),
-        hf.Breaker(consecutive=5),
-        hf.RateLimit(hf.Limiter(10, 20)),
-        hf.Bulkhead(5),
-        hf.Timeout(0.5),
+        sp.Hedge(after=0.02, idempotent=True),
+        sp.Breaker(consecutive=5),
+        sp.RateLimit(sp.Limiter(10, 20)),
+        sp.Bulkhead(5),
+        sp.Timeout(0.5),
         name='quoted "name"\n',
     ),
-    hf.Policy(hf.Retry(hf.transient, budget=None, max_hint=float("inf"))),
-    hf.Policy(hf.Retry(hf.transient, backoff=hf.Schedule([0.1, 0.5]))),
-    hf.presets.aws_standard(),
-    hf.presets.aws_v2_1(),
-    hf.presets.google(),
-    hf.presets.stripe(),
-    hf.presets.finagle(),
+    sp.Policy(sp.Retry(sp.transient, budget=None, max_hint=float("inf"))),
+    sp.Policy(sp.Retry(sp.transient, backoff=sp.Schedule([0.1, 0.5]))),
+    sp.presets.aws_standard(),
+    sp.presets.aws_v2_1(),
+    sp.presets.google(),
+    sp.presets.stripe(),
+    sp.presets.finagle(),
 ]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
-def test_the_python_to_take_away_makes_the_policy_again(policy: hf.Policy) -> None:
+def test_the_python_to_take_away_makes_the_policy_again(policy: sp.Policy) -> None:
     assert repr(made(policy_text.python(policy))) == repr(policy)
 
 
 def test_python_leaves_out_what_is_the_default() -> None:
-    policy = hf.Policy(hf.Deadline(5), hf.Retry(hf.transient, attempts=6), hf.Timeout(0.5), name="x")
+    policy = sp.Policy(sp.Deadline(5), sp.Retry(sp.transient, attempts=6), sp.Timeout(0.5), name="x")
     assert policy_text.python(policy) == (
-        "import holdfast as hf\n\n"
-        "policy = hf.Policy(\n    hf.Deadline(5),\n    hf.Retry(attempts=6),\n    hf.Timeout(0.5),\n"
+        "import stormproof as sp\n\n"
+        "policy = sp.Policy(\n    sp.Deadline(5),\n    sp.Retry(attempts=6),\n    sp.Timeout(0.5),\n"
         '    name="x",\n)\n'
     )
-    assert policy_text.python(None) == "import holdfast as hf\n\npolicy = hf.Policy()\n"
+    assert policy_text.python(None) == "import stormproof as sp\n\npolicy = sp.Policy()\n"
 
 
 @pytest.mark.parametrize("name", ["p", "a b", 'quote"', "new\nline", "tab\t\x7f", "ünï", "a.b", "", "\\"])
@@ -206,7 +209,7 @@ def test_toml_is_read_back_as_it_was(name: str) -> None:
 
 
 def test_every_text_the_page_starts_from_can_be_run_there() -> None:
-    texts = [example["toml"] for example in page_examples.EXAMPLES]
+    texts = [example["toml"] for example in examples.EXAMPLES]
     texts += [policy["toml"] for story in page_scenario.described() for policy in story["policies"]]
     assert len(texts) > 20
     for text in texts:

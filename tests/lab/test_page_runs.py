@@ -9,10 +9,12 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
-from tests.browser.serving import SHORT
+from tests.support.lab_server import SHORT
 
-from holdfast.lab import page_runs, page_scenario, page_worker
-from holdfast.lab.simulate import MANY_CALLS
+from stormproof.lab.page import runs as page_runs
+from stormproof.lab.page import scenario as page_scenario
+from stormproof.lab.page import worker as page_worker
+from stormproof.lab.simulate import MANY_CALLS
 
 TEXT = "[policies.p]\nretry = {}\n"
 #: Takes seconds, but has too few calls for the fast engine, which might have to be compiled first.

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.serving import built_page
+from tests.support.lab_server import built_page
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab import report
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.results import report
 
 LARGEST_PAGE = 250 * 1024
 
@@ -26,7 +26,7 @@ def page() -> Path:
 
 @pytest.fixture(scope="module")
 def result() -> lab.Result:
-    policy = hf.Policy(hf.Retry(hf.transient, attempts=3), name="<b>&amp;</script>")
+    policy = sp.Policy(sp.Retry(sp.transient, attempts=3), name="<b>&amp;</script>")
     scenario = lab.Scenario(
         clients=10, arrival_rps=40, capacity_rps=60, outage=lab.Outage(1, 0.5, "fail"), duration=4, timeout=1
     )

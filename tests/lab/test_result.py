@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 SCENARIO = lab.Scenario(
     clients=100,
     arrival_rps=200,
@@ -24,8 +24,8 @@ SCENARIO = lab.Scenario(
     timeout=0.3,
     duration=10,
 )
-POLICY = hf.Policy(
-    hf.Retry(on=ON, attempts=3, budget=hf.Budget(burst=1)), hf.Breaker(name="reads"), name="reads"
+POLICY = sp.Policy(
+    sp.Retry(on=ON, attempts=3, budget=sp.Budget(burst=1)), sp.Breaker(name="reads"), name="reads"
 )
 COLUMNS = [
     "time",
@@ -79,7 +79,7 @@ def test_data_has_the_shared_form(result: lab.Result) -> None:
     data = json.loads(result.to_json())
     assert {"format", "version", "seed", "engine", "scenario", "runs"} <= data.keys()
     assert (data["format"], data["seed"], data["engine"]) == (1, 42, "exact")
-    assert data["version"] == hf.__version__
+    assert data["version"] == sp.__version__
     (run,) = data["runs"]
     assert {"name", "policy", "verdict", "metrics", "series"} <= run.keys()
     assert run["name"] == "reads"
@@ -94,12 +94,12 @@ def test_the_policy_comes_back_from_its_texts(result: lab.Result) -> None:
     namespace: dict[str, Any] = {}
     exec(policy["python"], namespace)
     assert repr(namespace["policy"]) == repr(POLICY) == policy["repr"]
-    from holdfast.config.sources import parse
-    from holdfast.registry import Registry
+    from stormproof._config.registry import Registry
+    from stormproof._config.sources import parse
 
     loaded = Registry(lambda: parse(policy["toml"], ".toml"), environ={})["reads"]
     assert repr(loaded) == repr(POLICY)
-    by_function = lab.simulate(hf.Policy(hf.Retry(on=lambda error: True)), SCENARIO.replace(duration=3))
+    by_function = lab.simulate(sp.Policy(sp.Retry(on=lambda error: True)), SCENARIO.replace(duration=3))
     assert by_function.to_data()["runs"][0]["policy"]["toml"] is None
 
 
@@ -146,7 +146,7 @@ def test_the_verdict_is_words(result: lab.Result) -> None:
     assert f"{result.calls:,} calls" in said
     assert f"{result.peak_rps:,.0f}/s" in said
     stuck = lab.simulate(
-        hf.Policy(hf.Retry(on=ON, budget=None)),
+        sp.Policy(sp.Retry(on=ON, budget=None)),
         SCENARIO.replace(arrival_rps=280, duration=40, outage=lab.Outage(2, 5)),
     )
     assert str(stuck).startswith("Did not recover: after the fault, goodput was ")
@@ -171,9 +171,9 @@ def test_a_little_too_much_load_is_not_recovery() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [POLICY, hf.Policy(hf.Hedge(after=0.1, idempotent=True))], ids=["direct", "driven"]
+    "policy", [POLICY, sp.Policy(sp.Hedge(after=0.1, idempotent=True))], ids=["direct", "driven"]
 )
-def test_progress_fills_in_and_ends_the_run(policy: hf.Policy) -> None:
+def test_progress_fills_in_and_ends_the_run(policy: sp.Policy) -> None:
     seen: list[lab.Progress] = []
     whole = lab.simulate(policy, SCENARIO, seed=1, progress=seen.append)
     assert 20 <= len(seen) <= 50
@@ -192,21 +192,21 @@ def test_progress_fills_in_and_ends_the_run(policy: hf.Policy) -> None:
 
 
 def test_a_policy_that_retries_nothing_here_is_told_so() -> None:
-    with pytest.warns(hf.PolicyWarning, match=r"KeyError.* matches neither lab\.BackendError"):
-        lab.simulate(hf.Policy(hf.Retry(on=KeyError)), SCENARIO)
-    batch = lab.Clients("batch", 1, 1.0, hf.Policy(hf.Retry(on=KeyError)))
-    with pytest.warns(hf.PolicyWarning, match="clients 'batch'"):
+    with pytest.warns(sp.PolicyWarning, match=r"KeyError.* matches neither lab\.BackendError"):
+        lab.simulate(sp.Policy(sp.Retry(on=KeyError)), SCENARIO)
+    batch = lab.Clients("batch", 1, 1.0, sp.Policy(sp.Retry(on=KeyError)))
+    with pytest.warns(sp.PolicyWarning, match="clients 'batch'"):
         lab.simulate(POLICY, SCENARIO.replace(others=[batch]))
     # Either of the two is enough, and so are their bases.
-    for on in (lab.BackendError, hf.AttemptTimeout, ConnectionError, TimeoutError, Exception, hf.transient):
-        lab.simulate(hf.Policy(hf.Retry(on=on)), SCENARIO.replace(duration=3))
+    for on in (lab.BackendError, sp.AttemptTimeout, ConnectionError, TimeoutError, Exception, sp.transient):
+        lab.simulate(sp.Policy(sp.Retry(on=on)), SCENARIO.replace(duration=3))
 
 
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
         ({"policy": 5}, TypeError, "policy must be a Policy"),
-        ({"policy": hf.Retry}, TypeError, "policy must be a Policy"),
+        ({"policy": sp.Retry}, TypeError, "policy must be a Policy"),
         ({"scenario": {}}, TypeError, "scenario must be a lab.Scenario"),
         ({"seed": -1}, ValueError, "seed must be >= 0"),
         ({"seed": 1.5}, TypeError, "seed must be a whole number"),
@@ -245,8 +245,8 @@ def test_a_fault_at_the_very_beginning_is_one() -> None:
 
 
 def test_a_single_strategy_is_a_policy() -> None:
-    one = lab.simulate(hf.Retry(on=ON), SCENARIO, seed=3)
-    assert one.metrics == lab.simulate(hf.Policy(hf.Retry(on=ON)), SCENARIO, seed=3).metrics
+    one = lab.simulate(sp.Retry(on=ON), SCENARIO, seed=3)
+    assert one.metrics == lab.simulate(sp.Policy(sp.Retry(on=ON)), SCENARIO, seed=3).metrics
 
 
 def test_the_exact_engine_refuses_what_would_never_end() -> None:
@@ -271,7 +271,7 @@ def test_percentiles_are_the_smallest_value_that_is_enough() -> None:
     """The nearest-rank percentile of each step, of values in any order."""
     import numpy as np
 
-    from holdfast.lab.recorder import _percentiles
+    from stormproof.lab.results.recorder import _percentiles
 
     places = np.array([0] * 100 + [2] * 3)
     values = np.array([*range(100, 0, -1), 7.0, 5.0, 6.0])
@@ -294,5 +294,5 @@ def test_importing_the_lab_loads_only_numpy() -> None:
         ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         return set(ran.stdout.split())
 
-    assert not loaded("holdfast.lab") & {"numba", "matplotlib", "pyarrow", "rich", "starlette", "dask"}
-    assert "numpy" not in loaded("holdfast")
+    assert not loaded("stormproof.lab") & {"numba", "matplotlib", "pyarrow", "rich", "starlette", "dask"}
+    assert "numpy" not in loaded("stormproof")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import lab
-from holdfast.lab.faults import *  # noqa: F403 - for eval
-from holdfast.lab.parties import Clients, Layer
-from holdfast.lab.scenario import Scenario
-from holdfast.lab.spread import Spread
+from stormproof import lab
+from stormproof.lab.model.clients_and_layers import Clients, Layer
+from stormproof.lab.model.faults import *  # noqa: F403 - for eval
+from stormproof.lab.model.scenario import Scenario
+from stormproof.lab.model.spread import Spread
 
 FULL = Scenario(
     clients=10,

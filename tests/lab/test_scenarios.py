@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import lab
-from holdfast.lab.scenarios import contention, scenarios
+from stormproof import lab
+from stormproof.lab.scenarios import contention, scenarios
 
 #: Some are run smaller here; what they say does not depend on their size.
 SCALE = {

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab.recorder import Raw
-from holdfast.lab.simulate import exact
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.results.recorder import Raw
+from stormproof.lab.simulate import exact
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 HANG, FAIL = lab.Outage(3, 1.5), lab.Outage(3, 1.5, "fail", retry_after=0.4)
 
 
@@ -28,36 +28,36 @@ def scenario(**changes: Any) -> lab.Scenario:
     return lab.Scenario(**{**base, **changes})
 
 
-def rule(**options: Any) -> hf.Retry:
-    return hf.Retry(**{"on": ON, **options})
+def rule(**options: Any) -> sp.Retry:
+    return sp.Retry(**{"on": ON, **options})
 
 
 CASES = {
-    "default budget": (hf.Policy(rule()), scenario()),
-    "hints": (hf.Policy(rule(budget=None)), scenario(outage=FAIL)),
-    "last come": (hf.Policy(rule(budget=None)), scenario(order="lifo")),
+    "default budget": (sp.Policy(rule()), scenario()),
+    "hints": (sp.Policy(rule(budget=None)), scenario(outage=FAIL)),
+    "last come": (sp.Policy(rule(budget=None)), scenario(order="lifo")),
     "shared": (
-        hf.Policy(rule(budget=None)),
+        sp.Policy(rule(budget=None)),
         scenario(order="shared", workers=3, service="exponential", queue=40),
     ),
-    "deadline": (hf.Policy(hf.Deadline(2), rule(budget=hf.QuotaBudget())), scenario(latency=0.05)),
+    "deadline": (sp.Policy(sp.Deadline(2), rule(budget=sp.QuotaBudget())), scenario(latency=0.05)),
     "deadline, breaker around": (
-        hf.Policy(hf.Deadline(1), hf.Breaker(min_calls=5, open_for=2), rule(), hf.Timeout(0.4)),
+        sp.Policy(sp.Deadline(1), sp.Breaker(min_calls=5, open_for=2), rule(), sp.Timeout(0.4)),
         scenario(),
     ),
     "gates inside": (
-        hf.Policy(
-            rule(budget=hf.WindowBudget(), late="clip", within=1),
-            hf.Breaker(min_calls=5, open_for=2, ramp=1),
-            hf.Throttle(min_calls=2),
-            hf.RateLimit(hf.Limiter(6, 6)),
-            hf.Timeout(0.4),
+        sp.Policy(
+            rule(budget=sp.WindowBudget(), late="clip", within=1),
+            sp.Breaker(min_calls=5, open_for=2, ramp=1),
+            sp.Throttle(min_calls=2),
+            sp.RateLimit(sp.Limiter(6, 6)),
+            sp.Timeout(0.4),
         ),
         scenario(outage=FAIL),
     ),
     "waiting budget, closed loop": (
-        hf.Policy(
-            rule(on=hf.transient, attempts=2, budget=hf.RateBudget(1, 2, wait=True), late="clip", within=5)
+        sp.Policy(
+            rule(on=sp.transient, attempts=2, budget=sp.RateBudget(1, 2, wait=True), late="clip", within=5)
         ),
         scenario(
             closed_loop=True,
@@ -73,8 +73,8 @@ CASES = {
         ),
     ),
     "keyed budget, a function as on": (
-        hf.Policy(
-            rule(on=lambda error: True, budget=hf.keyed(hf.RateBudget(1 / 30, 1), key=lambda key: key))
+        sp.Policy(
+            rule(on=lambda error: True, budget=sp.keyed(sp.RateBudget(1 / 30, 1), key=lambda key: key))
         ),
         scenario(
             keys=10,
@@ -82,18 +82,18 @@ CASES = {
             queue=60,
             service="lognormal",
             faults=[lab.Spike(6, 1, 3), lab.Burst(1, 90, 0.5), lab.ColdCache(5), lab.Ramp(5, 1)],
-            others=[lab.Clients("batch", 3, 10.0, hf.Policy(rule(attempts=2)), timeout=0.2)],
+            others=[lab.Clients("batch", 3, 10.0, sp.Policy(rule(attempts=2)), timeout=0.2)],
         ),
     ),
     "throttle budget, one for the fleet, store lost": (
-        hf.Policy(rule(budget=hf.ThrottleBudget())),
+        sp.Policy(rule(budget=sp.ThrottleBudget())),
         scenario(fleet=True, outage=FAIL, faults=[lab.StoreLoss(4, 1, "local")]),
     ),
     "small quota": (
-        hf.Policy(rule(budget=hf.QuotaBudget(capacity=30))),
+        sp.Policy(rule(budget=sp.QuotaBudget(capacity=30))),
         scenario(outage=None, error_rate=0.4),
     ),
-    "no retry": (hf.Policy(hf.Breaker(min_calls=5, open_for=1)), scenario()),
+    "no retry": (sp.Policy(sp.Breaker(min_calls=5, open_for=1)), scenario()),
     "no policy": (None, scenario(outage=FAIL, latency=lab.Spread("exponential", 0.02))),
 }
 COLUMNS = ("offered", "received", "succeeded", "p50", "p99", "queue", "budget", "breaker_open")
@@ -122,9 +122,9 @@ def test_other_seeds_are_other_runs() -> None:
 
 
 def test_what_takes_time_of_its_own_is_driven() -> None:
-    queued = hf.Policy(rule(), hf.Bulkhead(3, queue=5, max_wait=1))
+    queued = sp.Policy(rule(), sp.Bulkhead(3, queue=5, max_wait=1))
     assert exact(queued, scenario(), 1).why == "Bulkhead takes time of its own"
     assert lab.simulate(queued, scenario(), seed=1).path == "driven"
     with pytest.raises(ValueError, match="Bulkhead takes time"):
         exact(queued, scenario(), 1, way="direct")
-    assert lab.simulate(hf.Policy(rule()), scenario(), seed=1).path == "direct"
+    assert lab.simulate(sp.Policy(rule()), scenario(), seed=1).path == "direct"

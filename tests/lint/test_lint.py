@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.lint import RULES, Finding, Settings, SettingsError, check, reports
-from holdfast.lint.findings import Place
-from holdfast.lint.settings import make
-from holdfast.lint.source import TRIGGERS
+from stormproof.lint import RULES, Finding, Settings, SettingsError, check, reports
+from stormproof.lint.findings import Place
+from stormproof.lint.settings import make
+from stormproof.lint.source import TRIGGERS
 
 ROOT = Path(__file__).parents[2]
 BARE = "import tenacity\n@tenacity.retry{}\ndef f(): ...\n"
@@ -27,14 +27,14 @@ def codes(text: str, settings: Settings | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("comment", "left"),
     [
-        ("", ["HF002", "HF003"]),
-        ("  # holdfast: ignore[HF003]", ["HF002"]),
-        ("  # holdfast: ignore[HF002, HF003] - told so", []),
-        ("  # holdfast: ignore", []),
-        ("  #holdfast:ignore[HF003]", ["HF002"]),
-        ("  # holdfast: ignore[HF001]", ["HF002", "HF003"]),
-        ("  # holdfast: ignore[]", ["HF002", "HF003"]),
-        ("  # noqa: HF003", ["HF002", "HF003"]),
+        ("", ["SP002", "SP003"]),
+        ("  # stormproof: ignore[SP003]", ["SP002"]),
+        ("  # stormproof: ignore[SP002, SP003] - told so", []),
+        ("  # stormproof: ignore", []),
+        ("  #stormproof:ignore[SP003]", ["SP002"]),
+        ("  # stormproof: ignore[SP001]", ["SP002", "SP003"]),
+        ("  # stormproof: ignore[]", ["SP002", "SP003"]),
+        ("  # noqa: SP003", ["SP002", "SP003"]),
     ],
 )
 def test_a_comment_ignores_what_it_names_on_its_line(comment: str, left: list[str]) -> None:
@@ -42,26 +42,26 @@ def test_a_comment_ignores_what_it_names_on_its_line(comment: str, left: list[st
 
 
 def test_a_comment_on_a_line_of_its_own_counts_for_the_next() -> None:
-    above = BARE.format("").replace("@", "# holdfast: ignore[HF003]\n@")
-    assert codes(above) == ["HF002"]
-    assert codes(above.replace("]\n@", "]\n\n@")) == ["HF002", "HF003"]
+    above = BARE.format("").replace("@", "# stormproof: ignore[SP003]\n@")
+    assert codes(above) == ["SP002"]
+    assert codes(above.replace("]\n@", "]\n\n@")) == ["SP002", "SP003"]
 
 
 def test_a_comment_for_the_whole_file() -> None:
-    assert codes("# holdfast: ignore-file[HF003]\n" + BARE.format("")) == ["HF002"]
-    assert codes(BARE.format("") + "# holdfast: ignore-file\n") == []
+    assert codes("# stormproof: ignore-file[SP003]\n" + BARE.format("")) == ["SP002"]
+    assert codes(BARE.format("") + "# stormproof: ignore-file\n") == []
 
 
 def test_a_comment_anywhere_inside_a_long_call() -> None:
-    text = "import tenacity\nr = tenacity.Retrying(\n    sleep=s,  # holdfast: ignore\n)\n"
-    assert codes(text.replace("  # holdfast: ignore", "")) == ["HF002", "HF003"]
+    text = "import tenacity\nr = tenacity.Retrying(\n    sleep=s,  # stormproof: ignore\n)\n"
+    assert codes(text.replace("  # stormproof: ignore", "")) == ["SP002", "SP003"]
     assert codes(text) == []
 
 
 def test_a_comment_in_a_policy_file() -> None:
-    text = '[policies.a]\nretry = { budget = "none" }  # holdfast: ignore[HF008]\n'
-    assert check(text, "holdfast.toml") == []
-    assert [f.code for f in check(text.partition("  #")[0], "holdfast.toml")] == ["HF008"]
+    text = '[policies.a]\nretry = { budget = "none" }  # stormproof: ignore[SP008]\n'
+    assert check(text, "stormproof.toml") == []
+    assert [f.code for f in check(text.partition("  #")[0], "stormproof.toml")] == ["SP008"]
 
 
 # Settings.
@@ -69,22 +69,22 @@ def test_a_comment_in_a_policy_file() -> None:
 
 def test_settings_choose_rules() -> None:
     text = BARE.format("")
-    assert codes(text, make({"select": ["HF003"]})) == ["HF003"]
-    assert codes(text, make({"ignore": ["HF003"]})) == ["HF002"]
-    assert codes(text, make({"select": ["HF003"]}, select=["HF002"])) == ["HF002"], "the command line wins"
-    assert codes(text, make({"ignore": ["HF002"]}, ignore=["HF003"])) == [], "ignores add up"
-    assert codes(text, make({}, select=["HF00"])) == ["HF002", "HF003"]
-    assert codes(text, make({}, select=["HF002,HF003"])) == ["HF002", "HF003"]
-    assert codes(text, make({}, select=["ALL"], ignore=["HF002"])) == ["HF003", "HF012"]
+    assert codes(text, make({"select": ["SP003"]})) == ["SP003"]
+    assert codes(text, make({"ignore": ["SP003"]})) == ["SP002"]
+    assert codes(text, make({"select": ["SP003"]}, select=["SP002"])) == ["SP002"], "the command line wins"
+    assert codes(text, make({"ignore": ["SP002"]}, ignore=["SP003"])) == [], "ignores add up"
+    assert codes(text, make({}, select=["SP00"])) == ["SP002", "SP003"]
+    assert codes(text, make({}, select=["SP002,SP003"])) == ["SP002", "SP003"]
+    assert codes(text, make({}, select=["ALL"], ignore=["SP002"])) == ["SP003", "SP012"]
 
 
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ({"selct": ["HF001"]}, "did you mean 'select'"),
-        ({"select": "HF001"}, "select: must be a list of strings, got 'HF001'"),
+        ({"selct": ["SP001"]}, "did you mean 'select'"),
+        ({"select": "SP001"}, "select: must be a list of strings, got 'SP001'"),
         ({"select": [1]}, "select: must be a list of strings"),
-        ({"ignore": ["HF999"]}, "ignore: unknown rule 'HF999'"),
+        ({"ignore": ["SP999"]}, "ignore: unknown rule 'SP999'"),
         ({"select": [""]}, "must be a list of strings"),
         ({"select": [","]}, "unknown rule ''"),
     ],
@@ -100,9 +100,11 @@ def test_which_files_a_folder_has_for_lint() -> None:
     assert chosen.excluded("src/generated/x.py") and chosen.excluded("generated/x.py")
     assert chosen.excluded("src/api_pb2.py") and not chosen.excluded("src/api.py")
     assert not chosen.excluded("src/generated_by_hand/x.py")
-    assert chosen.is_policy_file("deploy/holdfast.toml") and chosen.is_policy_file("payments.holdfast.yml")
+    assert chosen.is_policy_file("deploy/stormproof.toml") and chosen.is_policy_file(
+        "payments.stormproof.yml"
+    )
     assert chosen.is_policy_file("config/retries.json") and not chosen.is_policy_file("other/retries.json")
-    assert not chosen.is_policy_file("pyproject.toml") and not chosen.is_policy_file("holdfast.py")
+    assert not chosen.is_policy_file("pyproject.toml") and not chosen.is_policy_file("stormproof.py")
 
 
 # Files of all kinds.
@@ -118,7 +120,7 @@ def test_which_files_a_folder_has_for_lint() -> None:
 )
 def test_what_does_not_parse_is_a_finding(text: str, line: int, says: str) -> None:
     (found,) = check(text, "module.py")
-    assert (found.code, found.place.line) == ("HF000", line) and says in found.message
+    assert (found.code, found.place.line) == ("SP000", line) and says in found.message
 
 
 def test_a_file_that_mentions_nothing_is_not_parsed() -> None:
@@ -129,13 +131,13 @@ def test_a_file_that_mentions_nothing_is_not_parsed() -> None:
 
 
 def test_a_policy_file_that_is_broken_says_where() -> None:
-    (found,) = check("[policies.a]\nretry = {}\ntimeout = -1\n", "holdfast.toml")
-    assert (found.code, found.place.line) == ("HF000", 3) and "timeout" in found.message
-    (found,) = check("[policies.a\n", "holdfast.toml")
-    assert (found.code, found.place.line) == ("HF000", 1)
+    (found,) = check("[policies.a]\nretry = {}\ntimeout = -1\n", "stormproof.toml")
+    assert (found.code, found.place.line) == ("SP000", 3) and "timeout" in found.message
+    (found,) = check("[policies.a\n", "stormproof.toml")
+    assert (found.code, found.place.line) == ("SP000", 1)
     twice = "[[policies.a.strategies]]\nretry = {}\n" * 2
-    (found,) = check(twice, "holdfast.toml")
-    assert (found.code, found.place.line) == ("HF000", 1) and "one Retry" in found.message
+    (found,) = check(twice, "stormproof.toml")
+    assert (found.code, found.place.line) == ("SP000", 1) and "one Retry" in found.message
 
 
 def test_columns_count_characters() -> None:
@@ -156,15 +158,15 @@ def test_our_own_source_is_clean() -> None:
 
 def some() -> list[Finding]:
     return [
-        Finding("a b.py", Place(3, 5, 4, 9), "HF003", "error", "50% of: this,\nthat", "why", "fix"),
-        Finding("holdfast.toml", Place(1, 1, 1, 2), "HF014", "note", "message", "why", "fix"),
+        Finding("a b.py", Place(3, 5, 4, 9), "SP003", "error", "50% of: this,\nthat", "why", "fix"),
+        Finding("stormproof.toml", Place(1, 1, 1, 2), "SP014", "note", "message", "why", "fix"),
     ]
 
 
 def test_text() -> None:
     lines = reports.text(some(), 7).splitlines()
-    assert lines[0] == "a b.py:3:5: HF003 error: 50% of: this,"
-    assert "HF003 unbounded" in lines and "HF014 no-timeout" in lines
+    assert lines[0] == "a b.py:3:5: SP003 error: 50% of: this,"
+    assert "SP003 unbounded" in lines and "SP014 no-timeout" in lines
     assert lines[-1] == "2 findings in 7 files"
     assert reports.text([], 1) == "0 findings in 1 file"
 
@@ -174,7 +176,7 @@ def test_json() -> None:
     assert data["files"] == 7 and len(data["findings"]) == 2
     first = data["findings"][0]
     assert (first["code"], first["line"], first["column"], first["end_line"], first["end_column"]) == (
-        "HF003",
+        "SP003",
         3,
         5,
         4,
@@ -185,11 +187,11 @@ def test_json() -> None:
 def test_github_annotations_are_escaped() -> None:
     error, note = reports.github(some(), 7).splitlines()
     assert error == (
-        "::error file=a b.py,line=3,col=5,endLine=4,endColumn=9,title=HF003 unbounded"
+        "::error file=a b.py,line=3,col=5,endLine=4,endColumn=9,title=SP003 unbounded"
         "::50%25 of: this,%0Athat. fix"
     )
-    assert note.startswith("::notice file=holdfast.toml,line=1,")
-    odd = Finding("a,b:c.py", Place(1, 1, 1, 2), "HF001", "warning", "m", "w", "f")
+    assert note.startswith("::notice file=stormproof.toml,line=1,")
+    odd = Finding("a,b:c.py", Place(1, 1, 1, 2), "SP001", "warning", "m", "w", "f")
     assert "file=a%2Cb%3Ac.py," in reports.github([odd], 1)
     assert reports.github([], 1) == ""
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from holdfast.lint import Finding, check
+from stormproof.lint import Finding, check
 
 HEAD = "import asyncio, itertools, queue, random, time\n"
 
@@ -138,7 +138,7 @@ RETRIES = {
 @pytest.mark.parametrize("name", RETRIES)
 def test_a_retry_loop_is_found(name: str) -> None:
     text, lacking = RETRIES[name]
-    assert messages(text) == [f"HF009 {lacking}"]
+    assert messages(text) == [f"SP009 {lacking}"]
 
 
 OTHERS = {
@@ -288,7 +288,7 @@ def test_429_without_retry_after() -> None:
             except Busy:
                 time.sleep({})
     """
-    assert [f.code for f in findings(text.format("random.random()"))] == ["HF011"]
+    assert [f.code for f in findings(text.format("random.random()"))] == ["SP011"]
     assert findings(text.format("random.random() + float(response.headers['Retry-After'])")) == []
 
 
@@ -302,7 +302,7 @@ def test_bare_except_and_blocking_sleep() -> None:
                 {}
                 time.sleep(random.random())
     """
-    assert {f.code for f in findings(text.format("pass"))} == {"HF010", "HF013"}
+    assert {f.code for f in findings(text.format("pass"))} == {"SP010", "SP013"}
 
 
 def test_a_loop_around_a_function_that_retries() -> None:
@@ -317,4 +317,4 @@ def test_a_loop_around_a_function_that_retries() -> None:
             except OSError:
                 time.sleep(random.random())
     """
-    assert [f.code for f in findings(text)] == ["HF007"]
+    assert [f.code for f in findings(text)] == ["SP007"]

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from holdfast.lint import RULES, Rule, check
-from holdfast.lint.settings import make
+from stormproof.lint import RULES, Rule, check
+from stormproof.lint.settings import make
 
 EVERY = make({}, select=["ALL"])
 
 
 def path_of(rule: Rule) -> str:
-    return "holdfast.toml" if rule.language == "toml" else "sample.py"
+    return "stormproof.toml" if rule.language == "toml" else "sample.py"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)

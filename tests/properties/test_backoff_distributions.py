@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from holdfast._drive.chance import draw
-from holdfast.backoff import (
+from stormproof._runtime.randomness import draw
+from stormproof._strategies.retry.backoff import (
     Backoff,
     Constant,
     Decorrelated,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from holdfast.backoff import (
+from stormproof._strategies.retry.backoff import (
     LARGEST,
     Backoff,
     Constant,

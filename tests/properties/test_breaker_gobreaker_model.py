@@ -1,4 +1,4 @@
-"""Holdfast's breaker against a second one, written here from the published rules of gobreaker v2.
+"""Stormproof's breaker against a second one, written here from the published rules of gobreaker v2.
 
 Time is told in whole seconds so that scripts land exactly on the boundaries, where ``expiry < now``
 and ``expiry <= now`` differ.
@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
+import stormproof as sp
 
 NAMES = ("requests", "successes", "failures", "excluded", "consecutive_successes", "consecutive_failures")
 
@@ -119,8 +119,8 @@ STEPS = st.one_of(
 def test_state_and_counts_agree_at_every_step(
     probes: int, window: int | None, open_for: int, rule: str, script: list[Any]
 ) -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(
         trip=RULES[rule],
         window=window,
         bucket=window,
@@ -137,7 +137,7 @@ def test_state_and_counts_agree_at_every_step(
             generation = model.admit(now)
             try:
                 ticket = breaker.admit()
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 assert generation is None, "refused what gobreaker admits"
             else:
                 assert generation is not None, "admitted what gobreaker refuses"
@@ -169,8 +169,8 @@ def test_a_rolling_window_counts_what_began_in_its_slices(
 ) -> None:
     """Slice ``k`` holds the calls that began in (k * width, (k + 1) * width], and the window is the
     slice of now and those before it. A result belongs to the slice its call began in."""
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(trip=lambda counts: False, window=slices * width, bucket=width, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(trip=lambda counts: False, window=slices * width, bucket=width, clock=clock)
     now = 0.0
     calls: list[tuple[float, str]] = []
     waiting: list[tuple[Any, float, str]] = []

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop, watchdog
+from tests.support.loops import Loop, each_loop, watchdog
 
-import holdfast as hf
+import stormproof as sp
 
 __all__ = ["watchdog"]
 
@@ -32,14 +32,14 @@ HOUR = 3600.0
 @pytest.mark.parametrize("lease", [0.001, 1.0, 30.0, 86_400.0])
 @pytest.mark.parametrize("probes", [1, 3])
 def test_a_lost_probe_frees_its_place_within_probe_timeout(lease: float, probes: int) -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, probes=probes, probe_timeout=lease, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, probes=probes, probe_timeout=lease, clock=clock)
     breaker.admit().failure()
     clock.advance(2)
     began = clock.now()
     for _ in range(probes):
         breaker.admit()
-    with pytest.raises(hf.CircuitOpen) as refused:
+    with pytest.raises(sp.CircuitOpen) as refused:
         breaker.admit()
     assert refused.value.retry_after == pytest.approx(lease)
     # The next float after the lease: the place is held for that long and not a moment longer.
@@ -75,9 +75,9 @@ class Walk:
     LONGEST = 4 + 3 + 2 + 0.25
 
     def __init__(self, done: tuple[str, ...]) -> None:
-        self.clock = hf.testing.FakeClock(1e6)
+        self.clock = sp.testing.FakeClock(1e6)
         # Draws just below 1: while it ramps, nothing is admitted before the ramp is over.
-        self.breaker = hf.Breaker(**self.OPTIONS, clock=self.clock, rng=lambda: 1 - 2**-53)
+        self.breaker = sp.Breaker(**self.OPTIONS, clock=self.clock, rng=lambda: 1 - 2**-53)
         self.tickets: list[Any] = []
         for operation in done:
             self.do(operation)
@@ -87,7 +87,7 @@ class Walk:
         if name == "admit":
             try:
                 self.tickets.append(self.breaker.admit())
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 pass
         elif name == "advance":
             self.clock.advance(float(what))
@@ -125,7 +125,7 @@ class Walk:
             try:
                 self.breaker.admit()
                 return waited
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 assert waited <= self.LONGEST, "this state rejects for ever"
             self.clock.advance(0.25)
             waited += 0.25
@@ -162,8 +162,8 @@ CLOSED, OPEN, HALF_OPEN = "closed", "open", "half_open"
 
 def life(probes: int = 2) -> Iterator[tuple[str, Any, Any]]:
     """A breaker through three circles of its states: at each of them (state, breaker, clock)."""
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(
         consecutive=2, min_calls=1000, open_for=1, probes=probes, probe_timeout=50, window=None, clock=clock
     )
     for _ in range(3):
@@ -181,13 +181,13 @@ def life(probes: int = 2) -> Iterator[tuple[str, Any, Any]]:
             yield HALF_OPEN, breaker, clock
             try:
                 breaker.admit().success()
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 # Somebody keeps a place; its lease runs out.
                 clock.advance(51)
                 breaker.admit().success()
 
 
-def look(breaker: hf.Breaker) -> tuple[Any, ...]:
+def look(breaker: sp.Breaker) -> tuple[Any, ...]:
     """All that a caller could notice."""
     circuit = breaker._live.circuit
     return (
@@ -230,9 +230,9 @@ def test_results_of_an_older_generation_change_nothing(measured: Measured) -> No
 @pytest.mark.proves("invariant 12")
 def test_a_late_result_of_a_decorated_call_changes_nothing() -> None:
     """The way of a closed circuit without a ticket: a call begun before it opened, ended after."""
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, clock=clock)
-    policy = hf.Policy(breaker)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, clock=clock)
+    policy = sp.Policy(breaker)
     for ending in (None, ConnectionError("late")):
         breaker.reset()
         before: list[Any] = []
@@ -261,7 +261,7 @@ def neutral(before: dict[str, int], after: dict[str, int]) -> bool:
 
 @pytest.mark.proves("invariant 12")
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, hf.Cancelled, Stop]
+    "error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, sp.Cancelled, Stop]
 )
 def test_an_interrupted_call_is_neutral_in_every_state(
     error: type[BaseException], measured: Measured
@@ -272,7 +272,7 @@ def test_an_interrupted_call_is_neutral_in_every_state(
             continue
         before = breaker.counts.as_dict()
         with pytest.raises(error):
-            hf.Policy(breaker).call(_raise, error)
+            sp.Policy(breaker).call(_raise, error)
         assert breaker.state == state
         after = breaker.counts.as_dict()
         assert neutral(before, after)
@@ -294,7 +294,7 @@ def test_a_cancelled_task_is_neutral_in_every_state(loop: Loop) -> None:
             if state == OPEN:
                 continue
             before = breaker.counts.as_dict()
-            assert await loop.cut(1, hf.Policy(breaker).acall, loop.sleep, 100)
+            assert await loop.cut(1, sp.Policy(breaker).acall, loop.sleep, 100)
             assert breaker.state == state
             assert neutral(before, breaker.counts.as_dict())
             tried += 1
@@ -306,24 +306,24 @@ def test_a_cancelled_task_is_neutral_in_every_state(loop: Loop) -> None:
 # 13: no lock across user code: 10 parallel 0.1 s calls take <= 0.15 s.
 
 GUARDS: dict[str, Callable[[], Any]] = {
-    "closed": hf.Breaker,
-    "slow calls": lambda: hf.Breaker(slow_call=60),
+    "closed": sp.Breaker,
+    "slow calls": lambda: sp.Breaker(slow_call=60),
     "half-open": lambda: _breaker(HALF_OPEN),
     "observed": lambda: _breaker("observed"),
-    "Bulkhead": lambda: hf.Bulkhead(10),
-    "RateLimit": lambda: hf.RateLimit(hf.Limiter(0, 1000)),
-    "Pacer": lambda: hf.RateLimit(hf.Pacer(1e9, 1000)),
-    "Throttle": hf.Throttle,
-    "AdaptiveLimit": hf.AdaptiveLimit,
-    "Hedge": lambda: hf.Hedge(60, idempotent=True),
-    "Retry": lambda: hf.Retry(attempts=2),
+    "Bulkhead": lambda: sp.Bulkhead(10),
+    "RateLimit": lambda: sp.RateLimit(sp.Limiter(0, 1000)),
+    "Pacer": lambda: sp.RateLimit(sp.Pacer(1e9, 1000)),
+    "Throttle": sp.Throttle,
+    "AdaptiveLimit": sp.AdaptiveLimit,
+    "Hedge": lambda: sp.Hedge(60, idempotent=True),
+    "Retry": lambda: sp.Retry(attempts=2),
 }
 each_guard = pytest.mark.parametrize("name", GUARDS)
 
 
-def _breaker(state: str) -> hf.Breaker:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, probes=10, clock=clock)
+def _breaker(state: str) -> sp.Breaker:
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, probes=10, clock=clock)
     if state == "observed":
         breaker.observe()
     breaker.admit().failure()
@@ -362,7 +362,7 @@ def ten_at_once(call: Callable[[], Any]) -> float:
 def test_ten_calls_are_inside_together(name: str) -> None:
     """They meet inside the call: with a lock held there, the meeting would never be complete."""
     meeting = threading.Barrier(10)
-    ten_at_once(hf.Policy(GUARDS[name]())(lambda: meeting.wait(15)))
+    ten_at_once(sp.Policy(GUARDS[name]())(lambda: meeting.wait(15)))
 
 
 @pytest.mark.proves("invariant 13")
@@ -373,7 +373,7 @@ def test_ten_calls_of_a_tenth_of_a_second_take_015(name: str, measured: Measured
     took = math.inf
     end = time.monotonic() + 15
     while took > 0.15 and time.monotonic() < end:
-        took = min(took, ten_at_once(hf.Policy(GUARDS[name]())(lambda: time.sleep(0.1))))
+        took = min(took, ten_at_once(sp.Policy(GUARDS[name]())(lambda: time.sleep(0.1))))
     assert 0.1 <= took <= 0.15
     measured(f"10 parallel calls of 0.1 s under {name}: {took:.3f} s")
 
@@ -385,7 +385,7 @@ def test_ten_tasks_of_a_tenth_of_a_second_take_exactly_that(name: str, loop: Loo
     guard = GUARDS[name]()
 
     async def main() -> float:
-        outcomes = await loop.together(*[lambda: hf.Policy(guard).acall(loop.sleep, 0.1) for _ in range(10)])
+        outcomes = await loop.together(*[lambda: sp.Policy(guard).acall(loop.sleep, 0.1) for _ in range(10)])
         assert outcomes == [None] * 10
         return loop.time()
 

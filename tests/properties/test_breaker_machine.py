@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-import holdfast as hf
+import stormproof as sp
 
 EIGHTHS = st.integers(0, 80).map(lambda count: count / 8)
 
@@ -30,9 +30,9 @@ class BreakerMachine(RuleBasedStateMachine):
         consecutive=st.integers(1, 3),
     )
     def make(self, probes: int, open_for: int, growth: int, ramp: int, lease: int, consecutive: int) -> None:
-        self.clock = hf.testing.FakeClock(64)
+        self.clock = sp.testing.FakeClock(64)
         self.draw = 0.5
-        self.breaker = hf.Breaker(
+        self.breaker = sp.Breaker(
             consecutive=consecutive,
             min_calls=1000,
             open_for=open_for,
@@ -99,7 +99,7 @@ class BreakerMachine(RuleBasedStateMachine):
             admits = self.hand != "open"
         try:
             ticket = self.breaker.admit()
-        except hf.CircuitOpen:
+        except sp.CircuitOpen:
             ticket = None
         assert (ticket is not None) == admits
         if ticket is None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.scripted import Boom, retry
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 N = 10_000
 RATIOS = [
@@ -40,8 +40,8 @@ RATIOS = [
 ]
 
 
-def frozen(ratio: float, burst: float = 10) -> hf.Budget:
-    return hf.Budget(ratio=ratio, burst=burst, clock=hf.testing.FakeClock(1e6))
+def frozen(ratio: float, burst: float = 10) -> sp.Budget:
+    return sp.Budget(ratio=ratio, burst=burst, clock=sp.testing.FakeClock(1e6))
 
 
 def expected(ratio: float, burst: float, successes: int = N) -> int:
@@ -112,9 +112,9 @@ def test_retries_and_hedges_pay_from_the_same(ratio: float) -> None:
 
 @pytest.mark.parametrize("ratio", [0.0001, 0.1, 0.29, 0.9999])
 def test_through_a_policy_it_is_the_same(ratio: float) -> None:
-    clock = hf.testing.FakeClock()
-    budget = hf.Budget(ratio=ratio, clock=clock)
-    policy = retry(budget=budget, attempts=N, backoff=hf.Constant(0), clock=clock)
+    clock = sp.testing.FakeClock()
+    budget = sp.Budget(ratio=ratio, clock=clock)
+    policy = retry(budget=budget, attempts=N, backoff=sp.Constant(0), clock=clock)
     decorated = policy(lambda: "ok")
     for _ in range(N):
         decorated()
@@ -126,7 +126,7 @@ def test_through_a_policy_it_is_the_same(ratio: float) -> None:
         calls += 1
         raise error.with_traceback(None)
 
-    with pytest.raises((hf.BudgetExhausted, Boom)):
+    with pytest.raises((sp.BudgetExhausted, Boom)):
         policy.call(fail)
     assert abs(calls - 1 - min(N - 1, expected(ratio, 10))) <= 1
 
@@ -146,7 +146,7 @@ def test_any_ratio_is_exact(ratio: float, burst: int, successes: int) -> None:
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_window_budget_is_exact_too(ratio: float) -> None:
     """Finagle's own test: 10,000 requests in frozen time, 10,000 p + the reserve, give or take one."""
-    budget = hf.WindowBudget(ratio=ratio, floor=5, window=10, clock=hf.testing.FakeClock())
+    budget = sp.WindowBudget(ratio=ratio, floor=5, window=10, clock=sp.testing.FakeClock())
     for _ in range(N):
         budget.started()
     assert abs(drain(budget) - (math.floor(Fraction(ratio) * N) + 50)) <= 1
@@ -213,10 +213,10 @@ def test_budget_stays_in_bounds_and_loses_nothing_under_threads() -> None:
 @pytest.mark.parametrize(
     ("budget", "cap"),
     [
-        (hf.WindowBudget(ratio=0.1, floor=1, window=10), 10 + 0.1 * THREADS * OPERATIONS),
-        (hf.QuotaBudget(capacity=200), 200),
-        (hf.ThrottleBudget(max_tokens=100, token_ratio=0.05), 100),
-        (hf.RateBudget(rate=1000, burst=50), 50),
+        (sp.WindowBudget(ratio=0.1, floor=1, window=10), 10 + 0.1 * THREADS * OPERATIONS),
+        (sp.QuotaBudget(capacity=200), 200),
+        (sp.ThrottleBudget(max_tokens=100, token_ratio=0.05), 100),
+        (sp.RateBudget(rate=1000, burst=50), 50),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -231,19 +231,19 @@ CONSERVED: dict[str, tuple[Callable[[], Any], Callable[[int, int], float]]] = {
     # What comes in, given the successes and the failures: nothing here ever overflows its bounds.
     "Budget": (lambda: frozen(ratio=0.25, burst=30), lambda won, lost: 30 + 0.25 * won),
     "WindowBudget": (
-        lambda: hf.WindowBudget(ratio=0.25, floor=3, window=10, clock=hf.testing.FakeClock()),
+        lambda: sp.WindowBudget(ratio=0.25, floor=3, window=10, clock=sp.testing.FakeClock()),
         lambda won, lost: 30 + 0.25 * won,
     ),
     "QuotaBudget": (
-        lambda: hf.QuotaBudget(capacity=10_000, success_credit=0),
+        lambda: sp.QuotaBudget(capacity=10_000, success_credit=0),
         lambda won, lost: 10_000,
     ),
     "ThrottleBudget": (
-        lambda: hf.ThrottleBudget(max_tokens=1000, token_ratio=0.001),
+        lambda: sp.ThrottleBudget(max_tokens=1000, token_ratio=0.001),
         lambda won, lost: 1000 - lost,
     ),
     "RateBudget": (
-        lambda: hf.RateBudget(rate=0, burst=60, clock=hf.testing.FakeClock()),
+        lambda: sp.RateBudget(rate=0, burst=60, clock=sp.testing.FakeClock()),
         lambda won, lost: 60,
     ),
 }
@@ -255,7 +255,7 @@ def test_wherever_threads_change_places_nothing_is_lost(kind: str) -> None:
     """Every step of the budget's code hands over to another thread: without its lock, sums would break."""
     make, comes_in = CONSERVED[kind]
     budget = make()
-    files = {hf.Budget.withdraw.__code__.co_filename, hf.Limiter.allow.__code__.co_filename}
+    files = {sp.Budget.withdraw.__code__.co_filename, sp.Limiter.allow.__code__.co_filename}
     workers, rounds = 4, 12
     paid = [0.0] * workers
     barrier = threading.Barrier(workers)
@@ -310,16 +310,16 @@ def a_hundred_operations(budget: Any, draw: Callable[[], float]) -> None:
 @pytest.mark.parametrize(
     ("make", "cap"),
     [
-        (lambda clock: hf.Budget(ratio=0.1, burst=10, window=10, clock=clock), None),
-        (lambda clock: hf.WindowBudget(clock=clock), None),
-        (lambda clock: hf.QuotaBudget(clock=clock), 500),
-        (lambda clock: hf.ThrottleBudget(clock=clock), 10),
-        (lambda clock: hf.RateBudget(clock=clock), 200),
+        (lambda clock: sp.Budget(ratio=0.1, burst=10, window=10, clock=clock), None),
+        (lambda clock: sp.WindowBudget(clock=clock), None),
+        (lambda clock: sp.QuotaBudget(clock=clock), 500),
+        (lambda clock: sp.ThrottleBudget(clock=clock), 10),
+        (lambda clock: sp.RateBudget(clock=clock), 200),
     ],
     ids=["Budget", "WindowBudget", "QuotaBudget", "ThrottleBudget", "RateBudget"],
 )
 def test_a_million_operations_leave_it_in_bounds(make: Callable[[Any], Any], cap: float | None) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     budget, draw = make(clock), random.Random(7).random
     for _ in range(10_000):
         a_hundred_operations(budget, draw)

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.loops import Loop, VirtualLoop, each_loop
-from tests.scripted import Boom, every_way, retry
+from tests.support.loops import Loop, VirtualLoop, each_loop
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 Measured = Callable[[str], None]
 
@@ -32,10 +32,10 @@ RATIOS = [(ASYNCIO, 0.0001), (ASYNCIO, 0.1), (ASYNCIO, 0.29), (ASYNCIO, 0.9999),
 # 7. Frozen clock, N successes: retries + hedges allowed = floor(pN) + burst +-1.
 
 
-def earned(ratio: float, burst: int) -> hf.Budget:
+def earned(ratio: float, burst: int) -> sp.Budget:
     """A budget in frozen time after N calls that succeeded under a policy."""
-    budget = hf.Budget(ratio=ratio, burst=burst, clock=hf.testing.FakeClock(1e6))
-    call = hf.Policy(hf.Retry(on=Boom, budget=budget))(lambda: "ok")
+    budget = sp.Budget(ratio=ratio, burst=burst, clock=sp.testing.FakeClock(1e6))
+    call = sp.Policy(sp.Retry(on=Boom, budget=budget))(lambda: "ok")
     for _ in range(N):
         call()
     return budget
@@ -58,14 +58,14 @@ def test_retries_and_hedges_together(loop: Loop, ratio: float, measured: Measure
         counts["retry"] += type(event).__name__ == "Retrying"
         counts["hedge"] += type(event).__name__ == "Hedged"
 
-    call = hf.Policy(
-        hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), within=None, budget=budget),
-        hf.Hedge(after=1, idempotent=True, budget=budget),
+    call = sp.Policy(
+        sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), within=None, budget=budget),
+        sp.Hedge(after=1, idempotent=True, budget=budget),
     )(backend)
 
     async def once() -> None:
         counts["call"] += 1
-        with pytest.raises((Boom, hf.BudgetExhausted)):
+        with pytest.raises((Boom, sp.BudgetExhausted)):
             await call()
 
     async def main() -> None:
@@ -77,7 +77,7 @@ def test_retries_and_hedges_together(loop: Loop, ratio: float, measured: Measure
                 return
         pytest.fail("it pays without end")
 
-    stop = hf.subscribe(told)
+    stop = sp.subscribe(told)
     try:
         loop.run(main)
     finally:
@@ -108,7 +108,7 @@ def switching() -> Iterator[None]:
 def test_the_balance_that_sixteen_threads_see(measured: Measured) -> None:
     """The cap is what was earned so far, not what will have been: it is tight at every moment."""
     ratio, burst = 0.25, 50
-    budget = hf.Budget(ratio=ratio, burst=burst, clock=hf.testing.FakeClock())
+    budget = sp.Budget(ratio=ratio, burst=burst, clock=sp.testing.FakeClock())
     successes, paid = [0] * THREADS, [0] * THREADS
     lowest, highest = [math.inf] * THREADS, [0.0] * THREADS
     outside: list[tuple[float, float]] = []
@@ -170,24 +170,24 @@ class Fleet:
     """Processes that each have their own policies, in layers, with a budget for each layer."""
 
     def __init__(self, processes: int, layers: int, ratio: float, burst: int, window: float) -> None:
-        self.clock = hf.testing.FakeClock()
+        self.clock = sp.testing.FakeClock()
         self.backend = Backend()
         self.ratio, self.burst, self.window = ratio, burst, window
         self.budgets = [
-            [hf.Budget(ratio, burst, window, clock=self.clock) for _ in range(layers)]
+            [sp.Budget(ratio, burst, window, clock=self.clock) for _ in range(layers)]
             for _ in range(processes)
         ]
         self.calls = [self._layered(row) for row in self.budgets]
 
-    def _layered(self, budgets: list[hf.Budget]) -> Callable[[], Any]:
+    def _layered(self, budgets: list[sp.Budget]) -> Callable[[], Any]:
         call: Callable[[], Any] = lambda: self.backend.serve(self.clock.now())  # noqa: E731
         for budget in budgets:
 
             def layer(below: Callable[[], Any] = call) -> Any:
                 return below()
 
-            call = hf.retry(
-                on=Exception, attempts=5, backoff=hf.Exponential(0.01), budget=budget, clock=Still(self.clock)
+            call = sp.retry(
+                on=Exception, attempts=5, backoff=sp.Exponential(0.01), budget=budget, clock=Still(self.clock)
             )(layer)
         return call
 
@@ -208,16 +208,16 @@ class Fleet:
                 offered += 1
                 try:
                     call()
-                except (Boom, hf.BudgetExhausted):
+                except (Boom, sp.BudgetExhausted):
                     pass
             self.clock.advance(1 / rate)
         return offered
 
 
-class Still(hf.testing.FakeClock):
+class Still(sp.testing.FakeClock):
     """Another clock's time; a wait takes none of it, as if all calls of the process waited at once."""
 
-    def __init__(self, clock: hf.testing.FakeClock) -> None:
+    def __init__(self, clock: sp.testing.FakeClock) -> None:
         super().__init__()
         self._clock = clock
 
@@ -274,7 +274,7 @@ def test_the_load_in_a_total_outage(measured: Measured) -> None:
             spent = [[burst_held(budget, fleet) for budget in row[1:]] for row in fleet.budgets]
             assert all(not any(row) for row in spent), "an outer layer paid"
 
-    def burst_held(budget: hf.Budget, fleet: Fleet) -> bool:
+    def burst_held(budget: sp.Budget, fleet: Fleet) -> bool:
         """Whether it has paid: untouched, the window runs dry and the burst is left."""
         return budget.balance < fleet.burst - 1e-6
 
@@ -307,8 +307,8 @@ def test_nested_layers_pay_once(measured: Measured) -> None:
 @each_loop
 def test_an_outage_met_by_many_tasks_at_once(loop: Loop, measured: Measured) -> None:
     """A whole policy: deadline, retries, hedges, a limit to one attempt; 500 calls meet it together."""
-    clock = hf.testing.FakeClock()
-    budget = hf.Budget(ratio=0.1, burst=10, window=10, clock=clock)
+    clock = sp.testing.FakeClock()
+    budget = sp.Budget(ratio=0.1, burst=10, window=10, clock=clock)
     attempts = wins = 0
 
     async def backend(answers: bool) -> str:
@@ -321,11 +321,11 @@ def test_an_outage_met_by_many_tasks_at_once(loop: Loop, measured: Measured) -> 
         await loop.sleep(3600)
         return "never"
 
-    call = hf.Policy(
-        hf.Deadline(20),
-        hf.Retry(on=hf.transient, attempts=4, budget=budget, within=None),
-        hf.Hedge(after=0.2, idempotent=True),
-        hf.Timeout(0.5),
+    call = sp.Policy(
+        sp.Deadline(20),
+        sp.Retry(on=sp.transient, attempts=4, budget=budget, within=None),
+        sp.Hedge(after=0.2, idempotent=True),
+        sp.Timeout(0.5),
     )(backend)
 
     async def main() -> list[Any]:
@@ -347,12 +347,12 @@ def test_an_outage_met_by_many_tasks_at_once(loop: Loop, measured: Measured) -> 
 
 #: One retry each, and no second one for a long time.
 KINDS: dict[str, Callable[[], Any]] = {
-    "Budget": lambda: hf.Budget(ratio=0.1, burst=1),
-    "WindowBudget": lambda: hf.WindowBudget(ratio=0, floor=0.1, window=10),
-    "QuotaBudget": lambda: hf.QuotaBudget(capacity=5),
-    "ThrottleBudget": lambda: hf.ThrottleBudget(max_tokens=3, token_ratio=0.1),
-    "RateBudget": lambda: hf.RateBudget(rate=0.001, burst=1),
-    "RateBudget that waits": lambda: hf.RateBudget(rate=0.001, burst=1, wait=True),
+    "Budget": lambda: sp.Budget(ratio=0.1, burst=1),
+    "WindowBudget": lambda: sp.WindowBudget(ratio=0, floor=0.1, window=10),
+    "QuotaBudget": lambda: sp.QuotaBudget(capacity=5),
+    "ThrottleBudget": lambda: sp.ThrottleBudget(max_tokens=3, token_ratio=0.1),
+    "RateBudget": lambda: sp.RateBudget(rate=0.001, burst=1),
+    "RateBudget that waits": lambda: sp.RateBudget(rate=0.001, burst=1, wait=True),
 }
 
 
@@ -362,7 +362,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 def test_a_denial_takes_no_time(play: Any, kind: str, measured: Measured) -> None:
     """One retry is paid for; the second is denied in the instant in which its attempt failed."""
     policy = retry(budget=KINDS[kind](), attempts=10, within=100)
-    seen = play(policy, Boom, ...).raised(hf.BudgetExhausted).caused_by_the_last_error()
+    seen = play(policy, Boom, ...).raised(sp.BudgetExhausted).caused_by_the_last_error()
     seen.made(2).slept(1)
     passed = seen.script.clock.now() - seen.started - seen.times[-1]
     assert passed == 0.0
@@ -392,9 +392,9 @@ def test_a_denial_comes_in_the_same_turn_of_the_loop(measured: Measured) -> None
         raise Boom
 
     async def main() -> None:
-        call = hf.Policy(hf.Deadline(60), hf.Retry(on=Boom, budget=hf.Budget(burst=0)))(fail)
+        call = sp.Policy(sp.Deadline(60), sp.Retry(on=Boom, budget=sp.Budget(burst=0)))(fail)
         for _ in range(200):
-            with pytest.raises(hf.BudgetExhausted) as caught:
+            with pytest.raises(sp.BudgetExhausted) as caught:
                 await call()
             waited.append(loop.turns - failed[-1])
             assert isinstance(caught.value.__cause__, Boom)
@@ -411,12 +411,12 @@ def test_a_denial_never_asks_the_machine_to_sleep(
 ) -> None:
     """By the real clock, with waits of an hour: how long it takes is only told."""
     slept: list[Any] = []
-    monkeypatch.setattr("holdfast._drive.sync.sleep", lambda *args: slept.append(args))
-    call = hf.retry(on=Boom, backoff=hf.Constant(3600), within=None, budget=hf.Budget(burst=0))(_boom)
+    monkeypatch.setattr("stormproof._drivers.sync.sleep", lambda *args: slept.append(args))
+    call = sp.retry(on=Boom, backoff=sp.Constant(3600), within=None, budget=sp.Budget(burst=0))(_boom)
     longest = 0.0
     for _ in range(1_000):
         began = time.perf_counter()
-        with pytest.raises(hf.BudgetExhausted) as caught:
+        with pytest.raises(sp.BudgetExhausted) as caught:
             call()
         longest = max(longest, time.perf_counter() - began)
         assert isinstance(caught.value.__cause__, Boom)

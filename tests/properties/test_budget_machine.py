@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-import holdfast as hf
+import stormproof as sp
 
 NEAR = 1e-6
 
@@ -177,7 +177,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = hf.testing.FakeClock(12_345.678)
+        self.clock = sp.testing.FakeClock(12_345.678)
         self.spent: list[float] = []
 
     @rule(times=st.integers(1, 40))
@@ -243,7 +243,7 @@ class BudgetMachine(Machine):
         window=st.sampled_from([0.5, 10.0, 60.0]),
     )
     def begin(self, ratio: float, burst: float, window: float) -> None:
-        self.budget = hf.Budget(ratio, burst, window, clock=self.clock)
+        self.budget = sp.Budget(ratio, burst, window, clock=self.clock)
         self.model = BudgetModel(ratio, burst, window)
 
 
@@ -254,7 +254,7 @@ class WindowMachine(Machine):
         window=st.sampled_from([0.5, 10.0, 60.0]),
     )
     def begin(self, ratio: float, floor: float, window: float) -> None:
-        self.budget = hf.WindowBudget(ratio, floor, window, clock=self.clock)
+        self.budget = sp.WindowBudget(ratio, floor, window, clock=self.clock)
         self.model = WindowModel(ratio, floor, window)
 
 
@@ -266,21 +266,21 @@ class QuotaMachine(Machine):
         credit=st.sampled_from([0, 1, 2.5]),
     )
     def begin(self, capacity: float, retry_cost: float, timeout_cost: float, credit: float) -> None:
-        self.budget = hf.QuotaBudget(capacity, retry_cost, timeout_cost, credit, clock=self.clock)
+        self.budget = sp.QuotaBudget(capacity, retry_cost, timeout_cost, credit, clock=self.clock)
         self.model = QuotaModel(capacity, retry_cost, timeout_cost, credit)
 
 
 class ThrottleMachine(Machine):
     @initialize(max_tokens=st.integers(1, 20), thousandths=st.integers(1, 2_000))
     def begin(self, max_tokens: int, thousandths: int) -> None:
-        self.budget = hf.ThrottleBudget(max_tokens, thousandths / 1000, clock=self.clock)
+        self.budget = sp.ThrottleBudget(max_tokens, thousandths / 1000, clock=self.clock)
         self.model = ThrottleModel(max_tokens, thousandths)
 
 
 class RateMachine(Machine):
     @initialize(rate=st.sampled_from([0.0, 0.1, 1.0, 7.3, 100.0]), burst=st.integers(0, 10))
     def begin(self, rate: float, burst: int) -> None:
-        self.budget = hf.RateBudget(rate, burst, clock=self.clock)
+        self.budget = sp.RateBudget(rate, burst, clock=self.clock)
         self.model = RateModel(rate, burst)
 
 
@@ -297,7 +297,7 @@ TestRateBudget = RateMachine.TestCase
 
 def test_the_models_are_not_the_code() -> None:
     """A model that leaned on the budget would agree with any mistake in it."""
-    budget = hf.Budget(ratio=1, burst=0, clock=hf.testing.FakeClock())
+    budget = sp.Budget(ratio=1, burst=0, clock=sp.testing.FakeClock())
     model = BudgetModel(ratio=1, burst=0, window=10)
     for _ in range(3):
         budget.success()

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop, watchdog
+from tests.support.loops import Loop, each_loop, watchdog
 
-import holdfast as hf
+import stormproof as sp
 
 __all__ = ["watchdog"]
 
@@ -25,11 +25,11 @@ Measured = Callable[[str], None]
 def test_all_places_are_back_after_100_000_cancels_and_timeouts_of_tasks(measured: Measured) -> None:
     """Calls end, fail, are cancelled inside or in the queue, and time out there: more than half of them."""
     rng = random.Random(11)
-    bulkhead = hf.Bulkhead(4, queue=200, max_wait=0.5)
+    bulkhead = sp.Bulkhead(4, queue=200, max_wait=0.5)
     inside = most = cut = ended = 0
     moments = [0.0, 0.25, 0.5, 0.75]
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     async def call(seconds: float, fails: bool) -> None:
         nonlocal inside, most
         inside += 1
@@ -53,14 +53,14 @@ def test_all_places_are_back_after_100_000_cancels_and_timeouts_of_tasks(measure
                     loop.call_later(rng.choice(moments), task.cancel)
                 tasks.append(task)
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, asyncio.CancelledError | hf.BulkheadFull):
+                if isinstance(outcome, asyncio.CancelledError | sp.BulkheadFull):
                     cut += 1
                 else:
                     assert outcome is None or isinstance(outcome, ConnectionError)
                     ended += 1
             assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     assert most == 4
     assert ended > 3_000
     assert len(bulkhead._permits) == 4
@@ -70,8 +70,8 @@ def test_all_places_are_back_after_100_000_cancels_and_timeouts_of_tasks(measure
 @pytest.mark.proves("invariant 14")
 def test_all_places_are_back_after_100_000_cancels_and_timeouts_of_threads(measured: Measured) -> None:
     """6 threads wait microseconds at most while others hold the places; grants race with the time limit."""
-    bulkhead = hf.Bulkhead(2, queue=64, max_wait=30e-6)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(2, queue=64, max_wait=30e-6)
+    policy = sp.Policy(bulkhead)
     lock = threading.Lock()
     inside = most = 0
     over = threading.Event()
@@ -92,16 +92,16 @@ def test_all_places_are_back_after_100_000_cancels_and_timeouts_of_threads(measu
 
     def one(rng: random.Random, mine: list[int]) -> None:
         try:
-            with hf.deadline(None if rng.random() < 0.4 else rng.random() * 50e-6) as scope:
+            with sp.deadline(None if rng.random() < 0.4 else rng.random() * 50e-6) as scope:
                 if rng.random() < 0.3:
                     scope.cancel()
                 policy.call(work, rng.choice([0, 1, 5]))
             mine[3] += 1
-        except hf.BulkheadFull:
+        except sp.BulkheadFull:
             mine[0] += 1
-        except hf.DeadlineExceeded:
+        except sp.DeadlineExceeded:
             mine[1] += 1
-        except hf.Cancelled:
+        except sp.Cancelled:
             mine[2] += 1
 
     def run(number: int) -> None:
@@ -145,8 +145,8 @@ def test_a_thousand_queued_tasks_are_served_as_they_came(loop: Loop, measured: M
     served: list[int] = []
 
     async def main() -> None:
-        bulkhead = hf.Bulkhead(3, queue=1000)
-        policy = hf.Policy(bulkhead)
+        bulkhead = sp.Bulkhead(3, queue=1000)
+        policy = sp.Policy(bulkhead)
 
         async def work(number: int) -> None:
             served.append(number)
@@ -175,8 +175,8 @@ def test_a_thousand_queued_tasks_are_served_as_they_came(loop: Loop, measured: M
 @pytest.mark.usefixtures("watchdog")
 def test_queued_threads_are_served_as_they_came(measured: Measured) -> None:
     """40 threads queue up one after the other behind one that is inside."""
-    bulkhead = hf.Bulkhead(1, queue=64)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=64)
+    policy = sp.Policy(bulkhead)
     served: list[int] = []
     go_on = threading.Event()
     first = threading.Thread(target=policy.call, args=(go_on.wait, 15), daemon=True)

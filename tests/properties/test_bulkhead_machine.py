@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import holdfast as hf
-from holdfast._drive.virtual_loop import VirtualLoop
+import stormproof as sp
+from stormproof._runtime.virtual_loop import VirtualLoop
 
 
 class BulkheadMachine(RuleBasedStateMachine):
@@ -30,8 +30,8 @@ class BulkheadMachine(RuleBasedStateMachine):
 
     @initialize(limit=st.integers(1, 3), queue=st.integers(0, 3))
     def make(self, limit: int, queue: int) -> None:
-        self.bulkhead = hf.Bulkhead(limit, queue=queue)
-        self.policy = hf.Policy(self.bulkhead)
+        self.bulkhead = sp.Bulkhead(limit, queue=queue)
+        self.policy = sp.Policy(self.bulkhead)
 
     def settle(self) -> None:
         async def idle() -> None:
@@ -58,7 +58,7 @@ class BulkheadMachine(RuleBasedStateMachine):
         async def caller() -> str:
             try:
                 return await self.policy.acall(work)
-            except hf.BulkheadFull:
+            except sp.BulkheadFull:
                 return "full"
 
         self.tasks[number] = self.loop.create_task(caller())

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, VirtualLoop, each_loop
-from tests.scripted import Boom
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, VirtualLoop, each_loop
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 Measured = Callable[[str], None]
 
@@ -31,24 +31,24 @@ ATTEMPT_S = 0.5
 class Stage:
     """A policy of everything that can be held, the call under it, and what is held afterwards."""
 
-    def __init__(self, loop: Loop, breaker: hf.Breaker, fails: int, budget: Any = None) -> None:
+    def __init__(self, loop: Loop, breaker: sp.Breaker, fails: int, budget: Any = None) -> None:
         self.loop = loop
         self.clock = LoopClock(loop)
         self.fails = fails
         self.holding = True
         self.calls = 0
         self.began: list[float] = []
-        self.budget = budget or hf.Budget(burst=10, clock=hf.testing.FakeClock())
+        self.budget = budget or sp.Budget(burst=10, clock=sp.testing.FakeClock())
         self.breaker = breaker
-        self.bulkhead = hf.Bulkhead(1, queue=3, max_wait=None)
-        self.limiter = hf.Limiter(RATE, BURST, clock=self.clock)
-        self.policy = hf.Policy(
-            hf.Deadline(500),
-            hf.Retry(on=Boom, attempts=6, backoff=hf.Constant(1), within=None, budget=self.budget),
+        self.bulkhead = sp.Bulkhead(1, queue=3, max_wait=None)
+        self.limiter = sp.Limiter(RATE, BURST, clock=self.clock)
+        self.policy = sp.Policy(
+            sp.Deadline(500),
+            sp.Retry(on=Boom, attempts=6, backoff=sp.Constant(1), within=None, budget=self.budget),
             breaker,
             self.bulkhead,
-            hf.RateLimit(self.limiter, max_wait=None),
-            hf.Timeout(20),
+            sp.RateLimit(self.limiter, max_wait=None),
+            sp.Timeout(20),
             clock=self.clock,
         )
         self.events: list[Any] = []
@@ -68,7 +68,7 @@ class Stage:
 
     async def holder(self) -> None:
         """Somebody else's call, so that ours begins in the queue."""
-        await hf.Policy(self.bulkhead).acall(self.loop.sleep, 0.25)
+        await sp.Policy(self.bulkhead).acall(self.loop.sleep, 0.25)
         self.holding = False
 
     async def run(self, turns: Turns) -> None:
@@ -79,7 +79,7 @@ class Stage:
             self.outcome = error
             raise
         finally:
-            self.left = hf.attempt(), hf.remaining()
+            self.left = sp.attempt(), sp.remaining()
             self.done = True
 
     def held(self, now: float) -> None:
@@ -199,7 +199,7 @@ def play(make: Callable[[Loop], Stage], loop: Loop, at: int | None) -> tuple[Sta
         stage, turns = stages[0]
         now = loop.time()
         stage.held(now)
-        if isinstance(stage.budget, hf.RateBudget):
+        if isinstance(stage.budget, sp.RateBudget):
             stage.next_token = now + stage.budget.reserve(None)[1]
         if turns.struck is not None:
             assert now == turns.struck[0], "time passed between the cancellation and the end"
@@ -229,7 +229,7 @@ def play(make: Callable[[Loop], Stage], loop: Loop, at: int | None) -> tuple[Sta
 @contextlib.contextmanager
 def recorded() -> Iterator[list[Any]]:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         yield events
     finally:
@@ -237,7 +237,7 @@ def recorded() -> Iterator[list[Any]]:
 
 
 def closed(loop: Loop) -> Stage:
-    return Stage(loop, hf.Breaker(consecutive=100, clock=hf.testing.FakeClock()), fails=3)
+    return Stage(loop, sp.Breaker(consecutive=100, clock=sp.testing.FakeClock()), fails=3)
 
 
 def sweep(make: Callable[[Loop], Stage], loop: Loop, result: Any) -> Iterator[tuple[Stage, Turns]]:
@@ -279,8 +279,8 @@ def test_cancelled_at_any_turn(loop: Loop, measured: Measured) -> None:
 
 
 def half_open(loop: Loop) -> Stage:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=30, probes=1, probe_timeout=None, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=30, probes=1, probe_timeout=None, clock=clock)
     breaker.admit().failure(Boom())
     clock.advance(31)
     return Stage(loop, breaker, fails=0)
@@ -304,8 +304,8 @@ def test_a_cancelled_probe_frees_its_place(loop: Loop, measured: Measured) -> No
 
 
 def rated(loop: Loop) -> Stage:
-    budget = hf.RateBudget(rate=0.1, burst=1, wait=True, clock=LoopClock(loop))
-    return Stage(loop, hf.Breaker(consecutive=100), fails=2, budget=budget)
+    budget = sp.RateBudget(rate=0.1, burst=1, wait=True, clock=LoopClock(loop))
+    return Stage(loop, sp.Breaker(consecutive=100), fails=2, budget=budget)
 
 
 @pytest.mark.proves("invariant 5")
@@ -326,7 +326,7 @@ def test_a_token_that_a_cancelled_retry_waited_for_is_back(loop: Loop, measured:
 # Threads: what interrupts them is raised in the middle, by a signal or by the scope's cancel().
 
 
-class Struck(hf.testing.FakeClock):
+class Struck(sp.testing.FakeClock):
     """Raises ``strike`` in the sleep of the number ``at``, after ``share`` of it."""
 
     def __init__(self, at: int, strike: Callable[[], object], share: float) -> None:
@@ -354,15 +354,15 @@ def in_a_thread(where: str, at: int, end: str) -> tuple[int, int, int]:
             raise KeyboardInterrupt
 
     clock = Struck(at if where == "sleep" else 0, strike, share=0.5 if end == "signal" else 1.0)
-    budget = hf.Budget(burst=10, clock=clock)
-    breaker, bulkhead = hf.Breaker(consecutive=100, clock=clock), hf.Bulkhead(1)
-    limiter = hf.Limiter(RATE, BURST, clock=clock)
+    budget = sp.Budget(burst=10, clock=clock)
+    breaker, bulkhead = sp.Breaker(consecutive=100, clock=clock), sp.Bulkhead(1)
+    limiter = sp.Limiter(RATE, BURST, clock=clock)
 
-    @hf.Policy(
-        hf.Retry(on=Boom, attempts=7, backoff=hf.Constant(1), within=None, budget=budget),
+    @sp.Policy(
+        sp.Retry(on=Boom, attempts=7, backoff=sp.Constant(1), within=None, budget=budget),
         breaker,
         bulkhead,
-        hf.RateLimit(limiter, max_wait=None),
+        sp.RateLimit(limiter, max_wait=None),
         clock=clock,
     )
     def callee() -> None:
@@ -371,12 +371,12 @@ def in_a_thread(where: str, at: int, end: str) -> tuple[int, int, int]:
             strike()
         raise Boom
 
-    kind = hf.Cancelled if end == "cancel" else KeyboardInterrupt
-    with recorded() as events, hf.deadline(None, clock=clock) as scope:
+    kind = sp.Cancelled if end == "cancel" else KeyboardInterrupt
+    with recorded() as events, sp.deadline(None, clock=clock) as scope:
         scopes.append(scope)
         with pytest.raises(kind):
             callee()
-        assert hf.attempt() is None
+        assert sp.attempt() is None
     retried = sum(type(event).__name__ == "Retrying" for event in events)
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
     assert budget.balance == 10 - retried

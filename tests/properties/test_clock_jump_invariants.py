@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.loops import watchdog
-from tests.scripted import Boom
+from tests.support.loops import watchdog
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 __all__ = ["watchdog"]
 
@@ -37,7 +37,7 @@ def waits(admitted: list[bool], step: float) -> float:
 
 
 @each_jump
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
 def test_limiters(make: Any, jump: float, measured: Measured) -> None:
     """100 lives: asked at random, by those who only ask and those who wait; the jump comes at any time."""
     most_extra, longest_extra = 0, 0.0
@@ -49,7 +49,7 @@ def test_limiters(make: Any, jump: float, measured: Measured) -> None:
         jumps_at = rng.randrange(len(asks))
         lives = []
         for jumped in (False, True):
-            clock = hf.testing.FakeClock(1e9)
+            clock = sp.testing.FakeClock(1e9)
             limiter = make(rate, burst, clock=clock)
             counts, admitted, foreseen = 0, [], 0.0
             for place, times in enumerate(asks):
@@ -79,11 +79,11 @@ def test_limiters(make: Any, jump: float, measured: Measured) -> None:
 
 
 BUDGETS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
-    "Budget": (lambda clock: hf.Budget(ratio=0.5, burst=5, window=10, clock=clock), 55, 10),
-    "WindowBudget": (lambda clock: hf.WindowBudget(ratio=0.5, floor=0.5, window=10, clock=clock), 55, 10),
-    "QuotaBudget": (lambda clock: hf.QuotaBudget(5, 1, 1, 1, clock=clock), 5, 10),
-    "ThrottleBudget": (lambda clock: hf.ThrottleBudget(5, 1, clock=clock), 5, 10),
-    "RateBudget": (lambda clock: hf.RateBudget(0.5, 5, clock=clock), 5, 10),
+    "Budget": (lambda clock: sp.Budget(ratio=0.5, burst=5, window=10, clock=clock), 55, 10),
+    "WindowBudget": (lambda clock: sp.WindowBudget(ratio=0.5, floor=0.5, window=10, clock=clock), 55, 10),
+    "QuotaBudget": (lambda clock: sp.QuotaBudget(5, 1, 1, 1, clock=clock), 5, 10),
+    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(5, 1, clock=clock), 5, 10),
+    "RateBudget": (lambda clock: sp.RateBudget(0.5, 5, clock=clock), 5, 10),
 }
 
 
@@ -96,7 +96,7 @@ def test_budgets(name: str, jump: float, measured: Measured) -> None:
     for jumps_at in range(40, 160, 7):
         lives = []
         for jumped in (False, True):
-            clock = hf.testing.FakeClock(1e9)
+            clock = sp.testing.FakeClock(1e9)
             budget = make(clock)
             paid, given = 0, []
             for place in range(400):
@@ -124,18 +124,18 @@ def test_budgets(name: str, jump: float, measured: Measured) -> None:
     )
 
 
-def _open(breaker: hf.Breaker, clock: Any) -> None:
+def _open(breaker: sp.Breaker, clock: Any) -> None:
     breaker.admit().failure()
 
 
-def _lost(breaker: hf.Breaker, clock: Any) -> None:
+def _lost(breaker: sp.Breaker, clock: Any) -> None:
     breaker.admit().failure()
     clock.advance(11)
     for _ in range(2):
         breaker.admit()
 
 
-def _ramping(breaker: hf.Breaker, clock: Any) -> None:
+def _ramping(breaker: sp.Breaker, clock: Any) -> None:
     breaker.admit().failure()
     clock.advance(11)
     for ticket in [breaker.admit(), breaker.admit()]:
@@ -152,8 +152,8 @@ def test_a_breaker(state: Any, window: float, jump: float, measured: Measured) -
     for jumps_at in (0.0, 0.1, window / 2, window):
         lives = []
         for jumped in (False, True):
-            clock = hf.testing.FakeClock(1e9)
-            breaker = hf.Breaker(
+            clock = sp.testing.FakeClock(1e9)
+            breaker = sp.Breaker(
                 consecutive=1,
                 open_for=10,
                 probes=2,
@@ -173,7 +173,7 @@ def test_a_breaker(state: Any, window: float, jump: float, measured: Measured) -
                     for _ in range(5):
                         breaker.admit()
                         admitted += 1
-                except hf.CircuitOpen:
+                except sp.CircuitOpen:
                     pass
                 if admitted:
                     assert admitted <= 2 or breaker.state == "closed"
@@ -193,11 +193,11 @@ def test_a_throttle(jump: float, measured: Measured) -> None:
     for jumps_at in range(0, 30, 3):
         lives = []
         for jumped in (False, True):
-            clock = hf.testing.FakeClock(1e9)
-            throttle = hf.Throttle(window=20, clock=clock)
+            clock = sp.testing.FakeClock(1e9)
+            throttle = sp.Throttle(window=20, clock=clock)
             for _ in range(100):
-                with pytest.raises((Boom, hf.Throttled)):
-                    hf.Policy(throttle).call(_boom)
+                with pytest.raises((Boom, sp.Throttled)):
+                    sp.Policy(throttle).call(_boom)
             assert throttle.rejection > 0.5
             waited = 0
             while throttle.rejection > 0:
@@ -222,7 +222,7 @@ def test_a_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
     inside = most = served = 0
 
     async def main(clock: Any) -> None:
-        bulkhead = hf.Bulkhead(3, queue=50)
+        bulkhead = sp.Bulkhead(3, queue=50)
         gates = [asyncio.Event() for _ in range(50)]
 
         async def work(gate: asyncio.Event) -> None:
@@ -233,7 +233,7 @@ def test_a_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
             inside -= 1
             served += 1
 
-        tasks = [asyncio.ensure_future(hf.Policy(bulkhead).acall(work, gate)) for gate in gates]
+        tasks = [asyncio.ensure_future(sp.Policy(bulkhead).acall(work, gate)) for gate in gates]
         for _ in range(5):
             await asyncio.sleep(0)
         assert (inside, bulkhead.queued) == (3, 47)
@@ -249,7 +249,7 @@ def test_a_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
         await asyncio.gather(*tasks)
         assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     assert (most, served) == (3, 50)
     measured(
         f"two jumps of {jump:+g} s: {served} of 50 served, {most} inside at most (3 places), 0 s more wait"
@@ -260,9 +260,9 @@ def test_a_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
 @pytest.mark.usefixtures("watchdog")
 def test_a_bulkhead_of_threads(jump: float) -> None:
     """Its queue goes by no clock that could be set: the wait ends when the place is there."""
-    with hf.testing.instant() as clock:
-        bulkhead = hf.Bulkhead(1, queue=1, max_wait=15)
-        policy = hf.Policy(bulkhead)
+    with sp.testing.instant() as clock:
+        bulkhead = sp.Bulkhead(1, queue=1, max_wait=15)
+        policy = sp.Policy(bulkhead)
         inside, go_on = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -278,7 +278,7 @@ def test_a_bulkhead_of_threads(jump: float) -> None:
         while bulkhead.queued < 1:
             threading.Event().wait(0.001)
         clock.advance(jump)
-        with pytest.raises(hf.BulkheadFull):
+        with pytest.raises(sp.BulkheadFull):
             policy.call(served.append, "too many")
         go_on.set()
         holder.join()

@@ -13,11 +13,11 @@ import trio
 import trio.testing
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, VirtualLoop, each_loop
-from tests.scripted import Boom, asks, every_way, retry, takes
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, VirtualLoop, each_loop
+from tests.support.scripted import Boom, asks, every_way, retry, takes
 
-import holdfast as hf
+import stormproof as sp
 
 Measured = Callable[[str], None]
 
@@ -91,13 +91,13 @@ class Call:
             self.sleeps.append((self.loop.time(), event.wait))
 
     async def run(self) -> None:
-        budget = hf.RateBudget(rate=2, burst=1, wait=True, clock=self.clock) if self.queues else None
-        retries = hf.Retry(on=Boom, attempts=None, within=None, budget=budget, **self.options)
-        policy = hf.Policy(hf.Deadline(self.limit), retries, clock=self.clock)
+        budget = sp.RateBudget(rate=2, burst=1, wait=True, clock=self.clock) if self.queues else None
+        retries = sp.Retry(on=Boom, attempts=None, within=None, budget=budget, **self.options)
+        policy = sp.Policy(sp.Deadline(self.limit), retries, clock=self.clock)
         await self.loop.sleep(self.start)
         try:
             await policy.acall(self.callee)
-        except (hf.DeadlineExceeded, hf.BudgetExhausted) as error:
+        except (sp.DeadlineExceeded, sp.BudgetExhausted) as error:
             self.error = error
         self.back, self.ended = self.turns.number, self.loop.time()
 
@@ -113,7 +113,7 @@ class Call:
             self.struck = self.turns.number
 
     def play(self) -> Call:
-        stop = hf.subscribe(self.told)
+        stop = sp.subscribe(self.told)
         try:
             run_counted(self.loop, self.turns, lambda: self.loop.together(self.alarm, self.run))
         finally:
@@ -134,16 +134,16 @@ def test_back_within_one_tick(loop: Loop, measured: Measured) -> None:
         limit=st.floats(0.01, 30),
         lengths=st.lists(st.floats(0, 8), min_size=1, max_size=6),
         start=st.floats(0, 5),
-        backoff=st.sampled_from([hf.Constant(0.25), hf.Exponential(0.5, cap=6), hf.Decorrelated(0.2, cap=4)]),
+        backoff=st.sampled_from([sp.Constant(0.25), sp.Exponential(0.5, cap=6), sp.Decorrelated(0.2, cap=4)]),
         tail=st.booleans(),
         late_way=st.sampled_from(["stop", "clip"]),
         wait=st.booleans(),
     )
     @example(
-        limit=5, lengths=[1.0], start=0, backoff=hf.Constant(0.25), tail=True, late_way="stop", wait=False
+        limit=5, lengths=[1.0], start=0, backoff=sp.Constant(0.25), tail=True, late_way="stop", wait=False
     )
     @example(
-        limit=5, lengths=[1.0], start=1, backoff=hf.Constant(0.25), tail=False, late_way="clip", wait=True
+        limit=5, lengths=[1.0], start=1, backoff=sp.Constant(0.25), tail=False, late_way="clip", wait=True
     )
     def check(
         limit: float,
@@ -161,7 +161,7 @@ def test_back_within_one_tick(loop: Loop, measured: Measured) -> None:
         deadline = start + limit
         # A token that would come too late is not waited for either.
         assert isinstance(
-            call.error, (hf.DeadlineExceeded, hf.BudgetExhausted) if wait else hf.DeadlineExceeded
+            call.error, (sp.DeadlineExceeded, sp.BudgetExhausted) if wait else sp.DeadlineExceeded
         )
         assert call.ended <= deadline + 1e-9
         ended.append(deadline - call.ended)
@@ -203,16 +203,16 @@ def test_no_sleep_that_would_end_past_it(play: Any, measured: Measured) -> None:
     def check(script: list[Any], limit: float, within: float | None, late: str, wait: bool) -> None:
         nonlocal waits
         began: list[tuple[float, float, bool]] = []
-        budget = hf.RateBudget(rate=0.5, burst=1, wait=True) if wait else None
+        budget = sp.RateBudget(rate=0.5, burst=1, wait=True) if wait else None
         policy = retry(
-            attempts=20, backoff=hf.Exponential(0.5, cap=8), within=within, budget=budget, late=late
+            attempts=20, backoff=sp.Exponential(0.5, cap=8), within=within, budget=budget, late=late
         )
 
         class Deadline(contextlib.AbstractContextManager[None]):
             """The ambient deadline, with an eye on the clock that sleeps."""
 
             def __enter__(self) -> None:
-                self.scope = hf.deadline(limit)
+                self.scope = sp.deadline(limit)
                 self.scope.__enter__()
                 clock: Any = self.scope.clock
                 sleep = clock.sleep
@@ -262,8 +262,8 @@ def test_many_at_once_in_real_time(measured: Measured) -> None:
 
         async def hangs() -> None:
             nonlocal cancelled, end
-            attempt = hf.attempt()
-            left = hf.remaining()
+            attempt = sp.attempt()
+            left = sp.remaining()
             assert left is not None
             end = loop.time() + left
             if attempt is None or attempt.number < 3:
@@ -274,8 +274,8 @@ def test_many_at_once_in_real_time(measured: Measured) -> None:
                 cancelled = selector.turns
                 raise
 
-        policy = hf.Policy(hf.Deadline(limit), hf.Retry(on=Boom, backoff=hf.Constant(0.001), budget=None))
-        with contextlib.suppress(hf.DeadlineExceeded):
+        policy = sp.Policy(sp.Deadline(limit), sp.Retry(on=Boom, backoff=sp.Constant(0.001), budget=None))
+        with contextlib.suppress(sp.DeadlineExceeded):
             await policy.acall(hangs)
             pytest.fail("it returned")
         lateness.append(loop.time() - end)

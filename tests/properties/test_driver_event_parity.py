@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
+from tests.support.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
 
-import holdfast as hf
-from holdfast._drive import virtual
-from holdfast.loop import Run, flow
-from holdfast.policy import Env
+import stormproof as sp
+from stormproof._runtime import virtual
+from stormproof._strategies.protocol import Env
+from stormproof._strategies.retry.loop import Run, flow
 
 pytestmark = pytest.mark.proves("invariant 19")
 
@@ -21,14 +21,14 @@ OUTCOMES = st.sampled_from([Boom, Boom, Boom, Bang, "ok"])
 SCRIPTS = st.lists(st.tuples(st.integers(0, 4), OUTCOMES), min_size=1, max_size=6)
 
 
-def policy(seed: int, attempts: int, within: int | None, jitter: str, burst: int) -> hf.Policy:
-    return hf.Policy(
-        hf.Retry(
+def policy(seed: int, attempts: int, within: int | None, jitter: str, burst: int) -> sp.Policy:
+    return sp.Policy(
+        sp.Retry(
             on=Boom,
             attempts=attempts,
-            backoff=hf.Exponential(0.5, cap=4, jitter=jitter),
+            backoff=sp.Exponential(0.5, cap=4, jitter=jitter),
             within=within,
-            budget=hf.Budget(ratio=0.1, burst=burst),
+            budget=sp.Budget(ratio=0.1, burst=burst),
         ),
         name=None,
         rng=random.Random(seed),
@@ -36,17 +36,17 @@ def policy(seed: int, attempts: int, within: int | None, jitter: str, burst: int
 
 
 def played(
-    way: Any, made: hf.Policy, script: list[tuple[int, Any]]
+    way: Any, made: sp.Policy, script: list[tuple[int, Any]]
 ) -> tuple[list[dict[str, Any]], list[float]]:
     outcome = way(made, *(takes(seconds, end) for seconds, end in script), Bang)
     return [_plain(event) for event in outcome.events], outcome.sleeps
 
 
-def driven(made: hf.Policy, script: list[tuple[int, Any]]) -> tuple[list[dict[str, Any]], list[float]]:
+def driven(made: sp.Policy, script: list[tuple[int, Any]]) -> tuple[list[dict[str, Any]], list[float]]:
     """The same through the virtual driver, which calls nothing and sleeps nowhere."""
     events: list[Any] = []
     ends = iter([*script, (0, Bang)])
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
 
         def perform(attempt: Any) -> tuple[float, Any, Exception | None]:
             seconds, end = next(ends)
@@ -56,7 +56,7 @@ def driven(made: hf.Policy, script: list[tuple[int, Any]]) -> tuple[list[dict[st
 
         retry = made.strategies[0]
         run = Run(retry, retry.budget, Env(made, None), "callee", object())
-        stop = hf.subscribe(events.append)
+        stop = sp.subscribe(events.append)
         try:
             virtual.drive(flow(run), perform, clock)
         finally:
@@ -83,7 +83,7 @@ def _plain(event: Any) -> dict[str, Any]:
 def test_every_driver_tells_the_same(
     seed: int, attempts: int, within: int | None, jitter: str, burst: int, script: list[tuple[int, Any]]
 ) -> None:
-    def fresh() -> hf.Policy:
+    def fresh() -> sp.Policy:
         return policy(seed, attempts, within, jitter, burst)
 
     expected = played(SYNC, fresh(), script)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
+from tests.support.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("invariant 19")
 
@@ -33,15 +33,15 @@ def log_of(seed: int) -> bytes:
         def write(event: Any) -> None:
             lines.append(json.dumps({"at": clock.now(), **event.as_dict()}, sort_keys=True))
 
-        stop = hf.subscribe(write)
-        policy = hf.Policy(
-            hf.Deadline(20),
-            hf.Fallback("cached", on=(hf.CircuitOpen, hf.BulkheadFull, TimeoutError)),
-            hf.Retry(on=(Boom, TimeoutError), attempts=4, budget=hf.Budget(burst=30)),
-            hf.Breaker(min_calls=10, failure_ratio=0.35, open_for=2, name="gate"),
-            hf.Bulkhead(12, queue=10, max_wait=1),
-            hf.Timeout(1.5),
-            hf.Hedge(after=0.4, idempotent=True, on=Boom),
+        stop = sp.subscribe(write)
+        policy = sp.Policy(
+            sp.Deadline(20),
+            sp.Fallback("cached", on=(sp.CircuitOpen, sp.BulkheadFull, TimeoutError)),
+            sp.Retry(on=(Boom, TimeoutError), attempts=4, budget=sp.Budget(burst=30)),
+            sp.Breaker(min_calls=10, failure_ratio=0.35, open_for=2, name="gate"),
+            sp.Bulkhead(12, queue=10, max_wait=1),
+            sp.Timeout(1.5),
+            sp.Hedge(after=0.4, idempotent=True, on=Boom),
             name="busy",
             rng=rng,
         )
@@ -56,7 +56,7 @@ def log_of(seed: int) -> bytes:
         async def caller(number: int) -> None:
             await asyncio.sleep(chance.random() * 5)
             for _ in range(5):
-                with contextlib.suppress(Boom, hf.HoldfastError, TimeoutError):
+                with contextlib.suppress(Boom, sp.StormproofError, TimeoutError):
                     await work(number)
                 await asyncio.sleep(chance.random())
 
@@ -67,7 +67,7 @@ def log_of(seed: int) -> bytes:
         finally:
             stop()
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     return "\n".join(lines).encode()
 
 
@@ -83,7 +83,7 @@ def test_byte_for_byte(measured: Callable[[str], None]) -> None:
 @pytest.mark.parametrize("hashes", ["0", "12345"])
 def test_in_another_process_with_other_hashes(hashes: str) -> None:
     code = (
-        "from tests.invariants.test_same_events import log_of; import hashlib; "
+        "from tests.properties.test_event_log_invariants import log_of; import hashlib; "
         "print(hashlib.sha256(log_of(7)).hexdigest())"
     )
     done = subprocess.run(
@@ -95,7 +95,7 @@ def test_in_another_process_with_other_hashes(hashes: str) -> None:
 
 
 def test_sync_asyncio_and_trio_tell_the_same(measured: Callable[[str], None]) -> None:
-    """Policies of several strategies, 300 random scripts. (That of the virtual driver: tests/property.)"""
+    """Policies of several strategies, 300 random scripts. (That of the virtual driver: tests/properties.)"""
     rng = random.Random(3)
     told = 0
     for _ in range(300):
@@ -109,10 +109,10 @@ def test_sync_asyncio_and_trio_tell_the_same(measured: Callable[[str], None]) ->
         lists = []
         for way in (SYNC, ASYNCIO, TRIO):
             # One breaker and one budget for the whole script; a call that is refused is the end of it.
-            policy = hf.Policy(
-                hf.Fallback("cached", on=hf.CircuitOpen),
-                hf.Retry(on=Boom, attempts=attempts, within=15, budget=hf.Budget(burst=3)),
-                hf.Breaker(name="gate", **gate),  # type: ignore[arg-type]
+            policy = sp.Policy(
+                sp.Fallback("cached", on=sp.CircuitOpen),
+                sp.Retry(on=Boom, attempts=attempts, within=15, budget=sp.Budget(burst=3)),
+                sp.Breaker(name="gate", **gate),  # type: ignore[arg-type]
                 name="same",
                 rng=random.Random(seed),
             )

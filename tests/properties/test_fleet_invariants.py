@@ -8,14 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.fleet.crew import crew
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
-from tests.fleet.test_fleet_processes import TRIES, on_time
+from tests.integration.fleet.test_fleet_processes import TRIES, on_time
+from tests.support.limiter_processes import crew
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import events, idempotency, leases
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof import events, idempotency
+from stormproof._strategies.limiter.rules import leases
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
 
@@ -63,11 +64,11 @@ def test_admitted_by_all_processes_in_every_window(
 @pytest.mark.proves("invariant 17")
 def test_every_key_of_every_kind_has_an_end(server: Server, measured: Callable[[str], None]) -> None:
     with RedisStore(server.url, timeout=1) as store:
-        limiters = hf.keyed(hf.Limiter(5, 2, store=store, name="l"))
-        budget = hf.Budget(store=store, name="b")
-        rated = hf.RateBudget(1, 5, store=store, name="r")
-        breaker = hf.Breaker(store=store, name="c", consecutive=1, open_for=0.05, probe_timeout=1)
-        gated, places = hf.Policy(breaker), hf.Policy(hf.Bulkhead(2, store=store, name="p"))
+        limiters = sp.keyed(sp.Limiter(5, 2, store=store, name="l"))
+        budget = sp.Budget(store=store, name="b")
+        rated = sp.RateBudget(1, 5, store=store, name="r")
+        breaker = sp.Breaker(store=store, name="c", consecutive=1, open_for=0.05, probe_timeout=1)
+        gated, places = sp.Policy(breaker), sp.Policy(sp.Bulkhead(2, store=store, name="p"))
         keys = idempotency.RedisStore(store)
         assert store.settle(5)
         looks, most = 0, 0
@@ -78,7 +79,7 @@ def test_every_key_of_every_kind_has_an_end(server: Server, measured: Callable[[
             places.call(int)
             try:
                 gated.call([].pop if number % 3 else int)
-            except (IndexError, hf.CircuitOpen):
+            except (IndexError, sp.CircuitOpen):
                 pass
             keys.begin(f"k{number}", "", "me", 5)
             (keys.finish if number % 2 else keys.release)(f"k{number}", "me", *([b"a"] if number % 2 else []))
@@ -104,17 +105,17 @@ class Life:
 
     def __init__(self, store: RedisStore) -> None:
         self.store = store
-        limiter = hf.Limiter(1e6, 10**6, store=store, name="l")
-        self.policy = hf.Policy(
-            hf.RateLimit(limiter, max_wait=1),
-            hf.Retry(
+        limiter = sp.Limiter(1e6, 10**6, store=store, name="l")
+        self.policy = sp.Policy(
+            sp.RateLimit(limiter, max_wait=1),
+            sp.Retry(
                 on=OSError,
                 attempts=3,
-                backoff=hf.Constant(0),
-                budget=hf.Budget(burst=10**6, store=store, name="b"),
+                backoff=sp.Constant(0),
+                budget=sp.Budget(burst=10**6, store=store, name="b"),
             ),
-            hf.Breaker(store=store, name="c", min_calls=10**6),
-            hf.Bulkhead(50, queue=10, max_wait=1, store=store, name="p"),
+            sp.Breaker(store=store, name="c", min_calls=10**6),
+            sp.Bulkhead(50, queue=10, max_wait=1, store=store, name="p"),
         )
 
     def calls(self, seconds: float) -> tuple[int, float]:
@@ -146,7 +147,7 @@ def test_no_call_waits_or_fails(
     server: Server, hurt: str, fallback: str, measured: Callable[[str], None]
 ) -> None:
     told: list[Any] = []
-    stop = hf.subscribe(told.append, first_tries=False)
+    stop = sp.subscribe(told.append, first_tries=False)
     try:
         with RedisStore(server.url, timeout=TIMEOUT, on_failure=fallback) as store:
             life = Life(store)
@@ -183,13 +184,13 @@ def test_a_store_that_was_never_there(measured: Callable[[str], None]) -> None:
 @pytest.mark.proves("invariant 18")
 def test_calls_fail_because_of_the_store_only_where_that_was_asked_for(server: Server) -> None:
     with RedisStore(server.url, timeout=TIMEOUT, on_failure="closed") as store:
-        limiter = hf.Limiter(1000, 1000, store=store, name="l")
+        limiter = sp.Limiter(1000, 1000, store=store, name="l")
         keys = idempotency.RedisStore(store)
-        policy = hf.Policy(hf.RateLimit(limiter, max_wait=0))
+        policy = sp.Policy(sp.RateLimit(limiter, max_wait=0))
         assert store.settle(5) and policy.call(int) == 0
         server.kill()
         eventually(lambda: store.state == "down" and not limiter.allow())
-        with pytest.raises(hf.RateLimited):
+        with pytest.raises(sp.RateLimited):
             policy.call(int)
         # Whether a key has run cannot be told without it, whatever the fallback.
         with pytest.raises(idempotency.StoreUnavailable):

@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer, chunked, late
-from tests.loops import Loop, each_loop, watchdog
-from tests.scripted import Bang, Boom, BudgetSpy
+from tests.support.http.server import Server, answer, chunked, late
+from tests.support.loops import Loop, each_loop, watchdog
+from tests.support.scripted import Bang, Boom, BudgetSpy
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 __all__ = ["watchdog"]
 
@@ -72,8 +72,8 @@ class Call:
         return self.made[-1]
 
     async def play(self, cut_after: float | None) -> Any:
-        hedge = hf.Hedge(after=self.after, max=self.max, idempotent=True, on=Boom, budget=BudgetSpy())
-        function = hf.Policy(hedge)(self.attempt)
+        hedge = sp.Hedge(after=self.after, max=self.max, idempotent=True, on=Boom, budget=BudgetSpy())
+        function = sp.Policy(hedge)(self.attempt)
         results: list[Any] = []
 
         async def call() -> None:
@@ -156,8 +156,8 @@ def test_threads_are_at_most_max_and_give_one_result(measured: Measured) -> None
                     made.append(Late())
                     return made[-1]
 
-            hedge = hf.Hedge(after=0, max=most, idempotent=True, budget=BudgetSpy())
-            won = hf.Policy(hedge).call(attempt)
+            hedge = sp.Hedge(after=0, max=most, idempotent=True, budget=BudgetSpy())
+            won = sp.Policy(hedge).call(attempt)
             for _ in range(most - 1):
                 assert all_closed.acquire(timeout=15), "a late answer was not closed"
             assert peak == most
@@ -245,9 +245,9 @@ def test_httpx_closes_every_response_once(library: str, streamed: bool, measured
     async def main(server: Server) -> None:
         nonlocal transport, calls
         transport = Watching()
-        policy = hf.Policy(hf.Hedge(after=0.004, max=3, budget=hf.Budget(burst=1000)))
+        policy = sp.Policy(sp.Hedge(after=0.004, max=3, budget=sp.Budget(burst=1000)))
         async with httpx.AsyncClient(
-            transport=holdfast.httpx.AsyncTransport(policy, transport), trust_env=False
+            transport=stormproof.httpx.AsyncTransport(policy, transport), trust_env=False
         ) as client:
             for name, steps in worlds.items():
                 for turn in range(5):
@@ -291,8 +291,8 @@ def test_nothing_undeclared_is_hedged(loop: Loop, measured: Measured) -> None:
 
     async def main() -> int:
         refused = 0
-        for hedge in (hf.Hedge(0), hf.Hedge(0.1, 5), hf.Hedge("p95"), hf.Hedge(0, idempotent=False)):
-            for policy in (hf.Policy(hedge), hf.Policy(hf.Retry(attempts=3), hedge)):
+        for hedge in (sp.Hedge(0), sp.Hedge(0.1, 5), sp.Hedge("p95"), sp.Hedge(0, idempotent=False)):
+            for policy in (sp.Policy(hedge), sp.Policy(sp.Retry(attempts=3), hedge)):
                 for use in (lambda p: p(call), lambda p: p(lambda: None), lambda p: p.call(lambda: None)):
                     with pytest.raises(ValueError, match="Hedge: idempotent"):
                         use(policy)

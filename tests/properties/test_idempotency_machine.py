@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from holdfast.idempotency import MemoryStore, SqliteStore
-from holdfast.testing import FakeClock
+from stormproof.idempotency import MemoryStore, SqliteStore
+from stormproof.testing import FakeClock
 
 keys = st.sampled_from(["k", "l"])
 owners = st.sampled_from(["a", "b", "c"])

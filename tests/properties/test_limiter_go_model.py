@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.go_rate import GoRate
+from tests.support.go_rate import GoRate
 
-import holdfast as hf
+import stormproof as sp
 
 RATES = st.sampled_from([1.0, 2.0, 0.5, 4.0, 0.25, 8.0, 0.0, math.inf])
 BURSTS = st.integers(0, 6)
@@ -44,8 +44,8 @@ class Twins:
     """The limiter and its model, told the same."""
 
     def __init__(self, rate: float, burst: int) -> None:
-        self.clock = hf.testing.FakeClock(1000.0)
-        self.limiter = hf.Limiter(rate, burst, clock=self.clock)
+        self.clock = sp.testing.FakeClock(1000.0)
+        self.limiter = sp.Limiter(rate, burst, clock=self.clock)
         self.model = GoRate(rate, burst, self.now)
         self.pairs: list[tuple[Any, Any]] = []
 
@@ -176,8 +176,8 @@ def test_every_answer_is_gos(rate: float, burst: int, operations: list[Any]) -> 
 )
 def test_no_window_admits_more_than_its_share(rate: float, burst: int, gaps: list[float]) -> None:
     """In every window [t, t + w]: admitted <= burst + rate * w + 1."""
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(rate, burst, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(rate, burst, clock=clock)
     admitted: list[float] = []
     for gap in gaps:
         clock.advance(gap)
@@ -196,8 +196,8 @@ def test_no_window_admits_more_than_its_share(rate: float, burst: int, gaps: lis
 )
 def test_a_jumping_clock_admits_at_most_the_burst_more(rate: float, burst: int, jumps: list[Any]) -> None:
     """A jump, either way, gives at most a full bucket; and nobody waits longer for it."""
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(rate, burst, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(rate, burst, clock=clock)
     for seconds, tries in jumps:
         clock.advance(seconds)
         assert sum(limiter.allow() for _ in range(tries)) <= burst
@@ -208,8 +208,8 @@ def test_a_jumping_clock_admits_at_most_the_burst_more(rate: float, burst: int, 
 
 @pytest.mark.parametrize("jump", [-3600.0, -0.5, 10 * 365 * 86400.0])
 def test_those_who_only_ask_are_not_kept_waiting_by_a_jump(jump: float) -> None:
-    clock = hf.testing.FakeClock(5000.0)
-    limiter = hf.Limiter(2, 1, clock=clock)
+    clock = sp.testing.FakeClock(5000.0)
+    limiter = sp.Limiter(2, 1, clock=clock)
     limiter.allow()
     clock.advance(jump)
     admitted = 0

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 import trio
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop, watchdog
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop, watchdog
 
-import holdfast as hf
+import stormproof as sp
 
 __all__ = ["watchdog"]
 
 Measured = Callable[[str], None]
 Maker = Callable[..., Any]
 
-each_maker = pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
+each_maker = pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
 
 
 def worst_window(admitted: list[tuple[float, int]], rate: float) -> float:
@@ -77,7 +77,7 @@ def test_no_window_admits_more_whatever_tasks_do(
             patience = rng.expovariate(rate / 30) if rng.random() < 0.6 else math.inf
             asks = rng.random() < 0.3
             # A pacer's call of cost 3 starts like any other, and the next one waits for it.
-            n = rng.randint(1, min(burst, 3)) if make is hf.Limiter else 1
+            n = rng.randint(1, min(burst, 3)) if make is sp.Limiter else 1
 
             async def wait() -> None:
                 await limiter.wait_async(n)
@@ -118,7 +118,7 @@ def test_no_window_admits_more_whatever_tasks_do(
 def test_no_window_admits_more_whatever_threads_do(make: Maker, measured: Measured) -> None:
     """16 threads ask for 1 to 3 tokens while the clock moves; what they get is written down."""
     rate, burst = 50.0, 10
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     limiter = make(rate, burst, clock=clock)
     rounds, threads_count = 150, 16
     meeting = threading.Barrier(threads_count)
@@ -131,7 +131,7 @@ def test_no_window_admits_more_whatever_threads_do(make: Maker, measured: Measur
                 clock.advance(random.Random(number).choice([0.0, 0.01, 0.05, 0.3]))
             meeting.wait()
             for _ in range(5):
-                n = rng.randint(1, 3) if make is hf.Limiter else 1
+                n = rng.randint(1, 3) if make is sp.Limiter else 1
                 if limiter.allow(n):
                     given.append((clock.now(), n))
                 elif rng.random() < 0.3:
@@ -215,7 +215,7 @@ def test_a_thousand_tasks_are_served_as_they_came(loop: Loop, make: Maker, measu
 @each_maker
 def test_threads_get_their_turns_in_the_order_they_asked(make: Maker) -> None:
     """What a later asker is told is never sooner than what an earlier one was: 16 threads, 3,200 places."""
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     limiter = make(10, 3, clock=clock)
     told: list[tuple[float, int]] = []
     order = threading.Lock()
@@ -236,11 +236,11 @@ def test_threads_get_their_turns_in_the_order_they_asked(make: Maker) -> None:
 
 
 @pytest.mark.proves("invariant 14")
-@pytest.mark.parametrize(("make", "waves"), [(hf.Limiter, 500), (hf.Pacer, 25)], ids=["limiter", "pacer"])
+@pytest.mark.parametrize(("make", "waves"), [(sp.Limiter, 500), (sp.Pacer, 25)], ids=["limiter", "pacer"])
 def test_all_tokens_are_back_after_100_000_cancelled_tasks(
     make: Maker, waves: int, measured: Measured
 ) -> None:
-    """Waves of 200 tasks: cancelled, timed out by asyncio or by a scope of Holdfast, in any order."""
+    """Waves of 200 tasks: cancelled, timed out by asyncio or by a scope of Stormproof, in any order."""
     rng = random.Random(7)
     ends: dict[str, int] = {}
 
@@ -257,7 +257,7 @@ def test_all_tokens_are_back_after_100_000_cancelled_tasks(
                     async with asyncio.timeout(after):
                         await limiter.wait_async()
                 elif kind == "scope":
-                    with hf.deadline(None) as scope:
+                    with sp.deadline(None) as scope:
                         asyncio.get_running_loop().call_later(after, scope.cancel)
                         await limiter.wait_async()
                 else:
@@ -279,7 +279,7 @@ def test_all_tokens_are_back_after_100_000_cancelled_tasks(
             owed.append(limiter.tokens())
         return owed
 
-    owed = hf.testing.run(main)
+    owed = sp.testing.run(main)
     assert sum(ends.values()) == waves * 200
     assert set(ends) == {"CancelledError", "TimeoutError", "Cancelled"}
     # At most 500 s have passed, which are 5e-5 tokens.
@@ -295,7 +295,7 @@ class Cut(Exception):
     """The wait was cut off."""
 
 
-class Shears(hf.testing.FakeClock):
+class Shears(sp.testing.FakeClock):
     """Every sleep on it is cut off, some of them in the middle."""
 
     def sleep(self, seconds: float) -> None:
@@ -339,11 +339,11 @@ def test_it_is_full_again_when_some_were_served_and_some_left(loop: Loop, make: 
         def caller() -> Any:
             async def call() -> None:
                 await loop.sleep(rng.random() * 10)
-                with contextlib.suppress(hf.DeadlineExceeded):
+                with contextlib.suppress(sp.DeadlineExceeded):
                     if rng.random() < 0.5:
                         await loop.cut(rng.random() / 10, limiter.wait_async)
                     else:
-                        with hf.deadline(rng.random()):
+                        with sp.deadline(rng.random()):
                             await limiter.wait_async()
 
             return call
@@ -362,7 +362,7 @@ def test_trio_cancels_are_no_different() -> None:
     rng = random.Random(9)
 
     async def main() -> None:
-        limiter = hf.Limiter(1e-6, 4, clock=LoopClock(Loop("trio")))
+        limiter = sp.Limiter(1e-6, 4, clock=LoopClock(Loop("trio")))
         assert limiter.allow(4)
 
         async def wait() -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
-from tests.go_rate import GoRate
+from tests.support.go_rate import GoRate
 
-import holdfast as hf
+import stormproof as sp
 
 RATES = st.sampled_from([0.5, 1.0, 2.0, 4.0])
 EIGHTHS = st.integers(0, 64).map(lambda count: count / 8)
@@ -26,8 +26,8 @@ class LimiterMachine(RuleBasedStateMachine):
 
     @initialize(rate=RATES, burst=st.integers(1, 5))
     def make(self, rate: float, burst: int) -> None:
-        self.clock = hf.testing.FakeClock(64.0)
-        self.limiter = hf.Limiter(rate, burst, clock=self.clock)
+        self.clock = sp.testing.FakeClock(64.0)
+        self.limiter = sp.Limiter(rate, burst, clock=self.clock)
         self.model = GoRate(rate, burst, self.now)
         self.queue: list[Any] = []
 

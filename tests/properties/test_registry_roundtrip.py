@@ -10,18 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast import presets
-from holdfast.adaptive import AdaptiveLimit
-from holdfast.adaptive_rate import AdaptiveRate
-from holdfast.chaotic import Chaos
-from holdfast.compose import PolicyWarning
-from holdfast.fallback import Fallback
-from holdfast.pacer import Pacer
-from holdfast.rate_limit import RateLimit
-from holdfast.registry import Registry, load, to_data
-from holdfast.schema import document
-from holdfast.throttle import Throttle
+import stormproof as sp
+from stormproof import presets
+from stormproof._config.registry import Registry, load, to_data
+from stormproof._config.schema import document
+from stormproof._policy.checks import PolicyWarning
+from stormproof._strategies.adaptive.limit import AdaptiveLimit
+from stormproof._strategies.adaptive.rate import AdaptiveRate
+from stormproof._strategies.chaos import Chaos
+from stormproof._strategies.fallback import Fallback
+from stormproof._strategies.limiter.pacer import Pacer
+from stormproof._strategies.limiter.rate_limit import RateLimit
+from stormproof._strategies.throttle import Throttle
 
 jsonschema = pytest.importorskip("jsonschema")
 VALIDATOR = jsonschema.Draft202012Validator(document())
@@ -49,24 +49,24 @@ shares = st.floats(0, 1, exclude_min=True)
 counts = st.integers(1, 10**6)
 names = st.text("abcdefgh-_. 0123456789üπ", min_size=1, max_size=8)
 kinds = st.sampled_from(
-    [ConnectionError, OSError, KeyError, json.JSONDecodeError, hf.CircuitOpen, hf.AttemptTimeout]
+    [ConnectionError, OSError, KeyError, json.JSONDecodeError, sp.CircuitOpen, sp.AttemptTimeout]
 )
 
 
 def classifier(listed: list[type[Exception]]) -> Any:
-    judge = hf.transient.with_()
+    judge = sp.transient.with_()
     for kind in listed:
         judge.register(kind, True)
     return judge
 
 
 ons = st.one_of(
-    st.just(hf.transient),
+    st.just(sp.transient),
     kinds,
     st.lists(kinds, min_size=1, max_size=3, unique=True).map(tuple),
     st.lists(kinds, min_size=1, max_size=3, unique=True).map(classifier),
 )
-jitters = st.one_of(st.sampled_from(["none", "full", "equal"]), st.floats(0, 1).map(hf.Symmetric))
+jitters = st.one_of(st.sampled_from(["none", "full", "equal"]), st.floats(0, 1).map(sp.Symmetric))
 
 
 @st.composite
@@ -80,42 +80,42 @@ def capped(draw: Any, kind: Any, **more: Any) -> Any:
 @st.composite
 def decorrelated(draw: Any) -> Any:
     base = draw(spans(high=1e5))
-    return hf.Decorrelated(
+    return sp.Decorrelated(
         base, cap=base * draw(st.floats(1, 100)), clip=draw(st.sampled_from(["range", "sample"]))
     )
 
 
 backoffs = st.one_of(
-    capped(hf.Exponential, factor=st.floats(1, 100)),
-    capped(hf.Linear),
-    capped(hf.Fibonacci),
+    capped(sp.Exponential, factor=st.floats(1, 100)),
+    capped(sp.Linear),
+    capped(sp.Fibonacci),
     capped(presets.HintedExponential, hint=st.sampled_from(["restart", "replace"])),
     decorrelated(),
-    st.builds(hf.Constant, st.one_of(st.just(0), spans()), jitter=jitters),
-    st.builds(hf.Schedule, st.lists(st.one_of(st.just(0), spans()), min_size=1, max_size=4), jitter=jitters),
+    st.builds(sp.Constant, st.one_of(st.just(0), spans()), jitter=jitters),
+    st.builds(sp.Schedule, st.lists(st.one_of(st.just(0), spans()), min_size=1, max_size=4), jitter=jitters),
     st.builds(presets.GrpcBackoff, spans(), spans(), st.floats(0.001, 1000)),
     st.builds(presets.PollyJitter, spans(), cap=maybe(spans())),
     st.builds(presets.AwsBackoff, spans(high=10), throttle_base=maybe(spans(high=10)), cap=spans(10, 100)),
 )
 budgets = st.one_of(
-    some(ratio=st.floats(0, 10), burst=st.floats(0, 1e6), window=spans()).map(lambda o: hf.Budget(**o)),
-    some(ratio=st.floats(0, 10), floor=st.floats(0, 1e6), window=spans()).map(lambda o: hf.WindowBudget(**o)),
+    some(ratio=st.floats(0, 10), burst=st.floats(0, 1e6), window=spans()).map(lambda o: sp.Budget(**o)),
+    some(ratio=st.floats(0, 10), floor=st.floats(0, 1e6), window=spans()).map(lambda o: sp.WindowBudget(**o)),
     some(
         capacity=counts,
         retry_cost=counts,
         timeout_cost=counts,
         success_credit=counts,
         throttle_cost=maybe(counts),
-    ).map(lambda o: hf.QuotaBudget(**o)),
+    ).map(lambda o: sp.QuotaBudget(**o)),
     some(max_tokens=st.integers(1, 1000), token_ratio=st.floats(0.001, 10)).map(
-        lambda o: hf.ThrottleBudget(**o)
+        lambda o: sp.ThrottleBudget(**o)
     ),
     some(rate=st.one_of(st.just(float("inf")), st.floats(0, 1e6)), burst=counts, wait=st.booleans()).map(
-        lambda o: hf.RateBudget(**o)
+        lambda o: sp.RateBudget(**o)
     ),
 )
 limiters = st.one_of(
-    st.builds(hf.Limiter, st.one_of(st.just(float("inf")), st.floats(0, 1e6)), counts),
+    st.builds(sp.Limiter, st.one_of(st.just(float("inf")), st.floats(0, 1e6)), counts),
     st.builds(Pacer, st.floats(0.001, 1e6), counts),
 )
 retries = some(
@@ -127,9 +127,9 @@ retries = some(
     max_hint=st.one_of(st.just(float("inf")), spans()),
     late=st.sampled_from(["stop", "clip"]),
     retry_exhausted=st.booleans(),
-).map(lambda o: hf.Retry(**o))
+).map(lambda o: sp.Retry(**o))
 breakers = st.builds(
-    lambda name, options: hf.Breaker(name=name, **options),
+    lambda name, options: sp.Breaker(name=name, **options),
     st.one_of(st.just("p"), names),
     some(
         failure_ratio=shares,
@@ -149,7 +149,7 @@ breakers = st.builds(
     ),
 )
 bulkheads = st.builds(
-    lambda limit, queue, max_wait: hf.Bulkhead(limit, queue, max_wait if queue else 0, name="p"),
+    lambda limit, queue, max_wait: sp.Bulkhead(limit, queue, max_wait if queue else 0, name="p"),
     st.integers(1, 1000),
     st.integers(0, 10),
     maybe(spans()),
@@ -163,7 +163,7 @@ plain = st.recursive(
 )
 hedges = some(
     after=st.one_of(spans(), st.just("p95"), st.just("p99.9")), max=st.integers(2, 9), on=ons, budget=budgets
-).map(lambda o: hf.Hedge(idempotent=True, **o))
+).map(lambda o: sp.Hedge(idempotent=True, **o))
 chaos = st.one_of(
     st.builds(
         Chaos, fault=st.just(ConnectionError), latency=maybe(spans()), rate=st.floats(0, 1), name=maybe(names)
@@ -185,7 +185,7 @@ rates = some(
     max_wait=maybe(spans()), beta=st.floats(0.01, 0.99), scale=st.floats(0.1, 9), smoothing=shares
 ).map(lambda o: AdaptiveRate(name="p", **o))
 strategies = [
-    st.builds(hf.Deadline, spans(1000, 2000)),
+    st.builds(sp.Deadline, spans(1000, 2000)),
     st.builds(Fallback, plain, ons),
     retries,
     hedges,
@@ -196,12 +196,12 @@ strategies = [
     limits,
     rates,
     chaos,
-    st.builds(hf.Timeout, spans(high=900), thread=st.booleans()),
+    st.builds(sp.Timeout, spans(high=900), thread=st.booleans()),
 ]
 
 
 @st.composite
-def policies(draw: Any) -> hf.Policy:
+def policies(draw: Any) -> sp.Policy:
     chosen = [draw(s) for s in strategies if draw(st.booleans())]
     if draw(st.booleans()):
         chosen = draw(st.permutations(chosen))
@@ -210,25 +210,25 @@ def policies(draw: Any) -> hf.Policy:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PolicyWarning)
-            return hf.Policy(*chosen, name="p")
+            return sp.Policy(*chosen, name="p")
     except ValueError:
         reject()
 
 
-def from_data(data: Any) -> hf.Policy:
+def from_data(data: Any) -> sp.Policy:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PolicyWarning)
         return Registry.from_data({"policies": {"p": data}})["p"]
 
 
-def judges(policy: hf.Policy) -> list[Any]:
+def judges(policy: sp.Policy) -> list[Any]:
     """The classifiers, whose repr does not tell the rules registered with them."""
     return [getattr(s, field) for s in policy.strategies for field in ("on", "exclude") if hasattr(s, field)]
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(policies())
-def test_what_is_written_reads_back_as_the_same_policy(policy: hf.Policy) -> None:
+def test_what_is_written_reads_back_as_the_same_policy(policy: sp.Policy) -> None:
     data = to_data(policy)
     back = from_data(data)
     assert repr(back) == repr(policy)
@@ -238,7 +238,7 @@ def test_what_is_written_reads_back_as_the_same_policy(policy: hf.Policy) -> Non
 
 @settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(policies())
-def test_what_is_written_is_plain_and_fits_the_schema(policy: hf.Policy) -> None:
+def test_what_is_written_is_plain_and_fits_the_schema(policy: sp.Policy) -> None:
     data = to_data(policy)
     assert json.loads(json.dumps(data)) == data
     VALIDATOR.validate({"policies": {"p": data}})
@@ -246,7 +246,7 @@ def test_what_is_written_is_plain_and_fits_the_schema(policy: hf.Policy) -> None
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(policies())
-def test_files_of_every_format_read_back(tmp_path: Any, policy: hf.Policy) -> None:
+def test_files_of_every_format_read_back(tmp_path: Any, policy: sp.Policy) -> None:
     yaml = pytest.importorskip("yaml")
     data = {"policies": {"p": to_data(policy)}}
     (tmp_path / "p.json").write_text(json.dumps(data), encoding="utf-8")
@@ -280,7 +280,7 @@ def test_what_policies_share_is_shared_after_reading_back(
                 "retry": {
                     "budget": budget
                     if shared
-                    else to_data(hf.Policy(hf.Retry(budget=own)))["retry"]["budget"]
+                    else to_data(sp.Policy(sp.Retry(budget=own)))["retry"]["budget"]
                 },
                 "rate_limit": limiter,
             }

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.scripted import Bang, Boom, asks, each_way, every_way, retry, takes
+from tests.support.scripted import Bang, Boom, asks, each_way, every_way, retry, takes
 
-import holdfast as hf
+import stormproof as sp
 
 Measured = Callable[[str], None]
 
 # 1. calls <= attempts; exactly 1 if the first succeeds; 0 if the deadline has passed.
 
 FAILS = [Boom, asks(2), takes(3, Boom)]
-FATAL = [Bang, hf.Permanent(Boom()), asks(100)]
+FATAL = [Bang, sp.Permanent(Boom()), asks(100)]
 OUTCOMES = st.sampled_from([*FAILS, *FAILS, *FATAL, "ok"])
 
 
@@ -54,9 +54,9 @@ def test_calls_are_as_many_as_allowed(play: Any, measured: Measured) -> None:
     def check(
         attempts: int, script: list[Any], within: float | None, limit: float | None, burst: int | None
     ) -> None:
-        budget = None if burst is None else hf.Budget(burst=burst)
+        budget = None if burst is None else sp.Budget(burst=burst)
         policy = retry(attempts=attempts, within=within, budget=budget)
-        seen = play(policy, *script, ..., inside=lambda: hf.deadline(limit))
+        seen = play(policy, *script, ..., inside=lambda: sp.deadline(limit))
         calls.append(seen.calls)
         most = min(attempts, ends_at(script))
         assert 1 <= seen.calls <= most
@@ -77,27 +77,27 @@ def test_calls_are_as_many_as_allowed(play: Any, measured: Measured) -> None:
 
 @contextlib.contextmanager
 def used_up(limit: float) -> Iterator[None]:
-    with hf.deadline(limit) as scope:
+    with sp.deadline(limit) as scope:
         scope.clock.advance(limit)  # type: ignore[attr-defined]
         yield
 
 
 @contextlib.contextmanager
 def called_off() -> Iterator[None]:
-    with hf.deadline(3600) as scope:
+    with sp.deadline(3600) as scope:
         scope.cancel()
-        with hf.deadline(None):
+        with sp.deadline(None):
             yield
 
 
 @contextlib.contextmanager
 def longer_inside(limit: float) -> Iterator[None]:
-    with used_up(limit), hf.deadline(3600):
+    with used_up(limit), sp.deadline(3600):
         yield
 
 
 PASSED = {
-    "zero": lambda: hf.deadline(0),
+    "zero": lambda: sp.deadline(0),
     "used up": lambda: used_up(5),
     "used up around a longer one": lambda: longer_inside(5),
     "cancelled": called_off,
@@ -109,7 +109,7 @@ PASSED = {
 def test_no_call_once_the_deadline_has_passed(play: Any, measured: Measured) -> None:
     seen = {name: play(retry(), "never", inside=inside) for name, inside in PASSED.items()}
     for name, played in seen.items():
-        played.raised(hf.Cancelled if name == "cancelled" else hf.DeadlineExceeded).made(0).slept()
+        played.raised(sp.Cancelled if name == "cancelled" else sp.DeadlineExceeded).made(0).slept()
     measured(f"{len(seen)} ways to be too late ({play.name}): {sum(p.calls for p in seen.values())} calls")
 
 
@@ -122,25 +122,25 @@ durations = st.one_of(st.floats(0.0, LARGEST), st.floats(0.001, 1000.0), st.samp
 positive = durations.filter(bool)
 draws = st.floats(0.0, 1.0, exclude_max=True) | st.just(math.nextafter(1.0, 0.0))
 retry_numbers = st.integers(0, 30) | st.integers(0, FAR) | st.sampled_from([1023, 1024, 1100, FAR])
-jitters = st.sampled_from(["none", "full", "equal"]) | st.builds(hf.Symmetric, st.floats(0, 1))
+jitters = st.sampled_from(["none", "full", "equal"]) | st.builds(sp.Symmetric, st.floats(0, 1))
 factors = st.floats(1.0, 4.0) | st.floats(1.0, LARGEST) | st.just(math.nextafter(1.0, 2.0))
 
 
 @st.composite
 def configs(draw: st.DrawFn) -> Any:
     kind = draw(
-        st.sampled_from([hf.Exponential, hf.Linear, hf.Fibonacci, hf.Decorrelated, hf.Constant, hf.Schedule])
+        st.sampled_from([sp.Exponential, sp.Linear, sp.Fibonacci, sp.Decorrelated, sp.Constant, sp.Schedule])
     )
     options: dict[str, Any] = {}
-    if kind in (hf.Constant, hf.Schedule):
+    if kind in (sp.Constant, sp.Schedule):
         options["min"] = draw(durations)
-        first = draw(durations if kind is hf.Constant else st.lists(durations, min_size=1, max_size=5))
+        first = draw(durations if kind is sp.Constant else st.lists(durations, min_size=1, max_size=5))
     else:
         first, cap = sorted([draw(positive), draw(positive)])
         options |= {"cap": cap, "min": min(draw(st.just(0.0) | durations), cap)}
-    if kind is hf.Exponential:
+    if kind is sp.Exponential:
         options["factor"] = draw(factors)
-    if kind is hf.Decorrelated:
+    if kind is sp.Decorrelated:
         options["clip"] = draw(st.sampled_from(["range", "sample"]))
     else:
         options["jitter"] = draw(jitters)
@@ -149,13 +149,13 @@ def configs(draw: st.DrawFn) -> Any:
 
 def ceiling(b: Any, n: int) -> Decimal:
     """The specification's ceiling, in 60 digits, of the options alone."""
-    if isinstance(b, hf.Constant):
+    if isinstance(b, sp.Constant):
         return Decimal(b.wait)
-    if isinstance(b, hf.Schedule):
+    if isinstance(b, sp.Schedule):
         return Decimal(b.values[min(n, len(b.values) - 1)])
-    if isinstance(b, hf.Exponential):
+    if isinstance(b, sp.Exponential):
         return min(Decimal(b.cap), Decimal(b.base) * Decimal(b.factor) ** n)
-    if isinstance(b, hf.Linear):
+    if isinstance(b, sp.Linear):
         return min(Decimal(b.cap), Decimal(b.base) * (n + 1))
     # Golden to the 4,000th power is past the ratio of any two floats.
     a, following = 1, 1
@@ -166,11 +166,11 @@ def ceiling(b: Any, n: int) -> Decimal:
 
 def bound(b: Any, n: int, prev: float | None) -> Decimal:
     """The longest wait that the specification's table allows."""
-    if isinstance(b, hf.Decorrelated):
+    if isinstance(b, sp.Decorrelated):
         reach = 3 * Decimal(b.base if prev is None else prev)
         high = max(Decimal(b.base), min(Decimal(b.cap), reach))
     else:
-        spread = 1 + Decimal(b.jitter.r) if isinstance(b.jitter, hf.Symmetric) else Decimal(1)
+        spread = 1 + Decimal(b.jitter.r) if isinstance(b.jitter, sp.Symmetric) else Decimal(1)
         high = spread * ceiling(b, n)
     return min(max(Decimal(b.min), high), Decimal(LARGEST))
 
@@ -199,7 +199,7 @@ def test_every_wait_is_within_the_specified_bound(measured: Measured) -> None:
 @pytest.mark.proves("invariant 2")
 def test_every_n_up_to_a_million(measured: Measured) -> None:
     """The schedule with the most to overflow: 1.001**n passes the largest float before n = 710,200."""
-    b = hf.Exponential(1e-300, factor=1.001, cap=3600.0, jitter=hf.Symmetric(0.5))
+    b = sp.Exponential(1e-300, factor=1.001, cap=3600.0, jitter=sp.Symmetric(0.5))
     waits = b.delay(np.arange(FAR + 1), None, np.random.default_rng(7).random(FAR + 1))
     assert len(waits) == FAR + 1 and np.isfinite(waits).all()
     assert 0.0 < waits.min() <= waits.max() <= 1.5 * 3600.0
@@ -242,9 +242,9 @@ def _waits_of_a_call(count: int) -> list[float]:
     def fail() -> None:
         raise Boom
 
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     with contextlib.suppress(Boom):
-        retry(attempts=count + 1, backoff=hf.Exponential(1, factor=1, cap=1), clock=clock).call(fail)
+        retry(attempts=count + 1, backoff=sp.Exponential(1, factor=1, cap=1), clock=clock).call(fail)
     return clock.sleeps
 
 
@@ -324,8 +324,8 @@ def test_the_last_exception_and_the_sum_of_events(play: Any, measured: Measured)
         script: list[Any], attempts: int, burst: int, within: float | None, limit: float | None, late: str
     ) -> None:
         nonlocal calls, errors, refusals
-        policy = retry(attempts=attempts, within=within, budget=hf.Budget(burst=burst), late=late)
-        seen = play(policy, *script, ..., inside=lambda: hf.deadline(limit))
+        policy = retry(attempts=attempts, within=within, budget=sp.Budget(burst=burst), late=late)
+        seen = play(policy, *script, ..., inside=lambda: sp.deadline(limit))
         calls += seen.calls
         assert told(seen.events) == seen.calls
         assert seen.events[-1].attempts == seen.calls
@@ -336,7 +336,7 @@ def test_the_last_exception_and_the_sum_of_events(play: Any, measured: Measured)
             last = seen.error
         else:
             refusals += 1
-            assert isinstance(seen.error, hf.HoldfastError)
+            assert isinstance(seen.error, sp.StormproofError)
             last = seen.error.__cause__
         assert last is seen.last
         names = [frame.name for frame in traceback.extract_tb(last.__traceback__)]

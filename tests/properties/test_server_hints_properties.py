@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.hints import FAR_S, STOP, http_date, pushback, retry_after
+from stormproof._classify.server_hints import FAR_S, STOP, http_date, pushback, retry_after
 
 NOW = 1_700_000_000.0
 names = st.sampled_from(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 @given(
@@ -19,10 +19,10 @@ import holdfast as hf
     st.lists(st.tuples(st.booleans(), st.floats(0, 1, exclude_max=True)), max_size=80),
 )
 def test_each_decision_follows_from_what_was_counted(k: float, script: list[tuple[bool, float]]) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     current = 0.0
-    throttle = hf.Throttle(k=k, on=Boom)
-    policy = hf.Policy(throttle, clock=clock, rng=lambda: current)
+    throttle = sp.Throttle(k=k, on=Boom)
+    policy = sp.Policy(throttle, clock=clock, rng=lambda: current)
     accepts = 0
 
     def backend(fails: bool) -> None:
@@ -34,7 +34,7 @@ def test_each_decision_follows_from_what_was_counted(k: float, script: list[tupl
         try:
             policy.call(backend, fails)
             seen = "accepted"
-        except hf.Throttled:
+        except sp.Throttled:
             seen = "refused"
         except Boom:
             seen = "failed"
@@ -48,9 +48,9 @@ def test_each_decision_follows_from_what_was_counted(k: float, script: list[tupl
 @pytest.mark.parametrize("capacity", [0.1, 0.25, 0.5])
 def test_the_backend_sees_about_k_times_what_it_accepts(capacity: float) -> None:
     """A backend that accepts a fixed number a second is offered more: it sees k = 2 times what it accepts."""
-    clock = hf.testing.FakeClock()
-    throttle = hf.Throttle(on=Boom, window=20)
-    policy = hf.Policy(throttle, clock=clock, rng=random.Random(7))
+    clock = sp.testing.FakeClock()
+    throttle = sp.Throttle(on=Boom, window=20)
+    policy = sp.Policy(throttle, clock=clock, rng=random.Random(7))
     seen: list[float] = []
     left = 0.0
 
@@ -64,7 +64,7 @@ def test_the_backend_sees_about_k_times_what_it_accepts(capacity: float) -> None
     def offer() -> Any:
         try:
             policy.call(backend)
-        except (Boom, hf.Throttled) as error:
+        except (Boom, sp.Throttled) as error:
             return error
         return None
 

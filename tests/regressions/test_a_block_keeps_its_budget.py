@@ -1,6 +1,6 @@
 """A block makes its policy anew every time it runs; a budget that went with it would never limit anything.
 
-The default budget of ``hf.retrying`` belongs to the place in the code, or to the name.
+The default budget of ``sp.retrying`` belongs to the place in the code, or to the name.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections.abc import Callable
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
-def here(clock: hf.testing.FakeClock, count: Callable[[], None]) -> None:
-    for attempt in hf.retrying(on=OSError, clock=clock):
+def here(clock: sp.testing.FakeClock, count: Callable[[], None]) -> None:
+    for attempt in sp.retrying(on=OSError, clock=clock):
         with attempt:
             count()
             raise OSError
 
 
-def there(clock: hf.testing.FakeClock, count: Callable[[], None]) -> None:
-    for attempt in hf.retrying(on=OSError, clock=clock, name="a block of its own"):
+def there(clock: sp.testing.FakeClock, count: Callable[[], None]) -> None:
+    for attempt in sp.retrying(on=OSError, clock=clock, name="a block of its own"):
         with attempt:
             count()
             raise OSError
@@ -28,7 +28,7 @@ def there(clock: hf.testing.FakeClock, count: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("block", [here, there])
 def test_ten_runs_share_one_burst(block: Callable[..., None]) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     calls = 0
 
     def count() -> None:
@@ -36,13 +36,13 @@ def test_ten_runs_share_one_burst(block: Callable[..., None]) -> None:
         calls += 1
 
     for _ in range(10):
-        with pytest.raises((OSError, hf.BudgetExhausted)):
+        with pytest.raises((OSError, sp.BudgetExhausted)):
             block(clock, count)
     assert calls == 10 + 10  # ten first attempts, and a burst of ten retries
 
 
 def test_another_place_has_its_own() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     for block in (here, there):
         with pytest.raises(OSError):
             block(clock, lambda: None)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.testing import FakeClock
+import stormproof as sp
+from stormproof.testing import FakeClock
 
 
 def test_attempts_that_take_five_seconds(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
-    retry = hf.Retry(on=OSError, backoff=hf.Constant(2), budget=hf.Budget(burst=1))
+    retry = sp.Retry(on=OSError, backoff=sp.Constant(2), budget=sp.Budget(burst=1))
 
-    @hf.Policy(retry, clock=clock, name="fetch")
+    @sp.Policy(retry, clock=clock, name="fetch")
     def fetch() -> None:
         clock.advance(5)
         raise TimeoutError
@@ -23,7 +23,7 @@ def test_attempts_that_take_five_seconds(caplog: pytest.LogCaptureFixture) -> No
     # The first call spends the one token there is on a second attempt, and leaves none for the next call.
     for tries in ("2 attempts in 7.000 s since the first failure", "1 attempt"):
         caplog.clear()
-        with pytest.raises(hf.BudgetExhausted) as caught:
+        with pytest.raises(sp.BudgetExhausted) as caught:
             fetch()
         assert str(caught.value) == f"fetch: gave up after {tries}: retry budget exhausted"
         logged = f"fetch gave up after {tries}: retry budget exhausted (TimeoutError)"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-WITHOUT = "import sys; sys.modules[{!r}] = None; from holdfast.cli import main; sys.exit(main({!r}))"
+WITHOUT = "import sys; sys.modules[{!r}] = None; from stormproof.cli import main; sys.exit(main({!r}))"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "holdfast.toml").write_text('[policies.mail]\ndeadline = "5s"\nretry = { attempts = 2 }\n')
+    (tmp_path / "stormproof.toml").write_text('[policies.mail]\ndeadline = "5s"\nretry = { attempts = 2 }\n')
     return tmp_path
 
 
@@ -24,11 +24,13 @@ def ended(folder: Path, words: list[str], without: str = "nothing") -> tuple[int
 
 
 def test_a_policy_that_is_not_in_the_file(folder: Path) -> None:
-    code, said = ended(folder, ["explain", "holdfast.toml:male"])
-    assert (code, said) == (2, "holdfast: holdfast.toml: unknown policy 'male'; did you mean 'mail'?\n")
+    code, said = ended(folder, ["explain", "stormproof.toml:male"])
+    assert (code, said) == (2, "stormproof: stormproof.toml: unknown policy 'male'; did you mean 'mail'?\n")
 
 
-@pytest.mark.parametrize("words", [["simulate", "holdfast.toml", "--scenario", "herd"], ["lab", "--no-open"]])
+@pytest.mark.parametrize(
+    "words", [["simulate", "stormproof.toml", "--scenario", "herd"], ["lab", "--no-open"]]
+)
 def test_a_library_that_is_not_installed(folder: Path, words: list[str]) -> None:
     code, said = ended(folder, words, without="numpy")
-    assert (code, said) == (2, f"holdfast: {words[0]}: numpy is missing: install holdfast[lab]\n")
+    assert (code, said) == (2, f"stormproof: {words[0]}: numpy is missing: install stormproof[lab]\n")

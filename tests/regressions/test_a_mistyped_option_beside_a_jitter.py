@@ -1,14 +1,14 @@
 """``jitter = { symmetric = 0.5, max = 3 }`` loaded without a word, and did not do what it says.
 
-Holdfast: an option that does not exist is an error at its place, whatever stands before it.
+Stormproof: an option that does not exist is an error at its place, whatever stands before it.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.config.sources import parse
-from holdfast.registry import ConfigError, Registry
+from stormproof._config.registry import ConfigError, Registry
+from stormproof._config.sources import parse
 
 
 @pytest.mark.parametrize("table", ["{ symmetric = 0.5, max = 3 }", "{ max = 3, symmetric = 0.5 }"])

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-import holdfast as hf
-from holdfast.testing import FakeClock
+import stormproof as sp
+from stormproof.testing import FakeClock
 
 
-def failing(policy: hf.Policy) -> Callable[[], None]:
+def failing(policy: sp.Policy) -> Callable[[], None]:
     @policy
     def score() -> None:
         raise ConnectionError("refused")
@@ -18,29 +18,29 @@ def failing(policy: hf.Policy) -> Callable[[], None]:
     return score
 
 
-def of(**options: object) -> hf.Policy:
-    retry = hf.Retry(on=OSError, backoff=hf.Constant(2), **options)  # type: ignore[arg-type]
-    return hf.Policy(retry, name="score", clock=FakeClock())
+def of(**options: object) -> sp.Policy:
+    retry = sp.Retry(on=OSError, backoff=sp.Constant(2), **options)  # type: ignore[arg-type]
+    return sp.Policy(retry, name="score", clock=FakeClock())
 
 
 def test_no_time_left_of_a_deadline() -> None:
-    policy = hf.Policy(hf.Deadline(5), *of().strategies, name="score", clock=FakeClock())
-    with pytest.raises(hf.DeadlineExceeded) as caught:
+    policy = sp.Policy(sp.Deadline(5), *of().strategies, name="score", clock=FakeClock())
+    with pytest.raises(sp.DeadlineExceeded) as caught:
         failing(policy)()
     why = "a wait of 2 s is more than the 1 s left of 'score'"
     assert str(caught.value) == f"score: gave up after 3 attempts in 4.000 s since the first failure: {why}"
 
 
 def test_no_time_left_for_retrying() -> None:
-    with pytest.raises(hf.DeadlineExceeded) as caught:
+    with pytest.raises(sp.DeadlineExceeded) as caught:
         failing(of(within=3))()
     why = "a wait of 2 s would end past the 3 s allowed for retrying"
     assert str(caught.value) == f"score: gave up after 2 attempts in 2.000 s since the first failure: {why}"
 
 
 def test_no_budget_left() -> None:
-    with pytest.raises(hf.BudgetExhausted) as caught:
-        failing(of(budget=hf.Budget(burst=1)))()
+    with pytest.raises(sp.BudgetExhausted) as caught:
+        failing(of(budget=sp.Budget(burst=1)))()
     assert (
         str(caught.value)
         == "score: gave up after 2 attempts in 2.000 s since the first failure: retry budget exhausted"
@@ -54,4 +54,4 @@ def test_a_number_in_the_place_of_a_budget() -> None:
 
 def test_a_hedge_that_was_not_declared() -> None:
     with pytest.raises(ValueError, match=r"to hedge a plain function \(Policy.call\)"):
-        hf.Policy(hf.Hedge(after=1)).call(int)
+        sp.Policy(sp.Hedge(after=1)).call(int)

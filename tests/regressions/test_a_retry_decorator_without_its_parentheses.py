@@ -1,4 +1,4 @@
-"""`@hf.retry` above a function took the function for `on=`, said nothing, and put a policy in its place."""
+"""`@sp.retry` above a function took the function for `on=`, said nothing, and put a policy in its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 async def fetch_async(user: int) -> int:
@@ -32,18 +32,18 @@ def by_name(error: Exception, *, strict: bool) -> bool:
 
 @pytest.mark.parametrize("function", [fetch_async, stream, none, two, by_name])
 def test_what_cannot_judge_an_exception_is_refused_when_it_is_given(function: Any) -> None:
-    with pytest.raises(TypeError, match=r"Retry: on must be a plain function .* @hf\.retry\(on=\.\.\.\)"):
-        hf.retry(function)
+    with pytest.raises(TypeError, match=r"Retry: on must be a plain function .* @retry\(on=\.\.\.\)"):
+        sp.retry(function)
     with pytest.raises(TypeError, match="Breaker: on must be a plain function"):
-        hf.Breaker(on=function)
+        sp.Breaker(on=function)
 
 
 def test_one_that_could_is_told_when_it_is_called() -> None:
-    @hf.retry
+    @sp.retry
     def fetch(user: int) -> int:
         return user
 
-    with pytest.raises(TypeError, match=r"got 7; .*@hf\.retry\(on=\.\.\.\)"):
+    with pytest.raises(TypeError, match=r"got 7; .*@retry\(on=\.\.\.\)"):
         fetch(7)
 
 
@@ -65,7 +65,7 @@ def usual(error: Exception, strict: bool = True, *, odd: bool = False) -> bool:
 def test_whatever_can_be_asked_still_can(judge: Any) -> None:
     left: list[Any] = [ValueError("once"), "done"]
 
-    @hf.retry(judge, backoff=hf.Constant(0))
+    @sp.retry(judge, backoff=sp.Constant(0))
     def fetch() -> str:
         answer = left.pop(0)
         if isinstance(answer, Exception):

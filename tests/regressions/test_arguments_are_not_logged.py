@@ -1,6 +1,6 @@
 """stamina#151, backoff#17: log lines and hooks carried the call's arguments, passwords and all.
 
-Holdfast: events, log lines, notes and its own errors carry names, numbers and exception types; never
+Stormproof: events, log lines, notes and its own errors carry names, numbers and exception types; never
 arguments, never results, never the text of an exception.
 """
 
@@ -12,9 +12,9 @@ import logging
 import traceback
 
 import pytest
-from tests.scripted import every_way, retry
+from tests.support.scripted import every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 SECRET = "hunter2-secret"
 
@@ -24,13 +24,13 @@ class Leaky(ConnectionError):
 
 
 def told_by(caplog, events, error=None):
-    """All that Holdfast says about a call, as one text."""
+    """All that Stormproof says about a call, as one text."""
     lines = [record.getMessage() + repr(vars(record)) for record in caplog.records]
     lines += [json.dumps(event.as_dict()) + repr(event) for event in events]
     seen = error
     while seen is not None:
         lines += getattr(seen, "__notes__", [])
-        if isinstance(seen, hf.HoldfastError):
+        if isinstance(seen, sp.StormproofError):
             lines += [str(seen), repr(seen)]
         seen = seen.__cause__
     return "\n".join(lines)
@@ -42,7 +42,7 @@ def told_by(caplog, events, error=None):
     [
         {},
         {"within": 0.5},
-        {"budget": hf.Budget(burst=0)},
+        {"budget": sp.Budget(burst=0)},
         {"on": KeyError},
         {"on_result": lambda value: True},
     ],
@@ -59,7 +59,7 @@ def test_failures_and_results(play, caplog, options):
 def test_arguments(caplog):
     caplog.set_level(logging.DEBUG)
     events = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
 
     class Client:
         def __init__(self, password):
@@ -81,10 +81,10 @@ def test_arguments(caplog):
         lambda: retry(on=Leaky).call(client, SECRET),
         lambda: retry(on=Leaky).call(functools.partial(client.__call__, SECRET)),
         lambda: retry(on=Leaky)(client)(SECRET),
-        lambda: retry(on=Leaky, budget=hf.keyed(hf.Budget(burst=0), key=lambda path: path))(client)(SECRET),
+        lambda: retry(on=Leaky, budget=sp.keyed(sp.Budget(burst=0), key=lambda path: path))(client)(SECRET),
     ]
     for call in calls:
-        with hf.testing.instant(), pytest.raises((Leaky, hf.BudgetExhausted)) as caught:
+        with sp.testing.instant(), pytest.raises((Leaky, sp.BudgetExhausted)) as caught:
             call()
         assert SECRET not in told_by(caplog, events, caught.value)
     stop()
@@ -93,7 +93,7 @@ def test_arguments(caplog):
 
 
 def test_deadline_errors():
-    with hf.testing.instant() as clock, hf.deadline(1), pytest.raises(hf.DeadlineExceeded) as caught:
+    with sp.testing.instant() as clock, sp.deadline(1), pytest.raises(sp.DeadlineExceeded) as caught:
         retry(on=Leaky).call(_late, clock, SECRET)
     own = traceback.format_exception_only(caught.value)
     assert SECRET not in "".join(own)
@@ -109,7 +109,7 @@ def test_control_characters_cannot_forge_a_line(caplog):
         raise Leaky
 
     call.__qualname__ = "fetch\nWARNING root: forged\x1b[31m" + "x" * 500
-    with hf.testing.instant(), pytest.raises(Leaky) as caught:
+    with sp.testing.instant(), pytest.raises(Leaky) as caught:
         retry(on=Leaky)(call)()
     (record,) = caplog.records
     assert "\n" not in record.getMessage() and "\x1b" not in record.getMessage()

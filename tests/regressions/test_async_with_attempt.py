@@ -1,6 +1,6 @@
 """tenacity#469: inside ``async for`` people write ``async with attempt``, and it failed.
 
-Holdfast: ``with attempt`` and ``async with attempt`` both work, in ``async for`` and in ``for``.
+Stormproof: ``with attempt`` and ``async with attempt`` both work, in ``async for`` and in ``for``.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 def block(**options):
-    given = {"on": ConnectionError, "attempts": 3, "backoff": hf.Constant(10), "budget": None}
-    return hf.retrying(**{**given, **options})
+    given = {"on": ConnectionError, "attempts": 3, "backoff": sp.Constant(10), "budget": None}
+    return sp.retrying(**{**given, **options})
 
 
 @each_loop
@@ -72,7 +72,7 @@ def test_leaving_the_loop_early_leaves_nothing_behind(loop, leave):
             await scenario()
         except KeyError:
             pass
-        assert hf.attempt() is None
+        assert sp.attempt() is None
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -82,7 +82,7 @@ def test_leaving_the_loop_early_leaves_nothing_behind(loop, leave):
 @each_loop
 def test_sync_for_in_async_code_is_async_with_too(loop):
     async def scenario():
-        for attempt in block(backoff=hf.Constant(0)):
+        for attempt in block(backoff=sp.Constant(0)):
             async with attempt:
                 if attempt.number < 2:
                     raise ConnectionError

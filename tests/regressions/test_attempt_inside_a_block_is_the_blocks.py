@@ -1,14 +1,14 @@
-"""Inside a block inside a decorated function hf.attempt() was the function's attempt: number 1 throughout.
+"""Inside a block inside a decorated function sp.attempt() was the function's attempt: number 1 throughout.
 
-Holdfast: it is the innermost loop's, and the function's again after the block.
+Stormproof: it is the innermost loop's, and the function's again after the block.
 """
 
 from __future__ import annotations
 
-from tests.loops import each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_sync():
@@ -16,19 +16,19 @@ def test_sync():
 
     @retry(on=KeyError)
     def work():
-        around.append(hf.attempt())
-        for attempt in hf.retrying(on=Boom, backoff=hf.Constant(0)):
+        around.append(sp.attempt())
+        for attempt in sp.retrying(on=Boom, backoff=sp.Constant(0)):
             with attempt:
-                seen.append((hf.attempt().number, attempt.number))
+                seen.append((sp.attempt().number, attempt.number))
                 if attempt.number < 3:
                     raise Boom
-        around.append(hf.attempt())
+        around.append(sp.attempt())
 
     work()
     assert seen == [(1, 1), (2, 2), (3, 3)]
     assert [attempt.number for attempt in around] == [1, 1]
     assert around[0].operation == around[1].operation
-    assert hf.attempt() is None
+    assert sp.attempt() is None
 
 
 @each_loop
@@ -37,13 +37,13 @@ def test_async(loop):
 
     @retry(on=KeyError)
     async def work():
-        around.append(hf.attempt())
-        async for attempt in hf.retrying(on=Boom, backoff=hf.Constant(0)):
+        around.append(sp.attempt())
+        async for attempt in sp.retrying(on=Boom, backoff=sp.Constant(0)):
             async with attempt:
-                seen.append((hf.attempt().number, attempt.number))
+                seen.append((sp.attempt().number, attempt.number))
                 if attempt.number < 3:
                     raise Boom
-        around.append(hf.attempt())
+        around.append(sp.attempt())
 
     loop.run(work)
     assert seen == [(1, 1), (2, 2), (3, 3)]

@@ -1,25 +1,25 @@
 """instructor#1711: each attempt got the full timeout again, so the last one ran far past the deadline.
 
-Holdfast: an attempt can read what is left of the deadline, and it shrinks from attempt to attempt; the
+Stormproof: an attempt can read what is left of the deadline, and it shrinks from attempt to attempt; the
 function gets it without a change of its signature.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, each_way, retry, takes
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, each_way, retry, takes
 
-import holdfast as hf
+import stormproof as sp
 
 
 @each_way
 def test_it_shrinks(play):
     seen = []
-    policy = hf.Policy(
-        hf.Deadline(10),
-        hf.Retry(
-            Boom, backoff=hf.Constant(1), budget=None, before_attempt=lambda a: seen.append(a.remaining)
+    policy = sp.Policy(
+        sp.Deadline(10),
+        sp.Retry(
+            Boom, backoff=sp.Constant(1), budget=None, before_attempt=lambda a: seen.append(a.remaining)
         ),
     )
     play(policy, takes(2, Boom), takes(2, Boom), "ok").returned("ok")
@@ -28,18 +28,18 @@ def test_it_shrinks(play):
 
 @each_loop
 def test_from_inside_the_function(loop):
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     seen = []
 
-    @hf.retry(on=Boom, attempts=9, backoff=hf.Constant(1), budget=None, clock=clock)
+    @sp.retry(on=Boom, attempts=9, backoff=sp.Constant(1), budget=None, clock=clock)
     async def call():
-        attempt = hf.attempt()
-        seen.append((attempt.number, attempt.remaining, hf.remaining()))
+        attempt = sp.attempt()
+        seen.append((attempt.number, attempt.remaining, sp.remaining()))
         clock.advance(2)
         raise Boom
 
     async def scenario():
-        with hf.deadline(10, clock=clock), pytest.raises(hf.DeadlineExceeded):
+        with sp.deadline(10, clock=clock), pytest.raises(sp.DeadlineExceeded):
             await call()
 
     loop.run(scenario)
@@ -47,11 +47,11 @@ def test_from_inside_the_function(loop):
 
 
 def test_none_without_a_deadline():
-    assert retry().call(lambda: hf.attempt().remaining) is None
+    assert retry().call(lambda: sp.attempt().remaining) is None
 
 
 def test_never_negative():
-    clock = hf.testing.FakeClock()
-    with hf.deadline(1, clock=clock):
+    clock = sp.testing.FakeClock()
+    with sp.deadline(1, clock=clock):
         clock.advance(5)
-        assert hf.remaining() == 0
+        assert sp.remaining() == 0

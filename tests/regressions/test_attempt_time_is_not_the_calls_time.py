@@ -1,6 +1,6 @@
 """A wait that did not fit into one attempt's Timeout was refused as if the whole call's time were over.
 
-Holdfast: that is an AttemptTimeout, which passes, so the outer Retry goes on; a deadline is named.
+Stormproof: that is an AttemptTimeout, which passes, so the outer Retry goes on; a deadline is named.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import asyncio
 
 import pytest
 import trio
-from tests.scripted import Boom, retry
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture
 def clock():
-    return hf.testing.FakeClock()
+    return sp.testing.FakeClock()
 
 
 @pytest.fixture
 def outer(clock):
-    return hf.Policy(hf.Retry(attempts=3, backoff=hf.Constant(0)), hf.Timeout(1), clock=clock)
+    return sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0)), sp.Timeout(1), clock=clock)
 
 
 def test_inner_retry(clock, outer):
     calls = []
 
-    @retry(attempts=5, backoff=hf.Constant(2), clock=clock)
+    @retry(attempts=5, backoff=sp.Constant(2), clock=clock)
     def inner():
         calls.append(None)
         raise Boom
 
-    with pytest.raises(hf.AttemptTimeout) as caught:
+    with pytest.raises(sp.AttemptTimeout) as caught:
         outer.call(inner)
     assert len(calls) == 3
     assert isinstance(caught.value.__cause__, Boom)
@@ -42,13 +42,13 @@ def test_inner_retry(clock, outer):
 def test_inner_async_retry(run, clock, outer):
     calls = []
 
-    @retry(attempts=5, backoff=hf.Constant(2), clock=clock)
+    @retry(attempts=5, backoff=sp.Constant(2), clock=clock)
     async def inner():
         calls.append(None)
         raise Boom
 
     async def scenario():
-        with pytest.raises(hf.AttemptTimeout):
+        with pytest.raises(sp.AttemptTimeout):
             await outer.acall(inner)
 
     run(scenario() if run is asyncio.run else scenario)
@@ -56,21 +56,21 @@ def test_inner_async_retry(run, clock, outer):
 
 
 def test_limiter(clock, outer):
-    limiter, calls = hf.Limiter(0.1, 1, clock=clock), []
+    limiter, calls = sp.Limiter(0.1, 1, clock=clock), []
     limiter.wait()
 
     def fetch():
         calls.append(None)
         limiter.wait()
 
-    with pytest.raises(hf.AttemptTimeout):
+    with pytest.raises(sp.AttemptTimeout):
         outer.call(fetch)
     assert len(calls) == 3
 
 
 @pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
 def test_async_limiter(run, clock, outer):
-    limiter, calls = hf.Limiter(0.1, 1, clock=clock), []
+    limiter, calls = sp.Limiter(0.1, 1, clock=clock), []
     limiter.wait()
 
     async def fetch():
@@ -78,7 +78,7 @@ def test_async_limiter(run, clock, outer):
         await limiter.wait_async()
 
     async def scenario():
-        with pytest.raises(hf.AttemptTimeout):
+        with pytest.raises(sp.AttemptTimeout):
             await outer.acall(fetch)
 
     run(scenario() if run is asyncio.run else scenario)
@@ -86,9 +86,9 @@ def test_async_limiter(run, clock, outer):
 
 
 def test_limiter_names_the_deadline():
-    limiter = hf.Limiter(1, 1)
+    limiter = sp.Limiter(1, 1)
     limiter.wait()
-    with pytest.raises(hf.DeadlineExceeded) as caught, hf.deadline(0.1, "outer"):
+    with pytest.raises(sp.DeadlineExceeded) as caught, sp.deadline(0.1, "outer"):
         limiter.wait()
-    assert type(caught.value) is hf.DeadlineExceeded
+    assert type(caught.value) is sp.DeadlineExceeded
     assert caught.value.scope == "outer"

@@ -1,12 +1,12 @@
 """Elsewhere ``attempts=3`` (or ``retries=3``) makes 4 calls.
 
-Holdfast: ``attempts`` counts calls, the first one included, in every form of use.
+Stormproof: ``attempts`` counts calls, the first one included, in every form of use.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
 
 @every_way

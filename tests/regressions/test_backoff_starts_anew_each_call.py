@@ -1,15 +1,15 @@
 """hyx: calls shared one backoff iterator, so the second call began where the first had stopped.
 
-Holdfast: a schedule keeps no state; each call counts its retries, and remembers its last wait, for itself.
+Stormproof: a schedule keeps no state; each call counts its retries, and remembers its last wait, for itself.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, every_way, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @every_way
@@ -22,7 +22,7 @@ def test_one_call_after_the_other(play):
 @every_way
 def test_what_depends_on_the_wait_before(play):
     # At u -> 1 a decorrelated wait is thrice the one before: 3, 9, 27 from a base of 1.
-    backoff = hf.Decorrelated(1, cap=1000)
+    backoff = sp.Decorrelated(1, cap=1000)
     policy = retry(attempts=4, backoff=backoff, rng=lambda: 1.0)
     for _ in range(2):
         play(policy, Boom, Boom, Boom, "ok").slept(3, 9, 27)
@@ -47,7 +47,7 @@ def test_two_at_once(loop):
 
 
 def test_iterators_of_one_schedule():
-    schedule = hf.Exponential(1, cap=1000, jitter="none")
+    schedule = sp.Exponential(1, cap=1000, jitter="none")
     first, second = schedule.delays(), schedule.delays()
     assert [next(first) for _ in range(3)] == [1, 2, 4]
     assert [next(second) for _ in range(3)] == [1, 2, 4]

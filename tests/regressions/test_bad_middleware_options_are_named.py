@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import holdfast.asgi as asgi
-import holdfast.wsgi as wsgi
-from holdfast.idempotency import MemoryStore
+import stormproof.asgi as asgi
+import stormproof.wsgi as wsgi
+from stormproof.idempotency import MemoryStore
 
 
 def app(*args: Any) -> None: ...

@@ -1,6 +1,6 @@
 """An exception class with an abstract base in ``exclude`` was taken for a predicate, and excluded everything.
 
-Holdfast: a class is a class.
+Stormproof: a class is a class.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import abc
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Expected(Exception, abc.ABC):
@@ -18,7 +18,7 @@ class Expected(Exception, abc.ABC):
 
 @pytest.mark.parametrize("exclude", [Expected, (Expected,)])
 def test_other_errors_count(exclude: type[Exception] | tuple[type[Exception], ...]) -> None:
-    breaker = hf.Breaker(exclude=exclude, min_calls=100)
+    breaker = sp.Breaker(exclude=exclude, min_calls=100)
     for error in (ConnectionError, Expected):
         with pytest.raises(error), breaker.admit():
             raise error

@@ -1,26 +1,26 @@
 """The clock was set back by an hour, and a breaker refused for that hour: a lost probe's lease, or the
 start of the ramp, lay in the future. And failures of before the jump went on counting for an hour.
 
-Holdfast: nobody waits longer than one more ``probe_timeout``, ``ramp`` or ``window``.
+Stormproof: nobody waits longer than one more ``probe_timeout``, ``ramp`` or ``window``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 HOUR = 3600.0
 
 
 def test_a_lost_probe() -> None:
-    clock = hf.testing.FakeClock(1e6)
-    breaker = hf.Breaker(consecutive=1, open_for=1, probe_timeout=5, clock=clock)
+    clock = sp.testing.FakeClock(1e6)
+    breaker = sp.Breaker(consecutive=1, open_for=1, probe_timeout=5, clock=clock)
     breaker.admit().failure()
     clock.advance(2)
     breaker.admit()
     clock.advance(-HOUR)
-    with pytest.raises(hf.CircuitOpen) as refused:
+    with pytest.raises(sp.CircuitOpen) as refused:
         breaker.admit()
     assert refused.value.retry_after == 5
     clock.advance(5.001)
@@ -29,13 +29,13 @@ def test_a_lost_probe() -> None:
 
 
 def test_a_ramp() -> None:
-    clock = hf.testing.FakeClock(1e6)
-    breaker = hf.Breaker(consecutive=1, open_for=1, ramp=10, clock=clock, rng=lambda: 0.5)
+    clock = sp.testing.FakeClock(1e6)
+    breaker = sp.Breaker(consecutive=1, open_for=1, ramp=10, clock=clock, rng=lambda: 0.5)
     breaker.admit().failure()
     clock.advance(2)
     breaker.admit().success()
     clock.advance(-HOUR)
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         breaker.admit()
     clock.advance(6)
     assert breaker.admit()
@@ -43,8 +43,8 @@ def test_a_ramp() -> None:
 
 @pytest.mark.parametrize("bucket", [None, 60], ids=["rolling", "fixed"])
 def test_what_failed_before(bucket: float | None) -> None:
-    clock = hf.testing.FakeClock(1e6)
-    breaker = hf.Breaker(min_calls=10, window=60, bucket=bucket, clock=clock)
+    clock = sp.testing.FakeClock(1e6)
+    breaker = sp.Breaker(min_calls=10, window=60, bucket=bucket, clock=clock)
     for _ in range(9):
         breaker.admit().failure()
     clock.advance(-HOUR)

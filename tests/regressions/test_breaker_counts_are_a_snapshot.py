@@ -1,16 +1,16 @@
 """Counts read from a half-open breaker were its live object and went on counting in the reader's hands.
 
-Holdfast: counts are those of the moment they were read.
+Stormproof: counts are those of the moment they were read.
 """
 
 from __future__ import annotations
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_half_open():
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=30, probes=3, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=30, probes=3, clock=clock)
     breaker.admit().failure()
     clock.advance(31)
     assert breaker.state == "half_open"

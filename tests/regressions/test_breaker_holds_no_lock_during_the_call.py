@@ -1,6 +1,6 @@
 """A breaker held its lock during the call: five calls of 0.1 s took 0.5 s.
 
-Holdfast: calls meet inside, which they could not with a lock around them.
+Stormproof: calls meet inside, which they could not with a lock around them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.mark.usefixtures("watchdog")
@@ -17,7 +17,7 @@ def test_five_calls_are_inside_together() -> None:
     meeting = threading.Barrier(5)
     met: list[int] = []
 
-    @hf.Policy(hf.Breaker())
+    @sp.Policy(sp.Breaker())
     def call() -> None:
         met.append(meeting.wait(10))
 

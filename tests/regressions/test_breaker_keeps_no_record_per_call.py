@@ -1,18 +1,18 @@
 """One record per call in the window: 88 MB for a million calls.
 
-Holdfast: counts in a few buckets.
+Stormproof: counts in a few buckets.
 """
 
 from __future__ import annotations
 
 import tracemalloc
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_memory_does_not_grow_with_the_calls() -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(trip=lambda counts: False, window=60, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(trip=lambda counts: False, window=60, clock=clock)
 
     def calls(times: int) -> None:
         for place in range(times):

@@ -1,16 +1,16 @@
 """A call from before the opening that failed late replaced the breaker's last failure.
 
-Holdfast: an outcome of an older generation changes nothing, last_failure included.
+Stormproof: an outcome of an older generation changes nothing, last_failure included.
 """
 
 from __future__ import annotations
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_a_late_failure():
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=30, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=30, clock=clock)
     old = breaker.admit()
     real = ValueError("real")
     breaker.admit().failure(real)

@@ -1,22 +1,22 @@
 """The probe's place had no lease: the process died in it, and calls were rejected a day later.
 
-Holdfast: the place is free again after ``probe_timeout``.
+Stormproof: the place is free again after ``probe_timeout``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_the_place_is_free_again() -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, clock=clock)
     breaker.admit().failure()
     clock.advance(2)
     breaker.admit()
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         breaker.admit()
     clock.advance(24 * 3600)
     breaker.admit().success()

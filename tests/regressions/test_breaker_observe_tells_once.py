@@ -1,20 +1,20 @@
 """A breaker that only observes said with every further failure that it would have opened.
 
-Holdfast: it tells once per generation.
+Stormproof: it tells once per generation.
 """
 
 from __future__ import annotations
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_once_per_generation():
-    breaker = hf.Breaker(consecutive=3, clock=hf.testing.FakeClock())
+    breaker = sp.Breaker(consecutive=3, clock=sp.testing.FakeClock())
     events = []
 
     def fail(times):
         events.clear()
-        stop = hf.subscribe(events.append)
+        stop = sp.subscribe(events.append)
         try:
             for _ in range(times):
                 breaker.admit().failure()

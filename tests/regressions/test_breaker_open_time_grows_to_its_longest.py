@@ -1,18 +1,18 @@
 """A breaker's ``open_growth`` of 100,000 raised OverflowError in place of the call's own error, and one of
 1.05 never came to ``open_max``: the exponent was cut at 64, too late for the one and too early for the other.
 
-Holdfast: the time grows with every reopening until ``open_max``, whatever the growth, in one process and in
+Stormproof: the time grows with every reopening until ``open_max``, whatever the growth, in one process and in
 a fleet.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.fleet.servers import Server
-from tests.scripted import Boom
+from tests.support.redis_servers import Server
+from tests.support.scripted import Boom
 
-import holdfast as hf
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof.redis import RedisStore
 
 
 def fails():
@@ -21,16 +21,16 @@ def fails():
 
 @pytest.mark.parametrize(("growth", "reopenings"), [(1e5, 70), (1e300, 3), (1.05, 140)])
 def test_alone(growth, reopenings):
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=600, clock=clock)
-    policy = hf.Policy(breaker, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=600, clock=clock)
+    policy = sp.Policy(breaker, clock=clock)
     for _ in range(reopenings):
         with pytest.raises(Boom):
             policy.call(fails)
         clock.advance(600.001)
     with pytest.raises(Boom):
         policy.call(fails)
-    with pytest.raises(hf.CircuitOpen) as refused:
+    with pytest.raises(sp.CircuitOpen) as refused:
         policy.call(fails)
     assert refused.value.retry_after == pytest.approx(600, abs=1)
 

@@ -6,18 +6,18 @@ A task that its event loop cancels never was; `Cancelled` says the same of a thr
 from __future__ import annotations
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import Boom
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_a_wait_that_was_cancelled_opens_nothing() -> None:
-    breaker = hf.Breaker(consecutive=1)
-    limiter = hf.Limiter(1, 1)
+    breaker = sp.Breaker(consecutive=1)
+    limiter = sp.Limiter(1, 1)
     limiter.allow()
-    call = hf.Policy(breaker, hf.RateLimit(limiter, max_wait=None))(lambda: pytest.fail("it was called"))
-    with hf.testing.instant() as clock, pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+    call = sp.Policy(breaker, sp.RateLimit(limiter, max_wait=None))(lambda: pytest.fail("it was called"))
+    with sp.testing.instant() as clock, pytest.raises(sp.Cancelled), sp.deadline(None) as scope:
         clock.sleep = lambda seconds: scope.cancel()  # type: ignore[method-assign]
         call()
     assert breaker.state == "closed"
@@ -25,30 +25,30 @@ def test_a_wait_that_was_cancelled_opens_nothing() -> None:
 
 
 def test_nor_does_a_retry_inside_that_was_cancelled() -> None:
-    breaker = hf.Breaker(consecutive=1)
-    policy = hf.Policy(breaker, hf.Retry(on=Boom, backoff=hf.Constant(1), budget=None))
+    breaker = sp.Breaker(consecutive=1)
+    policy = sp.Policy(breaker, sp.Retry(on=Boom, backoff=sp.Constant(1), budget=None))
 
     def callee() -> None:
         scope.cancel()
         raise Boom
 
-    with hf.testing.instant(), pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+    with sp.testing.instant(), pytest.raises(sp.Cancelled), sp.deadline(None) as scope:
         policy.call(callee)
     assert (breaker.state, breaker.counts.excluded) == ("closed", 1)
 
 
 @each_loop
 def test_a_cancelled_probe_frees_its_place(loop: Loop) -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(consecutive=1, open_for=30, probe_timeout=None, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(consecutive=1, open_for=30, probe_timeout=None, clock=clock)
     breaker.admit().failure()
     clock.advance(31)
 
     async def cancelled() -> None:
-        raise hf.Cancelled("by the callee's own scope")
+        raise sp.Cancelled("by the callee's own scope")
 
-    with pytest.raises(hf.Cancelled):
-        loop.run(hf.Policy(breaker).acall, cancelled)
+    with pytest.raises(sp.Cancelled):
+        loop.run(sp.Policy(breaker).acall, cancelled)
     assert breaker.state == "half_open"
     breaker.admit().success()
     assert breaker.state == "closed"

@@ -1,6 +1,6 @@
 """Local time and UTC were mixed: 18,060 s left to wait instead of 60.
 
-Holdfast: one monotonic clock; the wall clock is never asked.
+Stormproof: one monotonic clock; the wall clock is never asked.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import time
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_sixty_seconds_are_sixty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
-        breaker = hf.Breaker(consecutive=1, open_for=60)
+        breaker = sp.Breaker(consecutive=1, open_for=60)
         breaker.admit().failure()
-        with pytest.raises(hf.CircuitOpen) as caught:
+        with pytest.raises(sp.CircuitOpen) as caught:
             breaker.admit()
     finally:
         monkeypatch.undo()

@@ -1,6 +1,6 @@
 """A breaker made for plain functions saw a coroutine come back, took that for a success and never opened.
 
-Holdfast: the awaited outcome is what counts.
+Stormproof: the awaited outcome is what counts.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import asyncio
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_awaited_failures_open_it() -> None:
-    breaker = hf.Breaker(consecutive=2)
+    breaker = sp.Breaker(consecutive=2)
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     async def call() -> None:
         raise ConnectionError
 
-    for expected in (ConnectionError, ConnectionError, hf.CircuitOpen):
+    for expected in (ConnectionError, ConnectionError, sp.CircuitOpen):
         with pytest.raises(expected):
             asyncio.run(call())
 
@@ -29,4 +29,4 @@ def test_a_coroutine_function_is_not_called_as_a_plain_one() -> None:
         pass
 
     with pytest.raises(TypeError, match="acall"):
-        hf.Policy(hf.Breaker()).call(call)
+        sp.Policy(sp.Breaker()).call(call)

@@ -1,6 +1,6 @@
 """A process forked while calls were under way inherited their places, which nobody would ever give back.
 
-Holdfast: in the child all places of a bulkhead are free; the parent's stay taken.
+Stormproof: in the child all places of a bulkhead are free; the parent's stay taken.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import os
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_the_childs_places_are_free():
-    bulkhead = hf.Bulkhead(1)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1)
+    policy = sp.Policy(bulkhead)
 
     def forks():
         child = os.fork()
@@ -28,7 +28,7 @@ def test_the_childs_places_are_free():
                 os._exit(status)
         _, status = os.waitpid(child, 0)
         assert bulkhead.in_use == 1
-        with pytest.raises(hf.BulkheadFull):
+        with pytest.raises(sp.BulkheadFull):
             policy.call(str)
         return os.waitstatus_to_exitcode(status)
 

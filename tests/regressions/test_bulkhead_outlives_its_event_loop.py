@@ -1,18 +1,18 @@
 """An object that had waited in one event loop could not be used in the next.
 
-Holdfast: a bulkhead belongs to no loop.
+Stormproof: a bulkhead belongs to no loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_three_loops_one_after_the_other() -> None:
-    bulkhead = hf.Bulkhead(1, queue=5)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=5)
+    policy = sp.Policy(bulkhead)
 
     async def main() -> None:
         await asyncio.gather(*(policy.acall(asyncio.sleep, 0) for _ in range(3)))

@@ -1,6 +1,6 @@
 """A scope cancelled during the attempt was noticed only after the retry had been paid and slept for.
 
-Holdfast: it makes no further wait and pays nothing; cancelled in the clipped last wait, it is Cancelled.
+Stormproof: it makes no further wait and pays nothing; cancelled in the clipped last wait, it is Cancelled.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, BudgetSpy, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, BudgetSpy, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_during_the_attempt():
-    clock, budget, calls = hf.testing.FakeClock(), BudgetSpy(), []
+    clock, budget, calls = sp.testing.FakeClock(), BudgetSpy(), []
 
     @retry(clock=clock, budget=budget)
     def work():
@@ -23,7 +23,7 @@ def test_during_the_attempt():
         scope.cancel()
         raise Boom
 
-    with pytest.raises(hf.Cancelled) as caught, hf.deadline(None) as scope:
+    with pytest.raises(sp.Cancelled) as caught, sp.deadline(None) as scope:
         work()
     assert isinstance(caught.value.__cause__, Boom)
     assert len(calls) == 1 and clock.sleeps == []
@@ -35,7 +35,7 @@ def test_during_the_async_attempt(loop):
     budget, calls = BudgetSpy(), []
 
     async def scenario():
-        with hf.deadline(None) as scope:
+        with sp.deadline(None) as scope:
 
             @retry(budget=budget)
             async def work():
@@ -45,7 +45,7 @@ def test_during_the_async_attempt(loop):
 
             await work()
 
-    with pytest.raises(hf.Cancelled):
+    with pytest.raises(sp.Cancelled):
         loop.run(scenario)
     assert len(calls) == 1
     assert not any(told[0] == "withdraw" for told in budget.told)
@@ -54,7 +54,7 @@ def test_during_the_async_attempt(loop):
 def test_during_the_clipped_wait():
     waiting = threading.Event()
 
-    @retry(late="clip", backoff=hf.Constant(50))
+    @retry(late="clip", backoff=sp.Constant(50))
     def work():
         waiting.set()
         raise Boom
@@ -65,7 +65,7 @@ def test_during_the_clipped_wait():
         scope.cancel()
 
     pause = threading.Event()
-    with pytest.raises(hf.Cancelled), hf.deadline(2) as scope:
+    with pytest.raises(sp.Cancelled), sp.deadline(2) as scope:
         canceller = threading.Thread(target=cancel)
         canceller.start()
         try:
@@ -76,12 +76,12 @@ def test_during_the_clipped_wait():
 
 @each_loop
 def test_during_the_clipped_async_wait(loop):
-    @retry(late="clip", backoff=hf.Constant(50))
+    @retry(late="clip", backoff=sp.Constant(50))
     async def work():
         raise Boom
 
     async def scenario():
-        scope = hf.deadline(2)
+        scope = sp.deadline(2)
 
         async def waits():
             with scope:
@@ -92,7 +92,7 @@ def test_during_the_clipped_async_wait(loop):
             scope.cancel()
 
         error, _ = await loop.together(waits, cancels)
-        assert type(error) is hf.Cancelled
+        assert type(error) is sp.Cancelled
         assert loop.time() < 1
 
     loop.run(scenario)

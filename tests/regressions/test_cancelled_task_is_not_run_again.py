@@ -1,7 +1,7 @@
 """tenacity#529: a task cancelled by ``wait_for`` was run again, to success, by a rule that retries
 "everything except X" (and #186: cancellation was retried at all).
 
-Holdfast: a cancelled call makes no further attempt, wherever it is cancelled and whatever ``on`` says.
+Stormproof: a cancelled call makes no further attempt, wherever it is cancelled and whatever ``on`` says.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.loops import Loop, each_loop
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 def all_but_value_errors(error):
@@ -25,7 +25,7 @@ each_rule = pytest.mark.parametrize("on", RULES, ids=["Exception", "BaseExceptio
 def test_wait_for():
     calls = 0
 
-    @hf.retry(on=all_but_value_errors, attempts=5, backoff=hf.Constant(0))
+    @sp.retry(on=all_but_value_errors, attempts=5, backoff=sp.Constant(0))
     async def job():
         nonlocal calls
         calls += 1
@@ -47,7 +47,7 @@ def test_wait_for():
 def test_cancelled_in_the_attempt(loop, on):
     calls = 0
 
-    @hf.retry(on=on, attempts=5, backoff=hf.Constant(0), budget=None)
+    @sp.retry(on=on, attempts=5, backoff=sp.Constant(0), budget=None)
     async def job():
         nonlocal calls
         calls += 1
@@ -68,7 +68,7 @@ def test_cancelled_in_the_attempt(loop, on):
 def test_cancelled_in_the_wait(loop, on):
     calls = 0
 
-    @hf.retry(on=on, attempts=5, backoff=hf.Constant(20), budget=None)
+    @sp.retry(on=on, attempts=5, backoff=sp.Constant(20), budget=None)
     async def job():
         nonlocal calls
         calls += 1
@@ -88,7 +88,7 @@ def test_cancelled_in_a_block(loop):
 
     async def job():
         nonlocal calls
-        async for attempt in hf.retrying(on=all_but_value_errors, backoff=hf.Constant(0)):
+        async for attempt in sp.retrying(on=all_but_value_errors, backoff=sp.Constant(0)):
             with attempt:
                 calls += 1
                 await loop.sleep(60)
@@ -104,7 +104,7 @@ def test_cancelled_in_a_block(loop):
 def test_cancelled_while_opening_a_stream(loop):
     calls = 0
 
-    @hf.retry(on=all_but_value_errors, backoff=hf.Constant(0))
+    @sp.retry(on=all_but_value_errors, backoff=sp.Constant(0))
     async def items():
         nonlocal calls
         calls += 1
@@ -126,7 +126,7 @@ def test_cancelled_while_opening_a_stream(loop):
 def test_a_zero_wait_lets_the_cancellation_land(loop):
     calls = 0
 
-    @hf.retry(on=ConnectionError, attempts=1000, backoff=hf.Constant(0), budget=None)
+    @sp.retry(on=ConnectionError, attempts=1000, backoff=sp.Constant(0), budget=None)
     async def job():
         nonlocal calls
         calls += 1

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_five_cancelled_waits_cost_nothing() -> None:
-    async def main(clock: hf.testing.FakeClock) -> float:
-        budget = hf.RateBudget(rate=1, burst=1, wait=True)
+    async def main(clock: sp.testing.FakeClock) -> float:
+        budget = sp.RateBudget(rate=1, burst=1, wait=True)
         assert budget.withdraw()
 
-        @hf.retry(on=OSError, backoff=hf.Constant(0), budget=budget)
+        @sp.retry(on=OSError, backoff=sp.Constant(0), budget=budget)
         async def fail() -> None:
             raise OSError
 
@@ -26,21 +26,21 @@ def test_five_cancelled_waits_cost_nothing() -> None:
                 await waiting
         return budget.reserve(None)[1]
 
-    assert hf.testing.run(main) <= 1
+    assert sp.testing.run(main) <= 1
 
 
 def test_a_cancelled_scope_gives_it_back_too() -> None:
-    async def main(clock: hf.testing.FakeClock) -> float:
-        budget = hf.RateBudget(rate=1, burst=1, wait=True)
+    async def main(clock: sp.testing.FakeClock) -> float:
+        budget = sp.RateBudget(rate=1, burst=1, wait=True)
         assert budget.withdraw()
 
-        @hf.retry(on=OSError, backoff=hf.Constant(0), budget=budget)
+        @sp.retry(on=OSError, backoff=sp.Constant(0), budget=budget)
         async def fail() -> None:
             raise OSError
 
-        with pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+        with pytest.raises(sp.Cancelled), sp.deadline(None) as scope:
             asyncio.get_running_loop().call_later(0.01, scope.cancel)
             await fail()
         return budget.reserve(None)[1]
 
-    assert hf.testing.run(main) <= 1
+    assert sp.testing.run(main) <= 1

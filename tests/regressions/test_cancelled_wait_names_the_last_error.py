@@ -6,11 +6,11 @@ import asyncio
 import threading
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
-POLICY = hf.retry(on=Boom, backoff=hf.Constant(1000), within=None, budget=None)
+POLICY = sp.retry(on=Boom, backoff=sp.Constant(1000), within=None, budget=None)
 
 
 def test_in_a_thread() -> None:
@@ -22,10 +22,10 @@ def test_in_a_thread() -> None:
         failed.set()
         raise boom
 
-    with hf.deadline(None) as scope:
+    with sp.deadline(None) as scope:
         helper = threading.Thread(target=lambda: failed.wait(10) and scope.cancel())
         helper.start()
-        with pytest.raises(hf.Cancelled) as caught:
+        with pytest.raises(sp.Cancelled) as caught:
             fail()
     helper.join()
     assert caught.value.__cause__ is boom
@@ -38,12 +38,12 @@ def test_in_a_task() -> None:
     async def fail() -> None:
         raise boom
 
-    async def main(clock: hf.testing.FakeClock) -> None:
-        with pytest.raises(hf.Cancelled) as caught:
-            with hf.deadline(None) as scope:
+    async def main(clock: sp.testing.FakeClock) -> None:
+        with pytest.raises(sp.Cancelled) as caught:
+            with sp.deadline(None) as scope:
                 asyncio.get_running_loop().call_later(5, scope.cancel)
                 await fail()
         assert clock.now() == 5
         assert caught.value.__cause__ is boom
 
-    hf.testing.run(main)
+    sp.testing.run(main)

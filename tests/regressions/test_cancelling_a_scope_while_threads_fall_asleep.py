@@ -11,21 +11,21 @@ from collections.abc import Iterator
 
 import pytest
 
-import holdfast as hf
-from holdfast._drive import interrupt
+import stormproof as sp
+from stormproof._runtime import interrupts
 
 
 @pytest.fixture
-def restless() -> Iterator[list[interrupt.Sleeper]]:
+def restless() -> Iterator[list[interrupts.Sleeper]]:
     """At every collection, and there are many, a thread seems to fall asleep."""
-    before = dict(interrupt._sleepers)
-    added: list[interrupt.Sleeper] = []
+    before = dict(interrupts._sleepers)
+    added: list[interrupts.Sleeper] = []
 
     def collected(phase: str, info: dict[str, int]) -> None:
         if phase == "start" and len(added) < 10_000:
-            sleeper = interrupt.Sleeper()
+            sleeper = interrupts.Sleeper()
             added.append(sleeper)
-            interrupt._sleepers[sleeper] = None
+            interrupts._sleepers[sleeper] = None
 
     threshold = gc.get_threshold()
     gc.callbacks.append(collected)
@@ -33,13 +33,13 @@ def restless() -> Iterator[list[interrupt.Sleeper]]:
     yield added
     gc.set_threshold(*threshold)
     gc.callbacks.remove(collected)
-    interrupt._sleepers.clear()
-    interrupt._sleepers.update(before)
+    interrupts._sleepers.clear()
+    interrupts._sleepers.update(before)
 
 
-def test_it_does_not_raise(restless: list[interrupt.Sleeper]) -> None:
+def test_it_does_not_raise(restless: list[interrupts.Sleeper]) -> None:
     for _ in range(40):
-        with hf.deadline(None) as scope:
-            interrupt._sleepers[interrupt.Sleeper()] = None
+        with sp.deadline(None) as scope:
+            interrupts._sleepers[interrupts.Sleeper()] = None
             scope.cancel()
     assert restless

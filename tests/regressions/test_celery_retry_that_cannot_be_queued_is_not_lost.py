@@ -1,6 +1,7 @@
 """A Celery task to be retried, and a broker that would not take its next message: the task was gone.
 
-Celery rejects the message at hand for good then. Holdfast: it stays in the queue, as a task does that cannot
+Celery rejects the message at hand for good then. Stormproof: it stays in the queue, as a task does that
+cannot
 be dead-lettered, and is run again.
 """
 
@@ -16,8 +17,8 @@ import celery.signals
 import pytest
 from celery.contrib.testing.worker import start_worker
 
-import holdfast as hf
-import holdfast.celery
+import stormproof as sp
+import stormproof.celery
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_it_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @app.task(
         name="lost.flaky",
-        base=holdfast.celery.task_base(hf.retry(on=ConnectionError, attempts=3, backoff=hf.Constant(0))),
+        base=stormproof.celery.task_base(sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0))),
     )
     def flaky() -> None:
         runs.append(1)

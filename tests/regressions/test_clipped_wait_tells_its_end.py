@@ -1,6 +1,7 @@
 """With late="clip" inside a deadline, an async call ended without a word: no event, and no cause.
 
-Holdfast: the attempt is told by one event, as every attempt is, and the error has the last one as its cause.
+Stormproof: the attempt is told by one event, as every attempt is, and the error has the last one as its
+cause.
 """
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_async_call_that_sleeps_until_its_deadline():
     events: list[Any] = []
-    policy = hf.Policy(
-        hf.Deadline(1),
-        hf.Retry(Boom, attempts=3, backoff=hf.Constant(5), late="clip", budget=None),
+    policy = sp.Policy(
+        sp.Deadline(1),
+        sp.Retry(Boom, attempts=3, backoff=sp.Constant(5), late="clip", budget=None),
         name="clipped",
     )
 
@@ -25,15 +26,15 @@ def test_async_call_that_sleeps_until_its_deadline():
     async def fails():
         raise Boom
 
-    async def main(clock: hf.testing.VirtualClock) -> None:
-        with pytest.raises(hf.DeadlineExceeded) as caught:
+    async def main(clock: sp.testing.VirtualClock) -> None:
+        with pytest.raises(sp.DeadlineExceeded) as caught:
             await fails()
         assert clock.now() == 1
         assert isinstance(caught.value.__cause__, Boom)
 
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
-        hf.testing.run(main)
+        sp.testing.run(main)
     finally:
         stop()
     assert [(type(event).__name__, event.reason) for event in events] == [("GaveUp", "deadline")]

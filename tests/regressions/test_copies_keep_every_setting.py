@@ -1,6 +1,6 @@
 """Elsewhere ``copy()`` and ``retry_with()`` rebuilt the object from part of its options and dropped the rest.
 
-Holdfast: every way to a copy keeps every option that it was not told to change, and ``with_`` shares the
+Stormproof: every way to a copy keeps every option that it was not told to change, and ``with_`` shares the
 live state of what it does not replace.
 """
 
@@ -15,33 +15,33 @@ import random
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
-class Steps(hf.testing.FakeClock):
+class Steps(sp.testing.FakeClock):
     """A clock of the user's own."""
 
 
 # Every option differs from its default; `test_no_option_is_left_out` holds this table to it.
 OBJECTS = {
-    "Exponential": hf.Exponential(0.2, factor=3, cap=7, jitter="equal", min=0.1),
-    "Linear": hf.Linear(0.2, cap=7, jitter="none", min=0.1),
-    "Fibonacci": hf.Fibonacci(0.2, cap=7, jitter="none", min=0.1),
-    "Constant": hf.Constant(2, jitter="full", min=0.1),
-    "Schedule": hf.Schedule([1, 2, 3], jitter="full", min=0.1),
-    "Decorrelated": hf.Decorrelated(0.2, cap=7, clip="sample", min=0.1),
-    "Symmetric": hf.Symmetric(0.3),
-    "Budget": hf.Budget(0.2, 20, 30),
-    "WindowBudget": hf.WindowBudget(0.3, 20, 30),
-    "QuotaBudget": hf.QuotaBudget(100, 7, 8, 9, 6),
-    "ThrottleBudget": hf.ThrottleBudget(20, 0.3),
-    "RateBudget": hf.RateBudget(7, 8, True),
-    "Deadline": hf.Deadline(3),
-    "Verdict": hf.Verdict(True, 3, "timeout", "why"),
-    "Retry": hf.Retry(
+    "Exponential": sp.Exponential(0.2, factor=3, cap=7, jitter="equal", min=0.1),
+    "Linear": sp.Linear(0.2, cap=7, jitter="none", min=0.1),
+    "Fibonacci": sp.Fibonacci(0.2, cap=7, jitter="none", min=0.1),
+    "Constant": sp.Constant(2, jitter="full", min=0.1),
+    "Schedule": sp.Schedule([1, 2, 3], jitter="full", min=0.1),
+    "Decorrelated": sp.Decorrelated(0.2, cap=7, clip="sample", min=0.1),
+    "Symmetric": sp.Symmetric(0.3),
+    "Budget": sp.Budget(0.2, 20, 30),
+    "WindowBudget": sp.WindowBudget(0.3, 20, 30),
+    "QuotaBudget": sp.QuotaBudget(100, 7, 8, 9, 6),
+    "ThrottleBudget": sp.ThrottleBudget(20, 0.3),
+    "RateBudget": sp.RateBudget(7, 8, True),
+    "Deadline": sp.Deadline(3),
+    "Verdict": sp.Verdict(True, 3, "timeout", "why"),
+    "Retry": sp.Retry(
         on=(KeyError, ConnectionError),
         attempts=7,
-        backoff=hf.Constant(3),
+        backoff=sp.Constant(3),
         within=11,
         budget=None,
         on_result=operator.not_,
@@ -57,7 +57,7 @@ COPIERS = {
     "pickle": lambda obj: pickle.loads(pickle.dumps(obj)),
     "replace": lambda obj: obj.replace(),
     "repr": lambda obj: eval(
-        repr(obj), {name: getattr(hf, name) for name in hf.__all__}, vars(builtins) | NAMES
+        repr(obj), {name: getattr(sp, name) for name in sp.__all__}, vars(builtins) | NAMES
     ),
 }
 NAMES = {"_operator": operator}
@@ -84,11 +84,11 @@ def test_no_option_is_left_out(name):
             assert getattr(obj, option) != parameter.default, f"{option} must differ from its default here"
 
 
-@pytest.mark.parametrize("option", hf.Retry._fields)
+@pytest.mark.parametrize("option", sp.Retry._fields)
 def test_changing_one_option_keeps_the_others(option):
-    default = hf.Retry(budget=hf.Budget())
+    default = sp.Retry(budget=sp.Budget())
     given = OBJECTS["Retry"]
-    policy = hf.Policy(given, name="job").with_(**{option: getattr(default, option)})
+    policy = sp.Policy(given, name="job").with_(**{option: getattr(default, option)})
     changed = options(policy.strategies[0])
     assert changed.pop(option) == getattr(default, option)
     assert changed == {name: value for name, value in options(given).items() if name != option}
@@ -99,7 +99,7 @@ def test_changing_one_option_keeps_the_others(option):
 
 def test_with_keeps_name_clock_and_rng():
     clock, rng = Steps(), random.Random(1)
-    policy = hf.retry(on=KeyError, name="job", clock=clock, rng=rng).with_(attempts=2)
+    policy = sp.retry(on=KeyError, name="job", clock=clock, rng=rng).with_(attempts=2)
     assert (policy.name, policy.clock, policy.rng) == ("job", clock, rng)
     other = Steps()
     policy = policy.with_(clock=other, name="other")
@@ -108,15 +108,15 @@ def test_with_keeps_name_clock_and_rng():
 
 
 def test_with_shares_live_state():
-    policy = hf.retry(on=KeyError)
+    policy = sp.retry(on=KeyError)
     assert policy.with_(attempts=2).strategies[0].budget is policy.strategies[0].budget
-    replaced = policy.with_(hf.Retry(on=ValueError))
+    replaced = policy.with_(sp.Retry(on=ValueError))
     assert replaced.strategies[0].budget is not policy.strategies[0].budget
 
 
 @pytest.mark.parametrize("copier", ["copy", "deepcopy"])
 def test_copies_of_a_policy_keep_clock_and_rng(copier):
-    policy = hf.retry(on=KeyError, name="job", clock=Steps(start=5), rng=7)
+    policy = sp.retry(on=KeyError, name="job", clock=Steps(start=5), rng=7)
     made = COPIERS[copier](policy)
     assert made.strategies == policy.strategies and made.name == "job"
     assert isinstance(made.clock, Steps) and made.clock.now() == 5
@@ -124,7 +124,7 @@ def test_copies_of_a_policy_keep_clock_and_rng(copier):
 
 
 def test_a_pickled_policy_keeps_its_seed():
-    policy = pickle.loads(pickle.dumps(hf.retry(on=KeyError, rng=7)))
+    policy = pickle.loads(pickle.dumps(sp.retry(on=KeyError, rng=7)))
     assert policy.rng == 7
 
 
@@ -138,7 +138,7 @@ def test_copies_of_a_budget_keep_the_clock(copier, name):
 def test_a_fresh_budget_keeps_the_clock():
     """``keyed`` makes one for each key with it: on a test's clock they must all live on that clock."""
     clock = Steps()
-    assert hf.Budget(clock=clock).fresh().clock is clock
-    assert hf.Budget(clock=clock).replace(ratio=0.5).clock is clock
-    assert hf.keyed(hf.Budget(clock=clock))["a"].clock is clock
-    assert hf.Limiter(1, 1, clock=clock).fresh().clock is clock
+    assert sp.Budget(clock=clock).fresh().clock is clock
+    assert sp.Budget(clock=clock).replace(ratio=0.5).clock is clock
+    assert sp.keyed(sp.Budget(clock=clock))["a"].clock is clock
+    assert sp.Limiter(1, 1, clock=clock).fresh().clock is clock

@@ -1,6 +1,6 @@
 """A rebuilt policy had one budget for its retries and another for its hedges: together twice the load.
 
-Holdfast: a pickled, evaluated or renamed policy has one budget for both, as the original has.
+Stormproof: a pickled, evaluated or renamed policy has one budget for both, as the original has.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import pickle
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
-NAMES = {name: getattr(hf, name) for name in hf.__all__} | {"OSError": OSError}
+NAMES = {name: getattr(sp, name) for name in sp.__all__} | {"OSError": OSError}
 
 COPIES = {
     "original": lambda policy: policy,
@@ -23,9 +23,9 @@ COPIES = {
 }
 
 POLICIES = {
-    "hedge inside": lambda: hf.Policy(hf.Retry(on=OSError), hf.Hedge(idempotent=True)),
-    "hedge outside": lambda: hf.Policy(hf.Hedge(idempotent=True), hf.Retry(on=OSError)),
-    "budget given": lambda: hf.Policy(hf.Retry(on=OSError, budget=hf.Budget(0.2)), hf.Hedge(idempotent=True)),
+    "hedge inside": lambda: sp.Policy(sp.Retry(on=OSError), sp.Hedge(idempotent=True)),
+    "hedge outside": lambda: sp.Policy(sp.Hedge(idempotent=True), sp.Retry(on=OSError)),
+    "budget given": lambda: sp.Policy(sp.Retry(on=OSError, budget=sp.Budget(0.2)), sp.Hedge(idempotent=True)),
 }
 
 

@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.browser.serving import built_page
+from tests.support.lab_server import built_page
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="other platform: needs /proc")
 def test_nothing_is_printed_but_where_it_was() -> None:
     built_page()
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "lab", "--no-open"],
+        [sys.executable, "-m", "stormproof.cli", "lab", "--no-open"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,15 +1,15 @@
 """Elsewhere a classifier that follows ``__cause__`` never came back from a cycle of causes.
 
-Holdfast: chains are followed to a fixed depth, so cycles of any length and kind end, and the error
+Stormproof: chains are followed to a fixed depth, so cycles of any length and kind end, and the error
 that was raised surfaces.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import every_way, retry
+from tests.support.scripted import every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
@@ -22,7 +22,7 @@ def cycle(length, link):
 
 
 def cyclic_mark():
-    asked = hf.RetryAfter(1)
+    asked = sp.RetryAfter(1)
     asked.__cause__ = asked
     return asked
 
@@ -42,7 +42,7 @@ CYCLES = {
     "retry after": cyclic_mark,
     "response": response_cycle,
 }
-RULES = {"transient": hf.transient, "type": Exception, "callable": lambda error: True}
+RULES = {"transient": sp.transient, "type": Exception, "callable": lambda error: True}
 
 
 @every_way
@@ -68,6 +68,6 @@ def test_an_outer_layer_still_sees_the_mark(shape):
         calls += 1
         raise error
 
-    with hf.testing.instant(), pytest.raises(type(error)):
+    with sp.testing.instant(), pytest.raises(type(error)):
         call()
     assert calls == 2

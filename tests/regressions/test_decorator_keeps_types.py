@@ -1,6 +1,6 @@
 """tenacity#187, #221, #346, #532: a decorated function lost its signature, for type checkers and for people.
 
-Holdfast: the wrapper has the function's own signature, names, annotations and docs, and refuses the same
+Stormproof: the wrapper has the function's own signature, names, annotations and docs, and refuses the same
 wrong calls. What mypy and pyright see of it is checked in ``tests/typing``.
 """
 
@@ -10,16 +10,16 @@ import inspect
 import typing
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 POLICIES = {
     "retry": retry(),
     "hooks": retry(on_result=lambda value: False),
-    "deadline": hf.Policy(hf.Deadline(5), hf.Retry(on=Boom)),
-    "empty": hf.Policy(),
+    "deadline": sp.Policy(sp.Deadline(5), sp.Retry(on=Boom)),
+    "empty": sp.Policy(),
 }
 each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
@@ -83,9 +83,9 @@ def test_the_same_calls_are_taken_and_refused(policy):
 
 def test_a_wrong_call_is_the_callers_bug_and_not_retried():
     events = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
 
-    @hf.retry(on=Exception, backoff=hf.Constant(0))
+    @sp.retry(on=Exception, backoff=sp.Constant(0))
     def call(a):
         pytest.fail("it cannot even be called")
 
@@ -108,13 +108,13 @@ def test_defaults_are_the_functions_own(policy):
 @each_policy
 @each_loop
 def test_awkward_parameter_names(policy, loop):
-    async def fn(args, kwargs, self, error, _hf_call, call, failed):
-        return args, kwargs, self, error, _hf_call, call, failed
+    async def fn(args, kwargs, self, error, _sp_call, call, failed):
+        return args, kwargs, self, error, _sp_call, call, failed
 
     assert loop.run(policy(fn), *range(7)) == tuple(range(7))
 
-    def sync(args, kwargs, attempt, result, ambient, _hf_result=6):
-        return args, kwargs, attempt, result, ambient, _hf_result
+    def sync(args, kwargs, attempt, result, ambient, _sp_result=6):
+        return args, kwargs, attempt, result, ambient, _sp_result
 
     assert policy(sync)(*range(5)) == (0, 1, 2, 3, 4, 6)
 

@@ -1,21 +1,21 @@
 """Elsewhere the switch that turns retrying off left it on in part: calls were still made again.
 
-Holdfast: inside ``disabled()`` a policy is one plain call of the function, whatever its strategies are.
+Stormproof: inside ``disabled()`` a policy is one plain call of the function, whatever its strategies are.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import ALL_WAYS, Boom, BudgetSpy, each_way, every_way, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import ALL_WAYS, Boom, BudgetSpy, each_way, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @every_way
 def test_no_retry(play):
     budget = BudgetSpy()
-    played = play(retry(budget=budget), Boom, inside=hf.disabled).raised_the_last_error().made(1)
+    played = play(retry(budget=budget), Boom, inside=sp.disabled).raised_the_last_error().made(1)
     assert played.sleeps == [] and played.events == []
     assert budget.told == []
     assert not hasattr(played.error, "__notes__")
@@ -25,19 +25,19 @@ def test_no_retry(play):
 def test_no_result_is_refused_and_no_hook_runs(play):
     hook = []
     policy = retry(on_result=lambda value: True, before_attempt=hook.append)
-    play(policy, "as it is", inside=hf.disabled).returned("as it is")
+    play(policy, "as it is", inside=sp.disabled).returned("as it is")
     assert hook == []
 
 
 @each_way
 @pytest.mark.parametrize(
     "strategies",
-    [[hf.Deadline(0)], [hf.Deadline(0), hf.Retry(on=Boom)], [hf.Retry(on=Boom), hf.Deadline(0)]],
+    [[sp.Deadline(0)], [sp.Deadline(0), sp.Retry(on=Boom)], [sp.Retry(on=Boom), sp.Deadline(0)]],
     ids=["deadline", "deadline, retry", "retry, deadline"],
 )
 @pytest.mark.filterwarnings("ignore:Policy")  # a Deadline inside Retry is rarely meant
 def test_no_strategy_refuses(play, strategies):
-    play(hf.Policy(*strategies), "ok", inside=hf.disabled).returned("ok")
+    play(sp.Policy(*strategies), "ok", inside=sp.disabled).returned("ok")
 
 
 @every_way
@@ -46,8 +46,8 @@ def test_it_reaches_through_a_deadline(play):
         from contextlib import ExitStack
 
         stack = ExitStack()
-        stack.enter_context(hf.disabled())
-        stack.enter_context(hf.deadline(0))
+        stack.enter_context(sp.disabled())
+        stack.enter_context(sp.deadline(0))
         return stack
 
     play(retry(), Boom, inside=inside).raised_the_last_error().made(1)
@@ -56,7 +56,7 @@ def test_it_reaches_through_a_deadline(play):
 @pytest.mark.parametrize("play", ALL_WAYS, ids=lambda play: play.name)
 def test_it_ends_with_its_block(play):
     policy = retry()
-    with hf.disabled():
+    with sp.disabled():
         pass
     play(policy, Boom, "ok").returned("ok").made(2)
 
@@ -73,7 +73,7 @@ def test_streams(loop):
         yield
 
     async def scenario():
-        with hf.disabled(), pytest.raises(Boom):
+        with sp.disabled(), pytest.raises(Boom):
             async for _ in items():
                 pass
 
@@ -91,7 +91,7 @@ def test_only_in_its_own_task(loop):
         raise Boom
 
     async def off():
-        with hf.disabled():
+        with sp.disabled():
             await loop.sleep(1)
             await call("off")
 

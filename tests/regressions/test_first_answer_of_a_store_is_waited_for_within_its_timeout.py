@@ -1,7 +1,7 @@
 """A call that came before a store's first answer, and after the one token that needs none, waited twice the
 store's timeout when the answer never came.
 
-Holdfast: no call waits longer for the store than its timeout.
+Stormproof: no call waits longer for the store than its timeout.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof.redis import RedisStore
 
 TIMEOUT = 2.0
 
@@ -22,7 +22,7 @@ def test_a_server_that_hangs_from_the_start():
     with Server() as server:
         server.pause()
         with RedisStore(server.url, timeout=TIMEOUT) as store:
-            limiter = hf.Limiter(1000, 1000, store=store, name="x")
+            limiter = sp.Limiter(1000, 1000, store=store, name="x")
             assert limiter.allow()
             started = time.monotonic()
             limiter.wait()

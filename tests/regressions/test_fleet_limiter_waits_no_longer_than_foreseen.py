@@ -1,7 +1,7 @@
 """A thread that waited for a limiter of a fleet went round and round when its scope was cancelled, until the
 tokens came; and when the clock was set back it waited for as long as that.
 
-Holdfast: a cancelled wait ends with the nap it is in, and none is longer than was foreseen at its start.
+Stormproof: a cancelled wait ends with the nap it is in, and none is longer than was foreseen at its start.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-import holdfast as hf
-from holdfast.leases import LeaseBucket
+import stormproof as sp
+from stormproof._strategies.limiter.rules.leases import LeaseBucket
 
 
-class HookedClock(hf.testing.FakeClock):
+class HookedClock(sp.testing.FakeClock):
     """Something happens in its second sleep."""
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class HookedClock(hf.testing.FakeClock):
             self.hook()
 
 
-def leased(clock: HookedClock) -> hf.Limiter:
+def leased(clock: HookedClock) -> sp.Limiter:
     """A limiter that goes by a lease of which nothing is left, for a store that never answers."""
-    limiter = hf.Limiter(1, 5, clock=clock)
+    limiter = sp.Limiter(1, 5, clock=clock)
     limiter._swap(LeaseBucket(1.0, 5, 1, 0, clock.now()))
     return limiter
 
@@ -37,19 +37,19 @@ def leased(clock: HookedClock) -> hf.Limiter:
 def test_cancelled_scope_ends_the_wait():
     clock = HookedClock()
     limiter = leased(clock)
-    with hf.deadline(None) as scope:
+    with sp.deadline(None) as scope:
         clock.hook = scope.cancel
-        with pytest.raises(hf.Cancelled):
+        with pytest.raises(sp.Cancelled):
             limiter.wait()
     assert len(clock.sleeps) == 2
 
 
 def test_cancelled_scope_ends_a_rate_limited_call():
     clock = HookedClock()
-    policy = hf.Policy(hf.RateLimit(leased(clock), max_wait=None), clock=clock)
-    with hf.deadline(None) as scope:
+    policy = sp.Policy(sp.RateLimit(leased(clock), max_wait=None), clock=clock)
+    with sp.deadline(None) as scope:
         clock.hook = scope.cancel
-        with pytest.raises(hf.Cancelled):
+        with pytest.raises(sp.Cancelled):
             policy.call(int)
     assert len(clock.sleeps) == 2
 
@@ -68,8 +68,8 @@ def test_no_nap_reaches_past_the_deadline():
     clock = HookedClock()
     limiter = leased(clock)
     limiter.reserve(4)
-    with hf.deadline(1.03, clock=clock) as scope:
-        reservation = hf.Limiter.reserve(limiter)
+    with sp.deadline(1.03, clock=clock) as scope:
+        reservation = sp.Limiter.reserve(limiter)
         assert scope.limit is not None and reservation.delay > scope.limit
         for nap in reservation.waits():
             clock.sleep(nap)

@@ -1,16 +1,16 @@
 """tenacity#58, #138, #610, backoff#15: a decorated generator function was silently not retried, because
 calling it runs none of its code.
 
-Holdfast: the code up to the first item is what is retried; send, throw, close and return work as before.
+Stormproof: the code up to the first item is what is retried; send, throw, close and return work as before.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, BudgetSpy, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, BudgetSpy, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Failing:
@@ -27,7 +27,7 @@ class Failing:
 
 @pytest.fixture(autouse=True)
 def instant():
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         yield clock
 
 

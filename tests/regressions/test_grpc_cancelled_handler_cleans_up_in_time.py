@@ -8,8 +8,8 @@ from typing import Any
 
 import grpc
 
-import holdfast as hf
-from holdfast.grpc import server_interceptors
+import stormproof as sp
+from stormproof.grpc import server_interceptors
 
 
 def test_a_handler_whose_caller_has_gone_cleans_up_within_the_callers_time() -> None:
@@ -24,7 +24,7 @@ def test_a_handler_whose_caller_has_gone_cleans_up_within_the_callers_time() -> 
             while True:
                 yield b"more"
         finally:
-            left.append(hf.remaining())
+            left.append(sp.remaining())
             cleaned.set()
 
     with futures.ThreadPoolExecutor(2) as pool:

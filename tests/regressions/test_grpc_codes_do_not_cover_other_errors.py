@@ -1,7 +1,7 @@
 """A policy made from a service config retried, and hedged, errors that have no gRPC status at all: a
 ``ConnectionError`` of the caller's own database was taken for one of the listed codes.
 
-Holdfast: by a service config only the listed codes are retried; what has no status is fatal.
+Stormproof: by a service config only the listed codes are retried; what has no status is fatal.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.scripted import SYNC
+from tests.support.scripted import SYNC
 
-import holdfast as hf
-from holdfast import presets
-from holdfast.presets.service_config import StatusCodes
+import stormproof as sp
+from stormproof import presets
+from stormproof.presets.service_config import StatusCodes
 
 
 class Failed(grpc.RpcError):
@@ -57,7 +57,7 @@ def test_it_is_not_retried() -> None:
     config = {"methodConfig": [{"name": [{}], "retryPolicy": retry}]}
     policy = presets.grpc(config, "a.B/C", rng=lambda: 0.5)
     SYNC(policy, ConnectionError, "ok").raised(ConnectionError).made(1)
-    SYNC(policy, Failed("UNAVAILABLE"), hf.RetryAfter(3, Failed("UNAVAILABLE")), "ok").returned("ok").slept(
+    SYNC(policy, Failed("UNAVAILABLE"), sp.RetryAfter(3, Failed("UNAVAILABLE")), "ok").returned("ok").slept(
         1, 3
     )
 
@@ -76,20 +76,20 @@ def test_it_sends_no_further_hedge() -> None:
             with pytest.raises(type(error)):
                 await policy.acall(fails, error)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     assert made == [ConnectionError, Failed, Failed, Failed]
 
 
 def test_a_group_needs_a_listed_code_in_every_leaf() -> None:
     listed = Failed("UNAVAILABLE")
     assert judged(ExceptionGroup("", [listed, ExceptionGroup("", [listed])]), "UNAVAILABLE")[0]
-    assert judged(ExceptionGroup("", [listed, hf.RetryAfter(1, listed)]), "UNAVAILABLE")[0]
+    assert judged(ExceptionGroup("", [listed, sp.RetryAfter(1, listed)]), "UNAVAILABLE")[0]
     assert judged(ExceptionGroup("", [listed, ConnectionError()]), "UNAVAILABLE") == (False, "no gRPC status")
     assert judged(ExceptionGroup("", [listed, PUSHED]), "UNAVAILABLE") == (False, "gRPC RESOURCE_EXHAUSTED")
 
 
 def test_an_attempt_cut_off_is_deadline_exceeded() -> None:
     """As the channel's own timeout of one attempt is, in sync calls."""
-    cut_off = hf.AttemptTimeout("")
+    cut_off = sp.AttemptTimeout("")
     assert judged(cut_off, "UNAVAILABLE") == (False, "gRPC DEADLINE_EXCEEDED")
     assert StatusCodes(("DEADLINE_EXCEEDED",))(cut_off).kind == "timeout"

@@ -1,6 +1,6 @@
 """The first future of a process that could not start a thread just then: every later one waited for ever.
 
-Holdfast: that one call fails, and the next one tries again.
+Stormproof: that one call fails, and the next one tries again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from holdfast.grpc import background
+from stormproof.grpc import background
 
 
 async def answer() -> int:

@@ -1,7 +1,7 @@
 """A policy was written as a service config that said something else than it, and nobody was told: both
 hedging and retrying, the longer of two deadlines, the last of two hedges.
 
-Holdfast: what is written is the policy's own, and `LossyServiceConfig` names the rest for every method.
+Stormproof: what is written is the policy's own, and `LossyServiceConfig` names the rest for every method.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import presets
-from holdfast.grpc import LossyServiceConfig, from_service_config, to_service_config
-from holdfast.presets.service_config import StatusCodes
+import stormproof as sp
+from stormproof import presets
+from stormproof.grpc import LossyServiceConfig, from_service_config, to_service_config
+from stormproof.presets.service_config import StatusCodes
 
 UNAVAILABLE = StatusCodes(("UNAVAILABLE",))
-PLAIN = hf.Symmetric(0.2)
+PLAIN = sp.Symmetric(0.2)
 
 
-def retrying(**options: Any) -> hf.Retry:
+def retrying(**options: Any) -> sp.Retry:
     usual: dict[str, Any] = {
         "on": UNAVAILABLE,
-        "backoff": hf.Exponential(0.1, jitter=PLAIN),
+        "backoff": sp.Exponential(0.1, jitter=PLAIN),
         "within": None,
         "budget": None,
     }
-    return hf.Retry(**{**usual, **options})
+    return sp.Retry(**{**usual, **options})
 
 
-def hedging(after: float, budget: Any) -> hf.Hedge:
-    return hf.Hedge(after, idempotent=True, on=UNAVAILABLE, budget=budget)
+def hedging(after: float, budget: Any) -> sp.Hedge:
+    return sp.Hedge(after, idempotent=True, on=UNAVAILABLE, budget=budget)
 
 
 def losses(policies: Any) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def losses(policies: Any) -> tuple[str, ...]:
     return caught.value.losses
 
 
-def entry(policy: hf.Policy) -> dict[str, Any]:
+def entry(policy: sp.Policy) -> dict[str, Any]:
     """What is left of the policy, which must be fit to be read."""
     written = to_service_config(policy, lossy=True)
     from_service_config(written)
@@ -50,9 +50,9 @@ def entry(policy: hf.Policy) -> dict[str, Any]:
 
 @pytest.mark.parametrize("retry_first", [True, False])
 def test_a_hedge_and_a_retry_in_either_order(retry_first: bool) -> None:
-    budget = hf.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, 0.1)
     row: list[Any] = [hedging(0.1, budget), retrying(budget=budget)]
-    policy = hf.Policy(*(reversed(row) if retry_first else row))
+    policy = sp.Policy(*(reversed(row) if retry_first else row))
     assert losses(policy) == ("all methods: Hedge beside Retry",)
     assert entry(policy).keys() == {"name", "retryPolicy"}
 
@@ -60,68 +60,68 @@ def test_a_hedge_and_a_retry_in_either_order(retry_first: bool) -> None:
 @pytest.mark.parametrize("retry_first", [True, False])
 @pytest.mark.parametrize("nothing", [{"attempts": 1}, {"on": StatusCodes(())}], ids=["once", "no codes"])
 def test_a_retry_that_never_retries_leaves_the_hedge(nothing: dict[str, Any], retry_first: bool) -> None:
-    budget = hf.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, 0.1)
     row: list[Any] = [hedging(0.1, budget), retrying(budget=budget, **nothing)]
-    written = json.loads(to_service_config(hf.Policy(*(reversed(row) if retry_first else row))))
+    written = json.loads(to_service_config(sp.Policy(*(reversed(row) if retry_first else row))))
     assert written["methodConfig"][0].keys() == {"name", "hedgingPolicy"}
 
 
 def test_the_first_of_two_hedges_is_written() -> None:
-    budget = hf.ThrottleBudget(10, 0.1)
-    policy = hf.Policy(hedging(0.1, budget), hedging(0.3, budget))
+    budget = sp.ThrottleBudget(10, 0.1)
+    policy = sp.Policy(hedging(0.1, budget), hedging(0.3, budget))
     assert losses(policy) == ("all methods: Hedge beside Hedge",)
     assert entry(policy)["hedgingPolicy"]["hedgingDelay"] == "0.1s"
 
 
 @pytest.mark.parametrize("deadlines", [(1, 5), (5, 1)])
 def test_the_smaller_of_two_deadlines_counts(deadlines: tuple[float, float]) -> None:
-    written = json.loads(to_service_config(hf.Policy(*map(hf.Deadline, deadlines), retrying())))
+    written = json.loads(to_service_config(sp.Policy(*map(sp.Deadline, deadlines), retrying())))
     assert written["methodConfig"][0]["timeout"] == "1s"
 
 
 @pytest.mark.filterwarnings("ignore:Policy. Deadline inside Retry")
 def test_a_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
-    budget = hf.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, 0.1)
     for outer in (retrying(budget=budget), hedging(0.1, budget)):
-        policy = hf.Policy(hf.Deadline(9), outer, hf.Deadline(1))
+        policy = sp.Policy(sp.Deadline(9), outer, sp.Deadline(1))
         kind = type(outer).__name__
         assert losses(policy) == (f"all methods: Deadline inside {kind}, which bounds an attempt",)
         assert entry(policy)["timeout"] == "9s"
-    inner = hf.Policy(retrying(attempts=1), hf.Deadline(1))
+    inner = sp.Policy(retrying(attempts=1), sp.Deadline(1))
     assert json.loads(to_service_config(inner))["methodConfig"] == [{"name": [{}], "timeout": "1s"}]
 
 
 def test_a_hint_in_place_of_one_wait() -> None:
     replaced = presets.HintedExponential(jitter=PLAIN, hint="replace")
-    (loss,) = losses(hf.Policy(retrying(backoff=replaced)))
+    (loss,) = losses(sp.Policy(retrying(backoff=replaced)))
     assert (
         loss == "all methods: HintedExponential.hint='replace': after pushback a channel's waits begin anew"
     )
-    to_service_config(hf.Policy(retrying(backoff=presets.HintedExponential(jitter=PLAIN))))
+    to_service_config(sp.Policy(retrying(backoff=presets.HintedExponential(jitter=PLAIN))))
 
 
 def test_a_schedule_derived_from_a_known_one_is_another() -> None:
-    class Odd(hf.Exponential):
+    class Odd(sp.Exponential):
         def _ceiling(self, n: int) -> float:
             return 0.5
 
-    policy = hf.Policy(retrying(backoff=Odd(0.1, jitter=PLAIN)))
+    policy = sp.Policy(retrying(backoff=Odd(0.1, jitter=PLAIN)))
     assert losses(policy) == ("all methods: Odd, which becomes an exponential",)
     assert entry(policy)["retryPolicy"]["initialBackoff"] == "0.5s"
 
 
 def test_what_runs_before_a_single_attempt() -> None:
-    policy = hf.Policy(retrying(attempts=1, before_attempt=print))
+    policy = sp.Policy(retrying(attempts=1, before_attempt=print))
     assert losses(policy) == ("all methods: Retry.before_attempt",)
 
 
 def test_no_code_is_not_unavailable() -> None:
-    assert "retryPolicy" not in entry(hf.Policy(retrying(on=StatusCodes(()))))
-    assert "retryPolicy" not in entry(hf.Policy(retrying(on=hf.transient.with_(grpc_codes=()))))
+    assert "retryPolicy" not in entry(sp.Policy(retrying(on=StatusCodes(()))))
+    assert "retryPolicy" not in entry(sp.Policy(retrying(on=sp.transient.with_(grpc_codes=()))))
 
 
 def test_every_method_of_a_policy_is_told() -> None:
-    policy, other = hf.Policy(hf.Breaker()), hf.Policy(hf.Timeout(1))
+    policy, other = sp.Policy(sp.Breaker()), sp.Policy(sp.Timeout(1))
     named = {"pkg.A/Get": policy, "pkg.B": other, "/pkg.C": policy, "": policy}
     assert losses(named) == (
         "pkg.A/Get: Breaker",

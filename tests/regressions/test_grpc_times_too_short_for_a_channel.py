@@ -1,7 +1,7 @@
 """grpc#41036, open: a channel that is to wait for less than 2 ms may hang between two attempts. One that is
 to wait for less than 1 ms is refused as a whole, and a timeout of less than 1 ms is none.
 
-Holdfast: a service config is written with times that every channel keeps to, and the change is told.
+Stormproof: a service config is written with times that every channel keeps to, and the change is told.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 import grpc
 import pytest
 
-import holdfast as hf
-from holdfast import presets
-from holdfast.grpc import LossyServiceConfig, from_service_config, to_service_config
-from holdfast.presets.service_config import StatusCodes
+import stormproof as sp
+from stormproof import presets
+from stormproof.grpc import LossyServiceConfig, from_service_config, to_service_config
+from stormproof.presets.service_config import StatusCodes
 
 
-def retrying(backoff: Any) -> hf.Policy:
-    return hf.Policy(hf.Retry(StatusCodes(("UNAVAILABLE",)), 3, backoff, within=None, budget=None))
+def retrying(backoff: Any) -> sp.Policy:
+    return sp.Policy(sp.Retry(StatusCodes(("UNAVAILABLE",)), 3, backoff, within=None, budget=None))
 
 
 def constant(wait: float) -> Any:
-    return hf.Constant(wait, jitter=hf.Symmetric(0.2))
+    return sp.Constant(wait, jitter=sp.Symmetric(0.2))
 
 
-def written(policy: hf.Policy, *lost: str) -> dict[str, Any]:
+def written(policy: sp.Policy, *lost: str) -> dict[str, Any]:
     """The entry for all methods, once what is ``lost`` has been told; it can be read again."""
     with pytest.raises(LossyServiceConfig) as caught:
         to_service_config(policy)
@@ -55,11 +55,11 @@ def test_the_shortest_wait_that_is_kept() -> None:
 @pytest.mark.parametrize("seconds", [0, 1e-11, 0.0009])
 def test_a_timeout_is_never_none(seconds: float) -> None:
     told = f"a Deadline of {seconds:g} s, which becomes 0.001 s"
-    assert written(hf.Policy(hf.Deadline(seconds)), told)["timeout"] == "0.001s"
+    assert written(sp.Policy(sp.Deadline(seconds)), told)["timeout"] == "0.001s"
 
 
 def test_times_longer_than_protobuf_can_say() -> None:
-    deadline = written(hf.Policy(hf.Deadline(1e13)), "a Deadline of 1e+13 s, which becomes 315576000000 s")
+    deadline = written(sp.Policy(sp.Deadline(1e13)), "a Deadline of 1e+13 s, which becomes 315576000000 s")
     assert deadline["timeout"] == "315576000000s"
     growing = retrying(presets.GrpcBackoff(0.1, 1e300, 2))
     waits = written(growing, "a wait of 1e+300 s, which becomes 315576000000 s")["retryPolicy"]

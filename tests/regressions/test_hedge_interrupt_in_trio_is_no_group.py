@@ -1,15 +1,15 @@
 """Under trio, Ctrl-C (or ``sys.exit``) inside a hedged call came out as a BaseExceptionGroup of one, which no
 ``except KeyboardInterrupt`` catches.
 
-Holdfast: it comes out as what it is, at once, and the other attempts are cancelled.
+Stormproof: it comes out as what it is, at once, and the other attempts are cancelled.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import Loop
+from tests.support.loops import Loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
@@ -18,7 +18,7 @@ def test_it_comes_out_as_what_it_is(kind, number):
     loop = Loop("trio")
     calls, ended = [], []
 
-    @hf.Policy(hf.Hedge(after=1, idempotent=True, max=2))
+    @sp.Policy(sp.Hedge(after=1, idempotent=True, max=2))
     async def call():
         calls.append(len(calls) + 1)
         mine = calls[-1]

@@ -1,15 +1,15 @@
 """The second answer of a hedged call was closed, and an error of its close() replaced the first answer.
 
-Holdfast: the winner's answer is given whatever closing a loser's raises, and its worker thread lives on.
+Stormproof: the winner's answer is given whatever closing a loser's raises, and its worker thread lives on.
 """
 
 from __future__ import annotations
 
 import threading
 
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Answer:
@@ -32,7 +32,7 @@ class AsyncAnswer(Answer):
 def test_tasks(loop):
     closing, calls = [], []
 
-    @hf.Policy(hf.Hedge(after=0, idempotent=True))
+    @sp.Policy(sp.Hedge(after=0, idempotent=True))
     async def fetch():
         calls.append(None)
         number = len(calls)
@@ -51,7 +51,7 @@ def test_tasks(loop):
 def test_tasks_that_answer_at_once(loop):
     closing = []
 
-    @hf.Policy(hf.Hedge(after=0, idempotent=True))
+    @sp.Policy(sp.Hedge(after=0, idempotent=True))
     async def fetch():
         await loop.sleep(1)
         return AsyncAnswer(None, closing)
@@ -63,7 +63,7 @@ def test_tasks_that_answer_at_once(loop):
 def test_threads():
     closing, workers, release = [], [], threading.Event()
 
-    @hf.Policy(hf.Hedge(after=0.02, idempotent=True))
+    @sp.Policy(sp.Hedge(after=0.02, idempotent=True))
     def fetch():
         workers.append(threading.current_thread())
         number = len(workers)

@@ -1,6 +1,6 @@
 """An httpx.Response has both ``close`` and ``aclose``: in threads, calling the second closes nothing.
 
-Holdfast: a losing hedge's answer is closed in the way of the code that runs: ``close()`` in threads,
+Stormproof: a losing hedge's answer is closed in the way of the code that runs: ``close()`` in threads,
 ``await aclose()`` in tasks.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Both:
@@ -30,7 +30,7 @@ def test_in_threads():
     go, slow, fast = threading.Event(), Both(), Both()
     answers = [(go.wait, slow), (lambda _: None, fast)]
 
-    @hf.Policy(hf.Hedge(after=0.01, idempotent=True))
+    @sp.Policy(sp.Hedge(after=0.01, idempotent=True))
     def call():
         wait, answer = answers.pop(0)
         wait(10)
@@ -49,7 +49,7 @@ def test_in_tasks():
         both = asyncio.Event()
         answers = [slow, fast]
 
-        @hf.Policy(hf.Hedge(after=0, idempotent=True))
+        @sp.Policy(sp.Hedge(after=0, idempotent=True))
         async def call():
             answer = answers.pop(0)
             if answer is fast:

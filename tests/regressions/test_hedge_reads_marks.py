@@ -1,16 +1,16 @@
 """A hedge judged RetryAfter and Permanent by their own class, so `on` matched what it should not, or missed.
 
-Holdfast: RetryAfter is judged by its cause, Permanent ends the call; the caller gets the error inside.
+Stormproof: RetryAfter is judged by its cause, Permanent ends the call; the caller gets the error inside.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
-each_rule = pytest.mark.parametrize("on", [Exception, OSError, hf.transient], ids=["all", "type", "rule"])
+each_rule = pytest.mark.parametrize("on", [Exception, OSError, sp.transient], ids=["all", "type", "rule"])
 
 
 class Callee:
@@ -23,20 +23,20 @@ class Callee:
 
 
 def sync_hedged(on, callee):
-    return hf.Policy(hf.Hedge(after=60, idempotent=True, on=on)).call(callee.fail)
+    return sp.Policy(sp.Hedge(after=60, idempotent=True, on=on)).call(callee.fail)
 
 
 def async_hedged(loop, on, callee):
     async def fail():
         callee.fail()
 
-    return loop.run(hf.Policy(hf.Hedge(after=60, idempotent=True, on=on)).acall, fail)
+    return loop.run(sp.Policy(sp.Hedge(after=60, idempotent=True, on=on)).acall, fail)
 
 
 @each_rule
 def test_permanent_is_fatal(on):
     inside = ConnectionError("x")
-    callee = Callee(hf.Permanent(inside))
+    callee = Callee(sp.Permanent(inside))
     with pytest.raises(ConnectionError) as caught:
         sync_hedged(on, callee)
     assert caught.value is inside and callee.calls == 1
@@ -45,7 +45,7 @@ def test_permanent_is_fatal(on):
 @each_rule
 def test_retry_after_is_its_cause(on):
     inside = ConnectionError("x")
-    callee = Callee(hf.RetryAfter(0, inside))
+    callee = Callee(sp.RetryAfter(0, inside))
     with pytest.raises(ConnectionError) as caught:
         sync_hedged(on, callee)
     assert caught.value is inside and callee.calls == 2
@@ -53,7 +53,7 @@ def test_retry_after_is_its_cause(on):
 
 def test_retry_after_of_what_does_not_match():
     inside = KeyError("x")
-    callee = Callee(hf.RetryAfter(0, inside))
+    callee = Callee(sp.RetryAfter(0, inside))
     with pytest.raises(KeyError) as caught:
         sync_hedged(OSError, callee)
     assert caught.value is inside and callee.calls == 1
@@ -62,11 +62,11 @@ def test_retry_after_of_what_does_not_match():
 @each_loop
 @each_rule
 def test_async(loop, on):
-    callee = Callee(hf.Permanent(ConnectionError("x")))
+    callee = Callee(sp.Permanent(ConnectionError("x")))
     with pytest.raises(ConnectionError):
         async_hedged(loop, on, callee)
     assert callee.calls == 1
-    callee = Callee(hf.RetryAfter(0, ConnectionError("x")))
+    callee = Callee(sp.RetryAfter(0, ConnectionError("x")))
     with pytest.raises(ConnectionError):
         async_hedged(loop, on, callee)
     assert callee.calls == 2

@@ -1,15 +1,15 @@
 """On trio an error in the user's own rule left the hedge wrapped in an ExceptionGroup.
 
-Holdfast: what a rule raises inside a hedge surfaces as itself.
+Stormproof: what a rule raises inside a hedge surfaces as itself.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Bug(Exception):
@@ -27,7 +27,7 @@ def vary(_number, _args, _kwargs):
 @each_loop
 @pytest.mark.parametrize("options", [{"on": rule}, {"on": Boom, "vary": vary}], ids=["on", "vary"])
 def test_async(loop, options):
-    @hf.Policy(hf.Hedge(after=60, idempotent=True, **options))
+    @sp.Policy(sp.Hedge(after=60, idempotent=True, **options))
     async def fetch():
         raise Boom
 
@@ -37,7 +37,7 @@ def test_async(loop, options):
 
 @pytest.mark.parametrize("options", [{"on": rule}, {"on": Boom, "vary": vary}], ids=["on", "vary"])
 def test_threads(options):
-    @hf.Policy(hf.Hedge(after=60, idempotent=True, **options))
+    @sp.Policy(sp.Hedge(after=60, idempotent=True, **options))
     def fetch():
         raise Boom
 

@@ -1,6 +1,6 @@
 """A hedge that found all worker threads busy failed the call, although its first attempt was under way.
 
-Holdfast: without a free thread nothing is hedged, and the first attempt may finish.
+Stormproof: without a free thread nothing is hedged, and the first attempt may finish.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import threading
 import time
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
-from holdfast._drive import threads
+import stormproof as sp
+from stormproof._drivers import threads
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def room_for_one(monkeypatch):
 
 @pytest.mark.usefixtures("room_for_one")
 def test_the_first_attempt_finishes():
-    budget = hf.Budget()
+    budget = sp.Budget()
     before, calls = budget.balance, []
 
-    @hf.Policy(hf.Hedge(after=0.01, idempotent=True, budget=budget))
+    @sp.Policy(sp.Hedge(after=0.01, idempotent=True, budget=budget))
     def fetch():
         calls.append(None)
         time.sleep(0.05)
@@ -44,7 +44,7 @@ def test_the_first_attempt_finishes():
 
 @pytest.mark.usefixtures("room_for_one")
 def test_the_first_attempts_error():
-    @hf.Policy(hf.Hedge(after=0.01, idempotent=True, on=KeyError))
+    @sp.Policy(sp.Hedge(after=0.01, idempotent=True, on=KeyError))
     def fetch():
         time.sleep(0.05)
         raise Boom
@@ -58,7 +58,7 @@ def test_a_thread_that_could_not_be_started_takes_no_room(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
-    @hf.Policy(hf.Hedge(after=60, idempotent=True))
+    @sp.Policy(sp.Hedge(after=60, idempotent=True))
     def fetch():
         return "ok"
 

@@ -1,6 +1,6 @@
 """All attempts shared one generator, so a loser still running in its thread spoilt the winner's items.
 
-Holdfast: every attempt has a generator of its own; the caller reads the one that answered.
+Stormproof: every attempt has a generator of its own; the caller reads the one that answered.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import threading
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 POLICIES = {
-    "hedge": hf.Policy(hf.Hedge(after=0.02, idempotent=True)),
-    "timeout": hf.Policy(
-        hf.Retry(attempts=2, backoff=hf.Constant(0)),
-        hf.Timeout(0.05, thread=True),
+    "hedge": sp.Policy(sp.Hedge(after=0.02, idempotent=True)),
+    "timeout": sp.Policy(
+        sp.Retry(attempts=2, backoff=sp.Constant(0)),
+        sp.Timeout(0.05, thread=True),
     ),
 }
 

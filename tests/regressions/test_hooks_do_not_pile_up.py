@@ -1,6 +1,6 @@
 """stamina: the context managers of retry hooks were never cleared, so 9 retries meant 54 exits.
 
-Holdfast: a hook runs once for each attempt and a subscriber once for each event, in the first call and in
+Stormproof: a hook runs once for each attempt and a subscriber once for each event, in the first call and in
 the hundredth, and nothing of an attempt stays behind in the context.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 import gc
 import weakref
 
-from tests.loops import each_loop
-from tests.scripted import Boom, does, every_way, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, does, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @every_way
@@ -37,7 +37,7 @@ def test_an_async_hook_is_awaited_once_for_each_attempt(loop):
 
     calls = 0
 
-    @retry(attempts=10, backoff=hf.Constant(0), before_attempt=before)
+    @retry(attempts=10, backoff=sp.Constant(0), before_attempt=before)
     async def call():
         nonlocal calls
         calls += 1
@@ -56,14 +56,14 @@ def test_an_async_hook_is_awaited_once_for_each_attempt(loop):
 @every_way
 def test_the_attempt_is_gone_afterwards(play):
     inside = []
-    played = play(retry(), Boom, does(lambda: inside.append(hf.attempt()) or "ok")).returned("ok")
+    played = play(retry(), Boom, does(lambda: inside.append(sp.attempt()) or "ok")).returned("ok")
     assert inside[0].number == 2 and inside[0].last_error is played.last
-    assert hf.attempt() is None
+    assert sp.attempt() is None
 
 
 def test_unsubscribing_ends_it():
     seen = []
-    stop, again = hf.subscribe(seen.append), hf.subscribe(seen.append)
+    stop, again = sp.subscribe(seen.append), sp.subscribe(seen.append)
     retry().call(lambda: None)
     assert len(seen) == 2
     stop()
@@ -90,7 +90,7 @@ def test_a_failed_call_leaves_no_references():
 
     gc.disable()
     try:
-        with hf.testing.instant():
+        with sp.testing.instant():
             try:
                 policy.call(call)
             except Boom:

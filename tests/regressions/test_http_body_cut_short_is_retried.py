@@ -1,6 +1,6 @@
 """httpx-retries#29: an answer whose body broke off was not retried, because its headers had come.
 
-Holdfast: an answer that announces a short body is read within the attempt, so that a body cut short is
+Stormproof: an answer that announces a short body is read within the attempt, so that a body cut short is
 a failed attempt. A longer or streamed one is the caller's from its headers on.
 """
 
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer, chunked, half, hang_in_body
+from tests.support.http.server import Server, answer, chunked, half, hang_in_body
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 
 def client(**options):
-    policy = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None))
-    return httpx.Client(transport=holdfast.httpx.Transport(policy, **options), trust_env=False, timeout=0.2)
+    policy = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None))
+    return httpx.Client(transport=stormproof.httpx.Transport(policy, **options), trust_env=False, timeout=0.2)
 
 
 @pytest.mark.parametrize("step", [half(b"ha"), hang_in_body(b"ha", 4)], ids=["cut", "stalled"])

@@ -13,9 +13,9 @@ import httpcore
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast._drive.closing import to_its_end
-from holdfast.httpx import AsyncTransport
+import stormproof as sp
+from stormproof._runtime.shielded_close import to_its_end
+from stormproof.httpx import AsyncTransport
 
 
 def _stuck(pool: httpcore.AsyncConnectionPool) -> list[str]:
@@ -45,7 +45,7 @@ def test_whenever_it_is_cancelled(status: bytes, body: str) -> None:
     async def cancelled_after(turns: int) -> tuple[bool, list[str]]:
         pool = httpcore.AsyncConnectionPool(network_backend=httpcore.AsyncMockBackend(list(said)))
         inner._pool = pool
-        policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), hf.Timeout(5))
+        policy = sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), sp.Timeout(5))
         async with httpx.AsyncClient(transport=AsyncTransport(policy, inner), trust_env=False) as client:
             task = asyncio.ensure_future(client.get("http://shop.example/"))
             for _ in range(turns):
@@ -151,7 +151,7 @@ def test_while_another_request_looks_at_the_same_connection() -> None:
     async def cancelled_after(turns: int, later: int) -> list[str]:
         pool = httpcore.AsyncConnectionPool(network_backend=httpcore.AsyncMockBackend([good, bad, bad]))
         inner._pool = pool
-        transport = AsyncTransport(hf.Policy(hf.Timeout(5)), inner)
+        transport = AsyncTransport(sp.Policy(sp.Timeout(5)), inner)
         async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
             await client.get("http://shop.example/")
             first = asyncio.ensure_future(client.get("http://shop.example/"))

@@ -1,22 +1,23 @@
 """With requests, whose errors know their request, a POST that was reset did not say why it was sent once.
 
-Holdfast: whatever the client, the error of a request that was worth retrying and must not be sent again says
+Stormproof: whatever the client, the error of a request that was worth retrying and must not be sent again
+says
 so, and how often it was sent.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, reset
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, reset
 
-import holdfast as hf
+import stormproof as sp
 
 WHY = "stopped: not sent again: POST without an idempotency key may have been processed"
 
 
 def told(error: BaseException) -> list[str]:
-    return [note for note in getattr(error, "__notes__", ()) if note.startswith("holdfast: ")]
+    return [note for note in getattr(error, "__notes__", ()) if note.startswith("stormproof: ")]
 
 
 @each_client
@@ -25,7 +26,7 @@ async def test_a_post_that_was_reset(http: Http) -> None:
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).post("/")
     (note,) = told(caught.value)
-    assert note.startswith("holdfast: 1 attempt")
+    assert note.startswith("stormproof: 1 attempt")
     assert note.endswith(WHY)
 
 
@@ -35,14 +36,14 @@ async def test_a_post_that_was_reset_when_sent_again(http: Http) -> None:
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).post("/")
     (note,) = told(caught.value)
-    assert note.startswith("holdfast: 2 attempts")
+    assert note.startswith("stormproof: 2 attempts")
     assert note.endswith(WHY)
 
 
 @each_client
 async def test_nothing_is_said_where_nothing_is_retried(http: Http) -> None:
     http.server.on("/", reset())
-    for policy in (hf.Policy(hf.Timeout(30)), hf.Policy(hf.Retry(on=KeyError))):
+    for policy in (sp.Policy(sp.Timeout(30)), sp.Policy(sp.Retry(on=KeyError))):
         with pytest.raises(http.kind.lost) as caught:
             await http.client(policy).post("/")
         assert told(caught.value) == []

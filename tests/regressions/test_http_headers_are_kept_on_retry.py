@@ -1,22 +1,22 @@
 """Retries that lost headers, Authorization first of all: the second attempt came back as a 401.
 
-Holdfast: every attempt carries what the first one did, in the same order and spelling. Only another
+Stormproof: every attempt carries what the first one did, in the same order and spelling. Only another
 origin, to which `before_attempt` sends an attempt, does not get the credentials.
 """
 
 from __future__ import annotations
 
 import httpx
-from tests.contract.http.server import Server, answer, reset
+from tests.support.http.server import Server, answer, reset
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 HEADERS = [("Authorization", "Bearer token"), ("X-Twice", "a"), ("X-Twice", "b"), ("cOOkie", "c=1")]
 
 
 def get(server, policy, **options):
-    transport = holdfast.httpx.Transport(policy, attempt_header=None, **options)
+    transport = stormproof.httpx.Transport(policy, attempt_header=None, **options)
     with httpx.Client(transport=transport, trust_env=False) as client:
         return client.get(server.url("/?q=1"), headers=HEADERS)
 
@@ -24,7 +24,7 @@ def get(server, policy, **options):
 def test_every_attempt_carries_them():
     with Server() as server:
         server.on("/", answer(503), reset(), answer(429), answer(200))
-        assert get(server, hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None))).status_code == 200
+        assert get(server, sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None))).status_code == 200
         assert server.seen[0].header("authorization") == "Bearer token"
         assert server.seen[0].all("x-twice") == ["a", "b"]
         assert [seen.headers for seen in server.seen] == [server.seen[0].headers] * 4
@@ -34,7 +34,7 @@ def test_every_attempt_carries_them():
 def test_also_in_a_deadline():
     with Server() as server:
         server.on("/", answer(503), answer(200))
-        policy = hf.Policy(hf.Deadline(5), hf.Retry(backoff=hf.Constant(0), budget=None))
+        policy = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(0), budget=None))
         assert get(server, policy, timeout_header=None).status_code == 200
         assert [seen.headers for seen in server.seen] == [server.seen[0].headers] * 2
 
@@ -48,7 +48,7 @@ def test_another_origin_gets_no_credentials():
             if attempt.number > 1:
                 attempt.request.host = f"127.0.0.1:{two.port}"
 
-        policy = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None, before_attempt=rotate))
+        policy = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None, before_attempt=rotate))
         assert get(one, policy).text == "two"
         (seen,) = two.seen
         assert (seen.header("authorization"), seen.header("cookie")) == (None, None)

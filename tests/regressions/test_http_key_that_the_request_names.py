@@ -5,12 +5,12 @@ from __future__ import annotations
 import httpx
 import pytest
 import requests
-from tests.contract.http.contract import retry
-from tests.contract.http.server import Server, answer
+from tests.support.http.each_client import retry
+from tests.support.http.server import Server, answer
 
-import holdfast.httpx
-import holdfast.requests
-import holdfast.urllib3
+import stormproof.httpx
+import stormproof.requests
+import stormproof.urllib3
 
 NAMED = {"idempotency_key": "order-17"}
 
@@ -19,20 +19,20 @@ NAMED = {"idempotency_key": "order-17"}
 def test_it_is_sent_with_any_method(method: str) -> None:
     with Server() as server:
         server.on("/", answer(503), answer(200))
-        with httpx.Client(transport=holdfast.httpx.Transport(retry()), trust_env=False) as client:
-            client.request(method, server.url(), extensions={"holdfast": NAMED})
-        with requests.Session() as session, holdfast.requests.override(**NAMED):
-            session.mount("http://", holdfast.requests.Adapter(retry()))
+        with httpx.Client(transport=stormproof.httpx.Transport(retry()), trust_env=False) as client:
+            client.request(method, server.url(), extensions={"stormproof": NAMED})
+        with requests.Session() as session, stormproof.requests.override(**NAMED):
+            session.mount("http://", stormproof.requests.Adapter(retry()))
             session.request(method, server.url())
-        with holdfast.urllib3.PoolManager(retry()) as manager:
-            manager.request(method, server.url(), holdfast=NAMED)
+        with stormproof.urllib3.PoolManager(retry()) as manager:
+            manager.request(method, server.url(), stormproof=NAMED)
         assert [seen.header("Idempotency-Key") for seen in server.seen] == ["order-17"] * 4
 
 
 def test_the_clients_own_option_is_for_methods_that_need_it() -> None:
     with Server() as server:
         server.on("/", answer(200))
-        transport = holdfast.httpx.Transport(retry(), idempotency_key="auto")
+        transport = stormproof.httpx.Transport(retry(), idempotency_key="auto")
         with httpx.Client(transport=transport, trust_env=False) as client:
             client.put(server.url())
         assert server.seen[0].header("Idempotency-Key") is None

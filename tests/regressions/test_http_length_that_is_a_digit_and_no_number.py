@@ -1,6 +1,6 @@
 """``Content-Length: ²``: a digit to `str.isdigit`, and a ValueError to `int`, which came out of the request.
 
-Holdfast: a length that cannot be believed is none; what else to make of it is for the client to say.
+Stormproof: a length that cannot be believed is none; what else to make of it is for the client to say.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import aiohttp
 import httpx
 import httpx2
 import pytest
-from tests.contract.http.clients import Requests, Urllib3
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import Exchange
+from tests.support.http.clients import Requests, Urllib3
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import Exchange
 
-from holdfast.wire.fields import announced
+from stormproof._http.headers import announced
 
 LENGTHS = ["\u00b2", "1\u00b3", "\u0663", "", "+1", "-1", "1_0", " 1", "9" * 19]
 

@@ -8,23 +8,23 @@ import gc
 
 import httpx
 
-import holdfast as hf
-import holdfast.httpx
-from holdfast.census import census
+import stormproof as sp
+import stormproof.httpx
+from stormproof._events.operations import census
 
 
-def client(policy: hf.Policy, **options: object) -> httpx.Client:
+def client(policy: sp.Policy, **options: object) -> httpx.Client:
     answers = [503, 200, 200]
     mock = httpx.MockTransport(lambda request: httpx.Response(answers.pop(0)))
-    return httpx.Client(transport=holdfast.httpx.Transport(policy, mock, **options))
+    return httpx.Client(transport=stormproof.httpx.Transport(policy, mock, **options))
 
 
 def test_an_unnamed_policy_goes_by_the_clients_name() -> None:
     events: list[object] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         before = census.first_tries().get("httpx", 0)
-        policy = hf.Policy(hf.Retry(backoff=hf.Constant(0)), hf.Breaker())
+        policy = sp.Policy(sp.Retry(backoff=sp.Constant(0)), sp.Breaker())
         made = client(policy)
         # Two hosts, one name.
         made.get("http://a.example/")
@@ -37,8 +37,8 @@ def test_an_unnamed_policy_goes_by_the_clients_name() -> None:
 
 
 def test_tables_of_the_clients_own_do_not_hide_the_policy() -> None:
-    breaker = hf.Breaker()
-    made = client(hf.Policy(hf.Retry(), breaker, name="with tables"), statuses={503})
+    breaker = sp.Breaker()
+    made = client(sp.Policy(sp.Retry(), breaker, name="with tables"), statuses={503})
     gc.collect()
     found = [policy for name, policy in census.policies() if name == "with tables"]
     assert [policy.strategies[1] for policy in found] == [breaker]

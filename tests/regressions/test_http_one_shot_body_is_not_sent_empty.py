@@ -1,6 +1,6 @@
 """fetch-retry#99: a body that can be read once was sent empty on the retry, 18,000 times in production.
 
-Holdfast: it is sent once, the answer comes back as it is and says why; a body that can be had again is
+Stormproof: it is sent once, the answer comes back as it is and says why; a body that can be had again is
 sent again, whole.
 """
 
@@ -10,12 +10,12 @@ import io
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer, reset
+from tests.support.http.server import Server, answer, reset
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
-POLICY = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None))
+POLICY = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None))
 
 
 def lines():
@@ -24,7 +24,7 @@ def lines():
 
 
 def put(server, body, **options):
-    transport = holdfast.httpx.Transport(POLICY, **options)
+    transport = stormproof.httpx.Transport(POLICY, **options)
     with httpx.Client(transport=transport, trust_env=False) as client:
         return client.put(server.url("/"), content=body)
 
@@ -34,7 +34,7 @@ def test_it_is_sent_once_and_the_answer_says_why():
         server.on("/", answer(503, b"busy"), answer(200))
         got = put(server, lines())
         assert (got.status_code, got.text) == (503, "busy")
-        assert "a stream is read only once" in got.extensions["holdfast"].reason
+        assert "a stream is read only once" in got.extensions["stormproof"].reason
         assert [seen.body for seen in server.seen] == [b"line 1\nline 2\n"]
 
 
@@ -52,7 +52,7 @@ def test_the_error_says_why():
     [
         lambda: b"line 1\nline 2\n",
         lambda: io.BytesIO(b"line 1\nline 2\n"),
-        lambda: holdfast.httpx.Body(lines),
+        lambda: stormproof.httpx.Body(lines),
         lambda: [b"line 1\n", b"line 2\n"],
     ],
     ids=["bytes", "file", "made anew", "list"],

@@ -1,6 +1,7 @@
 """A transport's plain ``TimeoutError``, as our own time ran out: "TypeError: Cannot create a consistent MRO".
 
-aiohttp's total timeout is one, and so may be what a user's own transport raises. Holdfast: the caller gets a
+aiohttp's total timeout is one, and so may be what a user's own transport raises. Stormproof: the caller gets
+a
 timeout that is ours too, where a class can be both, and never an error about classes.
 """
 
@@ -12,15 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
-import holdfast as hf
-import holdfast.httpx
-from holdfast.testing import FakeClock
-from holdfast.wire.cut_off import timed_out
+import stormproof as sp
+import stormproof.httpx
+from stormproof._http.timeouts import timed_out
+from stormproof.testing import FakeClock
 
 POLICIES = [
-    ([hf.Deadline(1)], hf.DeadlineExceeded),
-    ([hf.Timeout(1)], hf.AttemptTimeout),
-    ([hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), hf.Timeout(1)], hf.AttemptTimeout),
+    ([sp.Deadline(1)], sp.DeadlineExceeded),
+    ([sp.Timeout(1)], sp.AttemptTimeout),
+    ([sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), sp.Timeout(1)], sp.AttemptTimeout),
 ]
 
 
@@ -28,7 +29,7 @@ POLICIES = [
 @pytest.mark.parametrize(("strategies", "ours"), POLICIES)
 def test_it_is_ours(strategies: list[Any], ours: type[Exception], is_async: bool) -> None:
     clock = FakeClock()
-    policy = hf.Policy(*strategies, clock=clock)
+    policy = sp.Policy(*strategies, clock=clock)
     theirs: list[TimeoutError] = []
 
     def slow(request: httpx.Request) -> httpx.Response:
@@ -37,7 +38,7 @@ def test_it_is_ours(strategies: list[Any], ours: type[Exception], is_async: bool
         raise theirs[-1]
 
     async def ask() -> None:
-        transport = holdfast.httpx.AsyncTransport(policy, httpx.MockTransport(slow))
+        transport = stormproof.httpx.AsyncTransport(policy, httpx.MockTransport(slow))
         async with httpx.AsyncClient(transport=transport) as client:
             await client.get("http://a.example/")
 
@@ -46,7 +47,7 @@ def test_it_is_ours(strategies: list[Any], ours: type[Exception], is_async: bool
             asyncio.run(ask())
         else:
             with httpx.Client(
-                transport=holdfast.httpx.Transport(policy, httpx.MockTransport(slow))
+                transport=stormproof.httpx.Transport(policy, httpx.MockTransport(slow))
             ) as client:
                 client.get("http://a.example/")
     assert caught.value.__cause__ is theirs[-1]
@@ -57,7 +58,7 @@ def test_what_cannot_be_both_stays_what_it_is() -> None:
     class Odd(ImportError):
         """Laid out in memory as no ``TimeoutError`` can be."""
 
-    own, refusal = Odd("slow"), hf.DeadlineExceeded("over")
+    own, refusal = Odd("slow"), sp.DeadlineExceeded("over")
     assert timed_out(own, refusal) is own
     assert own.__cause__ is refusal
     first = Odd("slow")
@@ -66,7 +67,7 @@ def test_what_cannot_be_both_stays_what_it_is() -> None:
 
 
 def test_what_can_is_both() -> None:
-    made = timed_out(httpx.ReadTimeout("slow"), hf.DeadlineExceeded("over"))
+    made = timed_out(httpx.ReadTimeout("slow"), sp.DeadlineExceeded("over"))
     assert isinstance(made, httpx.ReadTimeout)
-    assert isinstance(made, hf.DeadlineExceeded)
+    assert isinstance(made, sp.DeadlineExceeded)
     assert str(made) == "slow"

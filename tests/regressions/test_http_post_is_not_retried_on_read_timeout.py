@@ -1,6 +1,6 @@
 """requests#2830: a POST whose answer did not come in time was sent again, and done twice.
 
-Holdfast: a POST or PATCH is sent again only with an idempotency key, or when the failure proves that
+Stormproof: a POST or PATCH is sent again only with an idempotency key, or when the failure proves that
 nothing was processed, whatever the policy's ``on`` says.
 """
 
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer, hang, reset, unused_port
+from tests.support.http.server import Server, answer, hang, reset, unused_port
 
-import holdfast as hf
-import holdfast.httpx
-
-
-def client(on=hf.transient, **options):
-    policy = hf.Policy(hf.Retry(on=on, attempts=3, backoff=hf.Constant(0), budget=None))
-    return httpx.Client(transport=holdfast.httpx.Transport(policy, **options), trust_env=False, timeout=0.2)
+import stormproof as sp
+import stormproof.httpx
 
 
-@pytest.mark.parametrize("on", [hf.transient, httpx.TransportError, Exception], ids=repr)
+def client(on=sp.transient, **options):
+    policy = sp.Policy(sp.Retry(on=on, attempts=3, backoff=sp.Constant(0), budget=None))
+    return httpx.Client(transport=stormproof.httpx.Transport(policy, **options), trust_env=False, timeout=0.2)
+
+
+@pytest.mark.parametrize("on", [sp.transient, httpx.TransportError, Exception], ids=repr)
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 def test_a_slow_answer(on, method):
     with Server() as server, client(on) as http:
@@ -51,7 +51,7 @@ def test_the_server_says_that_nothing_was_done(status):
 
 def test_nobody_was_there():
     told = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         with client() as http, pytest.raises(httpx.ConnectError):
             http.post(f"http://127.0.0.1:{unused_port()}/", content=b"pay")

@@ -1,6 +1,6 @@
 """Retrying clients that dropped a response without closing it kept its connection: the pool ran dry.
 
-Holdfast: what is not handed on is read to its end if that is near, and closed. One connection is enough
+Stormproof: what is not handed on is read to its end if that is near, and closed. One connection is enough
 for any number of attempts, also while the next one is being waited for.
 """
 
@@ -10,10 +10,10 @@ import asyncio
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer, chunked
+from tests.support.http.server import Server, answer, chunked
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 ONE = httpx.Limits(max_connections=1)
 #: An answer with a length, one without, and one too long to be worth reading.
@@ -21,13 +21,13 @@ STEPS = [answer(503, b"x" * 1000), chunked(b"x" * 500, b"y" * 500, status=503), 
 
 
 def policy(**options):
-    return hf.Policy(hf.Retry(attempts=10, budget=None, **{"backoff": hf.Constant(0), **options}))
+    return sp.Policy(sp.Retry(attempts=10, budget=None, **{"backoff": sp.Constant(0), **options}))
 
 
 def test_one_connection_serves_all_attempts():
     with Server() as server:
         server.on("/", *STEPS * 3, answer(200, b"ok"))
-        transport = holdfast.httpx.Transport(policy(), httpx.HTTPTransport(limits=ONE))
+        transport = stormproof.httpx.Transport(policy(), httpx.HTTPTransport(limits=ONE))
         with httpx.Client(transport=transport, trust_env=False) as client:
             assert client.get(server.url("/"), timeout=2).text == "ok"
         assert len(server.seen) == 10
@@ -41,8 +41,8 @@ def test_a_waiting_retry_holds_no_connection(step):
     with Server() as server:
         server.on("/", step, answer(200, b"ok"))
         server.on("/other", answer(200, b"other"))
-        transport = holdfast.httpx.AsyncTransport(
-            policy(backoff=hf.Constant(0.3)), httpx.AsyncHTTPTransport(limits=ONE)
+        transport = stormproof.httpx.AsyncTransport(
+            policy(backoff=sp.Constant(0.3)), httpx.AsyncHTTPTransport(limits=ONE)
         )
 
         async def main():

@@ -1,6 +1,6 @@
 """urllib3#1338, open since 2018: ``Retry-After: 86400`` made the client sleep for a day.
 
-Holdfast: a hint is kept to up to ``max_hint`` and within the deadline; a longer one ends the call at
+Stormproof: a hint is kept to up to ``max_hint`` and within the deadline; a longer one ends the call at
 once with the server's own answer, which says so.
 """
 
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer
+from tests.support.http.server import Server, answer
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 
 def get(*steps, deadline=None, **options):
     with Server() as server:
         server.on("/", *steps)
-        rows = [] if deadline is None else [hf.Deadline(deadline)]
-        retry = hf.Retry(backoff=hf.Constant(0.25), budget=None, **options)
-        policy = hf.Policy(*rows, retry, clock=hf.testing.FakeClock(), rng=lambda: 0.0)
-        with httpx.Client(transport=holdfast.httpx.Transport(policy), trust_env=False) as client:
+        rows = [] if deadline is None else [sp.Deadline(deadline)]
+        retry = sp.Retry(backoff=sp.Constant(0.25), budget=None, **options)
+        policy = sp.Policy(*rows, retry, clock=sp.testing.FakeClock(), rng=lambda: 0.0)
+        with httpx.Client(transport=stormproof.httpx.Transport(policy), trust_env=False) as client:
             response = client.get(server.url("/"))
         return response, policy.clock.sleeps, len(server.seen)
 
@@ -35,7 +35,7 @@ def asks(value, status=503, name="Retry-After"):
 def test_too_long_is_the_end(value):
     response, sleeps, requests = get(asks(value))
     assert (response.status_code, response.text, sleeps, requests) == (503, "later", [], 1)
-    assert response.extensions["holdfast"].reason.startswith("the server asked for ")
+    assert response.extensions["stormproof"].reason.startswith("the server asked for ")
 
 
 def test_a_hint_is_kept_to():
@@ -57,7 +57,7 @@ def test_the_longest_of_several():
 def test_past_the_deadline_is_the_end_too():
     response, sleeps, requests = get(asks("30"), deadline=10)
     assert (response.status_code, sleeps, requests) == (503, [], 1)
-    assert response.extensions["holdfast"].reason.startswith("DeadlineExceeded: ")
+    assert response.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")
 
 
 def test_the_cap_is_the_users():

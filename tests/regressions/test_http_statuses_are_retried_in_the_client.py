@@ -1,6 +1,6 @@
 """httpx#108, #784, #1141: retries by status in the HTTP client itself, not around every call of it.
 
-Holdfast: 408, 425, 429 and every 5xx but those that will not change, in the transport; SDKs and
+Stormproof: 408, 425, 429 and every 5xx but those that will not change, in the transport; SDKs and
 libraries that take an ``http_client`` get it too.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from tests.contract.http.server import Server, answer
+from tests.support.http.server import Server, answer
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 FINAL = {501, 505, 506, 508, 510, 511}
 
@@ -24,8 +24,8 @@ def server():
 
 @pytest.fixture
 def client():
-    policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None))
-    with httpx.Client(transport=holdfast.httpx.Transport(policy), trust_env=False) as client:
+    policy = sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None))
+    with httpx.Client(transport=stormproof.httpx.Transport(policy), trust_env=False) as client:
         yield client
 
 
@@ -53,4 +53,4 @@ def test_the_last_answer_comes_back_as_a_response(server, client):
     server.on("/", answer(503, b"first"), answer(500, b"last"))
     got = client.get(server.url("/"))
     assert (got.status_code, got.text) == (500, "last")
-    assert got.extensions["holdfast"].attempts == 2
+    assert got.extensions["stormproof"].attempts == 2

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from tests.loops import Loop, each_loop
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
-from holdfast.httpx import AsyncTransport
+import stormproof as sp
+from stormproof.httpx import AsyncTransport
 
 
-def _error_of(loop: Loop, policy: hf.Policy) -> Exception:
+def _error_of(loop: Loop, policy: sp.Policy) -> Exception:
     """What a client's caller gets when the server says nothing."""
 
     async def silence(request: httpx.Request) -> httpx.Response:
@@ -33,8 +33,8 @@ def _error_of(loop: Loop, policy: hf.Policy) -> Exception:
 
 
 def _is_the_clients(error: Exception, attempts: int, reason: str) -> None:
-    assert isinstance(error, httpx.ReadTimeout) and isinstance(error, hf.AttemptTimeout)
-    mark = hf.classify.exhausted_by(error)
+    assert isinstance(error, httpx.ReadTimeout) and isinstance(error, sp.AttemptTimeout)
+    mark = sp.classify.exhausted_by(error)
     assert mark is not None and (mark.layer, mark.attempts) == ("shop", attempts)
     assert mark.reason.startswith(reason)
 
@@ -42,17 +42,17 @@ def _is_the_clients(error: Exception, attempts: int, reason: str) -> None:
 @each_loop
 @pytest.mark.parametrize("burst", [0, 1])
 def test_the_budget_is_empty(loop: Loop, burst: int) -> None:
-    budget = hf.Budget(ratio=0, burst=burst)
-    policy = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=budget), hf.Timeout(0.5), name="shop")
+    budget = sp.Budget(ratio=0, burst=burst)
+    policy = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=budget), sp.Timeout(0.5), name="shop")
     _is_the_clients(_error_of(loop, policy), burst + 1, "BudgetExhausted: ")
 
 
 @each_loop
 def test_the_circuit_is_open_by_then(loop: Loop) -> None:
-    policy = hf.Policy(
-        hf.Retry(on=(hf.AttemptTimeout,), backoff=hf.Constant(0), budget=None),
-        hf.Breaker(consecutive=1),
-        hf.Timeout(0.5),
+    policy = sp.Policy(
+        sp.Retry(on=(sp.AttemptTimeout,), backoff=sp.Constant(0), budget=None),
+        sp.Breaker(consecutive=1),
+        sp.Timeout(0.5),
         name="shop",
     )
     _is_the_clients(_error_of(loop, policy), 2, "CircuitOpen: ")
@@ -60,7 +60,7 @@ def test_the_circuit_is_open_by_then(loop: Loop) -> None:
 
 @each_loop
 def test_a_refusal_before_any_attempt_stays_one(loop: Loop) -> None:
-    limiter = hf.Limiter(0, 1)
+    limiter = sp.Limiter(0, 1)
     assert limiter.allow()
-    policy = hf.Policy(hf.Retry(budget=None), hf.RateLimit(limiter), hf.Timeout(0.5), name="shop")
-    assert type(_error_of(loop, policy)) is hf.RateLimited
+    policy = sp.Policy(sp.Retry(budget=None), sp.RateLimit(limiter), sp.Timeout(0.5), name="shop")
+    assert type(_error_of(loop, policy)) is sp.RateLimited

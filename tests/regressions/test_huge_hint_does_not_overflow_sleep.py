@@ -1,7 +1,7 @@
 """Elsewhere a huge ``Retry-After`` went straight into ``sleep``, which raised OverflowError in place of
 the server's error.
 
-Holdfast: longer than ``max_hint`` ends the call with the server's error; with no such limit the sleep
+Stormproof: longer than ``max_hint`` ends the call with the server's error; with no such limit the sleep
 itself is still one that the platform takes.
 """
 
@@ -12,11 +12,11 @@ import signal
 import threading
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import SYNC, Boom, every_way, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import SYNC, Boom, every_way, retry
 
-import holdfast as hf
-from holdfast.hints import retry_after
+import stormproof as sp
+from stormproof._classify.server_hints import retry_after
 
 HUGE = [1e12, 1e18, 1e300, 10**300]
 
@@ -25,7 +25,7 @@ HUGE = [1e12, 1e18, 1e300, 10**300]
 @pytest.mark.parametrize("seconds", HUGE)
 def test_the_servers_error_surfaces(play, seconds):
     error = Boom()
-    played = play(retry(), hf.RetryAfter(seconds, error)).made(1)
+    played = play(retry(), sp.RetryAfter(seconds, error)).made(1)
     assert played.error is error and error.retry_after == float(seconds)
     assert played.sleeps == []
 
@@ -38,7 +38,7 @@ def test_a_header_of_many_digits_is_longer_than_any_limit(text):
 @pytest.mark.parametrize("u", [0.0, 0.5])
 def test_an_endless_hint_is_never_shortened(u):
     """inf * 0.0 is NaN, and a wait of NaN loses against any other."""
-    endless = hf.Verdict(True, after=math.inf)
+    endless = sp.Verdict(True, after=math.inf)
     policy = retry(on=lambda error: endless, max_hint=math.inf, attempts=2, rng=lambda: u)
     assert SYNC(policy, Boom, Boom).sleeps == [math.inf]
 
@@ -61,7 +61,7 @@ def alarm():
 
 def asks_for(seconds):
     def call():
-        raise hf.RetryAfter(seconds, Boom())
+        raise sp.RetryAfter(seconds, Boom())
 
     return call
 
@@ -74,10 +74,10 @@ def test_a_real_sleep_takes_it(seconds, alarm):
 
 @pytest.mark.parametrize("seconds", HUGE)
 def test_a_real_sleep_in_a_scope_takes_it(seconds):
-    with hf.deadline(None) as scope:
+    with sp.deadline(None) as scope:
         timer = threading.Timer(0.05, scope.cancel)
         timer.start()
-        with pytest.raises(hf.Cancelled):
+        with pytest.raises(sp.Cancelled):
             retry(max_hint=math.inf).call(asks_for(seconds))
     timer.join()
 
@@ -87,7 +87,7 @@ def test_a_real_sleep_in_a_scope_takes_it(seconds):
 def test_an_event_loop_takes_it(loop, seconds):
     @retry(max_hint=math.inf)
     async def call():
-        raise hf.RetryAfter(seconds, Boom())
+        raise sp.RetryAfter(seconds, Boom())
 
     async def scenario():
         assert await loop.cut(1, call)

@@ -1,7 +1,7 @@
 """A call that took over a key with an unknown outcome, and was cancelled meanwhile, left the key free.
 
 The next call ran the work as if it had never been begun, even where it had asked to be told of unknown
-outcomes. Holdfast: a claim that is taken back leaves the key as it was.
+outcomes. Stormproof: a claim that is taken back leaves the key as it was.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.idempotency import Begin, SqliteStore
-from holdfast.testing import FakeClock
+from stormproof.idempotency import Begin, SqliteStore
+from stormproof.testing import FakeClock
 
 SLOW = "slow"
 

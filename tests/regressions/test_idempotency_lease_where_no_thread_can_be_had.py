@@ -1,6 +1,6 @@
 """A run did not begin, for want of a thread to keep its lease; the next run's thread renewed that lease too.
 
-With ``on_error="unknown"`` its key stayed taken for ever. Holdfast: nobody renews for what did not begin.
+With ``on_error="unknown"`` its key stayed taken for ever. Stormproof: nobody renews for what did not begin.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from holdfast._drive.leases import keep
-from holdfast.idempotency import MemoryStore, Renew
+from stormproof.idempotency import MemoryStore, Renew
+from stormproof.idempotency.lease_renewal import keep
 
 
 def test_nobody_renews_it(monkeypatch: pytest.MonkeyPatch) -> None:

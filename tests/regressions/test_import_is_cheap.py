@@ -1,6 +1,6 @@
 """tenacity#450: importing the library imports asyncio, and command-line tools feel it.
 
-Holdfast: ``import holdfast`` loads no heavy standard module, and using sync policies loads none either.
+Stormproof: ``import stormproof`` loads no heavy standard module, and using sync policies loads none either.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import stormproof
 
 HEAVY = {
     "asyncio", "concurrent.futures", "dataclasses", "datetime", "email", "http", "inspect", "json", "logging",
@@ -31,38 +31,38 @@ print(json.dumps(sorted(after)))
 
 
 def loaded(what):
-    source = str(Path(holdfast.__file__).parents[1])
+    source = str(Path(stormproof.__file__).parents[1])
     command = [sys.executable, "-S", "-c", CODE.format(what=what), source]
     done = subprocess.run(command, check=True, timeout=20, capture_output=True, text=True)
     return set(json.loads(done.stdout))
 
 
 def test_the_import_alone():
-    modules = loaded("import holdfast")
+    modules = loaded("import stormproof")
     assert not modules & HEAVY
-    assert len([name for name in modules if name.startswith("holdfast")]) <= 3
+    assert len([name for name in modules if name.startswith("stormproof")]) <= 3
 
 
 @pytest.mark.parametrize(
     "what",
     [
-        "from holdfast import *",
-        "import holdfast as hf; hf.retry(on=OSError, attempts=3).call(int)",
-        "import holdfast as hf; hf.retry(on=OSError)(lambda a, *b, c=1, **d: None)(1)",
-        "import holdfast as hf; hf.Limiter(5, 5).allow(); hf.Budget().withdraw()",
-        "import holdfast as hf\nwith hf.deadline(5): hf.retry(on=OSError).call(int)",
+        "from stormproof import *",
+        "import stormproof as sp; sp.retry(on=OSError, attempts=3).call(int)",
+        "import stormproof as sp; sp.retry(on=OSError)(lambda a, *b, c=1, **d: None)(1)",
+        "import stormproof as sp; sp.Limiter(5, 5).allow(); sp.Budget().withdraw()",
+        "import stormproof as sp\nwith sp.deadline(5): sp.retry(on=OSError).call(int)",
     ],
 )
 def test_using_it(what):
-    # `from holdfast import *` takes every public name, the modules for logging and testing among them.
+    # `from stormproof import *` takes every public name, the modules for logging and testing among them.
     allowed = HEAVY if "*;" in what or what.endswith("*") else set()
     assert not (loaded(what) & HEAVY) - allowed
 
 
 def test_a_failure_needs_randomness_and_no_more():
     what = (
-        "import holdfast as hf\n"
-        "try: hf.retry(on=OSError, backoff=hf.Constant(0)).call(open, '/nonexistent')\n"
+        "import stormproof as sp\n"
+        "try: sp.retry(on=OSError, backoff=sp.Constant(0)).call(open, '/nonexistent')\n"
         "except OSError: pass"
     )
     assert loaded(what) & HEAVY <= {"random"}

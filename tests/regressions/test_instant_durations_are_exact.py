@@ -1,7 +1,7 @@
 """A clock that starts at the raw monotonic time rounds every sum: a user's ``assert elapsed == 7200`` then
 fails on one machine in ten.
 
-Holdfast: ``testing.instant()`` starts on a multiple of 2**-10 s, so sums of usual durations are exact.
+Stormproof: ``testing.instant()`` starts on a multiple of 2**-10 s, so sums of usual durations are exact.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import holdfast as hf
-from holdfast._drive import clock
+import stormproof as sp
+from stormproof._runtime import clock
 
 rng = random.Random(7)
 RAW_STARTS = [rng.uniform(0, 1_000_000) for _ in range(300)]
@@ -43,7 +43,7 @@ def system() -> Iterator[StoppedClock]:
 def test_sums_of_durations_are_exact_from_every_raw_start(scale: float, system: StoppedClock) -> None:
     for raw in RAW_STARTS:
         system.reading = raw * scale
-        with hf.testing.instant() as instant:
+        with sp.testing.instant() as instant:
             start = instant.now()
             for seconds in (1, 20, 0.125):
                 instant.sleep(seconds)
@@ -56,5 +56,5 @@ def test_sums_of_durations_are_exact_from_every_raw_start(scale: float, system: 
 def test_start_is_at_most_a_millisecond_after_the_system_time(system: StoppedClock) -> None:
     for raw in [0.0, *RAW_STARTS]:
         system.reading = raw
-        with hf.testing.instant() as instant:
+        with sp.testing.instant() as instant:
             assert 0 <= instant.now() - raw < 0.001

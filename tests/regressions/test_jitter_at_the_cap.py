@@ -1,28 +1,28 @@
 """Elsewhere jitter was added before the cap was applied, so every wait at the cap was the same and
 a fleet that had failed for long came back in step (jitter at all: urllib3#2952).
 
-Holdfast: the ceiling is capped first and spread afterwards, at the cap like anywhere else.
+Stormproof: the ceiling is capped first and spread afterwards, at the cap like anywhere else.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 AT_THE_CAP = [
     # schedule, its wait at u = 0, 1/4 and 3/4 once the ceiling is 8
-    (hf.Exponential(1, cap=8, jitter="full"), [0, 2, 6]),
-    (hf.Exponential(1, cap=8, jitter="equal"), [4, 5, 7]),
-    (hf.Exponential(1, cap=8, jitter=hf.Symmetric(0.5)), [4, 6, 10]),
-    (hf.Linear(1, cap=8, jitter="full"), [0, 2, 6]),
-    (hf.Fibonacci(1, cap=8, jitter="full"), [0, 2, 6]),
-    (hf.Schedule([1, 8], jitter="full"), [0, 2, 6]),
-    (hf.Constant(8, jitter="full"), [0, 2, 6]),
-    (hf.Exponential(1, cap=8, jitter=lambda u, ceiling: u * ceiling), [0, 2, 6]),
+    (sp.Exponential(1, cap=8, jitter="full"), [0, 2, 6]),
+    (sp.Exponential(1, cap=8, jitter="equal"), [4, 5, 7]),
+    (sp.Exponential(1, cap=8, jitter=sp.Symmetric(0.5)), [4, 6, 10]),
+    (sp.Linear(1, cap=8, jitter="full"), [0, 2, 6]),
+    (sp.Fibonacci(1, cap=8, jitter="full"), [0, 2, 6]),
+    (sp.Schedule([1, 8], jitter="full"), [0, 2, 6]),
+    (sp.Constant(8, jitter="full"), [0, 2, 6]),
+    (sp.Exponential(1, cap=8, jitter=lambda u, ceiling: u * ceiling), [0, 2, 6]),
     # between the base and min(cap, 3 * prev)
-    (hf.Decorrelated(1, cap=8), [1, 2.75, 6.25]),
+    (sp.Decorrelated(1, cap=8), [1, 2.75, 6.25]),
 ]
 
 
@@ -42,10 +42,10 @@ def test_a_fleet_does_not_come_back_in_step(schedule, waits):
 def test_in_the_loop(play):
     waits = []
     for seed in range(2):
-        policy = retry(attempts=30, backoff=hf.Exponential(1, cap=8), rng=seed)
+        policy = retry(attempts=30, backoff=sp.Exponential(1, cap=8), rng=seed)
         waits.append(play(policy, Boom, ...).sleeps[10:])
     assert len({*waits[0], *waits[1]}) == len(waits[0]) * 2
 
 
 def test_the_default_is_jittered():
-    assert hf.Retry().backoff.jitter == "full"
+    assert sp.Retry().backoff.jitter == "full"

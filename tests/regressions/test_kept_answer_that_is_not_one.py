@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.serving.replays import replay, unpack
+from stormproof._server.replay import replay, unpack
 
 
 @pytest.mark.parametrize("head", [b"[" * 100_000, b'{"a":' * 100_000, b"[200," + b"[" * 100_000])

@@ -1,15 +1,15 @@
 """Elsewhere ``KeyboardInterrupt`` was retried three times before it got through.
 
-Holdfast: what is not an ``Exception`` passes at once, is no failure to any budget, and cannot even be
+Stormproof: what is not an ``Exception`` passes at once, is no failure to any budget, and cannot even be
 named in ``on``.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom, BudgetSpy, every_way, retry
+from tests.support.scripted import Boom, BudgetSpy, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 EXITS = [KeyboardInterrupt, SystemExit, GeneratorExit]
 
@@ -40,4 +40,4 @@ def test_it_cannot_be_named(kind):
     if kind == "asyncio":
         from asyncio import CancelledError as kind
     with pytest.raises(ValueError, match=f"Retry: on must not hold {kind.__name__}"):
-        hf.Retry(on=(ConnectionError, kind))
+        sp.Retry(on=(ConnectionError, kind))

@@ -6,17 +6,17 @@ import asyncio
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_a_keyed_hedge_pays_the_budget_of_the_retries() -> None:
-    budget = hf.Budget(ratio=0, burst=1)
-    policy = hf.Policy(
-        hf.Retry(on=OSError, budget=budget),
-        hf.keyed(hf.Hedge(after=1, idempotent=True), key=lambda host: host),
+    budget = sp.Budget(ratio=0, burst=1)
+    policy = sp.Policy(
+        sp.Retry(on=OSError, budget=budget),
+        sp.keyed(sp.Hedge(after=1, idempotent=True), key=lambda host: host),
     )
 
-    async def main(clock: hf.testing.FakeClock) -> int:
+    async def main(clock: sp.testing.FakeClock) -> int:
         calls = 0
 
         @policy
@@ -29,10 +29,10 @@ def test_a_keyed_hedge_pays_the_budget_of_the_retries() -> None:
         await fetch("b")
         return calls
 
-    assert hf.testing.run(main) == 3
+    assert sp.testing.run(main) == 3
     assert budget.balance == 0
 
 
 def test_two_retries_are_refused_whether_keyed_or_not() -> None:
     with pytest.raises(ValueError, match="one Retry, got 2"):
-        hf.Policy(hf.Retry(on=OSError), hf.keyed(hf.Retry(on=OSError), key=lambda host: host))
+        sp.Policy(sp.Retry(on=OSError), sp.keyed(sp.Retry(on=OSError), key=lambda host: host))

@@ -1,21 +1,21 @@
 """What a key's own breaker or budget measured was real time, although the policy had a clock.
 
-Holdfast: keyed breakers and keyed budgets go by the policy's clock.
+Stormproof: keyed breakers and keyed budgets go by the policy's clock.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_breaker():
-    clock = hf.testing.FakeClock()
-    breakers = hf.keyed(hf.Breaker(consecutive=1, open_for=30), key=lambda host, fails: host)
+    clock = sp.testing.FakeClock()
+    breakers = sp.keyed(sp.Breaker(consecutive=1, open_for=30), key=lambda host, fails: host)
 
-    @hf.Policy(breakers, clock=clock)
+    @sp.Policy(breakers, clock=clock)
     def fetch(host, fails=False):
         if fails:
             raise Boom
@@ -24,24 +24,24 @@ def test_breaker():
     with pytest.raises(Boom):
         fetch("a", fails=True)
     assert fetch("b") == "ok"
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         fetch("a")
     clock.advance(31)
     assert fetch("a") == "ok"
 
 
 def test_budget():
-    clock, calls = hf.testing.FakeClock(), []
-    budgets = hf.keyed(hf.RateBudget(rate=1, burst=1), key=lambda host: host)
+    clock, calls = sp.testing.FakeClock(), []
+    budgets = sp.keyed(sp.RateBudget(rate=1, burst=1), key=lambda host: host)
 
-    @hf.retry(on=Boom, attempts=2, budget=budgets, clock=clock, backoff=hf.Constant(0))
+    @sp.retry(on=Boom, attempts=2, budget=budgets, clock=clock, backoff=sp.Constant(0))
     def fetch(host):
         calls.append(host)
         raise Boom
 
     def calls_made():
         calls.clear()
-        with pytest.raises((Boom, hf.BudgetExhausted)):
+        with pytest.raises((Boom, sp.BudgetExhausted)):
             fetch("a")
         return len(calls)
 

@@ -1,7 +1,7 @@
-"""With a store, ``hf.keyed`` put each key, an argument of the call, into names, and so into events, logs,
+"""With a store, ``sp.keyed`` put each key, an argument of the call, into names, and so into events, logs,
 errors, metrics and Redis; a thousand tenants took the metrics' names away from everything else.
 
-Holdfast: a name has the key's hash, and metrics count all keys of one name together.
+Stormproof: a name has the key's hash, and metrics count all keys of one name together.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import json
 import logging
 
 import pytest
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast.census import census
-from holdfast.meters import Meters
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof._events.operations import census
+from stormproof._telemetry.meters import Meters
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
 SECRET = "hunter2-tenant"
@@ -25,23 +25,23 @@ SECRET = "hunter2-tenant"
 def test_no_key_is_told(caplog):
     caplog.set_level(logging.DEBUG)
     told, meters = [], Meters()
-    stops = [hf.subscribe(told.append), hf.subscribe(meters.tell, first_tries=False)]
+    stops = [sp.subscribe(told.append), sp.subscribe(meters.tell, first_tries=False)]
     texts = []
     with Server() as server, RedisStore(server.url, timeout=1) as store:
-        budgets = hf.keyed(hf.Budget(store=store, name="k-budget"), key=lambda tenant: tenant)
-        breakers = hf.keyed(hf.Breaker(consecutive=1, store=store, name="k-gate"), key=lambda tenant: tenant)
-        limiters = hf.keyed(hf.Limiter(1, 1, store=store, name="k-limit"))
-        places = hf.keyed(hf.Bulkhead(1, store=store, name="k-places"))
-        retry = hf.Retry(on=OSError, attempts=2, backoff=hf.Constant(0), budget=budgets)
+        budgets = sp.keyed(sp.Budget(store=store, name="k-budget"), key=lambda tenant: tenant)
+        breakers = sp.keyed(sp.Breaker(consecutive=1, store=store, name="k-gate"), key=lambda tenant: tenant)
+        limiters = sp.keyed(sp.Limiter(1, 1, store=store, name="k-limit"))
+        places = sp.keyed(sp.Bulkhead(1, store=store, name="k-places"))
+        retry = sp.Retry(on=OSError, attempts=2, backoff=sp.Constant(0), budget=budgets)
 
-        @hf.Policy(retry, breakers, name="k-call")
+        @sp.Policy(retry, breakers, name="k-call")
         def call(tenant):
             raise OSError(tenant)
 
         for _ in range(2):
-            with pytest.raises((OSError, hf.CircuitOpen)) as caught:
+            with pytest.raises((OSError, sp.CircuitOpen)) as caught:
                 call(SECRET)
-            texts += [str(caught.value) if isinstance(caught.value, hf.HoldfastError) else ""]
+            texts += [str(caught.value) if isinstance(caught.value, sp.StormproofError) else ""]
             texts += getattr(caught.value, "__notes__", [])
         kept = [limiters[SECRET], places[SECRET]]
         # One of the keys is spoiled, which is a line in the log.
@@ -65,7 +65,7 @@ def vars_of(reading):
 
 def test_however_many_keys_there_are_metrics_have_one_name():
     with RedisStore("redis://127.0.0.1:1") as store:
-        breakers = hf.keyed(hf.Breaker(store=store, name="k-many"), limit=50)
+        breakers = sp.keyed(sp.Breaker(store=store, name="k-many"), limit=50)
         names = {census.name(breakers[f"tenant-{number}"].name) for number in range(50)}
     assert names == {"k-many"}
     assert census.name("k-many/key-of-my-own") == "k-many/key-of-my-own"

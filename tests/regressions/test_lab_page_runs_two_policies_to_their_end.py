@@ -1,7 +1,7 @@
 """A run of two policies on the lab's page was over as soon as one of them had failed or had been cancelled.
 The process of the other went on with it, and the next run, which uses the same process, ended with an error.
 
-Holdfast: a run is over when none of its processes is at work on it any more.
+Stormproof: a run is over when none of its processes is at work on it any more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from holdfast.lab import page_runs
+from stormproof.lab.page import runs as page_runs
 
 
 class Scripted(page_runs.Worker):

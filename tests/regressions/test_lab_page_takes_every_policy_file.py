@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("numpy")
 
-from holdfast.lab import page_policy
+from stormproof.lab.page import policy
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from holdfast.lab import page_policy
     ],
 )
 def test_it_is_shown_and_reads_back(text: str) -> None:
-    sheet = page_policy.read(text)
+    sheet = policy.read(text)
     shown = sheet.described()["toml"]
-    again = page_policy.read(shown)
+    again = policy.read(shown)
     assert repr(again.policy) == repr(sheet.policy)
     assert again.data == sheet.data

@@ -1,7 +1,7 @@
 """A breaker of a fleet failed in the store once some 1,300 processes had seen failures at the same time,
 which is when it is needed: Lua passes on no more than 8,000 values at once. Everybody then went on alone.
 
-Holdfast: a state of any size is written, and cleaned up, in parts.
+Stormproof: a state of any size is written, and cleaned up, in parts.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-from holdfast.redis import RedisStore
+from stormproof.redis import RedisStore
 
 PROCESSES = 5_000
 #: In microseconds: not over while a test runs.

@@ -1,15 +1,15 @@
 """A process that left a bulkhead of a fleet shortened everybody's lease: the key was gone after a second, and
 with it the places of a process that had been silent for that long, whose lease was for two.
 
-Holdfast: places are held for as long as their own lease says, whoever else comes or goes.
+Stormproof: places are held for as long as their own lease says, whoever else comes or goes.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-from holdfast.redis import RedisStore
+from stormproof.redis import RedisStore
 
 LEASE = 60_000_000
 

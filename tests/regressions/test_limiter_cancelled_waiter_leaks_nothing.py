@@ -1,22 +1,22 @@
 """A waiter that was cancelled kept its permit: with each one, everybody after it waited longer
 (and with a lock or semaphore underneath, the limiter stood still in the end).
 
-Holdfast: a cancelled waiter gives its tokens back, in tasks and in threads.
+Stormproof: a cancelled waiter gives its tokens back, in tasks and in threads.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @each_loop
 def test_after_many_cancelled_tasks_the_next_waits_no_longer(loop: Loop) -> None:
     async def scenario() -> None:
-        limiter = hf.Limiter(1, 1, clock=LoopClock(loop))
+        limiter = sp.Limiter(1, 1, clock=LoopClock(loop))
         await limiter.wait_async()
         for _ in range(1000):
             assert await loop.cut(0, limiter.wait_async)
@@ -26,11 +26,11 @@ def test_after_many_cancelled_tasks_the_next_waits_no_longer(loop: Loop) -> None
 
 
 def test_after_many_cancelled_threads_the_next_waits_no_longer() -> None:
-    class Cancelling(hf.testing.FakeClock):
+    class Cancelling(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             raise TimeoutError
 
-    limiter = hf.Limiter(1, 1, clock=Cancelling())
+    limiter = sp.Limiter(1, 1, clock=Cancelling())
     limiter.wait()
     for _ in range(1000):
         with pytest.raises(TimeoutError):

@@ -1,20 +1,20 @@
 """limits, on a store with whole seconds: a token bucket of 10/s and burst 1 allowed 200 of 200 calls,
 because the clock had not moved, and the key had expired, by the time of the next one.
 
-Holdfast: at 10/s and burst 1, two calls within 0.1 s are one too many, whatever second it is.
+Stormproof: at 10/s and burst 1, two calls within 0.1 s are one too many, whatever second it is.
 """
 
 from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
 @pytest.mark.parametrize("start", [0.0, 0.95, 1e9])
-def test_a_burst_of_one_is_one(make: type[hf.Limiter], start: float) -> None:
-    clock = hf.testing.FakeClock(start)
+def test_a_burst_of_one_is_one(make: type[sp.Limiter], start: float) -> None:
+    clock = sp.testing.FakeClock(start)
     limiter = make(10, 1, clock=clock)
     assert sum(limiter.allow() for _ in range(200)) == 1
     admitted = 0

@@ -1,19 +1,19 @@
 """A waiter polled: it woke up again and again, and burnt a core, until its token was there.
 
-Holdfast: one sleep per wait, of exactly the right length, however many wait.
+Stormproof: one sleep per wait, of exactly the right length, however many wait.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import Loop, each_loop
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 def test_one_sleep_per_wait() -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(10, 1, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(10, 1, clock=clock)
     for _ in range(51):
         limiter.wait()
     assert clock.sleeps == pytest.approx([0.1] * 50)
@@ -24,9 +24,9 @@ def test_one_sleep_per_waiting_task(loop: Loop, monkeypatch: pytest.MonkeyPatch)
     asked: list[float] = []
 
     async def scenario() -> None:
-        from holdfast._drive import interrupt
+        from stormproof._runtime import interrupts
 
-        library = interrupt.library()
+        library = interrupts.library()
         assert library is not None
         sleep = library.sleep
 
@@ -35,7 +35,7 @@ def test_one_sleep_per_waiting_task(loop: Loop, monkeypatch: pytest.MonkeyPatch)
             await sleep(seconds)
 
         monkeypatch.setattr(library, "sleep", counted)
-        limiter = hf.Limiter(10, 1)
+        limiter = sp.Limiter(10, 1)
         await loop.together(*[limiter.wait_async for _ in range(21)])
 
     loop.run(scenario)

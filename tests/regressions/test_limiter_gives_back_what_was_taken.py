@@ -2,7 +2,7 @@
 the next ones got in too early; and a pacer gave back nothing of one who left before those behind it, so
 that after some cancelled waits nobody's turn came any more.
 
-Holdfast: whoever leaves, in whatever order, all of what was taken is back when the last one has left, and
+Stormproof: whoever leaves, in whatever order, all of what was taken is back when the last one has left, and
 never a token more.
 """
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.bucket import Bucket
-from holdfast.leases import LeaseBucket
-from holdfast.pacer import Timetable
+import stormproof as sp
+from stormproof._strategies.limiter.pacer import Timetable
+from stormproof._strategies.limiter.rules.bucket import Bucket
+from stormproof._strategies.limiter.rules.leases import LeaseBucket
 
 LINES = {
     "limiter": lambda rate, burst: Bucket(rate, burst, 0.0),
@@ -26,8 +26,8 @@ LINES = {
 
 
 def test_three_tokens_and_one() -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(1, 5, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(5)
     first, second = limiter.reserve(3), limiter.reserve(1)
     first.leave()
@@ -36,8 +36,8 @@ def test_three_tokens_and_one() -> None:
 
 
 def test_a_pacers_waiters_leave_from_the_front() -> None:
-    clock = hf.testing.FakeClock()
-    pacer = hf.Pacer(1, 1, clock=clock)
+    clock = sp.testing.FakeClock()
+    pacer = sp.Pacer(1, 1, clock=clock)
     assert pacer.allow()
     waiting = [pacer.reserve() for _ in range(100)]
     for reservation in waiting:
@@ -48,7 +48,7 @@ def test_a_pacers_waiters_leave_from_the_front() -> None:
 
 def test_cancelled_reservations_create_no_token() -> None:
     """The fourth of these stands before the third, and is called off first."""
-    limiter = hf.Limiter(1, 5, clock=hf.testing.FakeClock())
+    limiter = sp.Limiter(1, 5, clock=sp.testing.FakeClock())
     assert limiter.allow(5)
     first, second = limiter.reserve(3), limiter.reserve(1)
     first.cancel()

@@ -1,7 +1,7 @@
 """The lock was held while somebody slept for a token: everybody else, even those who only asked,
 stood still until then.
 
-Holdfast: while one waits, others ask, reserve, and are refused, at once.
+Stormproof: while one waits, others ask, reserve, and are refused, at once.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import threading
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.mark.usefixtures("watchdog")
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
-def test_others_go_on_while_one_sleeps(make: type[hf.Limiter]) -> None:
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
+def test_others_go_on_while_one_sleeps(make: type[sp.Limiter]) -> None:
     asleep, wake = threading.Event(), threading.Event()
 
-    class Stopped(hf.testing.FakeClock):
+    class Stopped(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             asleep.set()
             wake.wait()

@@ -1,20 +1,20 @@
 """aiolimiter and others bind to the loop they are first used in: in a second ``asyncio.run`` (as tests
 and workers make them) they raised, or waited for ever.
 
-Holdfast: one limiter serves one loop after the other, asyncio and trio, and threads besides.
+Stormproof: one limiter serves one loop after the other, asyncio and trio, and threads besides.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import Loop
+from tests.support.loops import Loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.mark.usefixtures("watchdog")
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
-def test_one_loop_after_the_other(make: type[hf.Limiter]) -> None:
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
+def test_one_loop_after_the_other(make: type[sp.Limiter]) -> None:
     limiter = make(1000, 1)
     served = 0
 
@@ -32,7 +32,7 @@ def test_one_loop_after_the_other(make: type[hf.Limiter]) -> None:
     for name in ("asyncio", "trio", "asyncio", "asyncio", "trio"):
         loop = Loop(name)
         loop.run(scenario, loop)
-        with hf.testing.instant():
+        with sp.testing.instant():
             limiter.wait()
             served += 1
     assert served == 20

@@ -1,6 +1,6 @@
 """Waiters were woken all at once and the fastest took the token: some starved while newcomers passed.
 
-Holdfast: first come, first served, in tasks and between tasks and those who only ask.
+Stormproof: first come, first served, in tasks and between tasks and those who only ask.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @each_loop
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer], ids=["limiter", "pacer"])
-def test_tasks_are_served_as_they_came(loop: Loop, make: type[hf.Limiter]) -> None:
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
+def test_tasks_are_served_as_they_came(loop: Loop, make: type[sp.Limiter]) -> None:
     served: list[int] = []
     times: list[float] = []
 

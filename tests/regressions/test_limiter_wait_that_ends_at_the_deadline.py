@@ -1,6 +1,6 @@
 """A limiter's wait that ended exactly with the deadline was slept in full, and failed then.
 
-Holdfast: it is refused at once, and its place is given back.
+Stormproof: it is refused at once, and its place is given back.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import asyncio
 import pytest
 import trio
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture
 def clock():
-    return hf.testing.FakeClock()
+    return sp.testing.FakeClock()
 
 
 @pytest.fixture
 def limiter(clock):
-    limiter = hf.Limiter(1, 1, clock=clock)
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.wait()
     return limiter
 
 
 def test_sync(clock, limiter):
-    with pytest.raises(hf.DeadlineExceeded), hf.deadline(1, clock=clock):
+    with pytest.raises(sp.DeadlineExceeded), sp.deadline(1, clock=clock):
         limiter.wait()
     assert clock.sleeps == []
     clock.advance(1)
@@ -34,7 +34,7 @@ def test_sync(clock, limiter):
 
 
 def test_a_wait_that_ends_before_it(clock, limiter):
-    with hf.deadline(1.5, clock=clock):
+    with sp.deadline(1.5, clock=clock):
         limiter.wait()
     assert clock.sleeps == [1]
 
@@ -42,8 +42,8 @@ def test_a_wait_that_ends_before_it(clock, limiter):
 @pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
 def test_async(run, clock, limiter):
     async def scenario():
-        with pytest.raises(hf.DeadlineExceeded):
-            with hf.deadline(1, clock=clock):
+        with pytest.raises(sp.DeadlineExceeded):
+            with sp.deadline(1, clock=clock):
                 await limiter.wait_async()
 
     run(scenario() if run is asyncio.run else scenario)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-import holdfast as hf
-from holdfast.bucket import Bucket
+import stormproof as sp
+from stormproof._strategies.limiter.rules.bucket import Bucket
 
 RATES = [3, 4, 7, 10, 0.1, 1000 / 7]
 
@@ -55,7 +55,7 @@ def test_many_tasks_cancelled_in_order() -> None:
     import asyncio
 
     async def main(clock: object) -> float:
-        limiter = hf.Limiter(4, 1)
+        limiter = sp.Limiter(4, 1)
         assert limiter.allow()
         tasks = [asyncio.ensure_future(limiter.wait_async()) for _ in range(8)]
         await asyncio.sleep(0)
@@ -64,4 +64,4 @@ def test_many_tasks_cancelled_in_order() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         return limiter.tokens()
 
-    assert hf.testing.run(main) == pytest.approx(0.0, abs=1e-6)
+    assert sp.testing.run(main) == pytest.approx(0.0, abs=1e-6)

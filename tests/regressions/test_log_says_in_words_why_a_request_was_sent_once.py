@@ -1,6 +1,6 @@
 """``orders gave up after 1 attempt: unrepeatable``: the one reason that the log told by its code.
 
-Holdfast: every reason that `GaveUp` can have is told in words.
+Stormproof: every reason that `GaveUp` can have is told in words.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 
 import pytest
 
-import holdfast as hf
-import holdfast.logging
+import stormproof as sp
+import stormproof.logging
 
-REASONS = re.findall(r'"([a-z]+)"', hf.events.GaveUp.__doc__ or "")
+REASONS = re.findall(r'"([a-z]+)"', sp.events.GaveUp.__doc__ or "")
 
 
 def test_there_are_reasons() -> None:
@@ -22,8 +22,8 @@ def test_there_are_reasons() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_in_words(reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "holdfast")
-    hf.logging.log(hf.events.GaveUp("orders", 2, 0.5, "builtins.OSError", reason))
+    caplog.set_level(logging.INFO, "stormproof")
+    sp.logging.log(sp.events.GaveUp("orders", 2, 0.5, "builtins.OSError", reason))
     (record,) = caplog.records
     said = record.getMessage()
     assert said.startswith("orders gave up after 2 attempts in 0.500 s since the first failure: ")

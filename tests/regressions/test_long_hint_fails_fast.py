@@ -1,22 +1,22 @@
 """urllib3#1338, open since 2018: a server that says ``Retry-After: 3600`` makes the caller sleep an hour.
 
-Holdfast: a hint longer than ``max_hint`` ends the call at once with the server's error, which carries
+Stormproof: a hint longer than ``max_hint`` ends the call at once with the server's error, which carries
 ``retry_after``; a shorter one is kept to, and never cut short.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @every_way
 @pytest.mark.parametrize(("max_hint", "hint"), [(60, 61), (60, 3600), (0, 0.5), (5, 5.001)])
 def test_too_long(play, max_hint, hint):
     error = Boom()
-    played = play(retry(max_hint=max_hint), hf.RetryAfter(hint, error))
+    played = play(retry(max_hint=max_hint), sp.RetryAfter(hint, error))
     assert played.error is error and error.retry_after == hint
     assert played.sleeps == []
     assert played.events[-1].reason == "hint"
@@ -25,32 +25,32 @@ def test_too_long(play, max_hint, hint):
 
 @every_way
 def test_the_default_is_a_minute(play):
-    play(hf.retry(on=Boom, within=None), hf.RetryAfter(60, Boom()), "ok").returned("ok")
-    assert play(hf.retry(on=Boom, within=None), hf.RetryAfter(60.1, Boom())).error.retry_after == 60.1
+    play(sp.retry(on=Boom, within=None), sp.RetryAfter(60, Boom()), "ok").returned("ok")
+    assert play(sp.retry(on=Boom, within=None), sp.RetryAfter(60.1, Boom())).error.retry_after == 60.1
 
 
 @every_way
 @pytest.mark.parametrize(("u", "wait"), [(0.0, 30), (0.5, 31.5), (0.999, 32.997)])
 def test_a_hint_is_a_floor(play, u, wait):
     """hint + up to 10 % of it, so that those who were told the same do not come back together."""
-    play(retry(rng=lambda: u), hf.RetryAfter(30, Boom()), "ok").returned("ok").slept(wait)
+    play(retry(rng=lambda: u), sp.RetryAfter(30, Boom()), "ok").returned("ok").slept(wait)
 
 
 @every_way
 def test_our_own_wait_may_be_longer(play):
-    policy = retry(backoff=hf.Constant(10), rng=lambda: 0.5)
-    play(policy, hf.RetryAfter(3, Boom()), "ok").slept(10)
+    policy = retry(backoff=sp.Constant(10), rng=lambda: 0.5)
+    play(policy, sp.RetryAfter(3, Boom()), "ok").slept(10)
 
 
 @every_way
 def test_past_the_deadline(play):
-    played = play(retry(), hf.RetryAfter(30, Boom()), inside=lambda: hf.deadline(10))
-    assert played.raised(hf.DeadlineExceeded).error.retry_after == 30
+    played = play(retry(), sp.RetryAfter(30, Boom()), inside=lambda: sp.deadline(10))
+    assert played.raised(sp.DeadlineExceeded).error.retry_after == 30
     assert played.sleeps == []
 
 
 @every_way
 def test_a_hint_is_not_the_next_waits_base(play):
-    policy = retry(backoff=hf.Decorrelated(1, cap=1000), rng=lambda: 1.0)
+    policy = retry(backoff=sp.Decorrelated(1, cap=1000), rng=lambda: 1.0)
     # 3 * 1, then 3 * 3: the 40 s (+10 %) between them are the server's, not ours.
-    play(policy, Boom, hf.RetryAfter(40, Boom()), Boom, "ok").returned("ok").slept(3, 44, 27)
+    play(policy, Boom, sp.RetryAfter(40, Boom()), Boom, "ok").returned("ok").slept(3, 44, 27)

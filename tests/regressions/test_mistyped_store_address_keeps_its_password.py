@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("redis")
 
-from holdfast.store.address import Address
+from stormproof._fleet.address import Address
 
 
 @pytest.mark.parametrize(

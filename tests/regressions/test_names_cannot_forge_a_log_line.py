@@ -1,15 +1,15 @@
 """The name of a `Breaker` or `Bulkhead` (from a policy file, say) went into events and errors as it was: line
 feeds, escapes of a terminal and all.
 
-Holdfast: control characters are escaped and the text is capped, whatever told it.
+Stormproof: control characters are escaped and the text is capped, whatever told it.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 NAME = "gate\nWARNING root: forged\x1b[31m" + "x" * 500
 
@@ -20,15 +20,15 @@ def fails():
 
 def test_a_breakers_and_a_bulkheads():
     told = []
-    stop = hf.subscribe(told.append)
-    gate = hf.Policy(hf.Breaker(consecutive=1, name=NAME))
-    places = hf.Policy(hf.Bulkhead(1, name=NAME))
+    stop = sp.subscribe(told.append)
+    gate = sp.Policy(sp.Breaker(consecutive=1, name=NAME))
+    places = sp.Policy(sp.Bulkhead(1, name=NAME))
     try:
         with pytest.raises(Boom):
             gate.call(fails)
-        with pytest.raises(hf.CircuitOpen) as closed:
+        with pytest.raises(sp.CircuitOpen) as closed:
             gate.call(fails)
-        with pytest.raises(hf.BulkheadFull) as full:
+        with pytest.raises(sp.BulkheadFull) as full:
             places.call(places.call, fails)
     finally:
         stop()

@@ -1,7 +1,7 @@
 """stamina#19; nanobot#2760: 12 requests instead of 4; code_puppy#317: 45: each layer that retries multiplies
 the calls of the layers below it.
 
-Holdfast: the innermost layer retries; those around it see that it has, and pass its error on.
+Stormproof: the innermost layer retries; those around it see that it has, and pass its error on.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import asyncio
 import pickle
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
 def instant():
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         yield clock
 
 
@@ -157,7 +157,7 @@ def test_an_error_from_another_process():
 
 @pytest.mark.parametrize(
     "options",
-    [{"budget": hf.Budget(burst=1)}, {"within": 2}, {"max_hint": 0.5}],
+    [{"budget": sp.Budget(burst=1)}, {"within": 2}, {"max_hint": 0.5}],
     ids=["budget", "within", "hint"],
 )
 def test_every_way_of_giving_up_is_final(options):
@@ -166,24 +166,24 @@ def test_every_way_of_giving_up_is_final(options):
     def backend():
         nonlocal calls
         calls += 1
-        raise hf.RetryAfter(1, Boom())
+        raise sp.RetryAfter(1, Boom())
 
     @retry(on=Exception)
     def outer():
         return retry(**options).call(backend)
 
-    with pytest.raises((Boom, hf.HoldfastError)):
+    with pytest.raises((Boom, sp.StormproofError)):
         outer()
     expected = calls
     calls = 0
-    with pytest.raises((Boom, hf.HoldfastError)):
+    with pytest.raises((Boom, sp.StormproofError)):
         retry(**options).call(backend)
     assert expected <= 2 and calls <= 2
 
 
 @pytest.mark.proves("invariant 8")
 def test_nested_layers_pay_once():
-    inner, outer = hf.Budget(burst=10), hf.Budget(burst=10)
+    inner, outer = sp.Budget(burst=10), sp.Budget(burst=10)
     backend = Backend()
 
     @retry(budget=outer)

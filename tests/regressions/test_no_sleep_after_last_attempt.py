@@ -1,14 +1,14 @@
 """Elsewhere the loop sleeps once more after the last attempt, and only then raises.
 
-Holdfast: n attempts have n - 1 waits between them, and a call that is given up ends at once.
+Stormproof: n attempts have n - 1 waits between them, and a call that is given up ends at once.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom, BudgetSpy, every_way, retry
+from tests.support.scripted import Boom, BudgetSpy, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @every_way
@@ -23,10 +23,10 @@ def test_one_wait_less_than_attempts(play, attempts):
     ("options", "outcome"),
     [
         ({}, ValueError),
-        ({}, hf.Permanent(Boom())),
+        ({}, sp.Permanent(Boom())),
         ({"budget": BudgetSpy(allow=0)}, Boom),
         ({"within": 0.5}, Boom),
-        ({"max_hint": 5}, hf.RetryAfter(6, Boom())),
+        ({"max_hint": 5}, sp.RetryAfter(6, Boom())),
     ],
     ids=["fatal", "permanent", "budget", "within", "hint"],
 )

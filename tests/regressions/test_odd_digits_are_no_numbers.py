@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-import holdfast as hf
-from holdfast import durations
+import stormproof as sp
+from stormproof._primitives import durations
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from holdfast import durations
 )
 def test_a_percentile_of_other_digits_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Hedge: after must be seconds or a percentile"):
-        hf.Hedge(text, idempotent=True)
+        sp.Hedge(text, idempotent=True)
 
 
 @pytest.mark.parametrize("micro", ["us", "µs", "μs"])

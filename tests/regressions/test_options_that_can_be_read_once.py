@@ -1,6 +1,6 @@
 """``drop_headers=(name for name in ...)`` dropped nothing: the names were gone once they had been checked.
 
-Holdfast: options that are collections are read once, whatever gives them, and refused by name otherwise.
+Stormproof: options that are collections are read once, whatever gives them, and refused by name otherwise.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.asgi import IdempotencyMiddleware
-from holdfast.grpc.rpc import Wire
-from holdfast.idempotency import MemoryStore
+from stormproof.asgi import IdempotencyMiddleware
+from stormproof.grpc.rpc import Wire
+from stormproof.idempotency import MemoryStore
 
 
 async def app(*given: Any) -> None:

@@ -1,6 +1,6 @@
 """tenacity#24, #185, #544: when attempts ran out, callers got a ``RetryError`` that no handler knew.
 
-Holdfast: the caller gets the last exception itself, the same object with its own traceback; what was tried
+Stormproof: the caller gets the last exception itself, the same object with its own traceback; what was tried
 is a note on it.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import traceback
 
 import pytest
-from tests.scripted import Boom, does, every_way, retry
+from tests.support.scripted import Boom, does, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @every_way
@@ -41,7 +41,7 @@ def test_with_its_own_traceback(play):
 def test_what_was_tried_is_a_note(play):
     played = play(retry(attempts=3), Boom, Boom, Boom).raised(Boom)
     assert played.notes == [
-        "holdfast: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
+        "stormproof: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
     ]
 
 
@@ -56,7 +56,7 @@ def test_the_handlers_of_the_caller_match(play):
 
 @every_way
 @pytest.mark.parametrize(
-    "wrap", [hf.Permanent, lambda error: hf.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
+    "wrap", [sp.Permanent, lambda error: sp.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
 )
 def test_marks_never_surface(play, wrap):
     def call():
@@ -73,7 +73,7 @@ def test_marks_never_surface(play, wrap):
 @every_way
 def test_a_mark_around_what_was_never_raised_shows_where_it_was_marked(play):
     def call():
-        raise hf.Permanent(KeyError("never raised itself"))
+        raise sp.Permanent(KeyError("never raised itself"))
 
     played = play(retry(), does(call)).raised(KeyError)
     assert [frame.name for frame in traceback.extract_tb(played.error.__traceback__)][-1] == "call"
@@ -124,10 +124,10 @@ def test_a_reused_error_object(use):
     """Noted afresh after each call, and never taken for an error that a layer below has given up on."""
     connection = Connection()
     for turn in (1, 2, 3):
-        with hf.testing.instant(), pytest.raises(Boom) as caught:
+        with sp.testing.instant(), pytest.raises(Boom) as caught:
             use(connection)
         assert caught.value is connection.error
         assert connection.calls == 2 * turn
         assert caught.value.__notes__ == [
-            "holdfast: 2 attempts in 1.000 s since the first failure; stopped: attempts used up"
+            "stormproof: 2 attempts in 1.000 s since the first failure; stopped: attempts used up"
         ]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 COMMANDS = [
-    ["explain", "holdfast.toml"],
-    ["explain", "holdfast.toml", "--json"],
+    ["explain", "stormproof.toml"],
+    ["explain", "stormproof.toml", "--json"],
     ["lint", "--rules"],
     ["schema"],
     ["--version"],
@@ -20,7 +20,7 @@ COMMANDS = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "holdfast.toml").write_text(
+    (tmp_path / "stormproof.toml").write_text(
         '[policies."größe"]\nretry = { attempts = 2 }\ntimeout = 1\n', encoding="utf-8"
     )
     monkeypatch.chdir(tmp_path)
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shell(words: list[str], then: str = "", **env: str) -> tuple[int, str, str]:
     """The command run by a shell with ``then`` behind it: its exit code, stdout and stderr."""
-    line = f'"$0" -m holdfast.cli {" ".join(words)} {then}'
+    line = f'"$0" -m stormproof.cli {" ".join(words)} {then}'
     done = subprocess.run(
         ["/bin/sh", "-c", line, sys.executable],
         check=False,
@@ -43,7 +43,7 @@ def shell(words: list[str], then: str = "", **env: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_full_disk_is_one_line(words: list[str], unbuffered: str) -> None:
     code, _, said = shell(words, ">/dev/full", PYTHONUNBUFFERED=unbuffered)
-    assert (code, said) == (1, "holdfast: No space left on device\n")
+    assert (code, said) == (1, "stormproof: No space left on device\n")
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -58,7 +58,7 @@ def test_no_stderr_at_all_is_no_trouble_and_nothing_goes_to_stdout_instead() -> 
 
 def test_letters_that_the_terminal_does_not_have_are_escaped() -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
-    code, text, said = shell(["explain", "holdfast.toml"], **plain)
+    code, text, said = shell(["explain", "stormproof.toml"], **plain)
     assert (code, said) == (0, "")
     assert text.startswith("gr\\xf6\\xdfe  Retry > Timeout")
-    assert shell(["explain", "holdfast.toml"], PYTHONUTF8="1")[1].startswith("größe  Retry > Timeout")
+    assert shell(["explain", "stormproof.toml"], PYTHONUTF8="1")[1].startswith("größe  Retry > Timeout")

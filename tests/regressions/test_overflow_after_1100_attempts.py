@@ -1,6 +1,6 @@
 """backoff, httpx-retries and aiohttp-retry compute 2.0**n and die with OverflowError at about n = 1,100.
 
-Holdfast: a long-lived loop goes on at the cap, and every wait is finite for any number of retries.
+Stormproof: a long-lived loop goes on at the cap, and every wait is finite for any number of retries.
 """
 
 from __future__ import annotations
@@ -8,25 +8,25 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 SCHEDULES = [
-    hf.Exponential(0.1, cap=5, jitter="none"),
-    hf.Exponential(0.1, factor=10, cap=5, jitter="full"),
-    hf.Exponential(1e-300, factor=1e300, cap=1e300, jitter="equal"),
-    hf.Exponential(0.1, cap=5, jitter=hf.Symmetric(1)),
-    hf.Linear(0.1, cap=5),
-    hf.Fibonacci(0.1, cap=5),
-    hf.Decorrelated(0.1, cap=5),
-    hf.Decorrelated(0.1, cap=5, clip="sample"),
+    sp.Exponential(0.1, cap=5, jitter="none"),
+    sp.Exponential(0.1, factor=10, cap=5, jitter="full"),
+    sp.Exponential(1e-300, factor=1e300, cap=1e300, jitter="equal"),
+    sp.Exponential(0.1, cap=5, jitter=sp.Symmetric(1)),
+    sp.Linear(0.1, cap=5),
+    sp.Fibonacci(0.1, cap=5),
+    sp.Decorrelated(0.1, cap=5),
+    sp.Decorrelated(0.1, cap=5, clip="sample"),
 ]
 
 
 @every_way
 def test_the_loop_outlives_the_overflow(play):
-    policy = retry(attempts=1200, backoff=hf.Exponential(0.1, cap=5, jitter="none"))
+    policy = retry(attempts=1200, backoff=sp.Exponential(0.1, cap=5, jitter="none"))
     played = play(policy, *[Boom] * 1199, "ok").returned("ok").made(1200)
     assert played.sleeps[:3] == pytest.approx([0.1, 0.2, 0.4])
     assert played.sleeps[6:] == [5.0] * (1199 - 6)

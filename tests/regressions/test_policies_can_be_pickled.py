@@ -1,6 +1,7 @@
 """tenacity#615: a retry object could not be pickled, so no process pool could take it.
 
-Holdfast: policies, options, budgets, errors and decorated functions travel; locks and live state stay behind.
+Stormproof: policies, options, budgets, errors and decorated functions travel; locks and live state stay
+behind.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from tests.scripted import SYNC, Boom
+from tests.support.scripted import SYNC, Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 def refused(value):
@@ -25,21 +26,21 @@ def key(value):
     return value
 
 
-@hf.retry(on=Boom, attempts=2, name="decorated")
+@sp.retry(on=Boom, attempts=2, name="decorated")
 def decorated():
     raise Boom
 
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
 POLICIES = {
-    "defaults": hf.Policy(hf.Retry()),
-    "transient": hf.retry(on=hf.transient),
-    "everything": hf.Policy(
-        hf.Deadline(5),
-        hf.Retry(
+    "defaults": sp.Policy(sp.Retry()),
+    "transient": sp.retry(on=sp.transient),
+    "everything": sp.Policy(
+        sp.Deadline(5),
+        sp.Retry(
             on=(Boom, OSError),
             attempts=3,
-            backoff=hf.Exponential(1, cap=8, jitter=hf.Symmetric(0.2)),
+            backoff=sp.Exponential(1, cap=8, jitter=sp.Symmetric(0.2)),
             budget=None,
             on_result=refused,
             before_attempt=before,
@@ -47,9 +48,9 @@ POLICIES = {
         ),
         name="job",
     ),
-    "no strategies": hf.Policy(),
+    "no strategies": sp.Policy(),
 }
-BUDGETS = [hf.Budget(0.5, 3), hf.WindowBudget(), hf.QuotaBudget(), hf.ThrottleBudget(), hf.RateBudget()]
+BUDGETS = [sp.Budget(0.5, 3), sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -61,7 +62,7 @@ def test_policies(name, protocol):
 
 
 def test_a_copy_works():
-    policy = hf.retry(on=Boom, attempts=3, backoff=hf.Constant(2), budget=hf.Budget(burst=1))
+    policy = sp.retry(on=Boom, attempts=3, backoff=sp.Constant(2), budget=sp.Budget(burst=1))
     copy = pickle.loads(pickle.dumps(policy))
     SYNC(copy, Boom, "ok").returned("ok").slept(2)
 
@@ -78,14 +79,14 @@ def test_a_budget_arrives_fresh(budget):
 
 
 def test_names_are_shared_again_where_they_arrive():
-    policy = hf.retry(on=Boom, name="shared by name")
+    policy = sp.retry(on=Boom, name="shared by name")
     copy = pickle.loads(pickle.dumps(policy))
     assert copy.strategies[0].budget is policy.strategies[0].budget
 
 
 def test_limiters_and_keyed_ones():
-    assert repr(pickle.loads(pickle.dumps(hf.Limiter(5, 7)))) == "Limiter(rate=5.0, burst=7)"
-    copy = pickle.loads(pickle.dumps(hf.keyed(hf.Budget(0.5, 3), key=key, limit=9)))
+    assert repr(pickle.loads(pickle.dumps(sp.Limiter(5, 7)))) == "Limiter(rate=5.0, burst=7)"
+    copy = pickle.loads(pickle.dumps(sp.keyed(sp.Budget(0.5, 3), key=key, limit=9)))
     assert copy.limit == 9 and copy.key is key and copy["a"].burst == 3
 
 
@@ -94,15 +95,15 @@ def test_decorated_functions():
 
 
 def _raised(make):
-    with hf.testing.instant(), pytest.raises(Exception) as caught:
+    with sp.testing.instant(), pytest.raises(Exception) as caught:
         make()
     return caught.value
 
 
 ERRORS = {
     "given up": decorated,
-    "deadline": lambda: hf.retry(on=Boom, within=0, budget=None, backoff=hf.Constant(1)).call(_boom),
-    "budget": lambda: hf.retry(on=Boom, budget=hf.Budget(burst=0)).call(_boom),
+    "deadline": lambda: sp.retry(on=Boom, within=0, budget=None, backoff=sp.Constant(1)).call(_boom),
+    "budget": lambda: sp.retry(on=Boom, budget=sp.Budget(burst=0)).call(_boom),
 }
 
 
@@ -115,22 +116,22 @@ def test_errors_that_a_policy_raised(case):
     error = _raised(ERRORS[case])
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error) and copy.args == error.args
-    assert {k: v for k, v in vars(copy).items() if k != "__holdfast_mark__"} == {
-        k: v for k, v in vars(error).items() if k != "__holdfast_mark__"
+    assert {k: v for k, v in vars(copy).items() if k != "__stormproof_mark__"} == {
+        k: v for k, v in vars(error).items() if k != "__stormproof_mark__"
     }
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        hf.DeadlineExceeded("m", "scope"),
-        hf.CircuitOpen("m", 3.0, None),
-        hf.RateLimited("m", 2.0),
-        hf.BudgetExhausted("m"),
-        hf.AttemptTimeout("m"),
-        hf.Cancelled("m"),
-        hf.RetryAfter(3, None),
-        hf.Permanent(KeyError("k")),
+        sp.DeadlineExceeded("m", "scope"),
+        sp.CircuitOpen("m", 3.0, None),
+        sp.RateLimited("m", 2.0),
+        sp.BudgetExhausted("m"),
+        sp.AttemptTimeout("m"),
+        sp.Cancelled("m"),
+        sp.RetryAfter(3, None),
+        sp.Permanent(KeyError("k")),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -141,5 +142,5 @@ def test_errors_of_our_own(error):
 
 
 def test_events():
-    event = hf.events.Retrying("job", 1, 0.5, "Boom")
+    event = sp.events.Retrying("job", 1, 0.5, "Boom")
     assert pickle.loads(pickle.dumps(event)) == event

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from holdfast.config.places import DEEPEST
-from holdfast.config.sources import parse
-from holdfast.presets import from_service_config
-from holdfast.registry import ConfigError, Registry
+from stormproof._config.key_lines import DEEPEST
+from stormproof._config.registry import ConfigError, Registry
+from stormproof._config.sources import parse
+from stormproof.presets import from_service_config
 
 
 def load(text: str, suffix: str = ".toml") -> Registry:

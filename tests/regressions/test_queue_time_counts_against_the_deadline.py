@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from holdfast.asgi import DeadlineMiddleware, SheddingMiddleware
+from stormproof.asgi import DeadlineMiddleware, SheddingMiddleware
 
 
 def test_a_request_that_waited_too_long_is_not_run() -> None:

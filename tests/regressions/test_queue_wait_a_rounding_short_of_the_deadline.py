@@ -1,7 +1,7 @@
 """A thread in a bulkhead's queue, whose deadline's sum was a rounding error short of its end when the wait
 was over, got a TypeError about formatting None instead of DeadlineExceeded.
 
-Holdfast: whose wait ended because the scope's time is over is told just that.
+Stormproof: whose wait ended because the scope's time is over is told just that.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 
 import pytest
 
-import holdfast as hf
-from holdfast.deadlines import Scope
+import stormproof as sp
+from stormproof._context.deadlines import Scope
 
 
 class AlmostOver(Scope):
@@ -22,12 +22,12 @@ class AlmostOver(Scope):
 
 
 def test_thread_in_the_queue():
-    bulkhead = hf.Bulkhead(1, queue=1, max_wait=None)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=1, max_wait=None)
+    policy = sp.Policy(bulkhead)
 
     def inside() -> None:
         with AlmostOver(1.0, "almost"):
-            with pytest.raises(hf.DeadlineExceeded, match="almost"):
+            with pytest.raises(sp.DeadlineExceeded, match="almost"):
                 policy.call(int)
 
     policy.call(inside)

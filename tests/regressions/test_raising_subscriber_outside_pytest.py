@@ -6,21 +6,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-import holdfast as hf
+import stormproof as sp
 
 PROGRAM = """
-import holdfast as hf
+import stormproof as sp
 
 def broken(event):
     raise ZeroDivisionError
 
-hf.subscribe(broken)
-assert hf.retry(on=ValueError)(lambda: 1)() == 1
+sp.subscribe(broken)
+assert sp.retry(on=ValueError)(lambda: 1)() == 1
 """
 
 
 def test_a_raising_subscriber_is_reported_and_the_call_succeeds() -> None:
-    source = str(Path(hf.__file__).parents[1])
+    source = str(Path(sp.__file__).parents[1])
     code = f"import sys; sys.path.insert(0, {source!r})\n" + PROGRAM
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

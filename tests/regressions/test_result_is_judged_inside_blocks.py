@@ -1,25 +1,26 @@
 """tenacity#326: a retrying block could not be told that its *result* was not good enough.
 
-Holdfast: what the block stores in ``attempt.result`` is what ``on_result`` judges; no result counts as None.
+Stormproof: what the block stores in ``attempt.result`` is what ``on_result`` judges; no result counts as
+None.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
 def instant():
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         yield clock
 
 
 def block(**options):
-    given = {"on": ConnectionError, "attempts": 4, "backoff": hf.Constant(1), "budget": None}
-    return hf.retrying(**{**given, **options})
+    given = {"on": ConnectionError, "attempts": 4, "backoff": sp.Constant(1), "budget": None}
+    return sp.retrying(**{**given, **options})
 
 
 def test_until_it_is_good(instant):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import lab
+from stormproof import lab
 
 SCENARIO = lab.Scenario(clients=2, arrival_rps=10, duration=2)
 

@@ -16,21 +16,21 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab.identity import Unknowable, identity
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.fingerprint import Unknowable, identity
 
 SCENARIO = lab.Scenario(clients=5, arrival_rps=20, duration=3, error_rate=0.5)
 LIMIT = 1
 
 
 def attempts(on: Any, save: Path | None, scenario: lab.Scenario = SCENARIO) -> list[int]:
-    policy = hf.Policy(hf.Retry(on=on, attempts=3))
+    policy = sp.Policy(sp.Retry(on=on, attempts=3))
     compared = lab.compare({"p": policy}, scenario, seeds=range(2), save=save)
     return [figures["attempts"] for figures in compared.metrics["p"]]
 
 
-@pytest.mark.filterwarnings("ignore::holdfast.PolicyWarning")
+@pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
 def test_another_function_at_the_same_address_is_run(tmp_path: Path) -> None:
     def judging(answer: bool) -> Callable[[BaseException], bool]:
         return lambda error: answer
@@ -54,10 +54,10 @@ def test_another_service_time_is_run(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys, warnings
-import holdfast as hf
-from holdfast import lab
-policy = hf.Policy(
-    hf.Retry(on=lab.BackendError, budget=hf.keyed(hf.Budget(burst=1), key=lambda key: key % 2)),
+import stormproof as sp
+from stormproof import lab
+policy = sp.Policy(
+    sp.Retry(on=lab.BackendError, budget=sp.keyed(sp.Budget(burst=1), key=lambda key: key % 2)),
     name="keyed",
 )
 scenario = lab.Scenario(clients=3, arrival_rps=20, duration=2, error_rate=0.5, keys=4,
@@ -95,7 +95,7 @@ class Odd:
         return self.answer
 
 
-@pytest.mark.filterwarnings("ignore::holdfast.PolicyWarning")
+@pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
 @pytest.mark.parametrize("name", ["kept.jsonl", "kept.parquet"])
 def test_what_cannot_be_known_is_run_again_and_said(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -133,7 +133,7 @@ class Judge:
         return True
 
 
-BUDGET = hf.Budget(burst=3)
+BUDGET = sp.Budget(burst=3)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ BUDGET = hf.Budget(burst=3)
         lambda n: str.lower if n == 1 else str.upper,
         lambda n: len if n == 1 else sum,
         lambda n: KeyError if n == 1 else ValueError,
-        lambda n: hf.Policy(hf.Retry(on=KeyError, attempts=n)),
-        lambda n: hf.keyed(hf.Budget(burst=n), key=lambda key: key),
-        lambda n: hf.transient.with_(statuses={500 + n}),
+        lambda n: sp.Policy(sp.Retry(on=KeyError, attempts=n)),
+        lambda n: sp.keyed(sp.Budget(burst=n), key=lambda key: key),
+        lambda n: sp.transient.with_(statuses={500 + n}),
         lambda n: SCENARIO.replace(latency=lambda rng: n),
-        lambda n: (BUDGET, BUDGET if n == 1 else hf.Budget(burst=3)),
+        lambda n: (BUDGET, BUDGET if n == 1 else sp.Budget(burst=3)),
     ],
 )
 def test_the_same_is_the_same_and_another_is_another(make: Callable[[int], Any]) -> None:

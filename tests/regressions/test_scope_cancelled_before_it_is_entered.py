@@ -1,25 +1,25 @@
 """A scope that was cancelled first and entered afterwards interrupted nothing: its code slept on.
 
-Holdfast: the first await inside raises Cancelled.
+Stormproof: the first await inside raises Cancelled.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @each_loop
 @pytest.mark.parametrize("limit", [None, 3600])
 def test_the_first_await_ends(loop, limit):
-    scope = hf.deadline(limit)
+    scope = sp.deadline(limit)
     scope.cancel()
     reached = []
 
     async def scenario():
-        with pytest.raises(hf.Cancelled):
+        with pytest.raises(sp.Cancelled):
             with scope:
                 reached.append("inside")
                 await loop.sleep(60)

@@ -1,6 +1,7 @@
 """tenacity#210, #325, #498: users want settings from a dict, and to change them after decoration or per call.
 
-Holdfast: every option is a plain keyword, ``describe()`` gives plain data back, and ``with_`` makes a changed
+Stormproof: every option is a plain keyword, ``describe()`` gives plain data back, and ``with_`` makes a
+changed
 copy of a policy at any time.
 """
 
@@ -9,9 +10,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 SETTINGS = """
 {
@@ -24,14 +25,14 @@ SETTINGS = """
 
 def read(text):
     data = json.loads(text)
-    data["backoff"] = hf.Exponential(**data["backoff"])
-    data["budget"] = hf.Budget(**data["budget"])
-    return hf.Retry(Boom, **data)
+    data["backoff"] = sp.Exponential(**data["backoff"])
+    data["budget"] = sp.Budget(**data["budget"])
+    return sp.Retry(Boom, **data)
 
 
 def test_in_and_out():
     given = json.loads(SETTINGS)
-    told = json.loads(json.dumps(hf.Policy(read(SETTINGS), name="job").describe()))
+    told = json.loads(json.dumps(sp.Policy(read(SETTINGS), name="job").describe()))
     assert told["name"] == "job"
     (strategy,) = told["strategies"]
     assert strategy["kind"] == "Retry"
@@ -44,13 +45,13 @@ def test_in_and_out():
 
 def test_unknown_settings_are_refused():
     with pytest.raises(TypeError, match="atempts"):
-        hf.Retry(atempts=3)
+        sp.Retry(atempts=3)
     with pytest.raises(TypeError, match="atempts"):
-        hf.retry(Boom, atempts=3)
+        sp.retry(Boom, atempts=3)
     with pytest.raises(TypeError, match="atempts"):
         retry().with_(atempts=3)
     with pytest.raises(TypeError, match="atempts"):
-        hf.Retry().replace(atempts=3)
+        sp.Retry().replace(atempts=3)
 
 
 @every_way
@@ -69,6 +70,6 @@ def test_changed_for_one_call_of_a_decorated_function():
         calls += 1
         raise Boom
 
-    with hf.testing.instant(), pytest.raises(Boom):
-        fetch.__holdfast__.with_(attempts=2).call(fetch.__wrapped__)
+    with sp.testing.instant(), pytest.raises(Boom):
+        fetch.__stormproof__.with_(attempts=2).call(fetch.__wrapped__)
     assert calls == 2

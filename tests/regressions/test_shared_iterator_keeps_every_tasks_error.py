@@ -1,6 +1,6 @@
 """tenacity#93, #701: one retrying object used by four tasks at once lost two of the four tasks' exceptions.
 
-Holdfast: each loop over a block starts anew, so any number of threads and tasks may share the object;
+Stormproof: each loop over a block starts anew, so any number of threads and tasks may share the object;
 and two who fight over one *iterator* are told, neither loses its error.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 def failure(name):
@@ -20,7 +20,7 @@ def failure(name):
 
 @each_loop
 def test_four_tasks(loop):
-    block = hf.retrying(on=ConnectionError, attempts=3, backoff=hf.Constant(1), budget=None)
+    block = sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(1), budget=None)
     errors = [failure(name) for name in "abcd"]
     seen = {str(error): [] for error in errors}
 
@@ -45,7 +45,7 @@ def test_four_tasks(loop):
 
 
 def test_four_threads():
-    block = hf.retrying(on=ConnectionError, attempts=3, backoff=hf.Constant(0), budget=None)
+    block = sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=None)
     errors = [failure(name) for name in "abcd"]
     outcomes = dict.fromkeys(errors)
     numbers = {error: [] for error in errors}
@@ -71,7 +71,7 @@ def test_four_threads():
 
 
 def test_success_of_one_does_not_end_the_others():
-    block = hf.retrying(on=ConnectionError, attempts=2, backoff=hf.Constant(0), budget=None)
+    block = sp.retrying(on=ConnectionError, attempts=2, backoff=sp.Constant(0), budget=None)
     mine, yours = iter(block), iter(block)
     with next(mine):
         pass
@@ -85,7 +85,7 @@ def test_success_of_one_does_not_end_the_others():
 
 
 def test_one_iterator_in_two_hands_loses_no_error():
-    shared = iter(hf.retrying(on=ConnectionError, attempts=3, backoff=hf.Constant(0), budget=None))
+    shared = iter(sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=None))
     error = failure("mine")
 
     def mine():
@@ -105,7 +105,7 @@ def test_one_async_iterator_in_two_hands_loses_no_error(loop):
     error = failure("mine")
 
     async def scenario():
-        shared = aiter(hf.retrying(on=ConnectionError, attempts=3, backoff=hf.Constant(0), budget=None))
+        shared = aiter(sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=None))
         with pytest.raises(ConnectionError) as caught:
             async for attempt in shared:
                 async with attempt:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from holdfast.idempotency import MemoryStore, Renew, idempotent
+from stormproof.idempotency import MemoryStore, Renew, idempotent
 
 
 class Slow(MemoryStore):

@@ -5,12 +5,12 @@ Until their first call: those with a budget, a breaker or a bulkhead were there 
 
 from __future__ import annotations
 
-import holdfast as hf
-from holdfast.status import Status
+import stormproof as sp
+from stormproof._telemetry.status import Status
 
 
 def test_it_is_there_before_its_first_call() -> None:
-    policy = hf.Policy(hf.RateLimit(hf.Limiter(5, burst=5)), name="only-limited")
+    policy = sp.Policy(sp.RateLimit(sp.Limiter(5, burst=5)), name="only-limited")
     call = policy(lambda: None)
     status = Status(recent=1)
     try:

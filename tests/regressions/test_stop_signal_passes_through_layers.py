@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import holdfast as hf
-from holdfast.asgi import RefusalMiddleware
-from holdfast.httpx import AsyncTransport
+import stormproof as sp
+from stormproof.asgi import RefusalMiddleware
+from stormproof.httpx import AsyncTransport
 
 
 def layer(below: httpx.AsyncClient) -> Starlette:
@@ -36,7 +36,7 @@ def test_through_two_layers(status: int, told: int) -> None:
         return httpx.Response(status, headers={"x-should-retry": "false"})
 
     async def main() -> httpx.Response:
-        policy = hf.retry(on=hf.transient, backoff=hf.Constant(0))
+        policy = sp.retry(on=sp.transient, backoff=sp.Constant(0))
         lowest = httpx.AsyncClient(transport=AsyncTransport(policy, httpx.MockTransport(refuse)))
         middle = httpx.AsyncClient(transport=AsyncTransport(policy, httpx.ASGITransport(app=layer(lowest))))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=layer(middle))) as client:
@@ -52,7 +52,7 @@ def test_what_would_not_be_retried_anyway_is_the_applications_own_matter() -> No
         return httpx.Response(404, headers={"x-should-retry": "false"})
 
     async def main() -> None:
-        policy = hf.retry(on=hf.transient, backoff=hf.Constant(0))
+        policy = sp.retry(on=sp.transient, backoff=sp.Constant(0))
         below = httpx.AsyncClient(transport=AsyncTransport(policy, httpx.MockTransport(missing)))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=layer(below))) as client:
             await client.get("http://top/")

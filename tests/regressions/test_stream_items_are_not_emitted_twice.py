@@ -1,15 +1,15 @@
 """Elsewhere a stream that broke in the middle was started again, and its first items came out twice.
 
-Holdfast: the way to the first item is retried; once one is out, an error passes through to the consumer.
+Stormproof: the way to the first item is retried; once one is out, an error passes through to the consumer.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Source:
@@ -31,7 +31,7 @@ class Source:
 
 def consume(source, policy):
     got = []
-    with hf.testing.instant():
+    with sp.testing.instant():
         try:
             for item in policy(source.items)():
                 got.append(item)  # noqa: PERF402 -- what came before the error must be kept
@@ -56,7 +56,7 @@ def consume_async(source, policy, loop):
             return got, str(error)
         return got, None
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         return loop.run(scenario)
 
 

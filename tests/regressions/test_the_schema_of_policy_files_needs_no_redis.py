@@ -1,4 +1,4 @@
-"""`pip install holdfast[cli]`, then `holdfast schema`: ModuleNotFoundError: No module named 'redis'."""
+"""`pip install stormproof[cli]`, then `stormproof schema`: ModuleNotFoundError: No module named 'redis'."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 
-from holdfast.config.catalog import STORE, Form
-from holdfast.schema import document
+from stormproof._config.catalog import STORE, Form
+from stormproof._config.schema import document
 
 WITHOUT_REDIS = """
 import sys
 sys.modules["redis"] = None  # importing it now fails, as where it is not installed
-from holdfast.cli import main
+from stormproof.cli import main
 sys.exit(main(["schema"]))
 """
 

@@ -1,6 +1,6 @@
 """In virtual time, where no limit passes by itself, a call in a thread came back as None before its end.
 
-Holdfast: Timeout(thread=True) waits for the answer, or for the error.
+Stormproof: Timeout(thread=True) waits for the answer, or for the error.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
+import stormproof as sp
 
 
 def slow_answer():
@@ -24,15 +24,15 @@ def slow_failure():
 
 
 def test_instant():
-    with hf.testing.instant():
-        policy = hf.Policy(hf.Timeout(0.01, thread=True))
+    with sp.testing.instant():
+        policy = sp.Policy(sp.Timeout(0.01, thread=True))
         assert policy.call(slow_answer) == "answer"
         with pytest.raises(Boom):
             policy.call(slow_failure)
 
 
 def test_fake_clock():
-    policy = hf.Policy(hf.Timeout(0.01, thread=True), clock=hf.testing.FakeClock())
+    policy = sp.Policy(sp.Timeout(0.01, thread=True), clock=sp.testing.FakeClock())
     assert policy.call(slow_answer) == "answer"
     with pytest.raises(Boom):
         policy.call(slow_failure)

@@ -1,15 +1,15 @@
 """tenacity#93: the attempt number and the statistics of a decorated function were shared between threads.
 
-Holdfast: nothing about a call lives on the policy or the function; each call counts its own attempts.
+Stormproof: nothing about a call lives on the policy or the function; each call counts its own attempts.
 """
 
 from __future__ import annotations
 
 import threading
 
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 CALLERS = 6
 
@@ -24,7 +24,7 @@ def check(seen, events):
 
 
 def record(seen, caller):
-    attempt = hf.attempt()
+    attempt = sp.attempt()
     seen[caller].append((attempt.number, attempt.last_error and attempt.last_error.args))
     if attempt.number <= caller:
         raise ConnectionError(caller)
@@ -34,7 +34,7 @@ def test_threads():
     seen = {caller: [] for caller in range(CALLERS)}
     events = []
     meet = threading.Barrier(CALLERS)
-    policy = hf.retry(on=ConnectionError, attempts=CALLERS, backoff=hf.Constant(0), budget=None)
+    policy = sp.retry(on=ConnectionError, attempts=CALLERS, backoff=sp.Constant(0), budget=None)
 
     @policy
     def call(caller):
@@ -42,7 +42,7 @@ def test_threads():
             meet.wait(10)  # every first attempt is under way before any of them ends
         record(seen, caller)
 
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     threads = [threading.Thread(target=call, args=(caller,)) for caller in range(CALLERS)]
     for thread in threads:
         thread.start()
@@ -57,7 +57,7 @@ def test_tasks(loop):
     seen = {caller: [] for caller in range(CALLERS)}
     events = []
 
-    @hf.retry(on=ConnectionError, attempts=CALLERS, backoff=hf.Constant(1), budget=None)
+    @sp.retry(on=ConnectionError, attempts=CALLERS, backoff=sp.Constant(1), budget=None)
     async def call(caller):
         await loop.sleep(0.5)
         record(seen, caller)
@@ -65,7 +65,7 @@ def test_tasks(loop):
     async def scenario():
         await loop.together(*[lambda caller=caller: call(caller) for caller in range(CALLERS)])
 
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     loop.run(scenario)
     stop()
     check(seen, events)

@@ -1,7 +1,7 @@
 """Elsewhere a ``Retry-After`` of 25 h became 3,599 s, because ``timedelta.seconds`` is only what is left
 beside the days.
 
-Holdfast: a duration is its total seconds everywhere, and negative ones are refused.
+Stormproof: a duration is its total seconds everywhere, and negative ones are refused.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.scripted import Boom, every_way, retry
+from tests.support.scripted import Boom, every_way, retry
 
-import holdfast as hf
-from holdfast.hints import retry_after
+import stormproof as sp
+from stormproof._classify.server_hints import retry_after
 
 LONG = timedelta(hours=25)
 LONG_S = 25 * 3600.0
 
 
 def test_options():
-    assert hf.Retry(within=LONG).within == LONG_S
-    assert hf.Retry(max_hint=LONG).max_hint == LONG_S
-    assert hf.Constant(LONG).delay(0, None, 0.5) == LONG_S
-    assert hf.Exponential(LONG, cap=2 * LONG, jitter="none").ceiling(1) == 2 * LONG_S
-    assert hf.Schedule([LONG]).ceiling(0) == LONG_S
-    assert hf.Budget(window=LONG).window == LONG_S
-    assert hf.Deadline(LONG).seconds == LONG_S
-    assert hf.RetryAfter(LONG).seconds == LONG_S
-    clock = hf.testing.FakeClock()
-    assert hf.deadline(LONG, clock=clock).limit == LONG_S
-    with hf.deadline(LONG, clock=clock):
+    assert sp.Retry(within=LONG).within == LONG_S
+    assert sp.Retry(max_hint=LONG).max_hint == LONG_S
+    assert sp.Constant(LONG).delay(0, None, 0.5) == LONG_S
+    assert sp.Exponential(LONG, cap=2 * LONG, jitter="none").ceiling(1) == 2 * LONG_S
+    assert sp.Schedule([LONG]).ceiling(0) == LONG_S
+    assert sp.Budget(window=LONG).window == LONG_S
+    assert sp.Deadline(LONG).seconds == LONG_S
+    assert sp.RetryAfter(LONG).seconds == LONG_S
+    clock = sp.testing.FakeClock()
+    assert sp.deadline(LONG, clock=clock).limit == LONG_S
+    with sp.deadline(LONG, clock=clock):
         clock.advance(86_400)
-        assert hf.remaining() == 3600
+        assert sp.remaining() == 3600
 
 
 @pytest.mark.parametrize(
-    "make", [lambda d: hf.Retry(within=d), hf.Deadline, hf.RetryAfter, hf.Constant, hf.deadline]
+    "make", [lambda d: sp.Retry(within=d), sp.Deadline, sp.RetryAfter, sp.Constant, sp.deadline]
 )
 def test_negative(make):
     with pytest.raises(ValueError, match=r">= 0 seconds, got .*-1"):
@@ -50,12 +50,12 @@ def test_headers():
 
 @every_way
 def test_the_wait_itself(play):
-    played = play(retry(max_hint=2 * LONG, rng=lambda: 0.0), hf.RetryAfter(LONG, Boom()), "ok").returned("ok")
+    played = play(retry(max_hint=2 * LONG, rng=lambda: 0.0), sp.RetryAfter(LONG, Boom()), "ok").returned("ok")
     assert played.sleeps == [LONG_S]
 
 
 @every_way
 def test_longer_than_allowed(play):
     error = Boom()
-    played = play(retry(), hf.RetryAfter(LONG, error))
+    played = play(retry(), sp.RetryAfter(LONG, error))
     assert played.error is error and error.retry_after == LONG_S

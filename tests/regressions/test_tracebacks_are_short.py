@@ -1,6 +1,7 @@
 """tenacity#525: a failure's traceback was mostly the library's own frames.
 
-Holdfast: at most four lines of its own stand between the caller and the function (three in async code), once,
+Stormproof: at most four lines of its own stand between the caller and the function (three in async code),
+once,
 however many attempts there were; an error not retried looks the same.
 """
 
@@ -11,17 +12,17 @@ import traceback
 from pathlib import Path
 
 import pytest
-from tests.scripted import Boom, retry
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
-PACKAGE = str(Path(hf.__file__).parent)
+PACKAGE = str(Path(sp.__file__).parent)
 
 
 def own(error):
-    """The functions of Holdfast's own frames in the traceback, and everybody's."""
+    """The functions of Stormproof's own frames in the traceback, and everybody's."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [f.name for f in frames if f.filename.startswith((PACKAGE, "holdfast ", "<holdfast"))]
+    ours = [f.name for f in frames if f.filename.startswith((PACKAGE, "stormproof ", "<stormproof"))]
     return ours, [f.name for f in frames]
 
 
@@ -35,7 +36,7 @@ async def fails_async():
 
 @pytest.fixture(autouse=True)
 def instant():
-    with hf.testing.instant():
+    with sp.testing.instant():
         yield
 
 
@@ -75,11 +76,11 @@ def test_a_line_of_a_wrapper_shows_its_text():
     text = "".join(traceback.format_exception(caught.value))
     for frame in traceback.extract_tb(caught.value.__traceback__):
         assert frame.line, f"no source for {frame.filename}:{frame.lineno}"
-    assert text.count("tests.scripted.Boom") == 1, "printed once: no chain of earlier attempts"
+    assert text.count("tests.support.scripted.Boom") == 1, "printed once: no chain of earlier attempts"
 
 
 def test_our_own_refusals_print_the_last_failure_once():
-    with pytest.raises(hf.DeadlineExceeded) as caught:
+    with pytest.raises(sp.DeadlineExceeded) as caught:
         retry(within=0.5)(fails)()
     text = "".join(traceback.format_exception(caught.value))
     assert text.count("scripted.Boom") == 1 and "During handling" not in text

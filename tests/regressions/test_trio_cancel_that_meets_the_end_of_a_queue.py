@@ -9,7 +9,7 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Strike(trio.abc.Instrument):
@@ -25,16 +25,16 @@ class Strike(trio.abc.Instrument):
 
 
 def test_no_call_is_made_and_the_place_goes_back() -> None:
-    bulkhead = hf.Bulkhead(1, queue=1, max_wait=None)
+    bulkhead = sp.Bulkhead(1, queue=1, max_wait=None)
     calls: list[int] = []
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     async def callee() -> None:
         calls.append(1)
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(hf.Policy(bulkhead).acall, trio.sleep, 1)
+            nursery.start_soon(sp.Policy(bulkhead).acall, trio.sleep, 1)
             await trio.testing.wait_all_tasks_blocked()
             with trio.CancelScope() as scope:
                 trio.lowlevel.add_instrument(Strike(scope, trio.lowlevel.current_task()))

@@ -1,6 +1,6 @@
 """Of two hedged answers that both came, the loser was closed but kept its place in urllib3's pool.
 
-Holdfast: an exchange answers for every response that comes to it, and each is handed on or discarded,
+Stormproof: an exchange answers for every response that comes to it, and each is handed on or discarded,
 once, in the way of its client.
 """
 
@@ -11,27 +11,27 @@ import time
 from collections import Counter
 
 import pytest
-from tests.contract.http.server import Server, chunked
+from tests.support.http.server import Server, chunked
 
-import holdfast as hf
-import holdfast.urllib3
+import stormproof as sp
+import stormproof.urllib3
 
 PLACES = 200
 CALLS = 60
 
 
 def test_every_place_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = holdfast.urllib3._Port
+    port = stormproof.urllib3._Port
     discarded: list[object] = []
     own = port.discard
     monkeypatch.setattr(port, "discard", lambda *given: (discarded.append(given[1]), own(*given))[1])
     # Both answers are there before the race looks at either.
     fetch, both = port.fetch, threading.Barrier(2, timeout=20)
     monkeypatch.setattr(port, "fetch", lambda *given: (fetch(*given), both.wait())[0])
-    policy = hf.Policy(hf.Hedge(after=0, budget=hf.RateBudget(rate=1e6, burst=10**6)))
+    policy = sp.Policy(sp.Hedge(after=0, budget=sp.RateBudget(rate=1e6, burst=10**6)))
     with Server() as server:
         server.on("/", chunked(b"x" * 1000))
-        with holdfast.urllib3.PoolManager(policy, maxsize=PLACES, block=True) as manager:
+        with stormproof.urllib3.PoolManager(policy, maxsize=PLACES, block=True) as manager:
             for _ in range(CALLS):
                 response = manager.request("GET", server.url(), preload_content=False)
                 assert response.read() == b"x" * 1000

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import requests
 import urllib3
-from tests.contract.http.contract import retry
-from tests.contract.http.server import Server, answer
+from tests.support.http.each_client import retry
+from tests.support.http.server import Server, answer
 
-import holdfast.requests
-import holdfast.urllib3
+import stormproof.requests
+import stormproof.urllib3
 
 BROKEN = [("Retry-After", "whenever you like")]
 
@@ -25,11 +25,11 @@ def test_bare_urllib3_loses_the_answer() -> None:
 def test_here_it_is_an_answer_like_any_other() -> None:
     with Server() as server:
         server.on("/", answer(503, b"busy", BROKEN))
-        with holdfast.urllib3.PoolManager(retry(attempts=2)) as manager:
+        with stormproof.urllib3.PoolManager(retry(attempts=2)) as manager:
             response = manager.request("GET", server.url())
         assert (response.status, response.data) == (503, b"busy")
         with requests.Session() as session:
-            session.mount("http://", holdfast.requests.Adapter(retry(attempts=2)))
+            session.mount("http://", stormproof.requests.Adapter(retry(attempts=2)))
             got = session.get(server.url())
         assert (got.status_code, got.content) == (503, b"busy")
         assert len(server.seen) == 4

@@ -1,15 +1,15 @@
 """Elsewhere the library wrote its own error over the ``__cause__`` that the user had set.
 
-Holdfast: the error that surfaces has the cause, the context and the notes its author gave it; ours is one
+Stormproof: the error that surfaces has the cause, the context and the notes its author gave it; ours is one
 note more, and where we raise an error of our own, the user's is its cause, untouched.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.scripted import Boom, BudgetSpy, every_way, retry
+from tests.support.scripted import Boom, BudgetSpy, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 def chained():
@@ -48,13 +48,13 @@ def test_not_worth_retrying(play):
 def test_refused_by_us(play, options):
     error, root = chained()
     played = play(retry(**options), error)
-    assert isinstance(played.error, hf.HoldfastError)
+    assert isinstance(played.error, sp.StormproofError)
     assert played.error.__cause__ is error and untouched(error, root)
 
 
 @every_way
 @pytest.mark.parametrize(
-    "wrap", [hf.Permanent, lambda error: hf.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
+    "wrap", [sp.Permanent, lambda error: sp.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
 )
 def test_under_a_mark(play, wrap):
     error, root = chained()
@@ -77,7 +77,7 @@ def test_a_callers_context_stays():
     def fails():
         raise Boom
 
-    with hf.testing.instant(), pytest.raises(Boom) as caught:
+    with sp.testing.instant(), pytest.raises(Boom) as caught:
         try:
             raise KeyError("the caller's")
         except KeyError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.registry import ConfigError, Registry
+from stormproof._config.registry import ConfigError, Registry
 
 PLAIN = {"policies": {"p": {"retry": {"backoff": {"kind": "schedule", "waits": [1, 2]}}}}}
 
@@ -14,13 +14,13 @@ PLAIN = {"policies": {"p": {"retry": {"backoff": {"kind": "schedule", "waits": [
 @pytest.mark.parametrize(
     ("data", "variable", "rule"),
     [
-        (PLAIN, "HOLDFAST_P__RETRY__BACKOFF__WAITS__0", "is a list: set all of it"),
-        (PLAIN, "HOLDFAST_P__RETRY__BACKOFF__WAITS__A__B", "is a list: set all of it"),
-        ({**PLAIN, "budgets": 5}, "HOLDFAST_BUDGETS__A__RATIO", "unknown name in budgets 'A'"),
-        ({**PLAIN, "budgets": {1: {}}}, "HOLDFAST_BUDGETS__A__RATIO", "unknown name in budgets 'A'"),
-        ({"policies": 7}, "HOLDFAST_A__TIMEOUT", "unknown policy 'A'"),
-        ({"policies": {1: {}}}, "HOLDFAST_A__TIMEOUT", "unknown policy 'A'"),
-        ({**PLAIN, "store": 3}, "HOLDFAST_STORE__URL", "store is 3, which has no options"),
+        (PLAIN, "STORMPROOF_P__RETRY__BACKOFF__WAITS__0", "is a list: set all of it"),
+        (PLAIN, "STORMPROOF_P__RETRY__BACKOFF__WAITS__A__B", "is a list: set all of it"),
+        ({**PLAIN, "budgets": 5}, "STORMPROOF_BUDGETS__A__RATIO", "unknown name in budgets 'A'"),
+        ({**PLAIN, "budgets": {1: {}}}, "STORMPROOF_BUDGETS__A__RATIO", "unknown name in budgets 'A'"),
+        ({"policies": 7}, "STORMPROOF_A__TIMEOUT", "unknown policy 'A'"),
+        ({"policies": {1: {}}}, "STORMPROOF_A__TIMEOUT", "unknown policy 'A'"),
+        ({**PLAIN, "store": 3}, "STORMPROOF_STORE__URL", "store is 3, which has no options"),
     ],
 )
 def test_it_names_the_variable(data: dict[str, Any], variable: str, rule: str) -> None:
@@ -30,9 +30,9 @@ def test_it_names_the_variable(data: dict[str, Any], variable: str, rule: str) -
 
 
 @pytest.mark.parametrize("data", [[], None, 3, "text"])
-@pytest.mark.parametrize("variable", ["HOLDFAST_STORE__URL", "HOLDFAST_A__TIMEOUT"])
+@pytest.mark.parametrize("variable", ["STORMPROOF_STORE__URL", "STORMPROOF_A__TIMEOUT"])
 def test_what_is_no_table_is_told_as_such(data: Any, variable: str) -> None:
-    from holdfast.config.problem import Document
+    from stormproof._config.errors import Document
 
     with pytest.raises(ConfigError, match="must be a table"):
         Registry(lambda: Document(data), environ={variable: "1"})

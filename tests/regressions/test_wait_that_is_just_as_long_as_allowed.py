@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.testing import FakeClock
+import stormproof as sp
+from stormproof.testing import FakeClock
 
 
 @pytest.mark.parametrize("start", [0.1, 27034.123456789, 1e6 / 3, 1.7e9 + 0.1])
@@ -19,8 +19,8 @@ def test_it_is_made(start: float) -> None:
         calls += 1
         raise ConnectionError
 
-    policy = hf.Policy(
-        hf.Retry(on=ConnectionError, attempts=2, backoff=hf.Constant(0.3), within=0.3, budget=None),
+    policy = sp.Policy(
+        sp.Retry(on=ConnectionError, attempts=2, backoff=sp.Constant(0.3), within=0.3, budget=None),
         clock=clock,
     )
     with pytest.raises(ConnectionError):

@@ -2,7 +2,8 @@
 could not come, for as long as the store's timeout; and one that left gave tokens of the lease to what the
 process goes by on its own, so that calls got through where ``on_failure="closed"`` allows none.
 
-Holdfast: they go by the process's own share from that moment on, and what was leased is not given back to it.
+Stormproof: they go by the process's own share from that moment on, and what was leased is not given back to
+it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.fleet.patience import eventually
+from tests.support.polling import eventually
 
-import holdfast as hf
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof.redis import RedisStore
 
 #: Far longer than any test may take.
 TIMEOUT = 600.0
@@ -46,7 +47,7 @@ def server() -> Iterator[Hanging]:
 @pytest.mark.parametrize("mode", ["local", "open"])
 def test_waiters_go_on_when_the_store_is_lost(server: Hanging, mode: str):
     with RedisStore(server.url, timeout=TIMEOUT, on_failure=mode) as store:
-        limiter = hf.Limiter(100, 5, store=store, name="x")
+        limiter = sp.Limiter(100, 5, store=store, name="x")
         server.accept()
         waiters = [threading.Thread(target=limiter.wait, daemon=True) for _ in range(10)]
         for waiter in waiters:
@@ -61,7 +62,7 @@ def test_waiters_go_on_when_the_store_is_lost(server: Hanging, mode: str):
 
 def test_what_waiters_have_booked_is_not_spent_twice(server: Hanging):
     with RedisStore(server.url, timeout=TIMEOUT) as store:
-        limiter = hf.Limiter(0.001, 5, store=store, name="x")
+        limiter = sp.Limiter(0.001, 5, store=store, name="x")
         server.accept()
         assert limiter.reserve(3).ok
         server.vanish()
@@ -72,7 +73,7 @@ def test_what_waiters_have_booked_is_not_spent_twice(server: Hanging):
 @pytest.mark.parametrize(("mode", "there"), [("closed", 0), ("local", 2)])
 def test_who_leaves_gives_no_leased_tokens_to_the_share(server: Hanging, mode: str, there: int):
     with RedisStore(server.url, timeout=TIMEOUT, on_failure=mode) as store:
-        limiter = hf.Limiter(0.001, 5, store=store, name="x")
+        limiter = sp.Limiter(0.001, 5, store=store, name="x")
         server.accept()
         waiting = limiter.reserve(3)
         assert waiting.ok
@@ -86,15 +87,15 @@ def test_who_leaves_gives_no_leased_tokens_to_the_share(server: Hanging, mode: s
 def test_a_slow_subscriber_keeps_nobody_from_going_on_alone(server: Hanging, name: str):
     heard, over = threading.Event(), threading.Event()
 
-    def slow(event: hf.events.Event) -> None:
-        if isinstance(event, hf.events.StoreDown):
+    def slow(event: sp.events.Event) -> None:
+        if isinstance(event, sp.events.StoreDown):
             heard.set()
             over.wait(30)
 
     with RedisStore(server.url, timeout=TIMEOUT, on_failure="open") as store:
-        limiters = {each: hf.Limiter(0.001, 1, store=store, name=each) for each in "xy"}
+        limiters = {each: sp.Limiter(0.001, 1, store=store, name=each) for each in "xy"}
         server.accept()
-        stop = hf.subscribe(slow)
+        stop = sp.subscribe(slow)
         try:
             server.vanish()
             assert heard.wait(10)

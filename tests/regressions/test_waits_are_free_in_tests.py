@@ -1,6 +1,6 @@
 """tenacity#25, #106, #156, #228: users' tests slept through every backoff, or patched the library's insides.
 
-Holdfast: ``testing.instant()``, a pytest fixture and a ``FakeClock`` make every wait free and record it.
+Stormproof: ``testing.instant()``, a pytest fixture and a ``FakeClock`` make every wait free and record it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import threading
 import time
 
 import pytest
-from tests.loops import each_loop
+from tests.support.loops import each_loop
 
-import holdfast as hf
-from holdfast.pytest_plugin import holdfast_instant  # noqa: F401 -- the fixture, installed or not
+import stormproof as sp
+from stormproof.pytest_plugin import stormproof_instant  # noqa: F401 -- the fixture, installed or not
 
 pytestmark = pytest.mark.usefixtures("watchdog")
 
-HOUR = hf.Constant(3600)
+HOUR = sp.Constant(3600)
 ways = pytest.mark.parametrize("way", ["sync", "block"])
 
 
@@ -39,32 +39,32 @@ def options(**more):
 
 @ways
 def test_context_manager(way):
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         started = clock.now()
-        give_up(hf.retry(**options()), way)
+        give_up(sp.retry(**options()), way)
     assert clock.sleeps == [3600, 3600]
     assert clock.now() == started + 7200
 
 
 @ways
-def test_fixture(way, holdfast_instant):  # noqa: F811
-    give_up(hf.retry(**options()), way)
-    assert holdfast_instant.sleeps == [3600, 3600]
+def test_fixture(way, stormproof_instant):  # noqa: F811
+    give_up(sp.retry(**options()), way)
+    assert stormproof_instant.sleeps == [3600, 3600]
 
 
 @ways
 def test_clock_of_one_policy(way):
-    clock = hf.testing.FakeClock(start=100)
-    give_up(hf.retry(**options(clock=clock)), way)
+    clock = sp.testing.FakeClock(start=100)
+    give_up(sp.retry(**options(clock=clock)), way)
     assert clock.sleeps == [3600, 3600] and clock.now() == 7300
 
 
 @each_loop
 @pytest.mark.parametrize("own", [True, False], ids=["own clock", "instant"])
 def test_async(loop, own):
-    mine = hf.testing.FakeClock()
+    mine = sp.testing.FakeClock()
 
-    @hf.retry(**options(clock=mine if own else None))
+    @sp.retry(**options(clock=mine if own else None))
     async def call():
         fails()
 
@@ -73,41 +73,41 @@ def test_async(loop, own):
             await call()
         assert loop.time() == 0, "the loop's own time did not pass either"
 
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         loop.run(scenario)
     assert (mine if own else clock).sleeps == [3600, 3600]
     assert (clock if own else mine).sleeps == []
 
 
 def test_it_reaches_other_threads():
-    policy = hf.retry(**options())
-    with hf.testing.instant() as clock:
+    policy = sp.retry(**options())
+    with sp.testing.instant() as clock:
         thread = threading.Thread(target=give_up, args=(policy, "sync"))
         thread.start()
         thread.join()
     assert clock.sleeps == [3600, 3600]
 
 
-def test_time_limits_follow(holdfast_instant):  # noqa: F811
-    with pytest.raises(hf.DeadlineExceeded):
-        hf.retry(**options(attempts=None, within=10_000)).call(fails)
-    assert holdfast_instant.sleeps == [3600, 3600]
-    with hf.deadline(5000), pytest.raises(hf.DeadlineExceeded):
-        hf.retry(**options(attempts=None, within=10_000)).call(fails)
-    assert holdfast_instant.sleeps == [3600] * 3
+def test_time_limits_follow(stormproof_instant):  # noqa: F811
+    with pytest.raises(sp.DeadlineExceeded):
+        sp.retry(**options(attempts=None, within=10_000)).call(fails)
+    assert stormproof_instant.sleeps == [3600, 3600]
+    with sp.deadline(5000), pytest.raises(sp.DeadlineExceeded):
+        sp.retry(**options(attempts=None, within=10_000)).call(fails)
+    assert stormproof_instant.sleeps == [3600] * 3
 
 
 def test_real_time_comes_back():
-    with hf.testing.instant():
-        with hf.testing.instant() as inner:
-            give_up(hf.retry(**options()), "sync")
+    with sp.testing.instant():
+        with sp.testing.instant() as inner:
+            give_up(sp.retry(**options()), "sync")
             assert len(inner.sleeps) == 2
-    with hf.deadline(60) as scope:
+    with sp.deadline(60) as scope:
         assert abs(scope.clock.now() - time.monotonic()) < 30
 
 
 def test_a_failing_test_restores_it_too():
-    with pytest.raises(KeyError), hf.testing.instant():
+    with pytest.raises(KeyError), sp.testing.instant():
         raise KeyError
-    with hf.deadline(None) as scope:
-        assert not isinstance(scope.clock, hf.testing.FakeClock)
+    with sp.deadline(None) as scope:
+        assert not isinstance(scope.clock, sp.testing.FakeClock)

@@ -1,7 +1,7 @@
 """A job of an async worker was interrupted, and what it used for its own tasks put the interrupt in a group.
 
 asyncio ends on a bare `KeyboardInterrupt` only: one lane of the worker ended, the others went on, and the
-run came back as if all had been done. Holdfast: an interrupt ends the run, however it is wrapped.
+run came back as if all had been done. Stormproof: an interrupt ends the run, however it is wrapped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from holdfast.worker import Stats, Worker
+from stormproof._programs.worker import Stats, Worker
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])

@@ -1,7 +1,7 @@
 """Elsewhere a decorated ``async def`` came back as a plain function, so frameworks that ask
 ``iscoroutinefunction`` called it in a thread and nobody awaited it.
 
-Holdfast: what calling the function gives is what calling the wrapper gives, and everybody can see it.
+Stormproof: what calling the function gives is what calling the wrapper gives, and everybody can see it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 from unittest import mock
 
 import pytest
-from tests.loops import each_loop
-from tests.scripted import Boom, retry
+from tests.support.loops import each_loop
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 def plain():
@@ -43,11 +43,11 @@ ASKS = [
 ]
 POLICIES = {
     "retry": retry(),
-    "start": retry(budget=hf.WindowBudget()),
+    "start": retry(budget=sp.WindowBudget()),
     "hooks": retry(before_attempt=lambda attempt: None),
-    "deadline": hf.Policy(hf.Deadline(5)),
-    "both": hf.Policy(hf.Deadline(5), hf.Retry(on=Boom)),
-    "empty": hf.Policy(),
+    "deadline": sp.Policy(sp.Deadline(5)),
+    "both": sp.Policy(sp.Deadline(5), sp.Retry(on=Boom)),
+    "empty": sp.Policy(),
 }
 each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
@@ -120,7 +120,7 @@ def test_other_callables_are_awaited_and_retried(loop, make):
     assert inspect.iscoroutinefunction(wrapped)
 
     async def scenario():
-        with hf.testing.instant():
+        with sp.testing.instant():
             return await wrapped()
 
     assert loop.run(scenario) == 2
@@ -128,11 +128,11 @@ def test_other_callables_are_awaited_and_retried(loop, make):
 
 def test_mocks():
     target = mock.AsyncMock(side_effect=[Boom, "ok"])
-    with hf.testing.instant():
+    with sp.testing.instant():
         assert asyncio.run(retry()(target)(1, key=2)) == "ok"
     assert target.await_args_list == [mock.call(1, key=2)] * 2
     target = mock.Mock(side_effect=[Boom, "ok"])
-    with hf.testing.instant():
+    with sp.testing.instant():
         assert retry()(target)(1, key=2) == "ok"
     assert target.call_args_list == [mock.call(1, key=2)] * 2
 

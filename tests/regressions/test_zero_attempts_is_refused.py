@@ -1,6 +1,6 @@
 """Elsewhere ``max_tries=0`` means "for ever".
 
-Holdfast: ``attempts`` is a whole number >= 1, or ``None`` where a time limit bounds the loop; anything
+Stormproof: ``attempts`` is a whole number >= 1, or ``None`` where a time limit bounds the loop; anything
 else is refused when the policy is made.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 MAKERS = [
-    lambda n: hf.Retry(attempts=n),
-    lambda n: hf.retry(on=ConnectionError, attempts=n),
-    lambda n: hf.retrying(on=ConnectionError, attempts=n),
-    lambda n: hf.retry(on=ConnectionError).with_(attempts=n),
-    lambda n: hf.Retry().replace(attempts=n),
+    lambda n: sp.Retry(attempts=n),
+    lambda n: sp.retry(on=ConnectionError, attempts=n),
+    lambda n: sp.retrying(on=ConnectionError, attempts=n),
+    lambda n: sp.retry(on=ConnectionError).with_(attempts=n),
+    lambda n: sp.Retry().replace(attempts=n),
 ]
 each_maker = pytest.mark.parametrize("make", MAKERS, ids=["Retry", "retry", "retrying", "with_", "replace"])
 
@@ -36,10 +36,10 @@ def test_not_a_whole_number(make, n):
 
 def test_for_ever_needs_a_time_limit():
     with pytest.raises(ValueError, match=r"attempts must be a number when .* got attempts=None, within=None"):
-        hf.retry(on=ConnectionError, attempts=None, within=None)
+        sp.retry(on=ConnectionError, attempts=None, within=None)
     with pytest.raises(ValueError, match="attempts=None, within=None"):
-        hf.Policy(
-            hf.Retry(attempts=None, within=None), hf.Deadline(5)
+        sp.Policy(
+            sp.Retry(attempts=None, within=None), sp.Deadline(5)
         )  # a deadline inside bounds one attempt
-    hf.Policy(hf.Deadline(5), hf.Retry(attempts=None, within=None))
-    hf.retry(on=ConnectionError, attempts=None, within=5)
+    sp.Policy(sp.Deadline(5), sp.Retry(attempts=None, within=None))
+    sp.retry(on=ConnectionError, attempts=None, within=5)

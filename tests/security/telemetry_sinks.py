@@ -1,4 +1,4 @@
-"""Everything that Holdfast tells anybody, gathered as one text: for looking what must not be in it."""
+"""Everything that Stormproof tells anybody, gathered as one text: for looking what must not be in it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-import holdfast as hf
-import holdfast.otel
-import holdfast.prometheus
-from holdfast.asgi import StatusApp
+import stormproof as sp
+import stormproof.otel
+import stormproof.prometheus
+from stormproof.asgi import StatusApp
 
 
 class _Records(logging.Handler):
@@ -36,7 +36,7 @@ class Sinks:
     def __enter__(self) -> Sinks:
         self.events: list[Any] = []
         self._said: list[str] = []
-        self._log, self._records = logging.getLogger("holdfast"), _Records()
+        self._log, self._records = logging.getLogger("stormproof"), _Records()
         self._level = self._log.level
         self._log.addHandler(self._records)
         self._log.setLevel(logging.DEBUG)
@@ -51,10 +51,10 @@ class Sinks:
         self._status = StatusApp(recent=1000)
         logger = structlog.wrap_logger(None, processors=[self._keep])
         self._stops = [
-            hf.subscribe(self.events.append),
-            hf.subscribe(hf.logging.to_structlog(logger)),
-            holdfast.prometheus.install(self._registry),
-            holdfast.otel.install(self._meters, first_tries=True),
+            sp.subscribe(self.events.append),
+            sp.subscribe(sp.logging.to_structlog(logger)),
+            stormproof.prometheus.install(self._registry),
+            stormproof.otel.install(self._meters, first_tries=True),
         ]
         self._span.__enter__()
         return self
@@ -78,7 +78,7 @@ class Sinks:
         """What each of them was told."""
         self._span.__exit__(None, None, None)
         self._span = type("Ended", (), {"__exit__": lambda *_: None})()
-        from holdfast.status import page
+        from stormproof._telemetry.status import page
 
         state = self._status._status.read()
         data = self._reader.get_metrics_data()
@@ -95,11 +95,11 @@ class Sinks:
         }
 
     def caught(self, error: BaseException | None) -> None:
-        """Write down what is ours in an error that came out: every note, and the text of Holdfast's own."""
+        """Write down what is ours in an error that came out: every note, and the text of Stormproof's own."""
         seen: list[BaseException] = []
         while error is not None and error not in seen:
             seen.append(error)
             self._said += getattr(error, "__notes__", ())
-            if isinstance(error, hf.HoldfastError) and type(error).__module__.startswith("holdfast"):
+            if isinstance(error, sp.StormproofError) and type(error).__module__.startswith("stormproof"):
                 self._said += [str(error), repr(error)]
             error = error.__cause__ or error.__context__

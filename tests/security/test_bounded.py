@@ -10,14 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
-import holdfast.asgi
-import holdfast.httpx
-from holdfast import classify, idempotency, keys, policy, recognise
-from holdfast._drive import shape, threads
-from holdfast.status import Status
+import stormproof as sp
+import stormproof.asgi
+import stormproof.httpx
+from stormproof import idempotency
+from stormproof._classify import classifier, lookup
+from stormproof._drivers import threads
+from stormproof._policy import policy
+from stormproof._runtime import call_template
+from stormproof._strategies import keyed
+from stormproof._telemetry.status import Status
 
 pytestmark = pytest.mark.proves("security bounded")
 
@@ -32,28 +36,28 @@ def _fails(*_: Any) -> None:
 @pytest.mark.parametrize(
     "template",
     [
-        hf.Budget(),
-        hf.Breaker(),
-        hf.Bulkhead(3),
-        hf.RateLimit(hf.Limiter(1, 1)),
-        hf.Throttle(),
-        hf.AdaptiveLimit(),
+        sp.Budget(),
+        sp.Breaker(),
+        sp.Bulkhead(3),
+        sp.RateLimit(sp.Limiter(1, 1)),
+        sp.Throttle(),
+        sp.AdaptiveLimit(),
     ],
     ids=lambda template: type(template).__name__,
 )
 def test_keyed(template: Any) -> None:
-    kept = hf.keyed(template, key=lambda tenant: tenant, limit=20)
-    budget = {"budget": kept} if isinstance(template, hf.Budget) else {"budget": None}
-    retrying = hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), **budget)
-    call = hf.Policy(*([] if "keyed" in repr(budget) else [kept]), retrying)(_fails)
+    kept = sp.keyed(template, key=lambda tenant: tenant, limit=20)
+    budget = {"budget": kept} if isinstance(template, sp.Budget) else {"budget": None}
+    retrying = sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), **budget)
+    call = sp.Policy(*([] if "keyed" in repr(budget) else [kept]), retrying)(_fails)
     for tenant in range(200):
-        with pytest.raises((Boom, hf.HoldfastError)):
+        with pytest.raises((Boom, sp.StormproofError)):
             call(f"tenant-{tenant}")
     assert len(kept) == 20
 
 
 def test_a_map_of_the_most_recent(measured: Callable[[str], None]) -> None:
-    kept = keys.Recent(100)
+    kept = keyed.Recent(100)
     for number in range(20_000):
         kept.put(number, number)
         kept.put_first(-number, number)
@@ -63,25 +67,25 @@ def test_a_map_of_the_most_recent(measured: Callable[[str], None]) -> None:
 
 
 def test_kinds_of_errors_that_were_looked_up() -> None:
-    judge = hf.Classifier().register(Boom, True)
+    judge = sp.Classifier().register(Boom, True)
     for number in range(1200):
         error = type(f"Kind{number}", (Boom,), {})()
         judge(error)
-        hf.transient(error)
-    assert len(judge._plans) <= classify._MAX_PLANS == 1024
-    assert len(recognise._rows) <= recognise._MAX_TYPES == 1024
+        sp.transient(error)
+    assert len(judge._plans) <= classifier._MAX_PLANS == 1024
+    assert len(lookup._rows) <= lookup._MAX_TYPES == 1024
 
 
 def test_rules_of_a_classifier() -> None:
-    judge = hf.Classifier()
+    judge = sp.Classifier()
     with pytest.raises(ValueError, match="at most 1024 rules"):
         for number in range(2000):
             judge.register(f"module.Kind{number}", True)
 
 
 def test_signatures() -> None:
-    template = shape.Template(
-        "wrapped", "{async_}def wrapped({params}):\n    return {await_}_hf_call({args})\n"
+    template = call_template.Template(
+        "wrapped", "{async_}def wrapped({params}):\n    return {await_}_sp_call({args})\n"
     )
     for number in range(1100):
         scope: dict[str, Any] = {}
@@ -92,20 +96,20 @@ def test_signatures() -> None:
 
 def test_blocks_by_name() -> None:
     for number in range(1100):
-        for attempt in hf.retrying(on=Boom, name=f"bounded-{number}"):
+        for attempt in sp.retrying(on=Boom, name=f"bounded-{number}"):
             with attempt:
                 pass
     assert len(policy._block_budgets.keys()) <= 1024
 
 
 def test_policies_that_requests_bring_along() -> None:
-    transport = holdfast.httpx.Transport(
-        hf.Policy(hf.Retry()), httpx.MockTransport(lambda request: httpx.Response(200))
+    transport = stormproof.httpx.Transport(
+        sp.Policy(sp.Retry()), httpx.MockTransport(lambda request: httpx.Response(200))
     )
     with httpx.Client(transport=transport, trust_env=False) as client:
         for _ in range(200):
-            own = {"policy": hf.Policy(hf.Retry(budget=None))}
-            client.get("http://server.invalid/", extensions={"holdfast": own})
+            own = {"policy": sp.Policy(sp.Retry(budget=None))}
+            client.get("http://server.invalid/", extensions={"stormproof": own})
     assert len(transport._client._others.keys()) <= 128
 
 
@@ -113,8 +117,8 @@ def test_policies_that_requests_bring_along() -> None:
 
 
 def test_a_bulkheads_queue() -> None:
-    bulkhead = hf.Bulkhead(2, queue=5, max_wait=60)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(2, queue=5, max_wait=60)
+    policy = sp.Policy(bulkhead)
 
     async def scenario() -> tuple[int, int]:
         gate = asyncio.Event()
@@ -124,14 +128,14 @@ def test_a_bulkheads_queue() -> None:
         assert (bulkhead.in_use, bulkhead.queued) == (2, 5)
         gate.set()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        return sum(isinstance(end, hf.BulkheadFull) for end in ended), sum(end is True for end in ended)
+        return sum(isinstance(end, sp.BulkheadFull) for end in ended), sum(end is True for end in ended)
 
     assert asyncio.run(scenario()) == (193, 7)
 
 
 def test_a_limiters_line() -> None:
     """Those who wait are the callers themselves; who leaves, leaves nothing behind."""
-    limiter = hf.Limiter(10, 5, clock=hf.testing.FakeClock())
+    limiter = sp.Limiter(10, 5, clock=sp.testing.FakeClock())
     for _ in range(5000):
         waits = [limiter.reserve(1) for _ in range(3)]
         for grant in waits:
@@ -144,13 +148,13 @@ def test_worker_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_pool", threads._Pool())
     gate = threading.Event()
     before = set(threading.enumerate())
-    policy = hf.Policy(hf.Hedge(after=0, max=2, idempotent=True, budget=hf.Budget(burst=100)))
+    policy = sp.Policy(sp.Hedge(after=0, max=2, idempotent=True, budget=sp.Budget(burst=100)))
     callers = [threading.Thread(target=lambda: _quietly(policy.call, gate.wait)) for _ in range(30)]
     try:
         for caller in callers:
             caller.start()
         assert threads._pool._size <= 6
-        workers = [one for one in set(threading.enumerate()) - before if one.name == "holdfast-worker"]
+        workers = [one for one in set(threading.enumerate()) - before if one.name == "stormproof-worker"]
         assert len(workers) <= 6
     finally:
         gate.set()
@@ -162,13 +166,13 @@ def test_worker_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def _quietly(call: Any, *args: Any) -> None:
     try:
         call(*args)
-    except hf.HoldfastError:
+    except sp.StormproofError:
         pass
 
 
 def test_recent_trouble() -> None:
     status = Status(20)
-    retrying = hf.Policy(hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None), name="trouble")
+    retrying = sp.Policy(sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None), name="trouble")
     try:
         for _ in range(500):
             with pytest.raises(Boom):
@@ -214,7 +218,7 @@ def test_a_servers_request_and_answer(sent: int, answered: int, status: int, rep
         await send({"type": "http.response.body", "body": b""})
 
     store = idempotency.MemoryStore(max_answer=400)
-    served = hf.asgi.IdempotencyMiddleware(app, store, max_request=100)
+    served = sp.asgi.IdempotencyMiddleware(app, store, max_request=100)
 
     async def ask() -> tuple[int, bytes]:
         chunks = iter([b"x"] * sent)
@@ -251,8 +255,8 @@ def test_an_endless_request_body_is_not_held_for_a_retry() -> None:
         sent.append(sum(len(chunk) for chunk in request.stream))  # type: ignore[union-attr]
         return httpx.Response(503)
 
-    transport = holdfast.httpx.Transport(
-        hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None)), httpx.MockTransport(serve)
+    transport = stormproof.httpx.Transport(
+        sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None)), httpx.MockTransport(serve)
     )
     with httpx.Client(transport=transport, trust_env=False) as client:
         assert (
@@ -262,10 +266,10 @@ def test_an_endless_request_body_is_not_held_for_a_retry() -> None:
 
 
 def test_a_breaker_and_a_hedge_keep_counts_and_no_records() -> None:
-    clock = hf.testing.FakeClock()
-    breaker = hf.Breaker(window=60, clock=clock, slow_call=1, slow_ratio=1)
-    hedge = hf.Hedge(after="p95", idempotent=True)
-    row = hf.Policy(breaker, clock=clock)
+    clock = sp.testing.FakeClock()
+    breaker = sp.Breaker(window=60, clock=clock, slow_call=1, slow_ratio=1)
+    hedge = sp.Hedge(after="p95", idempotent=True)
+    row = sp.Policy(breaker, clock=clock)
     sizes = []
     for size in (1000, 5000):
         for _ in range(size):

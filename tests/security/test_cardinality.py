@@ -10,15 +10,15 @@ import prometheus_client
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from tests.scripted import Boom
+from tests.support.scripted import Boom
 
-import holdfast as hf
-import holdfast.census
-import holdfast.meters
-import holdfast.otel
-import holdfast.policy
-import holdfast.prometheus
-from holdfast.meters import Meters
+import stormproof as sp
+import stormproof._events.operations
+import stormproof._policy.policy
+import stormproof._telemetry.meters
+import stormproof.otel
+import stormproof.prometheus
+from stormproof._telemetry.meters import Meters
 
 pytestmark = pytest.mark.proves("security cardinality")
 
@@ -26,10 +26,15 @@ LIMIT = 20
 
 
 @pytest.fixture(autouse=True)
-def own_census(monkeypatch: pytest.MonkeyPatch) -> holdfast.census.Census:
+def own_census(monkeypatch: pytest.MonkeyPatch) -> stormproof._events.operations.Census:
     """An empty census in place of the process-wide one, which holds the policies of other tests."""
-    fresh = holdfast.census.Census()
-    for module in (holdfast.census, holdfast.meters, holdfast.otel, holdfast.policy):
+    fresh = stormproof._events.operations.Census()
+    for module in (
+        stormproof._events.operations,
+        stormproof._telemetry.meters,
+        stormproof.otel,
+        stormproof._policy.policy,
+    ):
         monkeypatch.setattr(module, "census", fresh)
     return fresh
 
@@ -37,7 +42,7 @@ def own_census(monkeypatch: pytest.MonkeyPatch) -> holdfast.census.Census:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Room in the census for a few names: what it is like with the real 1,000, sooner."""
-    monkeypatch.setattr(holdfast.census, "LIMIT", LIMIT)
+    monkeypatch.setattr(stormproof._events.operations, "LIMIT", LIMIT)
     return LIMIT
 
 
@@ -47,21 +52,21 @@ def _fails() -> None:
 
 def _flood(names: int) -> None:
     for number in range(names):
-        retrying = hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None)
-        policy = hf.Policy(retrying, hf.Breaker(consecutive=1, name=f"gate-{number}"), name=f"call-{number}")
+        retrying = sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None)
+        policy = sp.Policy(retrying, sp.Breaker(consecutive=1, name=f"gate-{number}"), name=f"call-{number}")
         for _ in range(2):
-            with pytest.raises((Boom, hf.CircuitOpen)):
+            with pytest.raises((Boom, sp.CircuitOpen)):
                 policy.call(_fails)
-        hf.Policy(hf.Retry(on=Boom), name=f"fine-{number}").call(int)
+        sp.Policy(sp.Retry(on=Boom), name=f"fine-{number}").call(int)
 
 
 def test_the_limit_is_a_thousand() -> None:
-    assert holdfast.census.LIMIT == 1000
+    assert stormproof._events.operations.LIMIT == 1000
 
 
 def test_prometheus(few: int, measured: Callable[[str], None]) -> None:
     registry = prometheus_client.CollectorRegistry()
-    uninstall = holdfast.prometheus.install(registry)
+    uninstall = stormproof.prometheus.install(registry)
     try:
         _flood(200)
         series = [
@@ -84,7 +89,7 @@ def test_prometheus(few: int, measured: Callable[[str], None]) -> None:
 def test_otel(few: int) -> None:
     reader = InMemoryMetricReader()
     meters = MeterProvider([reader])
-    uninstall = holdfast.otel.install(meters)
+    uninstall = stormproof.otel.install(meters)
     try:
         _flood(100)
         data: Any = reader.get_metrics_data()
@@ -99,12 +104,12 @@ def test_otel(few: int) -> None:
         for point in metric.data.data_points
     ]
     assert points
-    assert len({point.attributes["holdfast.operation"] for point in points}) <= few + 1
+    assert len({point.attributes["stormproof.operation"] for point in points}) <= few + 1
 
 
 def test_meters_hold_no_more_either(few: int) -> None:
     meters = Meters()
-    stop = hf.subscribe(meters.tell, first_tries=False)
+    stop = sp.subscribe(meters.tell, first_tries=False)
     try:
         _flood(100)
     finally:
@@ -120,13 +125,13 @@ def test_meters_hold_no_more_either(few: int) -> None:
 
 def test_a_thousand_kinds_of_error_add_no_series() -> None:
     registry = prometheus_client.CollectorRegistry()
-    uninstall = holdfast.prometheus.install(registry)
+    uninstall = stormproof.prometheus.install(registry)
     rng = random.Random(5)
 
     def fails() -> None:
         raise type(f"Error{rng.random()}", (Boom,), {})(f"text {rng.random()}")
 
-    policy = hf.Policy(hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None), name="errors")
+    policy = sp.Policy(sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None), name="errors")
     try:
         counts = []
         for _ in range(2):

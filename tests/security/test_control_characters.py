@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contract.http.contract import Http, each_client
-from tests.contract.http.server import Exchange, answer, garbage
-from tests.fleet.servers import Server as Redis
-from tests.scripted import Boom
-from tests.security.sinks import Sinks
+from tests.security.telemetry_sinks import Sinks
+from tests.support.http.each_client import Http, each_client
+from tests.support.http.server import Exchange, answer, garbage
+from tests.support.redis_servers import Server as Redis
+from tests.support.scripted import Boom
 
-import holdfast as hf
-from holdfast import bus
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof._events import labels
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.proves("security control-characters")
 
@@ -33,7 +33,7 @@ def unescaped(text: str) -> list[str]:
 
 @given(st.text(st.characters(), max_size=600) | st.just(NASTY * 20) | st.just("x" * 201))
 def test_whatever_it_is(text: str) -> None:
-    made = bus.clean(text)
+    made = labels.clean(text)
     assert made.isprintable() and len(made) <= LONGEST
     if text.isprintable() and len(text) <= LONGEST:
         assert made == text
@@ -52,19 +52,19 @@ def test_names_in_every_sink(measured: Callable[[str], None]) -> None:
         raise odd(long)
 
     fails.__qualname__ = fails.__name__ = long
-    retrying = hf.Retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None)
+    retrying = sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None)
     with Sinks() as sinks:
         for policy in (
-            hf.Policy(retrying),
-            hf.Policy(retrying, name=long),
-            hf.Policy(hf.Breaker(consecutive=1, name=long), name=long),
-            hf.Policy(hf.RateLimit(hf.Limiter(0, 0), max_wait=0), name=long),
-            hf.Policy(hf.Fallback("x"), retrying, name=long),
+            sp.Policy(retrying),
+            sp.Policy(retrying, name=long),
+            sp.Policy(sp.Breaker(consecutive=1, name=long), name=long),
+            sp.Policy(sp.RateLimit(sp.Limiter(0, 0), max_wait=0), name=long),
+            sp.Policy(sp.Fallback("x"), retrying, name=long),
         ):
             for _ in range(2):
                 try:
                     policy(fails)()
-                except (Boom, hf.HoldfastError) as error:
+                except (Boom, sp.StormproofError) as error:
                     sinks.caught(error)
         for event in sinks.events:
             for field, value in event.as_dict().items():
@@ -96,7 +96,7 @@ async def test_what_a_server_says(http: Http) -> None:
     http.server.on("/reason", _odd_reason)
     http.server.on("/garbage", garbage(b"\x1b[31m\x00\x07 forged\r\n" + b"z" * 3000 + b"\r\n\r\n"))
     http.server.on("/body", answer(503, ("\x1b[31m" + "w" * 3000).encode()))
-    policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None))
+    policy = sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None))
     with Sinks() as sinks:
         for path in ("/reason", "/garbage", "/body"):
             try:
@@ -112,14 +112,14 @@ async def test_what_a_server_says(http: Http) -> None:
 @pytest.mark.redis
 def test_what_a_store_says(caplog: pytest.LogCaptureFixture) -> None:
     """A key of the wrong type and a resource with a name like that: the log has one line for each."""
-    caplog.set_level(logging.DEBUG, "holdfast")
+    caplog.set_level(logging.DEBUG, "stormproof")
     told: list[Any] = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     name = NASTY.replace("\ud800", "") + "x" * 500
     try:
         with Redis() as server, RedisStore(server.url, timeout=1) as store:
             server.ask("SET", store.key("limiter", name), "somebody's", "PX", 60_000)
-            hf.Limiter(1, 1, store=store, name=name).allow()
+            sp.Limiter(1, 1, store=store, name=name).allow()
             store.settle(1)
             shown = repr(store.inspect())
     finally:

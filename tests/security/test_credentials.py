@@ -7,19 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import Server, answer, reset
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import Server, answer, reset
 
-import holdfast as hf
-from holdfast.wire.settings import CREDENTIALS
+import stormproof as sp
+from stormproof._http.options import CREDENTIALS
 
 pytestmark = pytest.mark.proves("security credentials")
 
 SECRET = "hunter2"
 
 
-def _moved(other: Server) -> Callable[[hf.attempts.Attempt], None]:
-    def before(attempt: hf.attempts.Attempt) -> None:
+def _moved(other: Server) -> Callable[[sp.attempts.Attempt], None]:
+    def before(attempt: sp.attempts.Attempt) -> None:
         if attempt.number > 1:
             attempt.request.host = f"127.0.0.1:{other.port}"
 
@@ -110,7 +110,7 @@ async def test_back_home_they_are_sent_again(http: Http) -> None:
         other.on("/", answer(503))
         http.server.on("/", answer(503), answer(200, b"home"))
 
-        def before(attempt: hf.attempts.Attempt) -> None:
+        def before(attempt: sp.attempts.Attempt) -> None:
             if attempt.number == 2:
                 attempt.request.host = f"127.0.0.1:{other.port}"
 

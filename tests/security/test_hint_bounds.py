@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
-import holdfast.httpx
+import stormproof as sp
+import stormproof.httpx
 
 pytestmark = pytest.mark.proves("security hints")
 
@@ -54,9 +54,9 @@ def _played(answers: list[Any], **options: Any) -> tuple[int, list[float]]:
         made += 1
         return httpx.Response(status, headers=[(name, value) for name, value in headers])
 
-    retrying = hf.Retry(backoff=hf.Constant(OWN), within=None, max_hint=MOST, **{"budget": None, **options})
-    with hf.testing.instant() as clock:
-        transport = holdfast.httpx.Transport(hf.Policy(retrying), httpx.MockTransport(serve))
+    retrying = sp.Retry(backoff=sp.Constant(OWN), within=None, max_hint=MOST, **{"budget": None, **options})
+    with sp.testing.instant() as clock:
+        transport = stormproof.httpx.Transport(sp.Policy(retrying), httpx.MockTransport(serve))
         with httpx.Client(transport=transport, trust_env=False) as client:
             client.get("http://server.invalid/")
         return made, list(clock.sleeps)
@@ -75,7 +75,7 @@ def test_whatever_a_server_answers(answers: list[Any], attempts: int) -> None:
 @settings(max_examples=60)
 @given(ANSWERS, st.integers(0, 3))
 def test_no_budget_is_lifted(answers: list[Any], burst: int) -> None:
-    made, _ = _played(answers, attempts=10, budget=hf.Budget(ratio=0, burst=burst))
+    made, _ = _played(answers, attempts=10, budget=sp.Budget(ratio=0, burst=burst))
     assert made <= 1 + burst
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.asgi.direct import Answer, call, read, respond
+from tests.support.asgi_calls import Answer, call, read, respond
 
-import holdfast as hf
-from holdfast.asgi import IdempotencyMiddleware, RefusalMiddleware
-from holdfast.idempotency import MemoryStore, SqliteStore
-from holdfast.idempotency.keys import digest, fingerprint
-from holdfast.serving import replays
+import stormproof as sp
+from stormproof._server import replay
+from stormproof.asgi import IdempotencyMiddleware, RefusalMiddleware
+from stormproof.idempotency import MemoryStore, SqliteStore
+from stormproof.idempotency.keys import digest, fingerprint
 
 pytestmark = pytest.mark.proves("security keys")
 
@@ -139,7 +139,7 @@ EVIL = [
 
 @pytest.mark.parametrize("stored", EVIL, ids=repr)
 def test_a_record_that_was_tampered_with_is_not_replayed(bank: Bank, stored: bytes) -> None:
-    assert replays.unpack(stored) is None
+    assert replay.unpack(stored) is None
     store = MemoryStore()
     app = IdempotencyMiddleware(bank, store=store, scope=lambda scope: "s")
     payload = fingerprint(b"POST", b"/charge", b"", BODY)
@@ -154,7 +154,7 @@ def test_a_record_that_was_tampered_with_is_not_replayed(bank: Bank, stored: byt
 def test_an_answer_survives_whatever_bytes_it_has() -> None:
     headers = [(b"x-latin", bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)))]
     body = bytes(range(256)) + b"\n[200,[]]\n"
-    assert replays.unpack(replays.pack(200, headers, body)) == (200, headers, body)
+    assert replay.unpack(replay.pack(200, headers, body)) == (200, headers, body)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_the_file_is_its_owners_alone(path: Path) -> None:
 
 def test_events_and_refusals_tell_no_key(bank: Bank) -> None:
     seen: list[Any] = []
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         app = RefusalMiddleware(IdempotencyMiddleware(bank, store=MemoryStore()))
         post(app, "key-s3cret", authorization="token-s3cret")

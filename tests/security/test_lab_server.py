@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.browser.serving import Served, serving
+from tests.support.lab_server import Served, serving
 
 pytestmark = pytest.mark.proves("security web-page")
 
@@ -40,7 +40,7 @@ def test_the_page_itself_holds_no_secret_and_changes_nothing(lab: Served) -> Non
     status, _, body = lab.ask("GET", "/", headers={"Host": f"127.0.0.1:{lab.port}"})
     assert status == 200
     assert lab.token.encode() not in body
-    assert b'id="holdfast-data">null</script>' in body
+    assert b'id="stormproof-data">null</script>' in body
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_a_header_that_comes_twice_counts_for_nothing(lab: Served) -> None:
     """Two parsers may each take another one of two values; so neither is taken."""
     post = (
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
-        "X-Holdfast-Token: {token}\nContent-Type: application/json\nConnection: close\n"
+        "X-Stormproof-Token: {token}\nContent-Type: application/json\nConnection: close\n"
     )
     end = "Content-Length: 2\n\n{{}}"
     assert " 422 " in raw(lab, post + end)
-    assert " 403 " in raw(lab, post + "X-Holdfast-Token: wrong\n" + end)
+    assert " 403 " in raw(lab, post + "X-Stormproof-Token: wrong\n" + end)
     assert " 403 " in raw(lab, post + "Origin: http://evil.example\n" + end)
     assert " 415 " in raw(lab, post + "Content-Type: text/plain\n" + end)
 
@@ -117,13 +117,13 @@ CALLS = ["/api/policy", "/api/run", "/api/cancel", "/api/report"]
 @pytest.mark.parametrize("token", [None, "", "wrong", "x" * 32])
 @pytest.mark.parametrize("path", CALLS)
 def test_a_call_without_the_token_is_refused(lab: Served, path: str, token: str | None) -> None:
-    status, answer = lab.post(path, {"toml": POLICY}, X_Holdfast_Token=token)
+    status, answer = lab.post(path, {"toml": POLICY}, X_Stormproof_Token=token)
     assert status == 403
     assert "token" in answer["error"]["message"]
 
 
 def test_the_token_is_asked_for_on_reading_too_and_not_taken_from_the_address(lab: Served) -> None:
-    plain = lab.headers(Origin=None, Content_Type=None, X_Holdfast_Token=None)
+    plain = lab.headers(Origin=None, Content_Type=None, X_Stormproof_Token=None)
     for path in ("/api/setup", f"/api/setup?token={lab.token}", "/api/nothing"):
         assert lab.ask("GET", path, headers=plain)[0] == 403
     assert lab.ask("GET", "/api/setup", headers=lab.headers(Origin=None, Content_Type=None))[0] == 200
@@ -182,7 +182,7 @@ def test_a_body_without_a_length_is_refused(lab: Served) -> None:
     line = raw(
         lab,
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
-        "X-Holdfast-Token: {token}\nContent-Type: application/json\nTransfer-Encoding: chunked\n\n",
+        "X-Stormproof-Token: {token}\nContent-Type: application/json\nTransfer-Encoding: chunked\n\n",
     )
     assert " 413 " in line
 
@@ -192,7 +192,7 @@ def test_a_length_that_is_none_is_refused(lab: Served, length: str) -> None:
     line = raw(
         lab,
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
-        f"X-Holdfast-Token: {{token}}\nContent-Type: application/json\nContent-Length: {length}\n\n",
+        f"X-Stormproof-Token: {{token}}\nContent-Type: application/json\nContent-Length: {length}\n\n",
     )
     assert re.search(r" 4\d\d ", line), line
 
@@ -269,7 +269,7 @@ def test_the_pages_policy_allows_its_own_script_by_hash_and_no_other(lab: Served
 
 
 @pytest.mark.parametrize("key", ["on", "exclude", "fault"])
-@pytest.mark.parametrize("name", ["trap_module.Error", "os.error", "holdfast.cli.main", "antigravity.x"])
+@pytest.mark.parametrize("name", ["trap_module.Error", "os.error", "stormproof.cli.main", "antigravity.x"])
 def test_a_name_in_a_policy_imports_nothing(lab: Served, key: str, name: str, tmp_path: Path) -> None:
     strategy = {"on": "retry", "exclude": "breaker", "fault": "chaos"}[key]
     for value in (f'"{name}"', f'["ValueError", "{name}"]'):
@@ -313,7 +313,7 @@ def test_a_store_in_a_policy_is_refused_and_nothing_connects(lab: Served) -> Non
 
 
 def test_names_of_the_simulators_own_errors_are_fine(lab: Served) -> None:
-    text = '[policies.p]\nretry = { on = ["ConnectionError", "holdfast.lab.BackendError"] }\n'
+    text = '[policies.p]\nretry = { on = ["ConnectionError", "stormproof.lab.BackendError"] }\n'
     status, answer = lab.post("/api/policy", {"toml": text})
     assert status == 200, answer
     assert "BackendError" in answer["python"]
@@ -468,7 +468,7 @@ def test_html_in_a_name_is_text_in_the_report(lab: Served) -> None:
     assert headers["content-disposition"].startswith("attachment")
     assert NASTY not in text and "<img src=x" not in text and "\u2028" not in text
     assert "connect-src 'none'" in text
-    inside = re.search(r'id="holdfast-data">(.*?)</script>', text, re.DOTALL)
+    inside = re.search(r'id="stormproof-data">(.*?)</script>', text, re.DOTALL)
     assert inside is not None
     assert json.loads(inside[1]) == done["data"]
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 import redis
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast
-import holdfast as hf
-from holdfast import idempotency
-from holdfast.redis import RedisStore
+import stormproof
+import stormproof as sp
+from stormproof import idempotency
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.proves("security lua")
 
-SOURCE = Path(holdfast.__file__).parent
-SCRIPTS = sorted((files("holdfast") / "lua").iterdir(), key=lambda path: path.name)
+SOURCE = Path(stormproof.__file__).parent
+SCRIPTS = sorted((files("stormproof") / "lua").iterdir(), key=lambda path: path.name)
 WRITES = r"'(HSET|HSETNX|HINCRBY|SET|SETEX|INCR|INCRBY|ZADD|SADD|LPUSH|RPUSH|RENAME|COPY|PERSIST)'"
 ALLOWED = {"TIME", "HMGET", "HGETALL", "HSET", "HDEL", "PEXPIRE", "DEL", "SET"}
 
@@ -111,7 +111,7 @@ def test_data_is_never_code(measured: Callable[[str], None]) -> None:
                     refused += 1
         keys = idempotency.RedisStore(store)
         keys.begin(NASTY, NASTY, "somebody" + NASTY, 60)
-        kept = [hf.Limiter(1, 1, store=store, name=NASTY), hf.Breaker(store=store, name=NASTY)]
+        kept = [sp.Limiter(1, 1, store=store, name=NASTY), sp.Breaker(store=store, name=NASTY)]
         assert store.settle(5) and kept
         assert server.ask("GET", "canary") == "sings"
         assert server.keys_without_ttl() == []
@@ -122,7 +122,7 @@ def test_data_is_never_code(measured: Callable[[str], None]) -> None:
 def test_what_goes_over_the_wire(measured: Callable[[str], None]) -> None:
     """MONITOR: every command of a busy life is EVALSHA of a known script with one key, or the text of one."""
     shas = {}
-    from holdfast.store.link import script
+    from stormproof._fleet.connection import script
 
     for path in SCRIPTS:
         known = script(path.name.removesuffix(".lua"))
@@ -130,9 +130,9 @@ def test_what_goes_over_the_wire(measured: Callable[[str], None]) -> None:
     with Server() as server:
         with server.client() as watcher, watcher.monitor() as monitor:
             with RedisStore(server.url, timeout=1) as store:
-                limiter, budget = hf.Limiter(100, 5, store=store, name="l"), hf.Budget(store=store, name="b")
-                breaker = hf.Breaker(store=store, name="c", consecutive=1)
-                places = hf.Policy(hf.Bulkhead(1, store=store, name="p"))
+                limiter, budget = sp.Limiter(100, 5, store=store, name="l"), sp.Budget(store=store, name="b")
+                breaker = sp.Breaker(store=store, name="c", consecutive=1)
+                places = sp.Policy(sp.Bulkhead(1, store=store, name="p"))
                 keys = idempotency.RedisStore(store)
                 keys.begin("k", "", "me", 60)
                 assert store.settle(5)

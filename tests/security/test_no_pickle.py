@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import holdfast
-import holdfast as hf
+import stormproof
+import stormproof as sp
 
 pytestmark = pytest.mark.proves("security no-pickle")
 
-SOURCE = Path(holdfast.__file__).parent
+SOURCE = Path(stormproof.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 #: Modules that run what they read.
@@ -87,7 +87,7 @@ def test_a_parameter_cannot_be_code() -> None:
     code = (lambda a: a).__code__.replace(co_varnames=("a=__import__('sys').exit()",))
     hostile = type(_plain)(code, {"fired": fired})
     with pytest.raises((TypeError, ConnectionError, UnboundLocalError, SystemError)):
-        hf.retry(on=ConnectionError)(hostile)()
+        sp.retry(on=ConnectionError)(hostile)()
     assert fired == []
 
 
@@ -106,10 +106,10 @@ TAGS = [
 @pytest.mark.parametrize("tag", TAGS)
 def test_hostile_yaml(tag: str, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
-    file = tmp_path / "holdfast.yaml"
+    file = tmp_path / "stormproof.yaml"
     file.write_text(f"policies:\n  mail:\n    retry:\n      attempts: {tag.format(canary=canary)}\n")
-    with pytest.raises(hf.ConfigError):
-        hf.load(file, environ={})
+    with pytest.raises(sp.ConfigError):
+        sp.load(file, environ={})
     assert not canary.exists()
 
 
@@ -130,20 +130,20 @@ def test_hostile_yaml(tag: str, tmp_path: Path) -> None:
 def test_hostile_toml(value: str, tmp_path: Path) -> None:
     """A name in ``on`` is looked up and never called; what is no exception is refused at its line."""
     canary = tmp_path / "canary"
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "stormproof.toml"
     file.write_text(f'[policies.mail]\nretry = {{ on = "{value.format(canary=canary)}", attempts = 3 }}\n')
-    with pytest.raises(hf.ConfigError, match=r"holdfast\.toml:2"):
-        hf.load(file, environ={})
+    with pytest.raises(sp.ConfigError, match=r"stormproof\.toml:2"):
+        sp.load(file, environ={})
     assert not canary.exists()
 
 
 def test_a_yaml_bomb_ends(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    file = tmp_path / "holdfast.yaml"
+    file = tmp_path / "stormproof.yaml"
     file.write_text("\n".join(lines))
-    with pytest.raises(hf.ConfigError) as refused:
-        hf.load(file, environ={})
+    with pytest.raises(sp.ConfigError) as refused:
+        sp.load(file, environ={})
     assert len(str(refused.value)) < 5000
 
 
@@ -154,7 +154,7 @@ class Exploit:
 
 def test_no_store_unpickles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An answer in a store that is a pickle is bytes, and is given back as such or refused."""
-    from holdfast import idempotency
+    from stormproof import idempotency
 
     for store in (idempotency.MemoryStore(), idempotency.SqliteStore(tmp_path / "keys.db")):
         store.begin("k", "", "me", 60)
@@ -162,12 +162,12 @@ def test_no_store_unpickles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         again = store.begin("k", "", "you", 60)
         assert again.state == "replay" and isinstance(again.answer, bytes)
 
-        @hf.idempotent(key=lambda: "k", store=store, scope="")
+        @sp.idempotent(key=lambda: "k", store=store, scope="")
         def call() -> str:
             return "ran"
 
         try:
             call()
-        except (hf.HoldfastError, ValueError):
+        except (sp.StormproofError, ValueError):
             pass
     assert "fired" not in capsys.readouterr().out

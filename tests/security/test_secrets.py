@@ -1,6 +1,6 @@
 """What passes through a call (arguments, URL query, userinfo, headers, bodies, errors' texts) is never told.
 
-Each is planted under a word of its own, the calls fail in many ways, and everything that Holdfast says to
+Each is planted under a word of its own, the calls fail in many ways, and everything that Stormproof says to
 anybody is searched for all of them.
 """
 
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.grpc.wire import EXHAUSTED, UNAVAILABLE, Aio, Sync
-from tests.contract.grpc.wire import Server as GrpcServer
-from tests.contract.http.contract import Http, each_client
-from tests.contract.http.server import answer, garbage, half, hang, reset, unused_port
-from tests.scripted import every_way, retry
-from tests.security.sinks import Sinks
+from tests.security.telemetry_sinks import Sinks
+from tests.support.grpc_server import EXHAUSTED, UNAVAILABLE, Aio, Sync
+from tests.support.grpc_server import Server as GrpcServer
+from tests.support.http.each_client import Http, each_client
+from tests.support.http.server import answer, garbage, half, hang, reset, unused_port
+from tests.support.scripted import every_way, retry
 
-import holdfast as hf
-import holdfast.asgi
-import holdfast.wsgi
-from holdfast import cli, idempotency
+import stormproof as sp
+import stormproof.asgi
+import stormproof.wsgi
+from stormproof import cli, idempotency
 
 pytestmark = pytest.mark.proves("security secrets")
 
@@ -63,7 +63,7 @@ def test_functions(play: Any) -> None:
         for options in (
             {},
             {"within": 0.5},
-            {"budget": hf.Budget(burst=1)},
+            {"budget": sp.Budget(burst=1)},
             {"on": KeyError},
             {"attempts": 2},
         ):
@@ -77,22 +77,22 @@ def test_functions(play: Any) -> None:
 
 
 #: Policies that refuse, fall back, hedge, wait and break: each has something of its own to say.
-def _policies() -> list[hf.Policy]:
-    retrying = hf.Retry(on=Leaky, attempts=2, backoff=hf.Constant(0), budget=None)
+def _policies() -> list[sp.Policy]:
+    retrying = sp.Retry(on=Leaky, attempts=2, backoff=sp.Constant(0), budget=None)
     per_key: Callable[..., Any] = lambda token, **_: token  # noqa: E731
     return [
-        hf.Policy(retrying, name="plain"),
-        hf.Policy(retrying),
-        hf.Policy(hf.Breaker(consecutive=1, name="gate"), retrying),
-        hf.Policy(hf.keyed(hf.Breaker(consecutive=1), key=per_key), retrying),
-        hf.Policy(hf.keyed(hf.Bulkhead(1), key=per_key)),
-        hf.Policy(hf.keyed(hf.RateLimit(hf.Limiter(0, 1), max_wait=0), key=per_key)),
-        hf.Policy(retrying.replace(attempts=3, budget=hf.keyed(hf.Budget(burst=1), key=per_key))),
-        hf.Policy(hf.Fallback("cached"), retrying),
-        hf.Policy(hf.Hedge(after=0, idempotent=True, on=Leaky, budget=hf.Budget())),
-        hf.Policy(hf.Throttle(k=1.1, on=Leaky)),
-        hf.Policy(hf.Deadline(0.001), retrying),
-        hf.Policy(hf.AdaptiveLimit(on=Leaky), retrying),
+        sp.Policy(retrying, name="plain"),
+        sp.Policy(retrying),
+        sp.Policy(sp.Breaker(consecutive=1, name="gate"), retrying),
+        sp.Policy(sp.keyed(sp.Breaker(consecutive=1), key=per_key), retrying),
+        sp.Policy(sp.keyed(sp.Bulkhead(1), key=per_key)),
+        sp.Policy(sp.keyed(sp.RateLimit(sp.Limiter(0, 1), max_wait=0), key=per_key)),
+        sp.Policy(retrying.replace(attempts=3, budget=sp.keyed(sp.Budget(burst=1), key=per_key))),
+        sp.Policy(sp.Fallback("cached"), retrying),
+        sp.Policy(sp.Hedge(after=0, idempotent=True, on=Leaky, budget=sp.Budget())),
+        sp.Policy(sp.Throttle(k=1.1, on=Leaky)),
+        sp.Policy(sp.Deadline(0.001), retrying),
+        sp.Policy(sp.AdaptiveLimit(on=Leaky), retrying),
     ]  # fmt: skip
 
 
@@ -123,11 +123,11 @@ def test_arguments_under_every_strategy(measured: Callable[[str], None]) -> None
                 for fn in (client.post, client):
                     try:
                         policy(fn)(*given[0], **given[1])
-                    except (Leaky, hf.HoldfastError) as error:
+                    except (Leaky, sp.StormproofError) as error:
                         sinks.caught(error)
                 try:
                     asyncio.run(policy(client.apost)(*given[0], **given[1]))
-                except (Leaky, hf.HoldfastError) as error:
+                except (Leaky, sp.StormproofError) as error:
                     sinks.caught(error)
             assert not any(word in repr(policy.describe()) for word in planted.words.values())
         searched = planted.nowhere_in(sinks)
@@ -159,9 +159,9 @@ async def test_http_clients(http: Http, measured: Callable[[str], None]) -> None
         "too long": answer(429, planted["answer"].encode(), [("Retry-After", "999")]),
     }
     policies = [
-        hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None)),
-        hf.Policy(hf.RateLimit(hf.Limiter(0, 1), max_wait=0)),
-        hf.Policy(hf.Hedge(after=0, budget=hf.Budget())),
+        sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None)),
+        sp.Policy(sp.RateLimit(sp.Limiter(0, 1), max_wait=0)),
+        sp.Policy(sp.Hedge(after=0, budget=sp.Budget())),
     ]
     userinfo = f"{planted['user']}:{planted['password']}@"
     bases = [f"http://{userinfo}127.0.0.1:{http.server.port}", http.server.url("").rstrip("/")]
@@ -198,7 +198,7 @@ async def test_http_clients(http: Http, measured: Callable[[str], None]) -> None
 def test_grpc_clients(kind: Any) -> None:
     planted = Planted("message", "trailer")
     server = GrpcServer()
-    client = kind(server.target, hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None)))
+    client = kind(server.target, sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None)))
     try:
         with Sinks() as sinks:
             for step in (
@@ -260,9 +260,9 @@ def test_servers() -> None:
     async def requests() -> None:
         store = idempotency.MemoryStore()
         for inner in (handler, failing):
-            app: Any = hf.asgi.IdempotencyMiddleware(inner, store)
-            app = hf.asgi.SheddingMiddleware(app, limit=1)
-            app = hf.asgi.DeadlineMiddleware(app)
+            app: Any = sp.asgi.IdempotencyMiddleware(inner, store)
+            app = sp.asgi.SheddingMiddleware(app, limit=1)
+            app = sp.asgi.DeadlineMiddleware(app)
             for number in range(4):
                 scope = {**head, "headers": [
                     (b"authorization", planted["authorization"].encode()),
@@ -280,7 +280,7 @@ def test_servers() -> None:
 
     with Sinks() as sinks:
         asyncio.run(requests())
-        app = hf.wsgi.DeadlineMiddleware(hf.wsgi.SheddingMiddleware(wsgi, limit=1))
+        app = sp.wsgi.DeadlineMiddleware(sp.wsgi.SheddingMiddleware(wsgi, limit=1))
         for number in range(4):
             _wsgi_call(app, planted, number)
         planted.nowhere_in(sinks)
@@ -290,7 +290,7 @@ def test_the_idempotent_decorator() -> None:
     planted = Planted("key", "payload", "message", "result")
     store = idempotency.MemoryStore()
 
-    @hf.idempotent(key=lambda key, payload: key, store=store, fingerprint=lambda key, payload: payload)
+    @sp.idempotent(key=lambda key, payload: key, store=store, fingerprint=lambda key, payload: payload)
     def pay(key: str, payload: str) -> str:
         if key.endswith("!"):
             raise Leaky(planted["message"])
@@ -300,7 +300,7 @@ def test_the_idempotent_decorator() -> None:
         for key, payload in (("", ""), ("", ""), ("", "other"), ("!", "")):
             try:
                 pay(planted["key"] + key, planted["payload"] + payload)
-            except (Leaky, hf.HoldfastError) as error:
+            except (Leaky, sp.StormproofError) as error:
                 sinks.caught(error)
         assert [event.decision for event in sinks.events] == ["new", "replay", "mismatch", "new"]
         planted.nowhere_in(sinks)
@@ -313,7 +313,7 @@ def test_the_idempotent_decorator() -> None:
 @pytest.fixture
 def policy_file(tmp_path: Path) -> tuple[Path, Planted]:
     planted = Planted("password")
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "stormproof.toml"
     file.write_text(
         f'[store]\nurl = "redis://user:{planted["password"]}@127.0.0.1:1/0?x={planted["password"]}"\n'
         "[policies.mail]\nretry = {attempts = 3}\n",
@@ -332,7 +332,7 @@ def test_commands(
     report = tmp_path / "report.html"
     word = planted["password"]
     simulate = ["--scenario", "herd", "--scale", "0.1", "--engine", "exact", "--report", str(report)]
-    monkeypatch.setenv("HOLDFAST_STORE__URL", f"redis://:{word}@127.0.0.1:1")
+    monkeypatch.setenv("STORMPROOF_STORE__URL", f"redis://:{word}@127.0.0.1:1")
     said = []
     for command in (
         ["explain", str(file), "--json"],

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.crc import key_slot
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import idempotency
-from holdfast.idempotency.store import Store
-from holdfast.keys import _text
-from holdfast.redis import RedisStore
-from holdfast.store.names import key_of, prefix_of, tag_of
+import stormproof as sp
+from stormproof import idempotency
+from stormproof._fleet.key_format import key_of, prefix_of, tag_of
+from stormproof._strategies.keyed import _text
+from stormproof.idempotency.store import Store
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.proves("security keys")
 
@@ -32,10 +32,10 @@ NAMES = [
 
 
 def test_names_never_meet(measured: Callable[[str], None]) -> None:
-    keys = [key_of("hf", kind, name) for kind in ("limiter", "budget") for name in NAMES]
+    keys = [key_of("sp", kind, name) for kind in ("limiter", "budget") for name in NAMES]
     assert len(set(keys)) == 2 * len(NAMES)
     for key in keys:
-        assert re.fullmatch(r"hf:\{[\w./~-]{1,100}\}:\w+", key, re.ASCII), key
+        assert re.fullmatch(r"sp:\{[\w./~-]{1,100}\}:\w+", key, re.ASCII), key
     measured(
         f"{len(keys)} keys of {len(NAMES)} awkward names, all different, longest {max(map(len, keys))} bytes"
     )
@@ -43,7 +43,7 @@ def test_names_never_meet(measured: Callable[[str], None]) -> None:
 
 @given(st.lists(st.text(max_size=300), min_size=2, max_size=6, unique=True))
 def test_nor_do_any_others(names: list[str]) -> None:
-    keys = {key_of("hf", "limiter", name) for name in names}
+    keys = {key_of("sp", "limiter", name) for name in names}
     assert len(keys) == len(names)
     assert all(key.isascii() and len(key) < 200 and key.count("{") == key.count("}") == 1 for key in keys)
 
@@ -51,11 +51,11 @@ def test_nor_do_any_others(names: list[str]) -> None:
 def test_what_belongs_together_is_in_one_slot_and_a_name_cannot_choose_it() -> None:
     for name in NAMES:
         slots = {
-            key_slot(key_of("hf", kind, name).encode()) for kind in ("limiter", "budget", "breaker", "probe")
+            key_slot(key_of("sp", kind, name).encode()) for kind in ("limiter", "budget", "breaker", "probe")
         }
         assert len(slots) == 1, name
     # The tag is the whole name, not a part of it that the name itself brackets.
-    assert key_slot(key_of("hf", "x", "{a}b").encode()) != key_slot(key_of("hf", "x", "{a}c").encode())
+    assert key_slot(key_of("sp", "x", "{a}b").encode()) != key_slot(key_of("sp", "x", "{a}c").encode())
 
 
 @pytest.mark.parametrize("prefix", ["", "a{", "}", "a b", "a\n", "*", "p" * 65, "\u00e9", 5, None])
@@ -99,8 +99,8 @@ def test_copies_of_a_keyed_never_share(measured: Callable[[str], None]) -> None:
     with RedisStore("redis://127.0.0.1:1") as store:
         found = set()
         for name in ("n", "n" * 250):
-            for make in (hf.Limiter(1, 1, store=store, name=name), hf.Breaker(store=store, name=name)):
-                copies = hf.keyed(make, key=lambda key: key)
+            for make in (sp.Limiter(1, 1, store=store, name=name), sp.Breaker(store=store, name=name)):
+                copies = sp.keyed(make, key=lambda key: key)
                 found |= {store.key(type(make).__name__, copies[key].name) for key in keys}
         assert len(found) == 4 * len(keys)
     measured(f"{len(found)} keyed resources, {len(found)} keys")
@@ -117,7 +117,7 @@ def test_idempotency_keys_are_digests() -> None:
     words = ["", "a", "ab", "b", "{a}", "x" * 255]
     for scope, key in itertools.product(words, [word for word in words if word]):
 
-        @hf.idempotent(key=lambda key=key: key, store=store, scope=scope or "none")
+        @sp.idempotent(key=lambda key=key: key, store=store, scope=scope or "none")
         def call(key: str = key) -> int:
             return 1
 
@@ -133,10 +133,10 @@ def test_on_a_live_server(measured: Callable[[str], None]) -> None:
         kept: list[Any] = []
         for name in (name for name in NAMES if name and name.isprintable()):
             kept += [
-                hf.Limiter(1, 5, store=store, name=name),
-                hf.Budget(store=store, name=name),
-                hf.Breaker(store=store, name=name),
-                hf.Bulkhead(2, store=store, name=name),
+                sp.Limiter(1, 5, store=store, name=name),
+                sp.Budget(store=store, name=name),
+                sp.Breaker(store=store, name=name),
+                sp.Bulkhead(2, store=store, name=name),
             ]
         keys = idempotency.RedisStore(store)
         keys.begin("order}:{x", "", "me", 60)

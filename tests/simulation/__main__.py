@@ -12,11 +12,10 @@ import time
 from pathlib import Path
 
 from .run import play
-from .twice import TWICE, tally
+from .seed_tally import TWICE, tally
 
-#: What counts as the whole: only this many write the figures.
+#: What counts as the whole: only this many write ``--figures``.
 FULL = 10_000
-FIGURES = Path(__file__).parents[2] / "proof" / "figures" / "simulation.json"
 
 
 def say(*lines: str) -> None:
@@ -24,8 +23,8 @@ def say(*lines: str) -> None:
     sys.stdout.flush()
 
 
-def many(seeds: range) -> int:
-    """Play them all; gives how many failed."""
+def many(seeds: range, figures_file: Path | None) -> int:
+    """Play them all; return how many failed."""
     began = time.monotonic()
     failed = calls = attempts = turns = 0
     virtual_s = 0.0
@@ -45,15 +44,15 @@ def many(seeds: range) -> int:
         f"{len(seeds) / took:.0f} seeds a second in two processes",
     ]
     say(*seen)
-    if len(seeds) >= FULL and not failed:
+    if figures_file is not None and len(seeds) >= FULL and not failed:
         figures = {
             "title": "Deterministic simulation of whole pipelines",
             "command": "make soak",
             "seen": seen,
             "machine": f"{os.cpu_count()} cores, CPython {platform.python_version()}",
         }
-        FIGURES.parent.mkdir(parents=True, exist_ok=True)
-        FIGURES.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        figures_file.parent.mkdir(parents=True, exist_ok=True)
+        figures_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return failed
 
 
@@ -72,10 +71,11 @@ def main() -> None:
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--log", action="store_true", help="every step of that one")
+    parser.add_argument("--figures", type=Path, help="where a whole run writes its figures")
     given = parser.parse_args()
     if given.seed is not None:
         sys.exit(min(1, one(given.seed, given.log)))
-    sys.exit(min(1, many(range(given.first, given.first + given.seeds))))
+    sys.exit(min(1, many(range(given.first, given.first + given.seeds), given.figures)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
 from .failures import Bang, Hooked
 from .world import World
@@ -24,7 +24,7 @@ class Callbacks:
         self._raise = rng.choice([0, 0, 0.1])
         self._again = rng.choice([0, 0.1])
         self.yard: Any = None
-        self._inner = hf.Policy(hf.Retry(Hooked, attempts=2, backoff=hf.Constant(0), budget=None), rng=rng)
+        self._inner = sp.Policy(sp.Retry(Hooked, attempts=2, backoff=sp.Constant(0), budget=None), rng=rng)
 
     def _mischief(self) -> None:
         rng = self.world.rng
@@ -44,9 +44,9 @@ class Callbacks:
                 limiter.tokens()
             for budget in yard.budgets:
                 _ = None if budget is None else budget.balance
-            _ = yard.throttle.rejection, hf.remaining()
+            _ = yard.throttle.rejection, sp.remaining()
         # The scope it is called in may have ended.
-        with contextlib.suppress(hf.DeadlineExceeded, hf.AttemptTimeout, hf.Cancelled):
+        with contextlib.suppress(sp.DeadlineExceeded, sp.AttemptTimeout, sp.Cancelled):
             self._inner.call(int)
 
     def on(self) -> Callable[[BaseException], bool]:

@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import holdfast as hf
-from holdfast.attempts import running
-from holdfast.deadlines import ambient
+import stormproof as sp
+from stormproof._context.attempts import running
+from stormproof._context.deadlines import ambient
 
 from .failures import Bang, Boom, Slow
-from .gauges import Call
-from .stacks import Stage
+from .probe_strategies import Call
+from .random_policies import Stage
 from .world import Over, World
 
 #: Few, so that things often end in the same tick.
@@ -55,9 +55,9 @@ class Scene:
             error = (Boom, Boom, Boom, Slow, Bang, Boom, Boom, Boom)[kind](f"{call.number}.{number}")
             outcome = error
             if kind == 5:
-                outcome = hf.Permanent(error)
+                outcome = sp.Permanent(error)
             elif kind == 6:
-                outcome = hf.RetryAfter(rng.choice([0, 0.1, 1]), error)
+                outcome = sp.RetryAfter(rng.choice([0, 0.1, 1]), error)
         return rng.choice(TIMES_S), outcome, number
 
     def _end(self, call: Call, number: int, outcome: Any) -> Any:
@@ -113,16 +113,16 @@ class Scene:
         rng = self.world.rng
         with contextlib.ExitStack() as stack:
             if self.chaotic and rng.random() < 0.5:
-                stack.enter_context(hf.chaos())
+                stack.enter_context(sp.chaos())
             if rng.random() < 0.2:
                 call.limit_s = rng.choice([0.1, 0.5, 2])
-                stack.enter_context(hf.deadline(call.limit_s))
+                stack.enter_context(sp.deadline(call.limit_s))
             if rng.random() < 0.05:
                 call.off = True
-                stack.enter_context(hf.disabled())
+                stack.enter_context(sp.disabled())
             scope = None
             if rng.random() < self.cancelling:
-                scope = stack.enter_context(hf.deadline(None))
+                scope = stack.enter_context(sp.deadline(None))
             yield scope
 
     def _ended(self, call: Call, error: BaseException | None, value: Any = None) -> None:

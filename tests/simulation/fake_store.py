@@ -1,7 +1,9 @@
 """A Redis in this process that fails as the seed has it, and peers that use it as well.
 
-It stands where redis-py's client does, so everything of Holdfast's own between a limiter and the socket runs.
-Its scripts are told again in Python, from their descriptions; the tests in tests/fleet run the real ones.
+It stands where redis-py's client does, so everything of Stormproof's own between a limiter and the socket
+runs.
+Its scripts are told again in Python, from their descriptions; the tests in tests/integration/fleet run the
+real ones.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import Any
 import redis
 from redis import exceptions
 
-from holdfast.redis import RedisStore
-from holdfast.store.link import script
+from stormproof._fleet.connection import script
+from stormproof.redis import RedisStore
 
 from .world import World
 
@@ -125,7 +127,7 @@ class FakeServer:
 
 
 class FakeClient:
-    """What redis-py's client is to `holdfast.store.link`."""
+    """What redis-py's client is to `stormproof._fleet.connection`."""
 
     def __init__(self, server: FakeServer, timeout_s: float) -> None:
         self._server = server

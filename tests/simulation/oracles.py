@@ -7,12 +7,13 @@ import math
 from collections import Counter
 from typing import Any
 
-import holdfast as hf
-from holdfast._drive import interrupt, threads
+import stormproof as sp
+from stormproof._drivers import threads
+from stormproof._runtime import interrupts
 
 from .failures import Boom, Hooked, Slow
-from .gauges import Call
-from .stacks import FALLBACK, Stage, Yard
+from .probe_strategies import Call
+from .random_policies import FALLBACK, Stage, Yard
 
 #: Sums of floats differ.
 TINY = 1e-6
@@ -71,14 +72,14 @@ class Verdict:
             return self.scene.chaotic and not error.args
         if isinstance(error, Hooked):
             return bool(self.callbacks._raise)
-        if isinstance(error, hf.Cancelled):
+        if isinstance(error, sp.Cancelled):
             return call.scope_cancelled
-        if isinstance(error, hf.DeadlineExceeded):
+        if isinstance(error, sp.DeadlineExceeded):
             within = stage.retry is not None and stage.retry.within is not None
             return within or stage.has_deadline or call.limit_s is not None
-        if isinstance(error, hf.AttemptTimeout):
+        if isinstance(error, sp.AttemptTimeout):
             return bool(stage.timeout)
-        if isinstance(error, hf.BudgetExhausted):
+        if isinstance(error, sp.BudgetExhausted):
             return stage.retry is not None and stage.budget is not None
         return type(error) in stage.refusals
 
@@ -116,7 +117,7 @@ class Verdict:
 
     def _budgets(self) -> None:
         for budget in self.yard.budgets:
-            if not isinstance(budget, hf.Budget) or budget.store is not None:
+            if not isinstance(budget, sp.Budget) or budget.store is not None:
                 continue
             users = [stage for stage in self.scene.stages if stage.budget is budget]
             spent = sum(self.told[stage.name, kind] for stage in users for kind in ("Retrying", "Hedged"))
@@ -153,18 +154,18 @@ class Verdict:
         left = [str(actor) for actor in self.world.actors[1:] if not actor.done]
         if left or threads._pool.idle or threads._pool._size:
             self.faults.append(f"threads left: {', '.join(left) or threads._pool._size}")
-        if interrupt._sleepers:
-            self.faults.append(f"{len(interrupt._sleepers)} sleepers left")
+        if interrupts._sleepers:
+            self.faults.append(f"{len(interrupts._sleepers)} sleepers left")
         for breaker, _ in self.yard.breakers:
             try:
                 breaker.admit().cancel()
-            except hf.CircuitOpen as refusal:
+            except sp.CircuitOpen as refusal:
                 self.faults.append(f"a breaker still refuses: {refusal}")
 
 
 def _seen(answer: Any) -> list[BaseException]:
-    if isinstance(answer, hf.Permanent):
+    if isinstance(answer, sp.Permanent):
         return [answer, answer.error]
-    if isinstance(answer, hf.RetryAfter) and answer.cause is not None:
+    if isinstance(answer, sp.RetryAfter) and answer.cause is not None:
         return [answer, answer.cause]
     return [answer] if isinstance(answer, BaseException) else []

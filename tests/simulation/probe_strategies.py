@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
 from .world import World
 
@@ -123,7 +123,7 @@ class Room(Gauge):
 class Toll(Gauge):
     """Behind a rate limit: when how much was admitted."""
 
-    def __init__(self, world: World, name: str, limiter: hf.Limiter) -> None:
+    def __init__(self, world: World, name: str, limiter: sp.Limiter) -> None:
         super().__init__(world, name)
         self.limiter = limiter
         self.admitted: list[tuple[float, int]] = []
@@ -163,7 +163,7 @@ class Price(Gauge):
 class Door(Gauge):
     """Behind a breaker: how many are let in while it is half open."""
 
-    def __init__(self, world: World, name: str, breaker: hf.Breaker) -> None:
+    def __init__(self, world: World, name: str, breaker: sp.Breaker) -> None:
         super().__init__(world, name)
         self.breaker = breaker
         self.admitted: dict[int, int] = {}
@@ -191,7 +191,7 @@ class Course(Gauge):
         self.races: dict[tuple[int, int], list[int]] = {}
 
     def enter(self, call: Call) -> Any:
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         race = self.races.setdefault((call.number, 0 if attempt is None else attempt.number), [0, 0])
         race[0] += 1
         race[1] += 1

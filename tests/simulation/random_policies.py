@@ -7,11 +7,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
 from .callbacks import Callbacks
 from .failures import Boom, Slow
-from .gauges import Course, Door, Gauge, Meter, Price, Room, Toll
+from .probe_strategies import Course, Door, Gauge, Meter, Price, Room, Toll
 from .world import World
 
 FALLBACK = "fallback"
@@ -29,10 +29,10 @@ class Yard:
         self.limiters = [self._limiter(rng, n) for n in range(2)]
         self.breakers = [self._breaker(rng, n) for n in range(2)]
         self.budgets = [self._budget(rng, n) for n in range(3)]
-        self.throttle = hf.Throttle(k=rng.choice([1, 2]), window=rng.choice([1, 10]))
+        self.throttle = sp.Throttle(k=rng.choice([1, 2]), window=rng.choice([1, 10]))
         kind = rng.choice(["aimd", "vegas", "gradient2"])
-        self.adaptive = hf.AdaptiveLimit(kind, initial=rng.randint(1, 4), max=8, rng=rng)
-        self.keyed_rooms: list[hf.Keyed] = []
+        self.adaptive = sp.AdaptiveLimit(kind, initial=rng.randint(1, 4), max=8, rng=rng)
+        self.keyed_rooms: list[sp.Keyed] = []
 
     def _shared(self, name: str) -> dict[str, Any]:
         """Sometimes it is a whole fleet's."""
@@ -40,21 +40,21 @@ class Yard:
             return {"store": self.store, "name": name}
         return {}
 
-    def _bulkhead(self, rng: Random, n: int) -> tuple[hf.Bulkhead, Room]:
+    def _bulkhead(self, rng: Random, n: int) -> tuple[sp.Bulkhead, Room]:
         size, queue = rng.randint(1, 3), rng.choice([0, 1, 4])
-        made = hf.Bulkhead(
+        made = sp.Bulkhead(
             size, queue, rng.choice([0, None, 0.25]) if queue else 0, **self._shared(f"room{n}")
         )
         return made, Room(self.world, f"bulkhead {n}", size, False)
 
-    def _limiter(self, rng: Random, n: int) -> tuple[hf.Limiter, Toll]:
+    def _limiter(self, rng: Random, n: int) -> tuple[sp.Limiter, Toll]:
         shared = self._shared(f"toll{n}")
         rates = [1, 4, 20] if shared else [0, 1, 4, 20, float("inf")]
-        made = hf.Limiter(rng.choice(rates), rng.choice([1, 2, 5]), **shared)
+        made = sp.Limiter(rng.choice(rates), rng.choice([1, 2, 5]), **shared)
         return made, Toll(self.world, f"limiter {n}", made)
 
-    def _breaker(self, rng: Random, n: int) -> tuple[hf.Breaker, Door]:
-        made = hf.Breaker(
+    def _breaker(self, rng: Random, n: int) -> tuple[sp.Breaker, Door]:
+        made = sp.Breaker(
             failure_ratio=rng.choice([0.3, 0.5, 1]),
             min_calls=rng.choice([2, 5]),
             window=rng.choice([1, 10, None]),
@@ -63,7 +63,7 @@ class Yard:
             probe_timeout=rng.choice([0.5, 5, None]),
             consecutive=rng.choice([None, 2]),
             slow_call=rng.choice([None, None, 0.5]),
-            exclude=rng.choice([(), Slow, (Slow, hf.AttemptTimeout)]),
+            exclude=rng.choice([(), Slow, (Slow, sp.AttemptTimeout)]),
             open_growth=rng.choice([1, 2]),
             ramp=rng.choice([0, 0, 0.5]),
             name=f"breaker{n}",
@@ -75,11 +75,11 @@ class Yard:
         kind = rng.randrange(6)
         if kind < 3:
             ratio, burst = rng.choice([0, 0.1, 0.5, 1]), rng.choice([0, 1, 3, 10])
-            return hf.Budget(ratio, burst, rng.choice([1, 10]), **self._shared(f"budget{n}"))
+            return sp.Budget(ratio, burst, rng.choice([1, 10]), **self._shared(f"budget{n}"))
         if kind == 3:
-            return hf.RateBudget(rng.choice([0, 1, 5]), rng.choice([1, 3]), rng.random() < 0.5)
+            return sp.RateBudget(rng.choice([0, 1, 5]), rng.choice([1, 3]), rng.random() < 0.5)
         if kind == 4:
-            return rng.choice([hf.WindowBudget(0.5, 1, 5), hf.QuotaBudget(20), hf.ThrottleBudget(4, 0.5)])
+            return rng.choice([sp.WindowBudget(0.5, 1, 5), sp.QuotaBudget(20), sp.ThrottleBudget(4, 0.5)])
         return None
 
 
@@ -91,19 +91,19 @@ class Stage:
         self.attempts: Gauge | None = None
         self.calls = Gauge(yard.world, f"{self.name} paid")
         self.budget: Any = None
-        self.retry: hf.Retry | None = None
+        self.retry: sp.Retry | None = None
         self.hook: Any = None
-        self.hedge: hf.Hedge | None = None
+        self.hedge: sp.Hedge | None = None
         self.limit_s: float | None = None
         self.timeout = self.fallback = self.threads = self.has_deadline = False
         self.refusals: set[type[BaseException]] = set()
         row = self._row(yard, yard.world.rng)
-        if not isinstance(row[0] if row else None, hf.Deadline):
+        if not isinstance(row[0] if row else None, sp.Deadline):
             # Its time begins only when the call gets there.
             self.limit_s = None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", hf.PolicyWarning)
-            self.policy = hf.Policy(*row, name=self.name, rng=yard.world.rng)
+            warnings.simplefilter("ignore", sp.PolicyWarning)
+            self.policy = sp.Policy(*row, name=self.name, rng=yard.world.rng)
 
     @property
     def most(self) -> float:
@@ -151,15 +151,15 @@ class Stage:
             rng.shuffle(outer)
         return [strategy for part in (*outer, *core, *inner) for strategy in part]
 
-    def _deadline(self, rng: Random) -> hf.Deadline:
+    def _deadline(self, rng: Random) -> sp.Deadline:
         self.has_deadline = True
         self.limit_s = rng.choice([0, 0.1, 0.5, 0.5, 2, 2, 10])
-        return hf.Deadline(self.limit_s)
+        return sp.Deadline(self.limit_s)
 
-    def _fallback(self, yard: Yard, rng: Random) -> hf.Fallback:
+    def _fallback(self, yard: Yard, rng: Random) -> sp.Fallback:
         self.fallback = True
         answer: Any = FALLBACK if rng.random() < 0.5 else yard.callbacks.fallback(FALLBACK)
-        return hf.Fallback(answer, on=rng.choice([Exception, Boom, hf.HoldfastError]))
+        return sp.Fallback(answer, on=rng.choice([Exception, Boom, sp.StormproofError]))
 
     def _retry(self, yard: Yard, rng: Random) -> list[Any]:
         self.attempts = Gauge(yard.world, f"{self.name} attempts")
@@ -167,16 +167,16 @@ class Stage:
         attempts = rng.choice([1, 2, 3, 5, None])
         if rng.random() < 0.3:
             self.hook = yard.callbacks.on()
-        self.retry = hf.Retry(
-            on=self.hook or rng.choice([Boom, (Boom, Slow), hf.transient]),
+        self.retry = sp.Retry(
+            on=self.hook or rng.choice([Boom, (Boom, Slow), sp.transient]),
             attempts=attempts,
             backoff=rng.choice(
                 [
-                    hf.Constant(0),
-                    hf.Constant(0.05),
-                    hf.Exponential(0.05, cap=0.4),
-                    hf.Exponential(0.1, cap=1, jitter="none"),
-                    hf.Decorrelated(0.05, cap=0.5),
+                    sp.Constant(0),
+                    sp.Constant(0.05),
+                    sp.Exponential(0.05, cap=0.4),
+                    sp.Exponential(0.1, cap=1, jitter="none"),
+                    sp.Decorrelated(0.05, cap=0.5),
                 ]
             ),
             within=rng.choice([0.5, 3, 3]) if attempts is None else rng.choice([None, 0.3, 30]),
@@ -189,52 +189,52 @@ class Stage:
 
     def _hedge(self, yard: Yard, rng: Random, core: list[list[Any]]) -> None:
         self.threads = True
-        self.refusals.add(hf.BulkheadFull)
+        self.refusals.add(sp.BulkheadFull)
         most, after = rng.choice([2, 3]), rng.choice([0, 0.05, 0.1, 0.1, "p50"])
         self.hedge_outside = bool(core) and self.budget is not None and rng.random() < 0.2
-        self.hedge = hf.Hedge(
+        self.hedge = sp.Hedge(
             after, most, idempotent=True, budget=self.budget if self.hedge_outside else None, on=(Boom, Slow)
         )
         course = [self.hedge, Meter(Course(yard.world, f"{self.name} hedge", most))]
         core.insert(0, course) if self.hedge_outside else core.append(course)
 
     def _breaker(self, yard: Yard, rng: Random) -> list[Any]:
-        self.refusals.add(hf.CircuitOpen)
+        self.refusals.add(sp.CircuitOpen)
         if rng.random() < 0.2:
-            template = hf.Breaker(consecutive=2, open_for=0.5, probe_timeout=1)
-            return [hf.keyed(template, key=lambda call: call.key)]
+            template = sp.Breaker(consecutive=2, open_for=0.5, probe_timeout=1)
+            return [sp.keyed(template, key=lambda call: call.key)]
         breaker, door = rng.choice(yard.breakers)
         return [breaker, Meter(door)]
 
     def _rate_limit(self, yard: Yard, rng: Random) -> list[Any]:
-        self.refusals.add(hf.RateLimited)
+        self.refusals.add(sp.RateLimited)
         limiter, toll = rng.choice(yard.limiters)
         cost = 1 if rng.random() < 0.7 else rng.randint(0, 2)
-        limit = hf.RateLimit(limiter, rng.choice([0, 0.3, None]), cost=None if cost == 1 else cost)
+        limit = sp.RateLimit(limiter, rng.choice([0, 0.3, None]), cost=None if cost == 1 else cost)
         return [limit, Meter(Price(toll, cost))]
 
     def _bulkhead(self, yard: Yard, rng: Random) -> list[Any]:
-        self.refusals.add(hf.BulkheadFull)
+        self.refusals.add(sp.BulkheadFull)
         if rng.random() < 0.2:
-            keyed = hf.keyed(hf.Bulkhead(1, 2, None), key=lambda call: call.key)
+            keyed = sp.keyed(sp.Bulkhead(1, 2, None), key=lambda call: call.key)
             yard.keyed_rooms.append(keyed)
             return [keyed, Meter(Room(yard.world, f"keyed bulkhead of {self.name}", 1, True))]
         bulkhead, room = rng.choice(yard.bulkheads)
         return [bulkhead, Meter(room)]
 
     def _throttle(self, yard: Yard, rng: Random) -> list[Any]:
-        self.refusals.add(hf.Throttled)
+        self.refusals.add(sp.Throttled)
         return [yard.throttle]
 
     def _adaptive(self, yard: Yard, rng: Random) -> list[Any]:
-        self.refusals.add(hf.Throttled)
+        self.refusals.add(sp.Throttled)
         return [yard.adaptive]
 
     def _chaos(self, yard: Yard, rng: Random) -> list[Any]:
-        made: list[Callable[[], hf.Chaos]] = [
-            lambda: hf.Chaos(fault=Boom, rate=0.5),
-            lambda: hf.Chaos(latency=0.1, rate=0.5),
-            lambda: hf.Chaos(fault=Slow, latency=0.05, rate=0.3),
+        made: list[Callable[[], sp.Chaos]] = [
+            lambda: sp.Chaos(fault=Boom, rate=0.5),
+            lambda: sp.Chaos(latency=0.1, rate=0.5),
+            lambda: sp.Chaos(fault=Slow, latency=0.05, rate=0.3),
         ]
         return [rng.choice(made)()]
 
@@ -243,5 +243,5 @@ class Stage:
         threads = rng.random() < 0.4
         if threads:
             self.threads = True
-            self.refusals.add(hf.BulkheadFull)
-        return [hf.Timeout(rng.choice([0.05, 0.1, 0.5, 2]), thread=threads)]
+            self.refusals.add(sp.BulkheadFull)
+        return [sp.Timeout(rng.choice([0.05, 0.1, 0.5, 2]), thread=threads)]

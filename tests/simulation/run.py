@@ -10,24 +10,26 @@ import sys
 from random import Random
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
 # Loaded before the first run: what a module makes when it is loaded must not be a world's.
-import holdfast.store.bulkhead
-import holdfast.store.limiter
-from holdfast import bus, events
-from holdfast._drive import chance, interrupt, machine, threads
+import stormproof._fleet.bulkhead
+import stormproof._fleet.limiter
+from stormproof import events
+from stormproof._drivers import threads
+from stormproof._events import bus
+from stormproof._runtime import interrupts, platform, randomness
 
 from .callbacks import Callbacks
+from .callers import Scene
 from .event_loop import Loop
 from .fake_store import FakeServer, store_on
 from .oracles import Verdict
-from .scenes import Scene
-from .stacks import Stage, Yard
+from .random_policies import Stage, Yard
 from .world import Over, World
 
-assert all(hasattr(hf, name) for name in hf.__all__)
-assert holdfast.store.bulkhead and holdfast.store.limiter and events
+assert all(hasattr(sp, name) for name in sp.__all__)
+assert stormproof._fleet.bulkhead and stormproof._fleet.limiter and events
 
 #: Longer than any callee takes, and than anything is held or refused.
 AFTERMATH_S = 30.0
@@ -81,10 +83,10 @@ class _Play:
 
     def run(self) -> None:
         world, report = self.world, self.report
-        hook, own = sys.unraisablehook, chance._own
-        before = machine.put(world)
+        hook, own = sys.unraisablehook, randomness._own
+        before = platform.put(world)
         threads._renew()
-        chance._own = self.rng.random
+        randomness._own = self.rng.random
         bus.log_by_default(False)
         # Whoever else listens in this process has locks that this world does not know.
         others = [(told, told[:]) for told in (bus.watchers, bus.thorough)]
@@ -105,10 +107,10 @@ class _Play:
             for told, kept in others:
                 told[:] = kept
             bus.log_by_default(True)
-            chance._own = own
-            machine.put(before)
+            randomness._own = own
+            platform.put(before)
             threads._renew()
-            interrupt._renew()
+            interrupts._renew()
             sys.unraisablehook = hook
         world.faults += [f"a thread died of {crash!r}" for crash in world.crashes]
         report.faults, report.log = world.faults, self.scene.log
@@ -131,8 +133,8 @@ class _Play:
         for stage in stages:
             self.scene.tell(re.sub(" at 0x[0-9a-f]+", "", repr(stage.policy)))
         sys.unraisablehook = self._unraisable
-        stops.append(hf.subscribe(self._note))
-        stops.append(hf.subscribe(self.callbacks.watch))
+        stops.append(sp.subscribe(self._note))
+        stops.append(sp.subscribe(self.callbacks.watch))
         if self.callbacks._slow:
             for _, door in self.yard.breakers:
                 # Between the breaker's decision and our look at it time may pass.

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from tests.simulation.run import play
 
-import holdfast as hf
-from holdfast import bus, hedge, loop
-from holdfast._drive import aio, interrupt, queue, race, sync
-from holdfast.bucket import Bucket
-from holdfast.circuit import Circuit
+import stormproof as sp
+from stormproof._drivers import aio, race, sync
+from stormproof._drivers import waiter as queue
+from stormproof._events import bus
+from stormproof._runtime import interrupts
+from stormproof._strategies.breaker.rules.circuit import Circuit
+from stormproof._strategies.hedge import hedge
+from stormproof._strategies.limiter.rules.bucket import Bucket
+from stormproof._strategies.retry import loop
 
 #: More than any of them needs.
 SEEDS = 150
@@ -20,7 +24,7 @@ SEEDS = 150
 
 def leaked_place(patch: pytest.MonkeyPatch) -> None:
     """One who is cancelled in the queue stays in it."""
-    patch.setattr(hf.Bulkhead, "_withdraw", lambda self, waiter: None)
+    patch.setattr(sp.Bulkhead, "_withdraw", lambda self, waiter: None)
 
 
 def lost_wakeup(patch: pytest.MonkeyPatch) -> None:
@@ -30,7 +34,7 @@ def lost_wakeup(patch: pytest.MonkeyPatch) -> None:
 
 def retry_past_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(loop.Run, "_late", lambda self, wait, now, scope: None)
-    patch.setattr(interrupt._AsyncioArm, "_fire", lambda self: None)
+    patch.setattr(interrupts._AsyncioArm, "_fire", lambda self: None)
 
 
 def one_attempt_too_many(patch: pytest.MonkeyPatch) -> None:
@@ -47,7 +51,7 @@ def one_attempt_too_many(patch: pytest.MonkeyPatch) -> None:
 
 
 def retries_for_free(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hf.Budget, "withdraw", lambda self, timeout=False: 1.0)
+    patch.setattr(sp.Budget, "withdraw", lambda self, timeout=False: 1.0)
 
 
 def probe_never_given_back(patch: pytest.MonkeyPatch) -> None:
@@ -129,13 +133,13 @@ def attempt_left_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:
-    before = hf.Breaker._tell
+    before = sp.Breaker._tell
 
     def tell(self: Any, *args: Any, **kwargs: Any) -> None:
         with self._lock:
             before(self, *args, **kwargs)
 
-    patch.setattr(hf.Breaker, "_tell", tell)
+    patch.setattr(sp.Breaker, "_tell", tell)
 
 
 DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from random import Random
 from types import FrameType
 
-from holdfast._drive.machine import Machine
+from stormproof._runtime.platform import Machine
 
-from .things import FOR_A_LOCK, Gate, Lock, Mailbox, Thread, WorldClock
+from .sync_objects import FOR_A_LOCK, Gate, Lock, Mailbox, Thread, WorldClock
 
 #: A run that takes more turns than this goes round in circles.
 MOST_TURNS = 60_000
@@ -193,8 +193,8 @@ class World(Machine):
         shared = self._is_shared.get(file)
         if shared is None:
             name = file.rpartition("/")[2].removesuffix(".py")
-            shared = self._is_shared[file] = file.startswith("holdfast ") or (
-                "/holdfast/" in file and name in SHARED
+            shared = self._is_shared[file] = file.startswith("stormproof ") or (
+                "/stormproof/" in file and name in SHARED
             )
         if shared and self.rng.random() < self.fine:
             self._give_way()
@@ -229,7 +229,7 @@ class World(Machine):
         while self.now_s < end:
             self.park(end - self.now_s, "sleeps")
 
-    # What Holdfast asks of a machine.
+    # What Stormproof asks of a machine.
 
     def lock(self) -> Lock:
         return Lock(self)

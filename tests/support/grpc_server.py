@@ -19,7 +19,7 @@ from typing import Any
 
 import grpc
 
-from holdfast import grpc as hfg
+from stormproof import grpc as hfg
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -1,4 +1,4 @@
-"""A running ``holdfast lab``: the real command in a process of its own, on a free port of loopback."""
+"""A running ``stormproof lab``: the real command in a process of its own, on a free port of loopback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 def built_page() -> Path:
     """The page, built anew if its sources have changed."""
     done = subprocess.run(
-        [sys.executable, "scripts/build-page"],
+        [sys.executable, "tools/build-page"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -27,7 +27,7 @@ def built_page() -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return ROOT / "src/holdfast/lab/_page/index.html"
+    return ROOT / "src/stormproof/lab/_page/index.html"
 
 
 class Served:
@@ -47,7 +47,7 @@ class Served:
             "Host": f"127.0.0.1:{self.port}",
             "Origin": self.origin,
             "Content-Type": "application/json",
-            "X-Holdfast-Token": self.token,
+            "X-Stormproof-Token": self.token,
         }
         merged = {**usual, **{name.replace("_", "-"): value for name, value in changes.items()}}
         return {name: value for name, value in merged.items() if value is not None}
@@ -109,7 +109,7 @@ SHORT = {
 def serving() -> Iterator[Served]:
     """Start the command, hand it over, end it as Ctrl-C does, and look that it ended well."""
     built_page()
-    command = [sys.executable, "-m", "holdfast.cli", "lab", "--no-open"]
+    command = [sys.executable, "-m", "stormproof.cli", "lab", "--no-open"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
     try:

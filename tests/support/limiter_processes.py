@@ -1,6 +1,7 @@
 """A crew of real processes that share one limiter or budget: run as a script, prints what each one did.
 
-``python -m tests.fleet.crew <url> <seconds> <rate> <burst> <callers in process 0> <in process 1> ...``
+``python -m tests.support.limiter_processes <url> <seconds> <rate> <burst> <callers in process 0> <in process
+1> ...``
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ _STARTS = 2
 
 def crew(url: str, seconds: float, rate: float, burst: int, callers: list[int]) -> list[dict[str, Any]]:
     """What each process of a crew did, each with so many callers that wait for their next token."""
-    command = [sys.executable, "-m", "tests.fleet.crew", url, *map(str, (seconds, rate, burst, *callers))]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.limiter_processes",
+        url,
+        *map(str, (seconds, rate, burst, *callers)),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return told(done.stdout, len(callers))[1]
@@ -45,13 +52,13 @@ def work(
     """Let ``callers`` tasks take one token after the other, once all ``members`` know of each other."""
     import asyncio
 
-    from tests.fleet.patience import eventually
+    from tests.support.polling import eventually
 
-    import holdfast as hf
+    import stormproof as sp
 
     # Room for a machine that is busy with eight of these.
-    store = hf.redis.RedisStore(url, timeout=1.0)
-    limiter = hf.Limiter(rate, burst, store=store, name="crew")
+    store = sp.redis.RedisStore(url, timeout=1.0)
+    limiter = sp.Limiter(rate, burst, store=store, name="crew")
     assert store.settle(10)
     start()
     eventually(lambda: limiter._fleet is not None and limiter._fleet.bucket.instances >= members, within=20)
@@ -98,7 +105,7 @@ def main(url: str, seconds: str, rate: str, burst: str, *callers: str) -> None:
     # Loaded once, before the crew forks: eight interpreters that import at once would take the machine.
     import asyncio  # noqa: F401
 
-    import holdfast.redis  # noqa: F401
+    import stormproof.redis  # noqa: F401
 
     here, ready = os.pipe()
     # One for each start, so that nobody takes a word that is meant for another.

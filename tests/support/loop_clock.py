@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.loops import Loop
+from tests.support.loops import Loop
 
-import holdfast as hf
+import stormproof as sp
 
 
-class LoopClock(hf.testing.FakeClock):
+class LoopClock(sp.testing.FakeClock):
     """``LoopClock(loop)``: waits on it are the loop's timers, and are listed in ``sleeps``."""
 
     drives_timers = True

@@ -1,7 +1,7 @@
 """asyncio and trio in virtual time, and a guard against hangs.
 
 A sleep jumps to its end, so a wait of an hour is exact and free. For what happens inside one call
-see `tests.scripted`; this is for tests whose tasks and timers meet each other.
+see `tests.support.scripted`; this is for tests whose tasks and timers meet each other.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Server:
     def __init__(self, *options: str, cluster: bool = False) -> None:
         self._options = options
         self._cluster = cluster
-        self._directory = Path(tempfile.mkdtemp(prefix="holdfast-redis-"))
+        self._directory = Path(tempfile.mkdtemp(prefix="stormproof-redis-"))
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._start_on_a_free_port()

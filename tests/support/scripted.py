@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import trio
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Boom(ConnectionError):
@@ -57,7 +57,7 @@ class does:
 class Script:
     """The callee's side: plays one outcome per call and counts the calls."""
 
-    def __init__(self, outcomes: tuple[Any, ...], clock: hf.testing.FakeClock) -> None:
+    def __init__(self, outcomes: tuple[Any, ...], clock: sp.testing.FakeClock) -> None:
         self.repeats = bool(outcomes) and outcomes[-1] is ...
         self.outcomes = outcomes[:-1] if self.repeats else outcomes
         self.clock = clock
@@ -84,7 +84,7 @@ class Script:
             return outcome.fn()
         if isinstance(outcome, asks):
             self.raised.append(Boom(f"call {self.calls}"))
-            raise hf.RetryAfter(outcome.seconds, self.raised[-1])
+            raise sp.RetryAfter(outcome.seconds, self.raised[-1])
         if isinstance(outcome, type) and issubclass(outcome, BaseException):
             outcome = outcome(f"call {self.calls}")
         if isinstance(outcome, BaseException):
@@ -160,10 +160,10 @@ class Played:
         return self
 
 
-Runner = Callable[[hf.Policy, Script], Any]
+Runner = Callable[[sp.Policy, Script], Any]
 
 
-def _sync(policy: hf.Policy, script: Script) -> Any:
+def _sync(policy: sp.Policy, script: Script) -> Any:
     @policy
     def callee() -> Any:
         return script.step()
@@ -171,7 +171,7 @@ def _sync(policy: hf.Policy, script: Script) -> Any:
     return callee()
 
 
-async def _async(policy: hf.Policy, script: Script) -> Any:
+async def _async(policy: sp.Policy, script: Script) -> Any:
     @policy
     async def callee() -> Any:
         return script.step()
@@ -179,40 +179,40 @@ async def _async(policy: hf.Policy, script: Script) -> Any:
     return await callee()
 
 
-def _asyncio(policy: hf.Policy, script: Script) -> Any:
+def _asyncio(policy: sp.Policy, script: Script) -> Any:
     return asyncio.run(_async(policy, script))
 
 
-def _trio(policy: hf.Policy, script: Script) -> Any:
+def _trio(policy: sp.Policy, script: Script) -> Any:
     return trio.run(_async, policy, script)
 
 
-def _call(policy: hf.Policy, script: Script) -> Any:
+def _call(policy: sp.Policy, script: Script) -> Any:
     return policy.call(script.step)
 
 
-def _acall(policy: hf.Policy, script: Script) -> Any:
+def _acall(policy: sp.Policy, script: Script) -> Any:
     async def callee() -> Any:
         return script.step()
 
     return asyncio.run(policy.acall(callee))
 
 
-def _block(policy: hf.Policy, script: Script) -> Any:
+def _block(policy: sp.Policy, script: Script) -> Any:
     for attempt in policy.retrying():
         with attempt:
             attempt.result = script.step()
     return attempt.result
 
 
-async def _through_block(policy: hf.Policy, script: Script) -> Any:
+async def _through_block(policy: sp.Policy, script: Script) -> Any:
     async for attempt in policy.retrying():
         async with attempt:
             attempt.result = script.step()
     return attempt.result
 
 
-def _ablock(policy: hf.Policy, script: Script) -> Any:
+def _ablock(policy: sp.Policy, script: Script) -> Any:
     return asyncio.run(_through_block(policy, script))
 
 
@@ -225,7 +225,7 @@ class Play:
 
     def __call__(
         self,
-        policy: hf.Policy,
+        policy: sp.Policy,
         *outcomes: Any,
         inside: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
     ) -> Played:
@@ -234,10 +234,10 @@ class Play:
         The deadline of an async call is entered around its event loop, where it has no task to
         interrupt: virtual time cannot drive a loop's timers anyway.
         """
-        with hf.testing.instant() as clock:
+        with sp.testing.instant() as clock:
             script = Script(outcomes, clock)
             played = Played(script, clock.now())
-            stop = hf.subscribe(played.events.append)
+            stop = sp.subscribe(played.events.append)
             try:
                 with inside():
                     played.value = self.run(policy, script)
@@ -261,15 +261,15 @@ each_way = pytest.mark.parametrize("play", WAYS, ids=lambda play: play.name)
 every_way = pytest.mark.parametrize("play", ALL_WAYS, ids=lambda play: play.name)
 
 
-def retry(**options: Any) -> hf.Policy:
+def retry(**options: Any) -> sp.Policy:
     """A policy for scripts: retries `Boom`, waits exactly 1, 2, 4, ... s, has no budget."""
     given = {
         "on": Boom,
-        "backoff": hf.Exponential(1, cap=1000, jitter="none"),
+        "backoff": sp.Exponential(1, cap=1000, jitter="none"),
         "within": None,
         "budget": None,
     }
-    return hf.retry(**{**given, **options})
+    return sp.retry(**{**given, **options})
 
 
 class BudgetSpy:

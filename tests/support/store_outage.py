@@ -6,12 +6,12 @@ import time
 from types import TracebackType
 from typing import Any
 
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import events
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof import events
+from stormproof.redis import RedisStore
 
 RATE, BURST = 200.0, 40
 TIMEOUT = 0.2
@@ -25,10 +25,10 @@ class Ordeal:
     def __init__(self, server: Server, on_failure: str = "local") -> None:
         self.server = server
         self.told: list[Any] = []
-        self._stop = hf.subscribe(self._hear)
+        self._stop = sp.subscribe(self._hear)
         self.stores = [RedisStore(server.url, timeout=TIMEOUT, on_failure=on_failure) for _ in range(2)]
-        self.limiters = [hf.Limiter(RATE, BURST, store=store, name="limiter") for store in self.stores]
-        self.budgets = [hf.Budget(0.1, 10, store=store, name="budget") for store in self.stores]
+        self.limiters = [sp.Limiter(RATE, BURST, store=store, name="limiter") for store in self.stores]
+        self.budgets = [sp.Budget(0.1, 10, store=store, name="budget") for store in self.stores]
         self.holders: list[Any] = [part._fleet for part in (*self.limiters, *self.budgets)]
         eventually(lambda: all(limiter._fleet.bucket.instances == 2 for limiter in self.limiters))  # type: ignore[union-attr]
         eventually(lambda: all(budget._fleet.purse.instances == 2 for budget in self.budgets))  # type: ignore[union-attr]

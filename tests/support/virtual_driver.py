@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ..attempts import running
+from stormproof._context.attempts import running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from ..attempts import Attempt
-    from ..loop import Flow
+    from stormproof._context.attempts import Attempt, Flow
 
     class Movable(Protocol):
         def advance(self, seconds: float) -> None: ...

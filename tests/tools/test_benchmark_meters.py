@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.calls import UNROLLED, Calls
-from bench.memory import Retained
-from bench.model import Case, Effort, Ready
-from bench.processes import Modules, Processes
+from verification.benchmarks.call_timing import UNROLLED, Calls
+from verification.benchmarks.memory import Retained
+from verification.benchmarks.model import Case, Effort, Ready
+from verification.benchmarks.processes import Modules, Processes
 
 TINY = Effort(rounds=1, batch_s=0.0, spawns=1, calls=50)
 
@@ -150,10 +150,10 @@ def test_processes_run_isolated_and_a_failure_says_why(
 
 
 def test_modules_from_outside_the_standard_library_are_counted(tmp_path: Path) -> None:
-    for name in ("holdfast", "a_stranger", "another_stranger"):
+    for name in ("stormproof", "a_stranger", "another_stranger"):
         (tmp_path / f"{name}.py").write_text("")
     path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
-    code = f"{path}; import holdfast, a_stranger, another_stranger, colorsys"
+    code = f"{path}; import stormproof, a_stranger, another_stranger, colorsys"
     figures = Modules().measure([ready("ours", code), ready("bare", "pass")], TINY)
     assert figures["ours"] == {"third-party": 2, "all": 4}
     assert figures["bare"] == {"third-party": 0, "all": 0}

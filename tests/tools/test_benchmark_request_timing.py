@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
 import pytest
-from bench import clients
-from bench.model import Case, Effort, Ready
-from bench.suites import load
-from bench.talks import Request, Talk, Talks
-from bench.wire_server import BODY, serving
+from verification.benchmarks import clients
+from verification.benchmarks.model import Case, Effort, Ready
+from verification.benchmarks.request_timing import Request, Talk, Talks
+from verification.benchmarks.suites import load
+from verification.benchmarks.wire_server import BODY, serving
 
 TINY = Effort(rounds=1, batch_s=0.0, spawns=1, calls=50)
 

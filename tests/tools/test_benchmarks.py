@@ -12,13 +12,13 @@ from types import BuiltinFunctionType
 from typing import Any
 
 import pytest
-from bench import contenders, show
-from bench.__main__ import main
-from bench.calls import ARGUMENT, UNROLLED, Calls, Steps
-from bench.memory import Growth, Held
-from bench.model import QUICK, Bar, Case, Effort, Figures, Group, Outcome, Ready
-from bench.run import run
-from bench.suites import SUITES, load
+from verification.benchmarks import contenders, render
+from verification.benchmarks.__main__ import main
+from verification.benchmarks.call_timing import ARGUMENT, UNROLLED, Calls, Steps
+from verification.benchmarks.memory import Growth, Held
+from verification.benchmarks.model import QUICK, Bar, Case, Effort, Figures, Group, Outcome, Ready
+from verification.benchmarks.run import run
+from verification.benchmarks.suites import SUITES, load
 
 ABSENT = "a_module_that_nobody_has_installed"
 TINY = Effort(rounds=1, batch_s=0.0, spawns=1, calls=50)
@@ -280,7 +280,7 @@ def test_the_table_is_aligned_and_lists_what_is_missing(capsys: pytest.CaptureFi
         "  theirs           not installed",
     ]
     assert "Python" in lines[0] and "CPUs" in lines[0]
-    assert all(rival in lines[1] for rival in ["holdfast", *contenders.RIVALS, *contenders.OTHERS])
+    assert all(rival in lines[1] for rival in ["stormproof", *contenders.RIVALS, *contenders.OTHERS])
 
 
 def test_markdown_has_the_same_rows(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_json_has_every_number_and_how_each_case_is_set_up(tmp_path: Path) -> No
     ],
 )
 def test_numbers_are_short(value: float, text: str) -> None:
-    assert show.number(value) == text
+    assert render.number(value) == text
 
 
 def test_a_goal_is_mentioned_but_not_required() -> None:
@@ -329,7 +329,7 @@ def test_a_goal_is_mentioned_but_not_required() -> None:
     for ours, words in ((140, "goal not reached"), (105, "goal reached")):
         figures: dict[str, float | Figures] = {"loop": 100, "ours": ours, "theirs": 1}
         (verdict,) = run(a_group(Scripted(figures), bar), QUICK).verdicts
-        assert verdict.state == "met" and words in show.verdict_line(verdict)
+        assert verdict.state == "met" and words in render.verdict_line(verdict)
 
 
 # The real suites.
@@ -411,10 +411,10 @@ def test_a_retried_case_makes_four_attempts(is_async: bool) -> None:
     with contenders.sleepless():
         if is_async:
             by_hand = contenders.hand_written_async(counting_async, pause=False)
-            for call in (by_hand, contenders.holdfast_now(counting_async)):
+            for call in (by_hand, contenders.stormproof_now(counting_async)):
                 assert asyncio.run(call(ARGUMENT)) == ARGUMENT  # type: ignore[arg-type]
         else:
-            for call in (contenders.hand_written(counting, pause=False), contenders.holdfast_now(counting)):
+            for call in (contenders.hand_written(counting, pause=False), contenders.stormproof_now(counting)):
                 assert call(ARGUMENT) == ARGUMENT
     assert made == 2 * 4
 

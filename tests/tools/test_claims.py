@@ -12,12 +12,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from claims.__main__ import main
-from claims.model import Claim, Found, Topic, Verdict, found, slug, unknown
-from claims.pages import page, section
-from claims.plots import PLOTS
-from claims.sources import AWS, EVERY
-from claims.topics import TOPICS, by_name
+from verification.claims.__main__ import main
+from verification.claims.model import Claim, Found, Topic, Verdict, found, slug, unknown
+from verification.claims.pages import page, section
+from verification.claims.plots import PLOTS
+from verification.claims.sources import AWS, EVERY
+from verification.claims.topics import TOPICS, by_name
 
 DOCS = Path(__file__).parents[2] / "docs"
 CLAIMS = by_name()
@@ -170,9 +170,11 @@ def test_a_name_nobody_has(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_writes_page_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic("Sums")
     topic.claim("Two and two", "They make four.", AWS)(lambda: found("`2 + 2`", "4", True))
-    monkeypatch.setattr("claims.__main__.TOPICS", (topic,))
-    monkeypatch.setattr("claims.__main__.by_name", lambda: {claim.name: claim for claim in topic.claims})
-    monkeypatch.setattr("claims.plots.PLOTS", {"plot-layers": PLOTS["plot-layers"]})
+    monkeypatch.setattr("verification.claims.__main__.TOPICS", (topic,))
+    monkeypatch.setattr(
+        "verification.claims.__main__.by_name", lambda: {claim.name: claim for claim in topic.claims}
+    )
+    monkeypatch.setattr("verification.claims.plots.PLOTS", {"plot-layers": PLOTS["plot-layers"]})
     assert main([], docs=tmp_path) == 0
     assert "### Two and two" in (tmp_path / "claims.md").read_text(encoding="utf-8")
     assert (tmp_path / "images" / "plot-layers.svg").exists()

@@ -1,4 +1,5 @@
-"""`python -m rivals`: the harness, what Holdfast's own column says, and that the page shows every probe."""
+"""`python -m verification.comparison`: the harness, what Stormproof's own column says, and that the page
+shows every probe."""
 
 from __future__ import annotations
 
@@ -7,26 +8,26 @@ import sys
 from pathlib import Path
 
 import pytest
-from rivals.__main__ import faults, main
-from rivals.catalog import GAPS, GROUPS, PROBES
-from rivals.model import AS_IT_SHOULD, BROKEN, NOT, NOT_OFFERED, Cell, Probe, exactly
-from rivals.page import page, text
-from rivals.run import cell, in_a_process, keys, run
+from verification.comparison.__main__ import faults, main
+from verification.comparison.catalog import GAPS, GROUPS, PROBES
+from verification.comparison.model import AS_IT_SHOULD, BROKEN, NOT, NOT_OFFERED, Cell, Probe, exactly
+from verification.comparison.page import page, text
+from verification.comparison.run import cell, in_a_process, keys, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
 
-#: Adds a probe of one's own to the catalog, then runs it as `rivals.one` does.
+#: Adds a probe of one's own to the catalog, then runs it as `verification.comparison.single_cell` does.
 ONE = """
 import sys, time
-from rivals import catalog
-from rivals.model import Probe
+from verification.comparison import catalog
+from verification.comparison.model import Probe
 def way():
     {body}
 probe = Probe("mine", "retry", "?", "!", lambda n: (str(n), n == 4))
-probe.ways["holdfast"] = way
+probe.ways["stormproof"] = way
 catalog.PROBES["mine"] = probe
-from rivals.one import main
-main("mine", "holdfast")
+from verification.comparison.single_cell import main
+main("mine", "stormproof")
 """
 
 
@@ -65,7 +66,7 @@ def test_a_thread_left_hanging_does_not_keep_the_process() -> None:
 
 
 def test_a_library_that_is_not_there_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rivals.run.installed", lambda library: None)
+    monkeypatch.setattr("verification.comparison.run.installed", lambda library: None)
     assert cell(("attempts-counted", "tenacity")).fact == "not installed"
 
 
@@ -85,14 +86,14 @@ def test_a_judge_is_the_same_for_every_library() -> None:
     assert probe.cell("d") == Cell("not offered", NOT_OFFERED)
 
 
-def test_faults_are_broken_probes_and_rules_that_holdfast_breaks() -> None:
+def test_faults_are_broken_probes_and_rules_that_stormproof_breaks() -> None:
     gap = next(iter(GAPS))
-    assert faults({(gap, "holdfast"): Cell("", NOT), ("generator", "tenacity"): Cell("", NOT)}) == []
+    assert faults({(gap, "stormproof"): Cell("", NOT), ("generator", "tenacity"): Cell("", NOT)}) == []
     assert len(faults({("generator", "tenacity"): Cell("", BROKEN)})) == 1
-    assert len(faults({("generator", "holdfast"): Cell("", NOT)})) == 1
-    assert len(faults({("retry-after", "holdfast.aiohttp"): Cell("", NOT_OFFERED)})) == 1
+    assert len(faults({("generator", "stormproof"): Cell("", NOT)})) == 1
+    assert len(faults({("retry-after", "stormproof.aiohttp"): Cell("", NOT_OFFERED)})) == 1
     # A gap that was closed has to leave the list.
-    assert len(faults({(gap, "holdfast"): Cell("", AS_IT_SHOULD)})) == 1
+    assert len(faults({(gap, "stormproof"): Cell("", AS_IT_SHOULD)})) == 1
 
 
 def test_an_unknown_probe_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,9 +137,9 @@ def test_the_page_on_disk_has_every_probe_library_and_rule() -> None:
     assert all(cell.startswith(("✓ ", "✗ ", "- ")) for cell in cells)
 
 
-def test_holdfast_is_as_it_should_be() -> None:
-    """Every probe on Holdfast's own columns, as `python -m rivals` runs them."""
-    ours = [key for key in keys() if key[1].startswith("holdfast")]
+def test_stormproof_is_as_it_should_be() -> None:
+    """Every probe on Stormproof's own columns, as `python -m verification.comparison` runs them."""
+    ours = [key for key in keys() if key[1].startswith("stormproof")]
     cells = dict(run(ours))
     assert {name for name, _ in cells} == set(PROBES)
     assert faults(cells) == []

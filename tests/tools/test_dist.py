@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scripts.artefacts import build, contents, install
+from tools.artefacts import build, contents, install
 
 EPOCH = 1_700_000_000
 PYTHON = Path(sys.executable)
 #: What lies about in a folder that is worked in. Git ignores all of it, and so must a build.
 LITTER = (
-    "src/holdfast/__pycache__/policy.cpython-311.pyc",
-    "src/holdfast/.mypy_cache/cache.json",
+    "src/stormproof/__pycache__/policy.cpython-311.pyc",
+    "src/stormproof/.mypy_cache/cache.json",
     "web/node_modules/uplot/index.js",
     "tests/.hypothesis/examples/1",
     "docs/.DS_Store",
@@ -37,7 +37,7 @@ class Made:
         has_page = page.is_file()
         tree = build.gathered([*self.names, *[contents.PAGE] * has_page], work / "source")
         self.without_page = () if has_page else ("without-page",)
-        no_page = {} if has_page else {"HOLDFAST_NO_PAGE": "1"}
+        no_page = {} if has_page else {"STORMPROOF_NO_PAGE": "1"}
         here, there = (build.copied(tree, place, work) for place in (build.HERE, build.ELSEWHERE))
         for name in LITTER:
             (there / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,11 @@ def test_all_of_the_tree_is_there_and_nothing_else(made: Made) -> None:
     if made.without_page:
         wrong = [finding for finding in wrong if not finding.endswith("_page/index.html")]
     assert wrong == []
-    assert {"holdfast/py.typed", "holdfast/lua/budget.lua", "holdfast/presets/__init__.py"} <= wheel.keys()
+    assert {
+        "stormproof/py.typed",
+        "stormproof/lua/budget.lua",
+        "stormproof/presets/__init__.py",
+    } <= wheel.keys()
 
 
 def test_neither_tells_a_secret_or_where_it_was_built(made: Made, measured: Callable[[str], None]) -> None:
@@ -84,10 +88,10 @@ def test_what_the_wheel_says_of_itself_is_true(made: Made) -> None:
 
 def test_the_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> None:
     python = install.core(made.wheel, tmp_path / "env")
-    assert install.distributions(python) == ["holdfast"]
+    assert install.distributions(python) == ["stormproof"]
     assert "a budget, a breaker" in install.smoke(python, "core.py", *made.without_page)
     code, said = install.command(python, "demo")
-    assert (code, said) == (2, "holdfast: typer is missing: install holdfast[cli]\n")
+    assert (code, said) == (2, "stormproof: typer is missing: install stormproof[cli]\n")
 
 
 # The checks themselves can fail.
@@ -97,7 +101,7 @@ def test_the_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> 
     "text",
     # In two pieces, so that this file tells none of them.
     [
-        "open('/home" + "/ann/holdfast/x.py')",
+        "open('/home" + "/ann/stormproof/x.py')",
         "C:" + "\\Users\\ann",
         "see /Users" + "/ann/src/",
         "-----BEGIN RSA " + "PRIVATE KEY-----",
@@ -121,7 +125,7 @@ def test_what_only_looks_like_one_is_not(text: str) -> None:
 
 @pytest.mark.parametrize("name", [*LITTER, "/etc/passwd", "a/../b", "x/id_rsa", "server.pem", ".env.local"])
 def test_litter_is_found(name: str) -> None:
-    assert contents.unwanted(["holdfast/policy.py", name]) == [f"{name} must not be there"]
+    assert contents.unwanted(["stormproof/policy.py", name]) == [f"{name} must not be there"]
 
 
 def test_one_byte_more_is_found(made: Made, tmp_path: Path) -> None:
@@ -138,10 +142,12 @@ def test_a_changed_file_a_lost_file_and_a_new_dependency_are_found(made: Made) -
     changed = {**held, info: b"Requires-Dist: numpy\n" + held[info]}
     assert "METADATA: the core needs numpy" in list(contents.bad_metadata(changed))
     assert f"RECORD: {info} is not as recorded" in list(contents.bad_record(changed))
-    lost = {name: data for name, data in held.items() if name != "holdfast/py.typed"}
-    assert list(contents.bad_record(lost)) == ["RECORD: holdfast/py.typed is in one of wheel and RECORD only"]
+    lost = {name: data for name, data in held.items() if name != "stormproof/py.typed"}
+    assert list(contents.bad_record(lost)) == [
+        "RECORD: stormproof/py.typed is in one of wheel and RECORD only"
+    ]
     lacking = list(contents.incomplete(lost, contents.members(made.sdist), made.names))
-    assert "the wheel lacks holdfast/py.typed" in lacking
+    assert "the wheel lacks stormproof/py.typed" in lacking
 
 
 def test_a_tree_that_cannot_be_built_is_told_with_the_reason(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fuzz.__main__ import main
-from fuzz.catalog import TARGETS
-from fuzz.feed import encoded, reproduction, seeds, spelt, strategy, unspelt
-from fuzz.model import Broken, Target, TooSlow, repeated
 from hypothesis import HealthCheck, given, settings
+from verification.fuzzing.__main__ import main
+from verification.fuzzing.catalog import TARGETS
+from verification.fuzzing.inputs import encoded, reproduction, seeds, spelt, strategy, unspelt
+from verification.fuzzing.model import Broken, Target, TooSlow, repeated
 
 EXAMPLES = 100
 LONG = 5_000
@@ -60,7 +60,7 @@ def test_a_reproduction_line_reproduces(capsys: pytest.CaptureFixture[str]) -> N
     data = b"\xff\x00 '\"\n\xfe"
     target = TARGETS["duration"]
     assert unspelt(spelt(data)) == data
-    words = reproduction(target, data).rpartition("python -m fuzz ")[2].split()
+    words = reproduction(target, data).rpartition("python -m verification.fuzzing ")[2].split()
     assert main(words) == 0
     assert capsys.readouterr().out == "holds\n"
 
@@ -85,7 +85,7 @@ def test_without_atheris_it_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     figures = tmp_path / "fuzz.json"
-    monkeypatch.setattr("fuzz.__main__.FIGURES", figures)
+    monkeypatch.setattr("verification.fuzzing.__main__.FIGURES", figures)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["percentile", "--inputs", "20"]) == 0
     said = capsys.readouterr().out
@@ -97,7 +97,7 @@ def test_guided_runs_find_what_is_planted(tmp_path: Path, measured: Callable[[st
     """Three characters in a row, each behind a branch of its own: found by guidance, not by luck."""
     pytest.importorskip("atheris", reason="other platform: atheris has no wheel here")
     (tmp_path / "planted.py").write_text(
-        "from fuzz.model import Target\n"
+        "from verification.fuzzing.model import Target\n"
         "def check(data):\n"
         "    if data[:1] == b'h':\n"
         "        if data[1:2] == b'f':\n"
@@ -110,7 +110,7 @@ def test_guided_runs_find_what_is_planted(tmp_path: Path, measured: Callable[[st
         [
             sys.executable,
             "-m",
-            "fuzz.guided",
+            "verification.fuzzing.guided",
             "planted",
             "planted",
             "300000",
@@ -126,5 +126,8 @@ def test_guided_runs_find_what_is_planted(tmp_path: Path, measured: Callable[[st
         check=False,
     )
     assert done.returncode != 0 and "KeyError: 'planted'" in done.stdout
-    assert "input: b'hf!" in done.stdout and "repeat it: python -m fuzz planted --input " in done.stdout
+    assert (
+        "input: b'hf!" in done.stdout
+        and "repeat it: python -m verification.fuzzing planted --input " in done.stdout
+    )
     measured("a fault behind three nested branches found within 300,000 guided inputs")

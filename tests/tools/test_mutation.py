@@ -9,10 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from mutants import swap
-from mutants.making import Mutant, mutants_of
-from mutants.page import Outcome, key_of, reasons
-from mutants.session import moved
+from verification.mutation import swap
+from verification.mutation.generate import Mutant, mutants_of
+from verification.mutation.page import Outcome, key_of, reasons
+from verification.mutation.session import moved
 
 SOURCE = '''\
 """A module to be mutated."""

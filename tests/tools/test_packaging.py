@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast._version import __version__
+import stormproof
+from stormproof._version import __version__
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = {
@@ -47,24 +47,24 @@ def test_the_extras(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
     assert set(extras) == EXTRAS | {"all", "dev", "bench"}
     (everything,) = extras["all"]
-    inside = re.fullmatch(r"holdfast\[(.*)\]", everything)
+    inside = re.fullmatch(r"stormproof\[(.*)\]", everything)
     assert inside is not None
     assert set(inside[1].split(",")) == EXTRAS
-    assert "holdfast[all]" in extras["dev"]
+    assert "stormproof[all]" in extras["dev"]
 
 
 def test_the_version_is_the_packages_own() -> None:
-    assert holdfast.__version__ == __version__
+    assert stormproof.__version__ == __version__
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", __version__)
 
 
 def test_the_package_says_it_is_typed() -> None:
-    assert (Path(holdfast.__file__).parent / "py.typed").is_file()
+    assert (Path(stormproof.__file__).parent / "py.typed").is_file()
 
 
 def test_entry_points(project: dict[str, Any]) -> None:
-    assert project["scripts"] == {"holdfast": "holdfast.cli:main"}
-    assert project["entry-points"]["pytest11"] == {"holdfast": "holdfast.pytest_plugin"}
+    assert project["scripts"] == {"stormproof": "stormproof.cli:main"}
+    assert project["entry-points"]["pytest11"] == {"stormproof": "stormproof.pytest_plugin"}
 
 
 def test_the_changelog_has_a_place_for_what_comes_next() -> None:

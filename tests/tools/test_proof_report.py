@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
-from proof.gather import Gather, Seen
-from proof.marks import ROOT, Marked, marked, of_file
-from proof.page import page
-from proof.points import names
+from verification.report.collect import Gather, Seen
+from verification.report.markers import ROOT, Marked, marked, of_file
+from verification.report.page import page
+from verification.report.points import names
 
 PAGE = ROOT / "docs" / "proof.md"
 MARKS = marked()

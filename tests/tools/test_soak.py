@@ -10,14 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
-from soak import page
-from soak.bars import bars, received
-from soak.lag import Lag
-from soak.ledger import Ledger, Undocumented, name_of
-from soak.run import Outcome, Setting, run
-from soak.server import body_of
+from verification.soak import page
+from verification.soak.acceptance import bars, received
+from verification.soak.outcomes import Ledger, Undocumented, name_of
+from verification.soak.run import Outcome, Setting, run
+from verification.soak.scheduler_lag import Lag
+from verification.soak.server import body_of
 
-import holdfast as hf
+import stormproof as sp
 
 SHORT = Setting(
     8.0,
@@ -75,7 +75,7 @@ _QUIET: dict[str, Any] = {
 
 
 def _outcome(**client: Any) -> Outcome:
-    from soak.server import MIX
+    from verification.soak.server import MIX
 
     counts = {**dict.fromkeys(MIX, 1), "outage": 1, "reset on accept": 1, "requests": 1010}
     return Outcome(Setting(600.0), {**_QUIET, **client}, {"open": 0, "counts": counts}, 20, 700.0)
@@ -112,7 +112,7 @@ def _rising(place: int, by: float) -> list[tuple[float, ...]]:
         ({"late": {"tasks": [(0.5, 0.01, "x")], "threads": []}}, ["tasks: no call past its deadline"]),
         ({"late": {"tasks": [(0.5, 0.1, "x")], "threads": []}}, []),
         ({"late": {"tasks": [], "threads": [(3.5, 0.01, "x")]}}, ["threads: no call past its deadline"]),
-        ({"left": {"threads": {"holdfast-worker": 1}}}, ["threads are gone at the end"]),
+        ({"left": {"threads": {"stormproof-worker": 1}}}, ["threads are gone at the end"]),
         ({"held": ["bulkhead: 1 in use"]}, ["places, tokens, probes and the budget are back"]),
         ({"complaints": 1, "heard": ["unclosed"]}, ["no warnings, no lost exceptions"]),
         ({"events": {**_EVENTS, "Retrying": 5000}}, ["retries and hedges stay within the budget"]),
@@ -177,9 +177,9 @@ def test_an_answer_counts_only_if_it_is_whole_and_to_this_question() -> None:
 
 def test_only_documented_errors_have_a_name() -> None:
     assert name_of(httpx.ReadError("x"), "/", False) == "httpx.ReadError"
-    assert name_of(hf.CircuitOpen("x"), "/", False) == "CircuitOpen"
-    assert name_of(hf.Cancelled("x"), "/", True) == "called off by the caller"
-    for error in (hf.Cancelled("x"), hf.BudgetExhausted("x"), RuntimeError("x"), KeyError("x")):
+    assert name_of(sp.CircuitOpen("x"), "/", False) == "CircuitOpen"
+    assert name_of(sp.Cancelled("x"), "/", True) == "called off by the caller"
+    for error in (sp.Cancelled("x"), sp.BudgetExhausted("x"), RuntimeError("x"), KeyError("x")):
         with pytest.raises(Undocumented):
             name_of(error, "/", False)
 

@@ -1,28 +1,28 @@
 """Blocks, scopes and hooks."""
 
-import holdfast as hf
+import stormproof as sp
 
 
 def use_blocks() -> int:
     total = 0
-    for attempt in hf.retrying(on=ConnectionError, attempts=3):
+    for attempt in sp.retrying(on=ConnectionError, attempts=3):
         with attempt:
             total += 1
         attempt.no_such_thing  # expect-error
-    with hf.deadline(5) as scope:
+    with sp.deadline(5) as scope:
         scope.cancel()
         scope.cancle()  # expect-error
-    with hf.disabled():
+    with sp.disabled():
         pass
-    hf.deadline("5")  # expect-error
+    sp.deadline("5")  # expect-error
     return total
 
 
 async def use_async_blocks() -> None:
-    async for attempt in hf.retrying(on=ConnectionError):
+    async for attempt in sp.retrying(on=ConnectionError):
         async with attempt:
             pass
-    async with hf.deadline(5) as scope:
+    async with sp.deadline(5) as scope:
         scope.cancel()
 
 
@@ -30,7 +30,7 @@ def on_event(event: object) -> None: ...
 
 
 def use_events() -> None:
-    unsubscribe = hf.subscribe(on_event)
+    unsubscribe = sp.subscribe(on_event)
     unsubscribe()
     unsubscribe(1)  # expect-error
-    hf.subscribe("on_event")  # expect-error
+    sp.subscribe("on_event")  # expect-error

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TypeVar, assert_type
 
-import holdfast as hf
+import stormproof as sp
 
 T = TypeVar("T")
-policy = hf.retry(on=ConnectionError)
-assert_type(policy, hf.Policy)
+policy = sp.retry(on=ConnectionError)
+assert_type(policy, sp.Policy)
 
 
 def area(width: float, height: float = 1.0, *, unit: str = "m") -> float:

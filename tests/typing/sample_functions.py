@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Protocol, assert_type
 
-import holdfast as hf
+import stormproof as sp
 
 
-@hf.retry(on=ConnectionError)
+@sp.retry(on=ConnectionError)
 def fetch(key: int, *, default: str = "") -> str:
     return default * key
 
@@ -25,7 +25,7 @@ fetch(1, defualt="x")  # expect-error
 wrong_result: int = fetch(1)  # expect-error
 
 
-@hf.retry(on=(ConnectionError, TimeoutError), attempts=3)
+@sp.retry(on=(ConnectionError, TimeoutError), attempts=3)
 async def afetch(key: int) -> bytes:
     return bytes(key)
 
@@ -36,12 +36,12 @@ async def use_async() -> None:
     afetch(1).decode()  # expect-error
 
 
-@hf.retry(on=ConnectionError)
+@sp.retry(on=ConnectionError)
 def rows(count: int) -> Iterator[int]:
     yield from range(count)
 
 
-@hf.retry(on=ConnectionError)
+@sp.retry(on=ConnectionError)
 def echo(first: str) -> Generator[str, int, bool]:
     yield first
     return True
@@ -56,13 +56,13 @@ def use_generators() -> None:
     echo("a").send("1")  # expect-error
 
 
-@hf.retry(on=ConnectionError)
+@sp.retry(on=ConnectionError)
 async def arows(count: int) -> AsyncIterator[int]:
     for number in range(count):
         yield number
 
 
-@hf.retry(on=ConnectionError)
+@sp.retry(on=ConnectionError)
 async def aecho(first: str) -> AsyncGenerator[str, int]:
     yield first
 

@@ -2,9 +2,9 @@
 
 from typing import Self, assert_type
 
-import holdfast as hf
+import stormproof as sp
 
-policy = hf.Policy(hf.Retry(on=ConnectionError), name="client")
+policy = sp.Policy(sp.Retry(on=ConnectionError), name="client")
 
 
 class Client:

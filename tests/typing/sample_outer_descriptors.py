@@ -2,16 +2,16 @@
 
 from typing import assert_type
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Client:
-    @hf.retry(on=ConnectionError)
+    @sp.retry(on=ConnectionError)
     @classmethod
     def connect(cls, host: str) -> "Client":
         return cls()
 
-    @hf.retry(on=ConnectionError)
+    @sp.retry(on=ConnectionError)
     @staticmethod
     def parse(text: str) -> int:
         return int(text)

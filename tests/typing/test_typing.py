@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-import holdfast
+import stormproof
 
-SOURCE = Path(holdfast.__file__).parents[1]
+SOURCE = Path(stormproof.__file__).parents[1]
 SAMPLES = sorted(Path(__file__).parent.glob("sample_*.py"))
 
 #: file name -> line -> what was said about it

@@ -1,4 +1,4 @@
-"""Which module may import what: deciding is pure, and `import holdfast` is cheap.
+"""Which module may import what: deciding is pure, and `import stormproof` is cheap.
 
 Three rules, each checked on the source tree, and each checker checked on a tree that breaks it:
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "stormproof"
 
 IMPURE = {"time", "random", "threading", "asyncio", "logging", "redis"}
 
@@ -162,7 +162,7 @@ def nameless(package: Path) -> list[str]:
 
 
 def test_rules_and_strategies_are_pure() -> None:
-    assert breaches(PACKAGE, IMPURE, functions=True) == [], "only holdfast/_drive may"
+    assert breaches(PACKAGE, IMPURE, functions=True) == [], "only stormproof/_drive may"
 
 
 def test_core_modules_defer_heavy_imports() -> None:
@@ -243,7 +243,7 @@ LOADED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 before = set(sys.modules)
-import holdfast
+import stormproof
 after = set(sys.modules) - before
 import json
 print(json.dumps(sorted(after)))
@@ -251,21 +251,21 @@ print(json.dumps(sorted(after)))
 
 
 def loaded(*flags: str) -> list[str]:
-    """What `import holdfast` adds to the modules of a fresh, isolated interpreter."""
+    """What `import stormproof` adds to the modules of a fresh, isolated interpreter."""
     command = [sys.executable, "-I", *flags, "-c", LOADED, str(PACKAGE.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     names: list[str] = json.loads(done.stdout)
-    assert "holdfast" in names
+    assert "stormproof" in names
     return names
 
 
-def test_importing_holdfast_loads_nothing_heavy() -> None:
+def test_importing_stormproof_loads_nothing_heavy() -> None:
     # Without site, nothing that an environment loads at start-up can hide what we load.
-    on_demand = {f"holdfast.{name.removesuffix('.py')}" for name in ON_DEMAND}
+    on_demand = {f"stormproof.{name.removesuffix('.py')}" for name in ON_DEMAND}
     assert [name for name in loaded("-S") if listed(name, DEFERRED | on_demand)] == []
 
 
-def test_importing_holdfast_loads_no_third_party_module() -> None:
+def test_importing_stormproof_loads_no_third_party_module() -> None:
     tops = {name.partition(".")[0] for name in loaded()}
-    assert tops - set(sys.stdlib_module_names) == {"holdfast"}
+    assert tops - set(sys.stdlib_module_names) == {"stormproof"}

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from .build import ROOT, UNWANTED
 
-PAGE = "src/holdfast/lab/_page/index.html"
+PAGE = "src/stormproof/lab/_page/index.html"
 
 #: Of a checkout, but of no use to who has a source distribution.
 LEFT_OUT = re.compile(r"^(\.ci/|\.pre-commit-config\.yaml$)")

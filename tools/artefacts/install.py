@@ -44,7 +44,7 @@ def core(wheel: Path, folder: Path) -> Path:
 def extra(wheel: Path, name: str, folder: Path) -> Path:
     """An environment that holds the wheel and what one extra brings."""
     python = environment(folder)
-    pip(python, "install", "--quiet", f"holdfast[{name}] @ {wheel.as_uri()}")
+    pip(python, "install", "--quiet", f"stormproof[{name}] @ {wheel.as_uri()}")
     pip(python, "check")
     return python
 
@@ -62,9 +62,9 @@ def smoke(python: Path, *program: str) -> str:
 
 
 def command(python: Path, *arguments: str) -> tuple[int, str]:
-    """The installed command ``holdfast``: its exit code and all that it said."""
+    """The installed command ``stormproof``: its exit code and all that it said."""
     said = subprocess.run(
-        [python.parent / "holdfast", *arguments],
+        [python.parent / "stormproof", *arguments],
         cwd=python.parent,
         env=_environ(),
         stdout=subprocess.PIPE,

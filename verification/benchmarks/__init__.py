@@ -1,4 +1,4 @@
-"""`make bench`: what a call costs with Holdfast, next to a hand-written loop and other libraries.
+"""`make bench`: what a call costs with Stormproof, next to a hand-written loop and other libraries.
 
 Reading order: `model` (cases, groups, bars), `suites/` (what is measured), `contenders` and
 `compositions` (how each library is set up), `calls`, `processes` and `memory` (how it is

@@ -1,4 +1,5 @@
-"""`python -m bench`: measure, print the tables, and fail when one of our own bars is missed."""
+"""`python -m verification.benchmarks`: measure, print the tables, and fail when one of our own bars is
+missed."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import holdfast
+import stormproof
 
-from . import show
+from . import render
 from .contenders import OTHERS, RIVALS
 from .model import FULL, QUICK, Group, Outcome
 from .run import run
@@ -18,7 +19,7 @@ from .suites import SUITES, load
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verification.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smoke run: bars are shown, not enforced")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as Markdown")
@@ -33,17 +34,17 @@ def main(argv: Sequence[str] | None = None, groups: Sequence[Group] | None = Non
     options = _arguments(argv)
     if groups is None:
         groups = [group for name in options.suite or SUITES for group in load(name)]
-    facts = show.machine([holdfast.__name__, *RIVALS, *OTHERS])
-    print(show.header(facts))
+    facts = render.machine([stormproof.__name__, *RIVALS, *OTHERS])
+    print(render.header(facts))
     outcomes = []
     for group in groups:
         outcome = run(group, QUICK if options.quick else FULL, enforce=not options.quick)
         outcomes.append(outcome)
-        print(f"\n{show.table(outcome)}", flush=True)
+        print(f"\n{render.table(outcome)}", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(show.as_data(facts, outcomes), indent=2) + "\n")
+        options.json.write_text(json.dumps(render.as_data(facts, outcomes), indent=2) + "\n")
     if options.markdown is not None:
-        options.markdown.write_text(show.markdown(facts, outcomes))
+        options.markdown.write_text(render.markdown(facts, outcomes))
     return _conclude(outcomes, enforce=not options.quick)
 
 
@@ -53,7 +54,7 @@ def _conclude(outcomes: list[Outcome], enforce: bool) -> int:
     if verdicts:
         print("\nBars" if enforce else "\nBars (too short a run to judge them)")
         for verdict in verdicts:
-            print(f"  {show.verdict_line(verdict)}")
+            print(f"  {render.verdict_line(verdict)}")
     failed = [f"{out.group.name}: {row.name} failed" for out in outcomes for row in out.broken]
     if enforce:
         failed += [f"{out.group.name}: {v.bar.what} missed" for out in outcomes for v in out.missed]

@@ -1,4 +1,4 @@
-"""The same GET in each HTTP client: bare, under Holdfast, and under the library most used with it.
+"""The same GET in each HTTP client: bare, under Stormproof, and under the library most used with it.
 
 All retry up to four attempts, would wait from 0.1 s on, and read the whole body.
 """
@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
-from .talks import Request, Talk
+from .request_timing import Request, Talk
 
 _ATTEMPTS = 4
 
 
-def _policy() -> hf.Policy:
-    return hf.Policy(hf.Retry(attempts=_ATTEMPTS), name="bench")
+def _policy() -> sp.Policy:
+    return sp.Policy(sp.Retry(attempts=_ATTEMPTS), name="bench")
 
 
 # httpx.
@@ -60,11 +60,11 @@ def httpx_bare() -> Talk:
     return _httpx(httpx.HTTPTransport())
 
 
-def httpx_holdfast() -> Talk:
-    """holdfast.httpx.Transport(Policy(Retry())) around the same transport."""
+def httpx_stormproof() -> Talk:
+    """stormproof.httpx.Transport(Policy(Retry())) around the same transport."""
     import httpx
 
-    from holdfast.httpx import Transport
+    from stormproof.httpx import Transport
 
     return _httpx(Transport(_policy(), httpx.HTTPTransport()))
 
@@ -84,11 +84,11 @@ def httpx_async_bare() -> Talk:
     return _httpx_async(httpx.AsyncHTTPTransport())
 
 
-def httpx_async_holdfast() -> Talk:
-    """holdfast.httpx.AsyncTransport(Policy(Retry())) around the same transport."""
+def httpx_async_stormproof() -> Talk:
+    """stormproof.httpx.AsyncTransport(Policy(Retry())) around the same transport."""
     import httpx
 
-    from holdfast.httpx import AsyncTransport
+    from stormproof.httpx import AsyncTransport
 
     return _httpx_async(AsyncTransport(_policy(), httpx.AsyncHTTPTransport()))
 
@@ -127,11 +127,11 @@ def aiohttp_bare() -> Talk:
     return _aiohttp(aiohttp.ClientSession)
 
 
-def aiohttp_holdfast() -> Talk:
-    """ClientSession(middlewares=[holdfast.aiohttp.middleware(Policy(Retry()))])."""
+def aiohttp_stormproof() -> Talk:
+    """ClientSession(middlewares=[stormproof.aiohttp.middleware(Policy(Retry()))])."""
     import aiohttp
 
-    from holdfast.aiohttp import middleware
+    from stormproof.aiohttp import middleware
 
     return _aiohttp(lambda: aiohttp.ClientSession(middlewares=[middleware(_policy())]))
 
@@ -171,9 +171,9 @@ def requests_bare() -> Talk:
     return _requests(None)
 
 
-def requests_holdfast() -> Talk:
-    """A Session with holdfast.requests.Adapter(Policy(Retry())) mounted."""
-    from holdfast.requests import Adapter
+def requests_stormproof() -> Talk:
+    """A Session with stormproof.requests.Adapter(Policy(Retry())) mounted."""
+    from stormproof.requests import Adapter
 
     return _requests(Adapter(_policy()))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from .calls import Steps
+from .call_timing import Steps
 from .contenders import ATTEMPTS, Function
 from .memory import Held
 
@@ -22,47 +22,47 @@ _PLENTY = 10**9
 _STEP_S = 0.01
 
 
-def _holdfast(fn: Function, *strategies: Any) -> Function:
-    wrapped: Function = import_module("holdfast").Policy(*strategies)(fn)
+def _stormproof(fn: Function, *strategies: Any) -> Function:
+    wrapped: Function = import_module("stormproof").Policy(*strategies)(fn)
     return wrapped
 
 
 def breaker(fn: Function) -> Function:
     """Policy(Breaker()): half of at least 20 calls in 60 s, in 10 buckets."""
-    return _holdfast(fn, import_module("holdfast").Breaker())
+    return _stormproof(fn, import_module("stormproof").Breaker())
 
 
 def bulkhead(fn: Function) -> Function:
     """Policy(Bulkhead(50)), no queue."""
-    return _holdfast(fn, import_module("holdfast").Bulkhead(50))
+    return _stormproof(fn, import_module("stormproof").Bulkhead(50))
 
 
 def timeout(fn: Function) -> Function:
     """Policy(Timeout(5)): shrinks the ambient deadline; a sync call has no thread."""
-    return _holdfast(fn, import_module("holdfast").Timeout(5))
+    return _stormproof(fn, import_module("stormproof").Timeout(5))
 
 
 def rate_limit(fn: Function) -> Function:
     """Policy(RateLimit(Limiter(1, burst=10**9))), which never runs out."""
-    hf = import_module("holdfast")
-    return _holdfast(fn, hf.RateLimit(hf.Limiter(1, _PLENTY)))
+    sp = import_module("stormproof")
+    return _stormproof(fn, sp.RateLimit(sp.Limiter(1, _PLENTY)))
 
 
 def throttle(fn: Function) -> Function:
     """Policy(Throttle()), nothing having failed."""
-    return _holdfast(fn, import_module("holdfast").Throttle())
+    return _stormproof(fn, import_module("stormproof").Throttle())
 
 
 def deadline_retry(fn: Function) -> Function:
     """Policy(Deadline(5), Retry(on=ConnectionError)), with its default budget."""
-    hf = import_module("holdfast")
-    return _holdfast(fn, hf.Deadline(5), hf.Retry(on=ConnectionError))
+    sp = import_module("stormproof")
+    return _stormproof(fn, sp.Deadline(5), sp.Retry(on=ConnectionError))
 
 
 def stack(fn: Function) -> Function:
     """Policy(Retry(on=ConnectionError), Breaker(), Bulkhead(50)), with the default budget."""
-    hf = import_module("holdfast")
-    return _holdfast(fn, hf.Retry(on=ConnectionError), hf.Breaker(), hf.Bulkhead(50))
+    sp = import_module("stormproof")
+    return _stormproof(fn, sp.Retry(on=ConnectionError), sp.Breaker(), sp.Bulkhead(50))
 
 
 def _nopanic_breaker() -> Any:
@@ -105,7 +105,7 @@ def pybreaker(fn: Function) -> Function:
 
 def limiter() -> Steps:
     """limiter.allow() of Limiter(1, 10**9)."""
-    limiter = import_module("holdfast").Limiter(1, _PLENTY)
+    limiter = import_module("stormproof").Limiter(1, _PLENTY)
     return Steps("allow()", {"allow": limiter.allow}, lambda taken: limiter.tokens() < _PLENTY - taken + 1)
 
 
@@ -157,15 +157,15 @@ def nothing_held() -> Held:
 
 def breaker_held() -> Held:
     """A Breaker() called 100 times a second, every hundredth call failing."""
-    hf, testing = import_module("holdfast"), import_module("holdfast.testing")
+    sp, testing = import_module("stormproof"), import_module("stormproof.testing")
     clock = testing.FakeClock()
-    breaker = hf.Breaker(clock=clock)
+    breaker = sp.Breaker(clock=clock)
 
     def every_hundredth(number: int) -> None:
         if number % 100 == 0:
             raise ConnectionError("refused")
 
-    call = _holdfast(every_hundredth, breaker)
+    call = _stormproof(every_hundredth, breaker)
 
     def use(number: int) -> None:
         clock.advance(_STEP_S)
@@ -179,9 +179,9 @@ def breaker_held() -> Held:
 
 def limiter_held() -> Held:
     """A Limiter(50, 10) asked 100 times a second: half of the times it refuses."""
-    hf, testing = import_module("holdfast"), import_module("holdfast.testing")
+    sp, testing = import_module("stormproof"), import_module("stormproof.testing")
     clock = testing.FakeClock()
-    limiter = hf.Limiter(50, 10, clock=clock)
+    limiter = sp.Limiter(50, 10, clock=clock)
 
     def use(number: int) -> None:
         clock.advance(_STEP_S)
@@ -192,8 +192,8 @@ def limiter_held() -> Held:
 
 def keyed_held() -> Held:
     """keyed(Budget(), limit=1000), another key each time."""
-    hf = import_module("holdfast")
-    budgets = hf.keyed(hf.Budget(), limit=1000)
+    sp = import_module("stormproof")
+    budgets = sp.keyed(sp.Budget(), limit=1000)
 
     def use(number: int) -> None:
         budgets[number].started()

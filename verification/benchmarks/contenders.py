@@ -129,60 +129,60 @@ def hand_written_async(fn: AsyncFunction, pause: bool = True) -> AsyncFunction:
     return call
 
 
-def holdfast(fn: Function) -> Function:
+def stormproof(fn: Function) -> Function:
     """@retry(on=ConnectionError): every default, so with a budget of its own."""
-    hf = import_module("holdfast")
-    wrapped: Function = hf.retry(on=ConnectionError)(fn)
+    sp = import_module("stormproof")
+    wrapped: Function = sp.retry(on=ConnectionError)(fn)
     return wrapped
 
 
-def holdfast_shared(fn: Function) -> Function:
+def stormproof_shared(fn: Function) -> Function:
     """@retry(on=ConnectionError, budget=budget), the budget shared with another function."""
-    hf = import_module("holdfast")
-    shared = hf.retry(on=ConnectionError, budget=hf.Budget())
+    sp = import_module("stormproof")
+    shared = sp.retry(on=ConnectionError, budget=sp.Budget())
     shared(work)
     wrapped: Function = shared(fn)
     return wrapped
 
 
-def holdfast_without_budget(fn: Function) -> Function:
+def stormproof_without_budget(fn: Function) -> Function:
     """@retry(on=ConnectionError, budget=None)."""
-    hf = import_module("holdfast")
-    wrapped: Function = hf.retry(on=ConnectionError, budget=None)(fn)
+    sp = import_module("stormproof")
+    wrapped: Function = sp.retry(on=ConnectionError, budget=None)(fn)
     return wrapped
 
 
-def holdfast_in_turn(make: Callable[[], Function]) -> list[Function]:
+def stormproof_in_turn(make: Callable[[], Function]) -> list[Function]:
     """Five functions of the same signature, each under its own @retry, called one after the other."""
-    hf = import_module("holdfast")
-    return [hf.retry(on=ConnectionError)(make()) for _ in range(5)]
+    sp = import_module("stormproof")
+    return [sp.retry(on=ConnectionError)(make()) for _ in range(5)]
 
 
-def holdfast_call(fn: Function) -> Function:
+def stormproof_call(fn: Function) -> Function:
     """policy.call(fn, key), one policy for every function."""
-    hf = import_module("holdfast")
-    call = hf.retry(on=ConnectionError).call
+    sp = import_module("stormproof")
+    call = sp.retry(on=ConnectionError).call
     return lambda key: call(fn, key)
 
 
-def holdfast_acall(fn: AsyncFunction) -> AsyncFunction:
+def stormproof_acall(fn: AsyncFunction) -> AsyncFunction:
     """await policy.acall(fn, key), one policy for every function."""
-    hf = import_module("holdfast")
-    acall = hf.retry(on=ConnectionError).acall
+    sp = import_module("stormproof")
+    acall = sp.retry(on=ConnectionError).acall
     # Not a coroutine function of its own: one frame more would be charged to acall.
     wrapped: AsyncFunction = lambda key: acall(fn, key)  # noqa: E731
     return wrapped
 
 
-def holdfast_now(fn: Function) -> Function:
+def stormproof_now(fn: Function) -> Function:
     """@retry(on=ConnectionError, backoff=Constant(0), budget=Budget(burst=10**9)).
 
     The default budget stops retrying when every call needs three retries, which is its purpose;
     this one is asked, pays and is settled each time, and never runs out. Its line in the log (a
     record that the application's log level then drops) is left on, as it is by default.
     """
-    hf = import_module("holdfast")
-    policy = hf.retry(on=ConnectionError, backoff=hf.Constant(0), budget=hf.Budget(burst=10**9))
+    sp = import_module("stormproof")
+    policy = sp.retry(on=ConnectionError, backoff=sp.Constant(0), budget=sp.Budget(burst=10**9))
     wrapped: Function = policy(fn)
     return wrapped
 
@@ -280,14 +280,14 @@ def opnieuw_at_once() -> Iterator[None]:
 
 def within_deadline() -> AbstractContextManager[object]:
     """An ambient deadline that is far away."""
-    scope: AbstractContextManager[object] = import_module("holdfast").deadline(3600)
+    scope: AbstractContextManager[object] = import_module("stormproof").deadline(3600)
     return scope
 
 
 @contextmanager
 def without_log_lines() -> Iterator[None]:
-    """`sleepless`, and Holdfast's own log lines switched off, as most libraries have none."""
-    log = import_module("holdfast.logging")
+    """`sleepless`, and Stormproof's own log lines switched off, as most libraries have none."""
+    log = import_module("stormproof.logging")
     log.off()
     try:
         with sleepless():

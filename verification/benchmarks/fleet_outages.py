@@ -1,4 +1,5 @@
-"""`python -m bench.ordeals`: eight processes on one limit while their Redis is hurt, as a Markdown table.
+"""`python -m verification.benchmarks.fleet_outages`: eight processes on one limit while their Redis is hurt,
+as a Markdown table.
 
 Each run lasts ``--seconds``; the fault begins after a third of it and lasts for another third. Callers wait
 for tokens all the time, so there is always demand.
@@ -13,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.fleet.crew import ROOT, told
-from tests.fleet.servers import Server
+from tests.support.limiter_processes import ROOT, told
+from tests.support.redis_servers import Server
 
-from holdfast.leases import overshoot
+from stormproof._strategies.limiter.rules.leases import overshoot
 
 RATE, BURST, MEMBERS = 1000.0, 100, 8
 
@@ -41,7 +42,15 @@ ORDEALS: dict[str, tuple[list[int], Hurt, Hurt]] = {
 def endure(callers: list[int], hurt: Hurt, heal: Hurt, seconds: float) -> dict[str, Any]:
     """One run: what was used before, during and after the fault, and how soon everybody was back."""
     with Server() as server, Server() as master:
-        command = [sys.executable, "-m", "tests.fleet.crew", server.url, str(seconds), str(RATE), str(BURST)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.limiter_processes",
+            server.url,
+            str(seconds),
+            str(RATE),
+            str(BURST),
+        ]
         crew = subprocess.Popen([*command, *map(str, callers)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert crew.stdout is not None
         first = crew.stdout.readline()
@@ -76,7 +85,9 @@ def _share(tenths: list[int], part: int, parts: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.ordeals", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m verification.benchmarks.fleet_outages", description=__doc__
+    )
     parser.add_argument("--seconds", type=float, default=9.0)
     seconds = parser.parse_args().seconds
     most = BURST + RATE * seconds

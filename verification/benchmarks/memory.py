@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from .calls import ARGUMENT, expect, functions, small_heap
+from .call_timing import ARGUMENT, expect, functions, small_heap
 from .model import Effort, Figures, Ready
 
 _WARM_UP = 200

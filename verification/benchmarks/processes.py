@@ -49,7 +49,7 @@ class Modules:
     """Top-level modules that a case's code loads: those from outside the standard library, and all.
 
     Its own package does not count as third-party: a case's code imports it by the name in ``needs``,
-    or ``holdfast``.
+    or ``stormproof``.
     """
 
     units = ("third-party", "all")
@@ -62,6 +62,6 @@ class Modules:
 
     def _count(self, ready: Ready) -> Figures:
         loaded = _spawn(_LIST_MODULES.format(code=ready.made)).split()
-        own = ready.case.needs or "holdfast"
+        own = ready.case.needs or "stormproof"
         foreign = [name for name in loaded if name not in sys.stdlib_module_names and name != own]
         return {"third-party": len(foreign), "all": len(loaded)}

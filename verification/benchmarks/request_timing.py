@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from .calls import finish, small_heap
+from .call_timing import finish, small_heap
 from .model import Effort, Figures, Ready
 from .wire_server import BODY, serving
 

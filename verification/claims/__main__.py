@@ -1,4 +1,5 @@
-"""`python -m claims`: run every claim, write the page and the plots; or run the claims that are named."""
+"""`python -m verification.claims`: run every claim, write the page and the plots; or run the claims that are
+named."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from pathlib import Path
 from .pages import page, section
 from .topics import TOPICS, by_name
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def main(argv: Sequence[str] | None = None, docs: Path = DOCS) -> int:
     """The command. ``docs`` is where the page and ``images`` are; tests give another place."""
     named = by_name()
-    parser = argparse.ArgumentParser(prog="python -m claims", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verification.claims", description=__doc__)
     parser.add_argument("name", nargs="*", help="run only these claims, and print what comes out")
     parser.add_argument("--plots", action="store_true", help="make the plots only")
     options = parser.parse_args(argv)

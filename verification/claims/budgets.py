@@ -6,11 +6,11 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
+from .experiments import retrying, simulate
 from .model import Found, Topic, found
-from .runs import retrying, simulate
 from .sources import AWS_SDK, CARD, CHAPTER, FINAGLE, FORMULAS, GRPC, GUIDE, SPEC, SRE, THEORY
 
 topic = Topic(
@@ -38,7 +38,7 @@ def failing(
             **options,
         }
     )
-    return simulate(retrying(attempts=attempts, backoff=hf.Constant(0.01), budget=budget), place, seed=2)
+    return simulate(retrying(attempts=attempts, backoff=sp.Constant(0.01), budget=budget), place, seed=2)
 
 
 @topic.claim(
@@ -50,7 +50,7 @@ def failing(
 def ceiling() -> Found:
     told, holds = [], True
     for rate in (0.3, 0.9, 1.0):
-        result = failing(rate, hf.Budget(ratio=0.1, burst=20))
+        result = failing(rate, sp.Budget(ratio=0.1, burst=20))
         bound = 1.1 + 20 / result.calls
         holds = holds and result.amplification <= bound
         told.append(f"{rate:.0%} errors: {result.amplification:.4f} of at most {bound:.4f}")
@@ -69,8 +69,8 @@ def ceiling() -> Found:
 )
 def sre_budget() -> Found:
     free = failing(1.0, None, attempts=3).amplification
-    bounded = failing(1.0, hf.WindowBudget(ratio=0.1, floor=0), attempts=3).amplification
-    earned = failing(1.0, hf.Budget(ratio=0.1, burst=10), attempts=3).amplification
+    bounded = failing(1.0, sp.WindowBudget(ratio=0.1, floor=0), attempts=3).amplification
+    earned = failing(1.0, sp.Budget(ratio=0.1, burst=10), attempts=3).amplification
     return found(
         "`lab.simulate`, all attempts refused: no budget, `WindowBudget(ratio=0.1, floor=0)`, "
         "`Budget(ratio=0.1)`",
@@ -89,7 +89,7 @@ def sre_budget() -> Found:
 def finagle() -> Found:
     reserve, off = 10, {}
     for ratio in (0.0001, 0.1, 0.2, 0.4, 0.7, 0.9999):
-        budget = hf.WindowBudget(ratio=ratio, floor=1, window=reserve, clock=hf.testing.FakeClock())
+        budget = sp.WindowBudget(ratio=ratio, floor=1, window=reserve, clock=sp.testing.FakeClock())
         for _ in range(10_000):
             budget.started()
         allowed = 0
@@ -111,7 +111,7 @@ def finagle() -> Found:
     SPEC,
 )
 def floor() -> Found:
-    told = {n: failing(1.0, hf.WindowBudget(), clients=n, attempts=3).amplification for n in (1, 10, 100)}
+    told = {n: failing(1.0, sp.WindowBudget(), clients=n, attempts=3).amplification for n in (1, 10, 100)}
     return found(
         "`lab.simulate`, 200 calls/s in all, everything refused, three attempts, `WindowBudget()` in each "
         "process",
@@ -131,7 +131,7 @@ def by_rate() -> Found:
     place = lab.Scenario(
         clients=1, arrival_rps=1000, capacity_rps=1e5, outage=lab.Outage(2, 10, "fail"), duration=15
     )
-    policy = retrying(attempts=5, backoff=hf.Exponential(), budget=hf.RateBudget(rate=100, burst=200))
+    policy = retrying(attempts=5, backoff=sp.Exponential(), budget=sp.RateBudget(rate=100, burst=200))
     result = simulate(policy, place)
     retries, bound = result.attempts - result.calls, 200 + 100 * 10
     return found(
@@ -150,7 +150,7 @@ def by_rate() -> Found:
 def quota() -> Found:
     counts = {}
     for timeout in (False, True):
-        budget = hf.QuotaBudget(clock=hf.testing.FakeClock())
+        budget = sp.QuotaBudget(clock=sp.testing.FakeClock())
         counts[timeout] = 0
         while budget.withdraw(timeout=timeout):
             counts[timeout] += 1
@@ -167,7 +167,7 @@ def quota() -> Found:
     CARD,
 )
 def refund() -> Found:
-    budget = hf.QuotaBudget(clock=hf.testing.FakeClock())
+    budget = sp.QuotaBudget(clock=sp.testing.FakeClock())
     for _ in range(50):
         budget.withdraw()
     before = budget.balance
@@ -189,7 +189,7 @@ def refund() -> Found:
 
 def _tokens(*outcomes: bool) -> list[float]:
     """What each attempt of one call does to the tokens of gRPC's throttle; False is one that fails."""
-    budget = hf.ThrottleBudget(max_tokens=10, token_ratio=0.1, clock=hf.testing.FakeClock())
+    budget = sp.ThrottleBudget(max_tokens=10, token_ratio=0.1, clock=sp.testing.FakeClock())
     # A full bucket would not show what a success gives.
     budget.failure()
     coming = iter(outcomes)
@@ -200,11 +200,11 @@ def _tokens(*outcomes: bool) -> list[float]:
         if not next(coming):
             raise ConnectionError
 
-    retry = hf.Retry(
-        on=ConnectionError, attempts=len(outcomes), backoff=hf.Constant(0), within=None, budget=budget
+    retry = sp.Retry(
+        on=ConnectionError, attempts=len(outcomes), backoff=sp.Constant(0), within=None, budget=budget
     )
     try:
-        hf.Policy(retry, clock=hf.testing.FakeClock()).call(call)
+        sp.Policy(retry, clock=sp.testing.FakeClock()).call(call)
     except ConnectionError:
         pass
     return [after - before for before, after in pairwise([*left, budget.balance])]
@@ -235,13 +235,13 @@ def throttle_costs() -> Found:
 )
 def throttle() -> Found:
     [failed], [gained] = _tokens(False), _tokens(True)
-    budget = hf.ThrottleBudget(max_tokens=10, token_ratio=0.1, clock=hf.testing.FakeClock())
+    budget = sp.ThrottleBudget(max_tokens=10, token_ratio=0.1, clock=sp.testing.FakeClock())
     failures = 0
     while budget.withdraw():
         budget.failure()
         failures += 1
     loads = {
-        rate: [failing(rate, kind, attempts=4).amplification for kind in (hf.ThrottleBudget(), None)]
+        rate: [failing(rate, kind, attempts=4).amplification for kind in (sp.ThrottleBudget(), None)]
         for rate in (0.05, 0.2)
     }
     return found(
@@ -282,7 +282,7 @@ def zero_rate() -> Found:
 
 
 def _limiter(rate: float, burst: int, why: str) -> Found:
-    limiter = hf.Limiter(rate, burst, clock=hf.testing.FakeClock())
+    limiter = sp.Limiter(rate, burst, clock=sp.testing.FakeClock())
     allowed = sum(limiter.allow() for _ in range(20))
     return found(
         f"`Limiter({rate}, {burst}).allow()`, 20 times; `Limiter` keeps to the semantics of Go's x/time/rate",
@@ -303,7 +303,7 @@ def adaptive() -> Found:
     place = lab.Scenario(clients=1, arrival_rps=500, capacity_rps=1e5, limit_rps=50, duration=60)
     sent = {}
     for k in (2.0, 1.1):
-        result = simulate(hf.Policy(hf.Throttle(k=k, window=120)), place)
+        result = simulate(sp.Policy(sp.Throttle(k=k, window=120)), place)
         tail = [value or 0 for value in result.series["received"][-200:]]
         sent[k] = sum(tail) / len(tail) / 50
     return found(

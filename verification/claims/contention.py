@@ -8,27 +8,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab.contention import _Race
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.engines.contention import _Race
 
+from .experiments import crowd, retrying, simulate
 from .model import Found, Topic, found
-from .runs import crowd, retrying, simulate
 from .sources import AWS, CARD, CHAPTER, GUIDE
 
 topic = Topic(
     "Contention for one row",
     "AWS's model: N clients each write one row once, and a write that met another one waits and tries again; "
     "base "
-    "5 ms, cap 2 s. `lab.occ` runs it with Holdfast's schedules.",
+    "5 ms, cap 2 s. `lab.occ` runs it with Stormproof's schedules.",
 )
 
 KINDS: dict[str, Any] = {
-    "exponential": hf.Exponential(0.005, cap=2.0, jitter="none"),
-    "decorrelated": hf.Decorrelated(0.005, cap=2.0, clip="sample"),
-    "equal": hf.Exponential(0.005, cap=2.0, jitter="equal"),
-    "full": hf.Exponential(0.005, cap=2.0),
-    "no wait": hf.Constant(0),
+    "exponential": sp.Exponential(0.005, cap=2.0, jitter="none"),
+    "decorrelated": sp.Decorrelated(0.005, cap=2.0, clip="sample"),
+    "equal": sp.Exponential(0.005, cap=2.0, jitter="equal"),
+    "full": sp.Exponential(0.005, cap=2.0),
+    "no wait": sp.Constant(0),
 }
 #: Writes per client and milliseconds until the last is done, for 50 and 100 clients; means over 100 runs.
 TABLE = {
@@ -258,7 +258,7 @@ def few() -> Found:
 
 def _eight(jitter: Literal["none", "full"], queue: int | None) -> tuple[float, float]:
     """(Attempts per call, seconds until the last is served) of eight that call when an outage begins."""
-    policy = retrying(attempts=10, backoff=hf.Exponential(0.1, jitter=jitter))
+    policy = retrying(attempts=10, backoff=sp.Exponential(0.1, jitter=jitter))
     place = crowd(8, 0.5, capacity_rps=20, queue=queue)
     results = [simulate(policy, place, seed) for seed in range(20)]
     if any(result.successes < result.calls for result in results):

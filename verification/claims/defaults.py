@@ -1,24 +1,24 @@
-"""Claims about what other libraries do by default, against Holdfast's presets and themselves."""
+"""Claims about what other libraries do by default, against Stormproof's presets and themselves."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
 from .model import Found, Topic, found, unknown
 from .sources import CARD, CHAPTER, FORMULAS, GUIDE, LESSON, TAIL
 
 topic = Topic(
     "Defaults of others",
-    "Holdfast's presets were written from the sources of these libraries, and stand for them here; only "
+    "Stormproof's presets were written from the sources of these libraries, and stand for them here; only "
     "botocore "
     "is run itself.",
 )
 
 
 def retry_of(policy: Any) -> Any:
-    return next(part for part in policy.strategies if isinstance(part, hf.Retry))
+    return next(part for part in policy.strategies if isinstance(part, sp.Retry))
 
 
 @topic.claim(
@@ -30,7 +30,7 @@ def retry_of(policy: Any) -> Any:
     CARD,
 )
 def numbers() -> Found:
-    presets = hf.presets
+    presets = sp.presets
     cenkalti, http = retry_of(presets.cenkalti()), retry_of(presets.retryablehttp())
     stripe, aws = retry_of(presets.stripe()), retry_of(presets.aws_standard())
     got = {
@@ -49,7 +49,7 @@ def numbers() -> Found:
         "`presets.cenkalti()`, `retryablehttp()`, `stripe()`, `aws_standard()`",
         "; ".join(f"{name} {', '.join(f'{value:g}' for value in row)}" for name, row in got.items())
         + " (retryablehttp's 4 retries are 5 attempts)",
-        got == wanted and cenkalti.backoff.jitter == hf.Symmetric(0.5),
+        got == wanted and cenkalti.backoff.jitter == sp.Symmetric(0.5),
     )
 
 
@@ -59,7 +59,7 @@ def numbers() -> Found:
     GUIDE,
 )
 def retryablehttp() -> Found:
-    jitter = retry_of(hf.presets.retryablehttp()).backoff.jitter
+    jitter = retry_of(sp.presets.retryablehttp()).backoff.jitter
     return found(
         "`presets.retryablehttp()`: its jitter",
         f"{jitter!r}",

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
-ON = (lab.BackendError, hf.AttemptTimeout)
+ON = (lab.BackendError, sp.AttemptTimeout)
 DRAWS = 200_000
 
 
-def retrying(**options: Any) -> hf.Policy:
+def retrying(**options: Any) -> sp.Policy:
     """A policy that retries what fails in a simulation, without a budget unless one is given."""
-    return hf.Policy(hf.Retry(**{"on": ON, "budget": None, **options}))
+    return sp.Policy(sp.Retry(**{"on": ON, "budget": None, **options}))
 
 
-def simulate(policy: hf.Policy | None, scenario: lab.Scenario, seed: int = 1) -> lab.Result:
+def simulate(policy: sp.Policy | None, scenario: lab.Scenario, seed: int = 1) -> lab.Result:
     """`lab.simulate` by the exact engine, so that the figures do not hang on what is installed."""
     return lab.simulate(policy, scenario, seed=seed, engine="exact")
 

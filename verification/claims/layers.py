@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
+from .experiments import crowd, retrying, simulate
 from .model import Found, Topic, found
-from .runs import crowd, retrying, simulate
 from .sources import CARD, CHAPTER, GUIDE, LESSON, SPEC, SRE, THEORY
 
 topic = Topic(
@@ -24,7 +24,7 @@ topic = Topic(
 
 def per_call(attempts: int, layers: int, exhausted: bool = True) -> float:
     """Attempts on a backend that is down per call, when ``layers`` layers try ``attempts`` times each."""
-    policy = retrying(attempts=attempts, backoff=hf.Constant(0.01), retry_exhausted=exhausted)
+    policy = retrying(attempts=attempts, backoff=sp.Constant(0.01), retry_exhausted=exhausted)
     down = lab.Scenario(
         clients=2,
         arrival_rps=5,
@@ -112,14 +112,14 @@ def six() -> Found:
 )
 def million() -> Found:
     def retries(budget: Any, fleet: bool) -> tuple[int, int]:
-        policy = retrying(attempts=5, backoff=hf.Constant(0.01), budget=budget)
+        policy = retrying(attempts=5, backoff=sp.Constant(0.01), budget=budget)
         # Ten calls each from 1,000 processes.
         result = simulate(policy, crowd(10_000, 9.0, clients=1000, fleet=fleet))
         return result.attempts, result.attempts - result.calls
 
     free, _ = retries(None, False)
-    _, shared = retries(hf.WindowBudget(ratio=0.1, floor=0), True)
-    _, earned = retries(hf.Budget(ratio=0.1, burst=10), True)
+    _, shared = retries(sp.WindowBudget(ratio=0.1, floor=0), True)
+    _, earned = retries(sp.Budget(ratio=0.1, burst=10), True)
     return found(
         "`lab.simulate` with a hundredth of it, 10,000 calls: no budget; `WindowBudget(ratio=0.1, floor=0)` "
         "and "
@@ -141,7 +141,7 @@ def bernoulli() -> Found:
     told, off = [], 0.0
     for failing in (0.1, 0.5, 0.9):
         place = lab.Scenario(clients=10, arrival_rps=400, capacity_rps=1e5, error_rate=failing, duration=60)
-        result = simulate(retrying(attempts=4, backoff=hf.Constant(0.001)), place)
+        result = simulate(retrying(attempts=4, backoff=sp.Constant(0.001)), place)
         success = 1 - failing**4
         got = result.metrics["availability"], result.amplification
         off = max(off, abs(got[0] / success - 1), abs(got[1] * (1 - failing) / success - 1))
@@ -161,7 +161,7 @@ def outgrow() -> Found:
     ratios = {}
     for failing in (0.4, 0.5, 0.6):
         place = lab.Scenario(clients=10, arrival_rps=400, capacity_rps=1e5, error_rate=failing, duration=30)
-        result = simulate(retrying(attempts=None, backoff=hf.Constant(0.001)), place)
+        result = simulate(retrying(attempts=None, backoff=sp.Constant(0.001)), place)
         ratios[failing] = result.amplification - 1
     return found(
         "`lab.simulate` with `attempts=None` and `error_rate=f`",

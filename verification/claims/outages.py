@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab.scenarios import scenarios
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.scenarios import scenarios
 
+from .experiments import crowd, received, retrying, simulate, thousands
 from .model import Found, Topic, found
-from .runs import crowd, received, retrying, simulate, thousands
 from .sources import CHAPTER, GUIDE, LESSON
 
 topic = Topic("Outages told as stories")
@@ -26,7 +26,7 @@ def failover() -> Found:
     sent = scenarios["failover"].scenario.arrival_rps
     usual = sent * 0.05
     spread = {kind: round(told[kind]["peak_rps_after"] / usual, 1) for kind in told}
-    naive = retrying(attempts=6, backoff=hf.Exponential(0.1, jitter="none"))
+    naive = retrying(attempts=6, backoff=sp.Exponential(0.1, jitter="none"))
     at_once = simulate(naive, crowd(5000, 1.9, resolution=0.01))
     moments = [round(t - 1 + 0.6, 2) for t, v in received(at_once) if v]
     return found(
@@ -62,7 +62,7 @@ def waves() -> Found:
         duration=60,
         resolution=0.1,
     )
-    patient = retrying(attempts=None, within=100.0, backoff=hf.Constant(1))
+    patient = retrying(attempts=None, within=100.0, backoff=sp.Constant(1))
     result = simulate(patient, place)
     waves = [round(v * 0.1) for _, v in received(result) if v]
     return found(
@@ -82,9 +82,9 @@ def waves() -> Found:
     GUIDE,
 )
 def cold_start() -> Found:
-    shares, last = {}, sum(hf.Exponential(0.1).ceiling(n) for n in range(4))
+    shares, last = {}, sum(sp.Exponential(0.1).ceiling(n) for n in range(4))
     for jitter in ("none", "full"):
-        retry = retrying(attempts=5, backoff=hf.Exponential(0.1, jitter=jitter))
+        retry = retrying(attempts=5, backoff=sp.Exponential(0.1, jitter=jitter))
         shares[jitter] = [simulate(retry, crowd(1000, lasts)).metrics["availability"] for lasts in (0.5, 2.0)]
     return found(
         "`lab.simulate`: 1,000 callers, five attempts from 100 ms, a backend that refuses for 0.5 and for 2 "
@@ -111,7 +111,7 @@ def fourteen() -> Found:
         arrivals="even",
         resolution=0.05,
     )
-    result = simulate(retrying(attempts=None, backoff=hf.Constant(0.1)), place)
+    result = simulate(retrying(attempts=None, backoff=sp.Constant(0.1)), place)
     peak = result.peak_rps / 5000
     return found(
         "`lab.simulate`: 5,000 calls/s, `Errors(rate=0.09)` for 0.2 s, a retry every 0.1 s without end",
@@ -132,7 +132,7 @@ def in_flight() -> Found:
         place = lab.Scenario(
             clients=10, arrival_rps=1000, capacity_rps=1e6, latency=0.02, error_rate=rate, duration=20
         )
-        result = simulate(retrying(attempts=None, backoff=hf.Constant(0)), place)
+        result = simulate(retrying(attempts=None, backoff=sp.Constant(0)), place)
         flights.append(result.attempts / 20 * 0.02)
     return found(
         "`lab.simulate`: 1,000 calls/s, round trip 20 ms, 9 % errors retried at once; attempts/s times 20 ms",
@@ -187,7 +187,7 @@ def per_key() -> Found:
         keys=segments,
         timeout=1,
     )
-    limit = hf.keyed(hf.RateBudget(rate=1 / 30, burst=1), key=lambda segment: segment)
+    limit = sp.keyed(sp.RateBudget(rate=1 / 30, burst=1), key=lambda segment: segment)
     free, capped = (simulate(retrying(attempts=3, budget=budget), place) for budget in (None, limit))
     bound = players * segments * (1 + lasts // 30)
     return found(

@@ -6,11 +6,11 @@ import statistics
 from functools import cache
 from typing import Any
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
+from .experiments import retrying, simulate
 from .model import Found, Topic, found
-from .runs import retrying, simulate
 from .sources import CHAPTER, HOTOS, LESSON, SPEC, THEORY
 
 topic = Topic(
@@ -27,7 +27,7 @@ topic = Topic(
 CAPACITY, OUTAGE, TIMEOUT = 300, 10, 1
 
 
-def collapse(load: float, duration: float, retry: hf.Policy | None = None, **options: Any) -> lab.Result:
+def collapse(load: float, duration: float, retry: sp.Policy | None = None, **options: Any) -> lab.Result:
     """The paper's example at ``load`` calls a second; ``retry`` is one retry at once unless given."""
     place = lab.Scenario(
         **{
@@ -44,8 +44,8 @@ def collapse(load: float, duration: float, retry: hf.Policy | None = None, **opt
     return simulate(retry or once(), place, seed=0)
 
 
-def once(budget: Any = None) -> hf.Policy:
-    return retrying(attempts=2, backoff=hf.Constant(0), budget=budget)
+def once(budget: Any = None) -> sp.Policy:
+    return retrying(attempts=2, backoff=sp.Constant(0), budget=budget)
 
 
 LOADS = (110, 120, 130, 140, 145, 150, 155, 160, 170, 180)
@@ -141,9 +141,9 @@ def drain() -> Found:
 
 BUDGETS: dict[str, Any] = {
     "none": None,
-    "by time": hf.RateBudget(),
-    "by call": hf.WindowBudget(),
-    "by success": hf.Budget(),
+    "by time": sp.RateBudget(),
+    "by call": sp.WindowBudget(),
+    "by success": sp.Budget(),
 }
 
 
@@ -166,16 +166,16 @@ def earned() -> Found:
 
 
 WAITS: dict[str, Any] = {
-    "exponential": hf.Exponential(0.1, cap=60, jitter="none"),
-    "exponential, full jitter": hf.Exponential(0.1, cap=60),
-    "linear": hf.Linear(0.1, cap=60, jitter="none"),
+    "exponential": sp.Exponential(0.1, cap=60, jitter="none"),
+    "exponential, full jitter": sp.Exponential(0.1, cap=60),
+    "linear": sp.Linear(0.1, cap=60, jitter="none"),
 }
 
 
 @cache
 def _tenth(waits: str, budgeted: bool = False) -> lab.Result:
     """The example at a tenth of its size, four attempts; with a budget earned by success if asked for."""
-    budget = hf.Budget(burst=1) if budgeted else None
+    budget = sp.Budget(burst=1) if budgeted else None
     return collapse(
         28, 200, retrying(attempts=4, backoff=WAITS[waits], budget=budget), capacity_rps=CAPACITY / 10
     )
@@ -228,7 +228,7 @@ def not_enough() -> Found:
     slow=True,
 )
 def blip() -> Found:
-    naive = retrying(attempts=None, within=1e6, backoff=hf.Constant(0.1))
+    naive = retrying(attempts=None, within=1e6, backoff=sp.Constant(0.1))
     load, lasts, timeout = 500, 0.2, 0.15
     shares = {}
     for mode in ("fail", "hang"):
@@ -266,7 +266,7 @@ def blip() -> Found:
     slow=True,
 )
 def thirty() -> Found:
-    six = retrying(attempts=6, backoff=hf.Exponential())
+    six = retrying(attempts=6, backoff=sp.Exponential())
     told = {}
     for load in (10, 15, 20, 40):
         result = collapse(load, 280, six, capacity_rps=100, outage=lab.Outage(10, 30))

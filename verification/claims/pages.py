@@ -46,12 +46,12 @@ def _head(topics: Sequence[Topic], results: Mapping[str, Found]) -> list[str]:
             "this page from the results. What came out and the verdict are computed, and seeds are fixed: "
             "they are the same on every run. The words of the claims, what is said to have been run, and the "
             "sentences after a verdict are written by us. Libraries in other languages are not run: "
-            "Holdfast's presets, budgets and limiter, which keep to their rules, stand for them."
+            "Stormproof's presets, budgets and limiter, which keep to their rules, stand for them."
         ),
         _wrapped(
             f"Of {len(results)} claims {said}. Who is who is under [Sources](#sources). "
-            f"`python -m claims {topics[0].claims[0].name}` runs one of them; the names are those in the "
-            "links."
+            f"`python -m verification.claims {topics[0].claims[0].name}` runs one of them; the names are "
+            "those in the links."
         ),
     ]
 

@@ -11,17 +11,17 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
+from .experiments import crowd, received, retrying, simulate
 from .layers import per_call
 from .overload import BUDGETS, LOADS, SEEDS, collapse, once, recovered
-from .runs import crowd, received, retrying, simulate
 
 INK, FAINT = "#333333", "#d9dde2"
 RED, BLUE, GREEN, ORANGE = "#c0392b", "#1f6fb2", "#1d8a63", "#d9822b"
 STYLE: dict[str, Any] = {
-    "svg.hashsalt": "holdfast",
+    "svg.hashsalt": "stormproof",
     "svg.fonttype": "path",
     "font.size": 10,
     "font.family": ["DejaVu Sans"],
@@ -63,10 +63,10 @@ def _values(result: lab.Result, column: str, width: int = 1) -> tuple[list[float
 def jitter(path: Path) -> None:
     """Retries of a crowd over time, one panel for each kind of jitter."""
     kinds: dict[str, tuple[Any, str]] = {
-        "no jitter": (hf.Exponential(jitter="none"), RED),
-        "equal jitter": (hf.Exponential(jitter="equal"), ORANGE),
-        "full jitter": (hf.Exponential(), BLUE),
-        "decorrelated jitter": (hf.Decorrelated(), GREEN),
+        "no jitter": (sp.Exponential(jitter="none"), RED),
+        "equal jitter": (sp.Exponential(jitter="equal"), ORANGE),
+        "full jitter": (sp.Exponential(), BLUE),
+        "decorrelated jitter": (sp.Decorrelated(), GREEN),
     }
     top, step = 260, 0.01
     figure = Figure(figsize=(8, 6.4), layout="constrained")
@@ -97,7 +97,7 @@ def collapses(path: Path) -> None:
     """The collapse without a budget and with one: received load and goodput."""
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey="row")
-    for column, (title, budget) in enumerate((("without a budget", None), ("with Budget()", hf.Budget()))):
+    for column, (title, budget) in enumerate((("without a budget", None), ("with Budget()", sp.Budget()))):
         result = collapse(280, 200, once(budget))
         above, below = axes[0][column], axes[1][column]
         above.plot(*_values(result, "received", 2), color=BLUE, label="received")

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-import holdfast as hf
+import stormproof as sp
 
 ATTEMPTS = 6
 BACKOFFS: dict[str, Any] = {
     "no retry": None,
-    "no jitter": hf.Exponential(0.1, cap=1e6, jitter="none"),
-    "equal": hf.Exponential(0.1, cap=1e6, jitter="equal"),
-    "full": hf.Exponential(0.1, cap=1e6),
+    "no jitter": sp.Exponential(0.1, cap=1e6, jitter="none"),
+    "equal": sp.Exponential(0.1, cap=1e6, jitter="equal"),
+    "full": sp.Exponential(0.1, cap=1e6),
 }
 
 

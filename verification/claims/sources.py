@@ -25,7 +25,7 @@ FINAGLE = Source("Finagle", "RetryBudget of Twitter's Finagle, which Linkerd fol
 GRPC = Source("gRPC", "gRFC A6, client retries")
 TAIL = Source("The Tail at Scale", 'Dean and Barroso, "The Tail at Scale", CACM 2013')
 THEORY = Source("textbooks", "what queueing and probability theory say, without a simulation")
-SPEC = Source("Holdfast", "what Holdfast's own documentation says of its defaults")
+SPEC = Source("Stormproof", "what Stormproof's own documentation says of its defaults")
 
 EVERY = (
     GUIDE,

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-import holdfast as hf
-from holdfast.lab.scenarios import scenarios
+import stormproof as sp
+from stormproof.lab.scenarios import scenarios
 
+from .experiments import crowd, received, retrying, simulate, thousands, walk
 from .model import Found, Topic, found
-from .runs import crowd, received, retrying, simulate, thousands, walk
+from .retry_storm_model import storm
 from .sources import CHAPTER, GUIDE, LESSON
-from .storm import storm
 
 topic = Topic(
     "Crowds",
@@ -141,7 +141,7 @@ def same_number() -> Found:
 def tenth() -> Found:
     peaks = _peaks(1000, 6, 0.1)
     return found(
-        "the guide's loop, with Holdfast's schedules: waits added up, counted in steps of 100 ms",
+        "the guide's loop, with Stormproof's schedules: waits added up, counted in steps of 100 ms",
         ", ".join(f"{kind} {peak:,}" for kind, peak in peaks.items()),
         all(peaks[kind] < 0.15 * peaks["none"] for kind in ("full", "equal", "decorrelated")),
         "The first wait of full and equal jitter lies within the first 100 ms: all clients come back in that "
@@ -171,9 +171,9 @@ def lowest_peak() -> Found:
 
 def _peaks(clients: int, retries: int, step: float) -> dict[str, int]:
     kinds: dict[str, Any] = {
-        kind: hf.Exponential(0.1, cap=5, jitter=kind) for kind in ("none", "equal", "full")
+        kind: sp.Exponential(0.1, cap=5, jitter=kind) for kind in ("none", "equal", "full")
     }
-    kinds["decorrelated"] = hf.Decorrelated(0.1, cap=5)
+    kinds["decorrelated"] = sp.Decorrelated(0.1, cap=5)
     found_peaks = {}
     for kind, backoff in kinds.items():
         moments = np.cumsum(walk(backoff, retries, clients), axis=0)
@@ -194,7 +194,7 @@ HISTOGRAM = {"none": [0, 100, 0, 100, 0, 0], "full": [24, 23, 19, 11, 7, 4], "eq
 def histogram() -> Found:
     counts = {}
     for kind in HISTOGRAM:
-        backoff = hf.Exponential(0.1, cap=5, jitter=kind)  # type: ignore[arg-type]
+        backoff = sp.Exponential(0.1, cap=5, jitter=kind)  # type: ignore[arg-type]
         moments = np.cumsum(walk(backoff, 6, 100), axis=0)
         # A retry at 100 ms sharp belongs to the first step.
         counts[kind] = np.bincount(np.ceil(moments / 0.1 - 1e-9).astype(int).ravel(), minlength=7)[
@@ -221,7 +221,7 @@ def histogram() -> Found:
 def hundredth() -> Found:
     peaks = {}
     for kind in ("none", "full", "equal"):
-        backoff = hf.Constant(0.1, jitter=kind)
+        backoff = sp.Constant(0.1, jitter=kind)
         place = crowd(100_000, 0.0005, clients=100, duration=1.2, resolution=0.001)
         result = simulate(retrying(attempts=2, backoff=backoff), place)
         peaks[kind] = max(v or 0 for t, v in received(result) if t >= 1.001) / 1000
@@ -255,7 +255,7 @@ def gaussian() -> Found:
     place = place.replace(arrival_rps=500, arrivals="even")
     peaks = {}
     for kind, jitter in jitters.items():
-        retry = retrying(attempts=8, backoff=hf.Constant(2.0, jitter=jitter))
+        retry = retrying(attempts=8, backoff=sp.Constant(2.0, jitter=jitter))
         peaks[kind] = simulate(retry, place).metrics["peak_rps_after"]
     ratios = {kind: peaks["none"] / peak for kind, peak in peaks.items()}
     return found(

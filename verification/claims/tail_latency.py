@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-import holdfast as hf
-from holdfast import lab
+import stormproof as sp
+from stormproof import lab
 
+from .experiments import simulate
 from .model import Found, Topic, found
-from .runs import simulate
 from .sources import TAIL
 
 topic = Topic("Tails and hedging")
@@ -54,8 +54,8 @@ def hedged() -> Found:
     )
     policies: dict[str, Any] = {
         "alone": None,
-        "after p95": hf.Policy(hf.Hedge(after=p95, max=2, idempotent=True)),
-        "after the p95 it measures": hf.Policy(hf.Hedge(after="p95", max=2, idempotent=True)),
+        "after p95": sp.Policy(sp.Hedge(after=p95, max=2, idempotent=True)),
+        "after the p95 it measures": sp.Policy(sp.Hedge(after="p95", max=2, idempotent=True)),
     }
     results = {kind: simulate(policy, place) for kind, policy in policies.items()}
     extra = {kind: result.amplification - 1 for kind, result in results.items()}

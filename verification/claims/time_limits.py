@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-import holdfast as hf
+import stormproof as sp
 
 from .model import Found, Topic, found
 from .sources import CARD, GUIDE
@@ -14,7 +14,7 @@ topic = Topic("Deadlines and hints")
 
 def _run(policy_parts: tuple[object, ...], took: tuple[float, ...]) -> tuple[int, float]:
     """(Attempts, seconds until the caller knew.) Attempt i takes ``took[i]`` s, later ones as the last."""
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     attempts = 0
 
     def call() -> None:
@@ -24,8 +24,8 @@ def _run(policy_parts: tuple[object, ...], took: tuple[float, ...]) -> tuple[int
         raise ConnectionError
 
     try:
-        hf.Policy(*policy_parts, clock=clock).call(call)  # type: ignore[arg-type]
-    except (ConnectionError, hf.DeadlineExceeded):
+        sp.Policy(*policy_parts, clock=clock).call(call)  # type: ignore[arg-type]
+    except (ConnectionError, sp.DeadlineExceeded):
         pass
     return attempts, clock.now()
 
@@ -36,14 +36,14 @@ def _run(policy_parts: tuple[object, ...], took: tuple[float, ...]) -> tuple[int
     GUIDE,
 )
 def total() -> Found:
-    slow = hf.Retry(
-        on=ConnectionError, attempts=5, backoff=hf.Exponential(jitter="none"), within=None, budget=None
+    slow = sp.Retry(
+        on=ConnectionError, attempts=5, backoff=sp.Exponential(jitter="none"), within=None, budget=None
     )
-    long = hf.Retry(
-        on=ConnectionError, attempts=50, backoff=hf.Exponential(jitter="none"), within=None, budget=None
+    long = sp.Retry(
+        on=ConnectionError, attempts=50, backoff=sp.Exponential(jitter="none"), within=None, budget=None
     )
     _, free = _run((slow,), (5.0,))
-    attempts, bounded = _run((hf.Deadline(30), long), (4.0,))
+    attempts, bounded = _run((sp.Deadline(30), long), (4.0,))
     return found(
         "`Policy.call` on a `FakeClock`: five attempts of 5 s from 100 ms; and `Deadline(30)` with attempts "
         "of 4 s",
@@ -62,10 +62,10 @@ def total() -> Found:
 def clipped() -> Found:
     outcomes = {}
     for late in ("clip", "stop"):
-        retry = hf.Retry(
-            on=ConnectionError, attempts=5, backoff=hf.Constant(1), within=None, budget=None, late=late
+        retry = sp.Retry(
+            on=ConnectionError, attempts=5, backoff=sp.Constant(1), within=None, budget=None, late=late
         )
-        outcomes[late] = _run((hf.Deadline(5), retry), (1.4, 0.4, 1.0))
+        outcomes[late] = _run((sp.Deadline(5), retry), (1.4, 0.4, 1.0))
     return found(
         "`Policy.call` on a `FakeClock`, `Deadline(5)`, a third failure at 4.8 s and a wait of 1 s: "
         "`late='clip'` "
@@ -87,14 +87,14 @@ def clipped() -> Found:
 def hint() -> Found:
     waits = {}
     for asked in (5, 45):
-        clock = hf.testing.FakeClock()
+        clock = sp.testing.FakeClock()
 
         def call(asked: int = asked) -> None:
-            raise hf.RetryAfter(asked, ConnectionError())
+            raise sp.RetryAfter(asked, ConnectionError())
 
         try:
-            retry = hf.Retry(on=ConnectionError, attempts=2, within=None, budget=None)
-            hf.Policy(retry, clock=clock, rng=random.Random(1)).call(call)
+            retry = sp.Retry(on=ConnectionError, attempts=2, within=None, budget=None)
+            sp.Policy(retry, clock=clock, rng=random.Random(1)).call(call)
         except ConnectionError:
             waits[asked] = clock.sleeps[0], min(asked, 30.0)
     return found(

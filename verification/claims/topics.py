@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from . import budgets, contention, crowds, defaults, layers, limits, outages, overload, tails, waits
+from . import (
+    budgets,
+    contention,
+    defaults,
+    layers,
+    outages,
+    overload,
+    synchronized_clients,
+    tail_latency,
+    time_limits,
+    waits,
+)
 from .model import Claim, Topic
 
 TOPICS: tuple[Topic, ...] = (
     waits.topic,
-    crowds.topic,
+    synchronized_clients.topic,
     outages.topic,
     contention.topic,
     layers.topic,
     budgets.topic,
     overload.topic,
-    limits.topic,
-    tails.topic,
+    time_limits.topic,
+    tail_latency.topic,
     defaults.topic,
 )
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-import holdfast as hf
+import stormproof as sp
 
+from .experiments import DRAWS, draws, walk
 from .model import Found, Topic, found
-from .runs import DRAWS, draws, walk
 from .sources import CARD, CHAPTER, FORMULAS, GUIDE, LESSON
 
 topic = Topic(
@@ -17,8 +17,8 @@ topic = Topic(
     "A ceiling is the wait without jitter: the base, doubled with every retry, up to the cap.",
 )
 
-KINDS = {kind: hf.Exponential(0.1, cap=30, jitter=kind) for kind in ("none", "equal", "full")}
-SPREAD = {**KINDS, "decorrelated": hf.Decorrelated(0.1, cap=30)}
+KINDS = {kind: sp.Exponential(0.1, cap=30, jitter=kind) for kind in ("none", "equal", "full")}
+SPREAD = {**KINDS, "decorrelated": sp.Decorrelated(0.1, cap=30)}
 
 
 @topic.claim(
@@ -113,7 +113,7 @@ def variance() -> Found:
     GUIDE,
 )
 def decorrelated_growth() -> Found:
-    means = np.mean(walk(hf.Decorrelated(0.1, cap=1e6), 10, DRAWS), axis=1)
+    means = np.mean(walk(sp.Decorrelated(0.1, cap=1e6), 10, DRAWS), axis=1)
     growth = float((means[9] / means[5]) ** (1 / 4))
     return found(
         f"{DRAWS:,} clients with `Decorrelated(0.1)` and no cap in reach",
@@ -171,7 +171,7 @@ def outlasting() -> Found:
     GUIDE,
 )
 def total_wait() -> Found:
-    backoff = hf.Exponential(0.001, cap=1e6, jitter="none")
+    backoff = sp.Exponential(0.001, cap=1e6, jitter="none")
     sums = {k: sum(backoff.delay(n, None, 0.0) for n in range(k)) * 1000 for k in (4, 10, 20)}
     return found(
         "`Exponential(0.001, cap=1e6, jitter='none').delay(n, None, 0)`, summed",
@@ -186,7 +186,7 @@ def total_wait() -> Found:
 def plateau() -> Found:
     told, holds = [], True
     for base, cap in ((0.1, 5.0), (0.5, 60.0), (1.0, 32.0)):
-        backoff = hf.Exponential(base, cap=cap, jitter="none")
+        backoff = sp.Exponential(base, cap=cap, jitter="none")
         first = next(n for n in range(100) if backoff.ceiling(n) == cap)
         holds = holds and first == math.ceil(math.log2(cap / base))
         told.append(f"{base:g} s up to {cap:g} s: n = {first} (log2 is {math.log2(cap / base):.2f})")
@@ -199,7 +199,7 @@ def plateau() -> Found:
     LESSON,
 )
 def eighth() -> Found:
-    backoff = hf.Exponential(0.2, cap=30, jitter="none")
+    backoff = sp.Exponential(0.2, cap=30, jitter="none")
     waits = [backoff.delay(n, None, 0.0) for n in range(10)]
     return found(
         "`Exponential(0.2, cap=30, jitter='none').delay(n, None, 0)`",
@@ -216,7 +216,7 @@ def eighth() -> Found:
     CARD,
 )
 def uncapped() -> Found:
-    wait = hf.Exponential(1, cap=1e9, jitter="none").delay(20, None, 0.0)
+    wait = sp.Exponential(1, cap=1e9, jitter="none").delay(20, None, 0.0)
     return found(
         "`Exponential(1, cap=1e9, jitter='none').delay(20, None, 0)`",
         f"{wait:,.0f} s, {wait / 86400:.1f} days",
@@ -230,7 +230,7 @@ def uncapped() -> Found:
     FORMULAS,
 )
 def symmetric() -> Found:
-    backoff = hf.Exponential(0.5, factor=1.5, cap=60, jitter=hf.Symmetric(0.5))
+    backoff = sp.Exponential(0.5, factor=1.5, cap=60, jitter=sp.Symmetric(0.5))
     waits = backoff.delay(2, None, draws(3)) / backoff.ceiling(2)
     low, mean, high = (float(f(waits)) for f in (np.min, np.mean, np.max))
     return found(
@@ -247,7 +247,7 @@ def symmetric() -> Found:
     CHAPTER,
 )
 def worst_case() -> Found:
-    backoff = hf.Exponential(0.1, cap=2.0)
+    backoff = sp.Exponential(0.1, cap=2.0)
     waits = [backoff.ceiling(n) for n in range(3)]
     worst = 4 * 0.15 + sum(waits)
     return found(

@@ -1,4 +1,5 @@
-"""`python -m rivals [PROBE ...]`: run the probes and print what was seen; all of them write the page."""
+"""`python -m verification.comparison [PROBE ...]`: run the probes and print what was seen; all of them write
+the page."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PAGE = ROOT / "docs" / "comparison.md"
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m rivals", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verification.comparison", description=__doc__)
     libraries = list(dict.fromkeys(column for group in GROUPS for column in group.columns))
     parser.add_argument("probe", nargs="*", help="only these; --list names them")
     parser.add_argument("--library", action="append", default=[], choices=libraries, metavar="NAME")
@@ -32,17 +33,17 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def faults(cells: dict[Key, Cell]) -> list[str]:
-    """What must not happen: a broken experiment, or Holdfast breaking a rule it is not known to break."""
+    """What must not happen: a broken experiment, or Stormproof breaking a rule it is not known to break."""
     return [
         f"{name} {library}: {cell.judgement}: {cell.fact}"
         for (name, library), cell in cells.items()
         if cell.judgement == BROKEN
-        or (library.startswith("holdfast") and (cell.judgement == AS_IT_SHOULD) == (name in GAPS))
+        or (library.startswith("stormproof") and (cell.judgement == AS_IT_SHOULD) == (name in GAPS))
     ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command. 1 when an experiment broke or Holdfast is not as the page says."""
+    """The command. 1 when an experiment broke or Stormproof is not as the page says."""
     options = _arguments(argv)
     if options.list:
         for probe in PROBES.values():

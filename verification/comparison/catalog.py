@@ -16,7 +16,7 @@ GROUPS = (
     Group(
         "http",
         "Retrying inside an HTTP client",
-        "A server on loopback; 3 attempts, no wait of the client's own. `holdfast` is `holdfast.httpx`.",
+        "A server on loopback; 3 attempts, no wait of the client's own. `stormproof` is `stormproof.httpx`.",
         tuple(CLIENTS),
     ),
     Group("breaker", "Circuit breakers", "Opens after 3 failures, for 0.3 s.", tuple(BREAKERS)),
@@ -29,11 +29,12 @@ PROBES: dict[str, Probe] = {
     for probe in module.PROBES
 }
 
-#: Where Holdfast itself does not do what the rule asks, and why that is so. The tests hold it to these.
+#: Where Stormproof itself does not do what the rule asks, and why that is so. The tests hold it to these.
 GAPS = {
-    "exact-window": "Holdfast's limiter is a token bucket: it admits its burst and then its rate, so more "
+    "exact-window": "Stormproof's limiter is a token bucket: it admits its burst and then its rate, so more "
     "than the rate in the first second. A limiter that keeps a record per call can promise an exact window.",
-    "stale-answers": "Holdfast has no cache. `Fallback` can be given a callable that looks an old answer up.",
+    "stale-answers": "Stormproof has no cache. `Fallback` can be given a callable that "
+    "looks an old answer up.",
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from .catalog import GROUPS, PROBES, installed
 from .model import BROKEN, NOT, NOT_INSTALLED, Cell
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 Key = tuple[str, str]
 
 
@@ -38,7 +38,9 @@ def cell(key: Key) -> Cell:
         return Cell("not installed", NOT_INSTALLED)
     if library in probe.lacking:
         return probe.cell(library)
-    return in_a_process([sys.executable, "-m", "rivals.one", name, library], probe.limit_s)
+    return in_a_process(
+        [sys.executable, "-m", "verification.comparison.single_cell", name, library], probe.limit_s
+    )
 
 
 def in_a_process(command: Sequence[str], limit_s: float) -> Cell:

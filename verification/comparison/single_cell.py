@@ -1,4 +1,5 @@
-"""`python -m rivals.one PROBE LIBRARY`: run one cell in this process and print it as one line of JSON.
+"""`python -m verification.comparison.single_cell PROBE LIBRARY`: run one cell in this process and print it
+as one line of JSON.
 
 What a library or a probe prints goes to standard error, so that the line stays readable.
 """

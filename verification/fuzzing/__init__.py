@@ -1,6 +1,7 @@
-"""Fuzzing: every parser of Holdfast, fed with what nobody would write.
+"""Fuzzing: every parser of Stormproof, fed with what nobody would write.
 
 Each target (`targets`) is one parser with its rule: which errors it may raise, what its values must be
 like, what must come back unchanged. Two feeders share the targets: Hypothesis in the suite
-(tests/fuzz), and atheris, which is guided by coverage, in ``python -m fuzz``.
+(tests/tools/test_fuzzing.py), and atheris, which is guided by coverage, in ``python -m
+verification.fuzzing``.
 """

@@ -1,8 +1,8 @@
-"""`python -m fuzz [TARGET ...]`: feed each parser with inputs until one breaks its rule.
+"""`python -m verification.fuzzing [TARGET ...]`: feed each parser with inputs until one breaks its rule.
 
 With atheris the inputs are guided by the coverage they reach, and every target has a process of its own;
 without it Hypothesis makes them, unguided. A full run, of every target and not cut short by the options,
-writes proof/figures/fuzz.json.
+writes verification/report/figures/fuzz.json.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .catalog import TARGETS
-from .feed import reproduction, strategy, unspelt
 from .guided import FED
+from .inputs import reproduction, strategy, unspelt
 from .model import Target
 
-ROOT = Path(__file__).parents[1]
-FIGURES = ROOT / "proof" / "figures" / "fuzz.json"
+ROOT = Path(__file__).parents[2]
+FIGURES = ROOT / "verification" / "report" / "figures" / "fuzz.json"
 WORK = ROOT / "build" / "fuzz"
 
 #: A full run: a million inputs a target, or as many as fit into this time.
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not guided:
         sys.stdout.write(
             "Not guided by coverage: Hypothesis makes the inputs"
-            f"{'' if options.hypothesis else '. atheris is not installed (pip install holdfast[dev])'}.\n"
+            f"{'' if options.hypothesis else '. atheris is not installed (pip install stormproof[dev])'}.\n"
         )
     seen: list[tuple[Target, int, float]] = []
     broken: list[str] = []
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verification.fuzzing", description=__doc__)
     parser.add_argument("target", nargs="*", help=f"all, or some of: {', '.join(TARGETS)}")
     parser.add_argument("--inputs", type=int, default=INPUTS, help="inputs a target (default %(default)s)")
     parser.add_argument(
@@ -95,7 +95,7 @@ def _guided(target: Target, options: argparse.Namespace) -> int:
         [
             sys.executable,
             "-m",
-            "fuzz.guided",
+            "verification.fuzzing.guided",
             target.check.__module__,
             target.name,
             str(options.inputs),

@@ -1,6 +1,7 @@
 """One target under atheris, in a process of its own: libFuzzer ends the process it runs in.
 
-``python -m fuzz.guided MODULE TARGET INPUTS SECONDS SEED FOLDER``: TARGET of MODULE, until INPUTS were fed or
+``python -m verification.fuzzing.guided MODULE TARGET INPUTS SECONDS SEED FOLDER``: TARGET of MODULE, until
+INPUTS were fed or
 SECONDS are over; it then says how many it fed. FOLDER keeps the corpus, and an input that broke.
 """
 
@@ -14,7 +15,7 @@ import traceback
 from pathlib import Path
 
 #: Instrumented: ours, and the pure Python parsers that ours rely on.
-_GUIDED = ["holdfast", "tomllib"]
+_GUIDED = ["stormproof", "tomllib"]
 #: An input that takes this long has hung. The target's own limit is tighter, but is looked at afterwards.
 _HANG_S = 20
 _MOST_MEMORY_MB = 2048
@@ -29,7 +30,7 @@ def main(module: str, name: str, inputs: int, seconds: float, seed: int, folder:
 
     with atheris.instrument_imports(include=[*_GUIDED, module.rpartition(".")[2]]):
         targets = importlib.import_module(module).TARGETS
-    from .feed import encoded, reproduction, seeds
+    from .inputs import encoded, reproduction, seeds
 
     target = next(target for target in targets if target.name == name)
     corpus = folder / "corpus"

@@ -56,4 +56,4 @@ def unspelt(word: str) -> bytes:
 
 def reproduction(target: Target, data: bytes) -> str:
     """What to say of an input that broke its target."""
-    return f"input: {data!r}\nrepeat it: python -m fuzz {target.name} --input {spelt(data)}"
+    return f"input: {data!r}\nrepeat it: python -m verification.fuzzing {target.name} --input {spelt(data)}"

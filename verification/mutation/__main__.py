@@ -1,4 +1,4 @@
-"""``python -m mutants [module ...]``: see ``--help``."""
+"""``python -m verification.mutation [module ...]``: see ``--help``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from . import swap
-from .making import Mutant, mutants_of
+from .generate import Mutant, mutants_of
 from .page import KILLED, Outcome, reasons, write
 from .session import Session
 from .targets import LEFT_OUT, MODULES, TESTS
 
-ROOT = Path(__file__).resolve().parent.parent
-SRC = ROOT / "src" / "holdfast"
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src" / "stormproof"
 BUILD = ROOT / "build" / "mutants"
 RESULTS = BUILD / "results.json"
 
@@ -140,8 +140,8 @@ def _note(killers: list[str], test: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("modules", nargs="*", help="paths under src/holdfast; all of them without")
+    parser = argparse.ArgumentParser(prog="python -m verification.mutation", description=__doc__)
+    parser.add_argument("modules", nargs="*", help="paths under src/stormproof; all of them without")
     parser.add_argument(
         "--limit", type=float, default=20.0, metavar="S", help="seconds of tests asked of a mutant"
     )
@@ -179,7 +179,7 @@ def main() -> int:
 def report(modules: list[str], whole: bool) -> int:
     """Say how things stand; write it down, if all modules were asked and nothing is wrong."""
     mutants = {module: mutants_of(module, (SRC / module).read_text(encoding="utf-8")) for module in modules}
-    outcome = Outcome(mutants, _load(), reasons(ROOT / "proof" / "survivors.toml"))
+    outcome = Outcome(mutants, _load(), reasons(ROOT / "verification" / "mutation" / "survivors.toml"))
     for module, tally in outcome.tallies.items():
         told = f"{tally.killed} of {tally.all} killed, {tally.equivalent} equivalent"
         print(f"{module}: {told}, {tally.score:.1f} %")

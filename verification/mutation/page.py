@@ -1,6 +1,8 @@
-"""docs/mutants.md and proof/figures/mutants.json: what became of every mutant, and why some live.
+"""docs/mutants.md and verification/report/figures/mutants.json: what became of every mutant, and why some
+live.
 
-Each survivor has its reason in proof/survivors.toml, under the text of the line that it changes: a reason
+Each survivor has its reason in verification/mutation/survivors.toml, under the text of the line that it
+changes: a reason
 without a survivor, and a survivor without a reason, are both failures.
 """
 
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .making import Mutant
+from .generate import Mutant
 from .targets import EXAMPLES, SLOWEST_S
 
 KILLED = ("killed", "timeout")
@@ -194,6 +196,6 @@ class Outcome:
 def write(outcome: Outcome, root: Path) -> None:
     """The page and the figures, which agree."""
     (root / "docs" / "mutants.md").write_text(outcome.page(), encoding="utf-8")
-    figures = root / "proof" / "figures" / "mutants.json"
+    figures = root / "verification" / "report" / "figures" / "mutants.json"
     figures.parent.mkdir(parents=True, exist_ok=True)
     figures.write_text(json.dumps(outcome.figures(), indent=2) + "\n", encoding="utf-8")

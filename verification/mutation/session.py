@@ -21,7 +21,7 @@ import coverage
 import pytest
 
 from . import swap
-from .making import Mutant
+from .generate import Mutant
 from .targets import EXAMPLES, FIRST, SLOWEST_S
 
 if TYPE_CHECKING:

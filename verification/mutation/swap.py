@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from types import CodeType, FunctionType
 
-from .making import Mutant
+from .generate import Mutant
 
 #: (file, qualified name, first line): the functions whose code that is.
 Index = dict[tuple[str, str, int], list[FunctionType]]

@@ -2,75 +2,97 @@
 
 from __future__ import annotations
 
-#: The modules that decide, under src/holdfast: each is told the time and the outcome, and answers. Those
+#: The modules that decide, under src/stormproof: each is given the time and the outcome, and decides. Those
 #: that carry a decision out (drivers, clients, stores, the command line, and the classes around a rule that
-#: stands in a module of its own, such as the limiter around `bucket`) are not among them.
+#: stands in a module of its own, such as the limiter around `rules.bucket`) are not among them.
 MODULES = (
-    "loop.py",
-    "judge.py",
-    "classify.py",
-    "hints.py",
-    "backoff.py",
-    "waits.py",
-    "budget.py",
-    "quotas.py",
-    "circuit.py",
-    "tickets.py",
-    "bucket.py",
-    "pacer.py",
-    "leases.py",
-    "rates.py",
-    "durations.py",
-    "deadlines.py",
-    "throttle.py",
-    "limits.py",
-    "cubic.py",
+    "_strategies/retry/loop.py",
+    "_classify/on_clause.py",
+    "_classify/classifier.py",
+    "_classify/verdict.py",
+    "_classify/server_hints.py",
+    "_strategies/retry/backoff.py",
+    "_strategies/retry/rules.py",
+    "_strategies/budget/budget.py",
+    "_strategies/budget/rules.py",
+    "_strategies/budget/other_systems.py",
+    "_strategies/breaker/rules/circuit.py",
+    "_strategies/breaker/ticket.py",
+    "_strategies/limiter/rules/bucket.py",
+    "_strategies/limiter/pacer.py",
+    "_strategies/limiter/rules/leases.py",
+    "_primitives/rates.py",
+    "_primitives/durations.py",
+    "_context/deadlines.py",
+    "_strategies/deadline.py",
+    "_strategies/throttle.py",
+    "_strategies/adaptive/rules/limits.py",
+    "_strategies/adaptive/rules/cubic.py",
 )
 
-#: Functions that decide nothing: they join a thing to its store, and tests/fleet runs them with a real one.
+#: Functions that decide nothing: they join a thing to its store; tests/integration/fleet runs them with a
+#: real one.
 WIRING = {
-    "budget.py": ("Budget._join",),
-    "quotas.py": ("_shared_limiter",),
+    "_strategies/budget/budget.py": ("Budget._join",),
+    "_strategies/budget/other_systems.py": ("_shared_limiter",),
 }
 
 #: The tests that are about a module's rule and nothing else; they are asked before the others.
 FIRST = {
-    "loop.py": ("tests/unit/test_loop_rule.py",),
-    "judge.py": ("tests/unit/test_judge.py",),
-    "hints.py": ("tests/unit/test_hint_edges.py", "tests/unit/test_hints.py"),
-    "budget.py": ("tests/unit/test_budget_rule.py", "tests/unit/test_option_errors.py"),
-    "quotas.py": (
-        "tests/unit/test_budget_rule.py",
-        "tests/unit/test_option_errors.py",
-        "tests/unit/test_budgets.py",
+    "_strategies/retry/loop.py": ("tests/unit/strategies/retry/test_loop_rules.py",),
+    "_classify/on_clause.py": ("tests/unit/classify/test_on_clause.py",),
+    "_classify/server_hints.py": (
+        "tests/unit/classify/test_server_hint_edges.py",
+        "tests/unit/classify/test_server_hints.py",
     ),
-    "backoff.py": (
-        "tests/unit/test_backoff_rule.py",
-        "tests/unit/test_backoff.py",
-        "tests/unit/test_option_errors.py",
+    "_strategies/budget/budget.py": (
+        "tests/unit/strategies/budget/test_budget_rules.py",
+        "tests/unit/primitives/test_option_errors.py",
     ),
-    "waits.py": (
-        "tests/unit/test_backoff_rule.py",
-        "tests/unit/test_backoff.py",
-        "tests/unit/test_option_errors.py",
+    "_strategies/budget/rules.py": ("tests/unit/strategies/budget/test_budget_rules.py",),
+    "_strategies/budget/other_systems.py": (
+        "tests/unit/strategies/budget/test_budget_rules.py",
+        "tests/unit/primitives/test_option_errors.py",
+        "tests/unit/strategies/budget/test_budgets.py",
     ),
-    "circuit.py": ("tests/unit/test_circuit_rule.py",),
-    "bucket.py": ("tests/unit/test_bucket_rule.py",),
-    "pacer.py": ("tests/unit/test_timetable_rule.py", "tests/unit/test_pacer.py"),
-    "cubic.py": ("tests/unit/test_timetable_rule.py",),
-    "deadlines.py": ("tests/unit/test_scope_rule.py",),
-    "throttle.py": ("tests/unit/test_throttle_rule.py",),
-    "limits.py": ("tests/unit/test_limits_rule.py", "tests/unit/test_adaptive_limit.py"),
-    "classify.py": ("tests/unit/test_classify_rule.py", "tests/unit/test_classify.py"),
-    "leases.py": ("tests/unit/test_lease_rule.py", "tests/unit/test_leases.py"),
+    "_strategies/retry/backoff.py": (
+        "tests/unit/strategies/retry/test_backoff_rules.py",
+        "tests/unit/strategies/retry/test_backoff.py",
+        "tests/unit/primitives/test_option_errors.py",
+    ),
+    "_strategies/retry/rules.py": (
+        "tests/unit/strategies/retry/test_backoff_rules.py",
+        "tests/unit/strategies/retry/test_backoff.py",
+        "tests/unit/primitives/test_option_errors.py",
+    ),
+    "_strategies/breaker/rules/circuit.py": ("tests/unit/strategies/breaker/test_breaker_rules.py",),
+    "_strategies/limiter/rules/bucket.py": ("tests/unit/strategies/limiter/test_limiter_rules.py",),
+    "_strategies/limiter/pacer.py": (
+        "tests/unit/strategies/limiter/test_timetable_rules.py",
+        "tests/unit/strategies/limiter/test_pacer.py",
+    ),
+    "_strategies/adaptive/rules/cubic.py": ("tests/unit/strategies/limiter/test_timetable_rules.py",),
+    "_context/deadlines.py": ("tests/unit/context/test_deadline_scope_rules.py",),
+    "_strategies/throttle.py": ("tests/unit/strategies/test_throttle_rules.py",),
+    "_strategies/adaptive/rules/limits.py": (
+        "tests/unit/strategies/adaptive/test_adaptive_limit_rules.py",
+        "tests/unit/strategies/adaptive/test_adaptive_limit.py",
+    ),
+    "_classify/classifier.py": (
+        "tests/unit/classify/test_classifier_rules.py",
+        "tests/unit/classify/test_classifier.py",
+    ),
+    "_strategies/limiter/rules/leases.py": (
+        "tests/unit/strategies/limiter/test_lease_rules.py",
+        "tests/unit/strategies/limiter/test_leases.py",
+    ),
 }
 
 #: Tests that need no server and no process of their own.
 TESTS = (
     "tests/unit",
-    "tests/property",
-    "tests/stateful",
-    "tests/issues",
+    "tests/properties",
+    "tests/regressions",
     "tests/faults/test_bad_numbers.py",
     "tests/faults/test_clock_jumps.py",
     "tests/faults/test_closed_early.py",
@@ -80,27 +102,30 @@ TESTS = (
 
 #: About other things than the rules, and slow.
 LEFT_OUT = (
-    "tests/unit/test_bench.py",
-    "tests/unit/test_bench_meters.py",
-    "tests/unit/test_bench_talks.py",
-    "tests/unit/test_cli_demo.py",
-    "tests/unit/test_cli_explain.py",
-    "tests/unit/test_cli_fleet.py",
-    "tests/unit/test_cli_lint.py",
-    "tests/unit/test_cli_options.py",
-    "tests/unit/test_cli_run.py",
-    "tests/unit/test_cli_simulate.py",
+    "tests/properties/test_breaker_invariants.py",
+    "tests/properties/test_budget_invariants.py",
+    "tests/properties/test_bulkhead_invariants.py",
+    "tests/properties/test_cancellation_invariants.py",
+    "tests/properties/test_clock_jump_invariants.py",
+    "tests/properties/test_deadline_invariants.py",
+    "tests/properties/test_event_log_invariants.py",
+    "tests/properties/test_fleet_invariants.py",
+    "tests/properties/test_hedge_invariants.py",
+    "tests/properties/test_limiter_invariants.py",
+    "tests/properties/test_retry_invariants.py",
+    "tests/unit/doors/cli/test_cli_demo.py",
+    "tests/unit/doors/cli/test_cli_explain.py",
+    "tests/unit/doors/cli/test_cli_fleet.py",
+    "tests/unit/doors/cli/test_cli_lint.py",
+    "tests/unit/doors/cli/test_cli_options.py",
+    "tests/unit/doors/cli/test_cli_run.py",
+    "tests/unit/doors/cli/test_cli_simulate.py",
     "tests/unit/test_import_rules.py",
-    "tests/unit/test_leaks.py",
-    "tests/unit/test_mutants.py",
-    "tests/unit/test_packaging.py",
-    "tests/unit/test_proof.py",
+    "tests/unit/policy/test_leaks.py",
     "tests/unit/test_public_names.py",
-    "tests/unit/test_rivals.py",
-    "tests/unit/test_skip_rules.py",
-    "tests/issues/test_decorator_keeps_types.py",
-    "tests/issues/test_import_is_cheap.py",
-    "tests/issues/test_policies_can_be_pickled.py",
+    "tests/regressions/test_decorator_keeps_types.py",
+    "tests/regressions/test_import_is_cheap.py",
+    "tests/regressions/test_policies_can_be_pickled.py",
 )
 
 #: A test that takes longer than this is not asked: there are quicker ones for every rule.

@@ -1,1 +1,2 @@
-"""What Holdfast must be able to prove, and the page that says which test proves it (`python -m proof`)."""
+"""What Stormproof must be able to prove, and the page that says which test proves it (`python -m
+verification.report`)."""

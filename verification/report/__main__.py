@@ -1,11 +1,12 @@
-"""`python -m proof`: run every test that is marked with what it proves, and write docs/proof.md."""
+"""`python -m verification.report`: run every test that is marked with what it proves, and write
+docs/proof.md."""
 
 from __future__ import annotations
 
 import sys
 
-from .gather import gather
-from .marks import ROOT, marked
+from .collect import gather
+from .markers import ROOT, marked
 from .page import page
 from .points import names
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from .marks import ROOT
+from .markers import ROOT
 
 
 @dataclass

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from .gather import Seen
-from .marks import ROOT
+from .collect import Seen
+from .markers import ROOT
 from .points import CHAPTERS, Chapter
 
-FIGURES = ROOT / "proof" / "figures"
+FIGURES = ROOT / "verification" / "report" / "figures"
 
 HEAD = """\
 # What is proved, and by what
@@ -24,7 +24,8 @@ run for this page, and by what they measured in that run ({python}, {system}). A
 make test ARGS="tests/faults/test_fork.py"
 ```
 
-A test says what it proves with a mark, `pytest.mark.proves("invariant 7")`; `proof/points.toml` lists the
+A test says what it proves with a mark, `pytest.mark.proves("invariant 7")`;
+`verification/report/points.toml` lists the
 points. A point without a test is an error, as is a test on this page that has gone.
 """
 
@@ -37,7 +38,7 @@ them.
 
 
 class Figures(TypedDict):
-    """What a long run wrote into ``proof/figures``."""
+    """What a long run wrote into ``verification/report/figures``."""
 
     title: str
     command: str

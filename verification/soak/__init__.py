@@ -1,1 +1,2 @@
-"""Minutes of load through Holdfast's httpx clients, with everything failing that can: `python -m soak`."""
+"""Minutes of load through Stormproof's httpx clients, with everything failing that can: `python -m
+verification.soak`."""

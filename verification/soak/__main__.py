@@ -1,11 +1,11 @@
-"""`python -m soak`: the load, the table, and for a full run the figures and docs/soak.md."""
+"""`python -m verification.soak`: the load, the table, and for a full run the figures and docs/soak.md."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from .bars import Bar, bars
+from .acceptance import Bar, bars
 from .page import figures, text, write
 from .run import Setting, run
 
@@ -13,7 +13,7 @@ FULL = Setting(600.0)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m verification.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=FULL.seconds / 60)
     parser.add_argument("--tasks", type=int, default=FULL.tasks)
     parser.add_argument("--threads", type=int, default=FULL.threads)
@@ -29,8 +29,8 @@ def main() -> int:
     met = all(bar.met for bar in found)
     if not met:
         print(
-            f"\nseed {setting.seed}: python -m soak --minutes {given.minutes:g} --tasks {setting.tasks} "
-            f"--threads {setting.threads} --seed {setting.seed}"
+            f"\nseed {setting.seed}: python -m verification.soak --minutes {given.minutes:g} "
+            f"--tasks {setting.tasks} --threads {setting.threads} --seed {setting.seed}"
         )
     elif setting.seconds >= FULL.seconds and setting.tasks >= FULL.tasks and setting.threads >= FULL.threads:
         write(outcome)

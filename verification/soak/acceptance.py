@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from .ledger import TURNS
+from .outcomes import TURNS
 from .policies import RATIO, WINDOW_S
 from .run import Outcome
 from .server import DRIP_S, MIX

@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 
-import holdfast as hf
+import stormproof as sp
 
-from .lag import Lag
-from .ledger import Ledger
+from .outcomes import Ledger
 from .policies import DEADLINE_S
+from .scheduler_lag import Lag
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Plan:
         if self.method == "GET":
             return {}
         told: dict[str, Any] = {} if self.keyed else {"idempotency_key": None}
-        return {"content": b"order", "extensions": {"holdfast": told}}
+        return {"content": b"order", "extensions": {"stormproof": told}}
 
 
 def plan(dice: random.Random, caller: str, number: int) -> Plan:
@@ -106,7 +106,7 @@ class Tasks:
         outcome: Any
         off: asyncio.TimerHandle | None = None
         try:
-            with hf.deadline(own.deadline_s) as scope:
+            with sp.deadline(own.deadline_s) as scope:
                 if own.called_off == "scope":
                     off = loop.call_later(own.called_off_s, scope.cancel)
                 if own.called_off == "task":
@@ -137,13 +137,13 @@ class Impatience:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: list[tuple[float, int, hf.Scope]] = []
+        self._due: list[tuple[float, int, sp.Scope]] = []
         self._numbers = count()
         self._ended = False
         self._thread = threading.Thread(target=self._serve, name="soak-impatience")
         self._thread.start()
 
-    def add(self, scope: hf.Scope, after_s: float) -> None:
+    def add(self, scope: sp.Scope, after_s: float) -> None:
         with self._changed:
             heappush(self._due, (time.monotonic() + after_s, next(self._numbers), scope))
             self._changed.notify()
@@ -152,7 +152,7 @@ class Impatience:
         while (scope := self._next()) is not None:
             scope.cancel()
 
-    def _next(self) -> hf.Scope | None:
+    def _next(self) -> sp.Scope | None:
         with self._changed:
             while not self._ended:
                 left = self._due[0][0] - time.monotonic() if self._due else None
@@ -206,7 +206,7 @@ class Threads:
         self._ledger.begin()
         began = time.monotonic()
         outcome: Any
-        scope = hf.deadline(own.deadline_s)
+        scope = sp.deadline(own.deadline_s)
         try:
             with scope:
                 if own.called_off is not None:

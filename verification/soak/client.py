@@ -1,4 +1,5 @@
-"""The process under measurement: `python -m soak.client` with a `Wish` as JSON on standard input.
+"""The process under measurement: `python -m verification.soak.client` with a `Wish` as JSON on standard
+input.
 
 It says "storm over" when its callers have ended, waits for a line (the store is up again), lets what is
 shared recover, closes everything, and prints what it found as one line of JSON.
@@ -18,23 +19,23 @@ from typing import Any
 import httpcore  # noqa: F401 - httpx would load it later, after what is there has been counted
 import httpx
 
-import holdfast as hf
-from holdfast._drive import threads as worker_threads
+import stormproof as sp
+from stormproof._drivers import threads as worker_threads
 
-from . import hygiene
+from . import process_resources
 from .callers import Tasks, Threads
-from .lag import Lag
-from .ledger import Ledger
+from .outcomes import Ledger
 from .policies import BURST, Fleet, async_clients, clients
+from .scheduler_lag import Lag
 
 #: How long what is shared may take to be as it was in the beginning.
 _RECOVERY_S = 40.0
 #: Objects that must not outlive the calls they were made for.
 _PASSING = (
-    "holdfast.wire",
-    "holdfast.deadlines",
-    "holdfast.tickets",
-    "holdfast._drive.race",
+    "stormproof._http",
+    "stormproof._context.deadlines",
+    "stormproof._strategies.breaker.ticket",
+    "stormproof._drivers.race",
     "httpx",
     "httpcore",
 )
@@ -52,7 +53,7 @@ class Wish:
     seed: int
     #: What the budget holds in the beginning.
     retries: int
-    #: Seconds after which an idle worker thread of Holdfast ends.
+    #: Seconds after which an idle worker thread of Stormproof ends.
     idle_s: float
     sample_s: float = 2.0
     #: Say on standard error how it goes.
@@ -87,7 +88,7 @@ class Found:
 class Soak:
     """One run."""
 
-    def __init__(self, wish: Wish, complaints: hygiene.Complaints) -> None:
+    def __init__(self, wish: Wish, complaints: process_resources.Complaints) -> None:
         self._wish = wish
         self._complaints = complaints
         self._ledger = Ledger()
@@ -99,7 +100,7 @@ class Soak:
         self._complaints.hear_loop(asyncio.get_running_loop())
         fleet = Fleet(self._wish.redis, self._wish.retries)
         sync, aio = clients(fleet, self._wish.server), async_clients(fleet, self._wish.server)
-        unsubscribe = hf.subscribe(lambda event: self._events.update([_told(event)]), first_tries=False)
+        unsubscribe = sp.subscribe(lambda event: self._events.update([_told(event)]), first_tries=False)
         await self._storm(sync, aio)
         print("storm over", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
@@ -124,7 +125,7 @@ class Soak:
         threads.start(wish.threads)
         callers = Tasks(aio, self._ledger, self._loop_lag, wish.seed)
         tasks = asyncio.ensure_future(callers.run(wish.tasks, stop))
-        pools = hygiene.Pools([*sync.values(), *aio.values()])
+        pools = process_resources.Pools([*sync.values(), *aio.values()])
         began = time.monotonic()
         while (now := time.monotonic() - began) < wish.seconds:
             await asyncio.sleep(min(wish.sample_s, wish.seconds - now))
@@ -136,11 +137,18 @@ class Soak:
         beat.cancel()
         await asyncio.gather(beat, asyncio.to_thread(listener.join), return_exceptions=True)
 
-    def _sample(self, at_s: float, pools: hygiene.Pools) -> None:
+    def _sample(self, at_s: float, pools: process_resources.Pools) -> None:
         connections, lost = pools.look()
-        others = sum(hygiene.descriptors().values()) - connections
+        others = sum(process_resources.descriptors().values()) - connections
         held = (others, len(asyncio.all_tasks()), threading.active_count(), self._ledger.in_flight)
-        sample = (at_s, hygiene.resident_mb(), *held, hygiene.free_mb(), connections, lost)
+        sample = (
+            at_s,
+            process_resources.resident_mb(),
+            *held,
+            process_resources.free_mb(),
+            connections,
+            lost,
+        )
         self.found.samples.append(sample)
         if self._wish.verbose:
             words = (
@@ -170,13 +178,13 @@ class Soak:
         found.late = ledger.late
         found.lag = {"loop": self._loop_lag.most, "threads": self._thread_lag.most}
         found.events = dict(self._events)
-        found.left["objects"] = dict(hygiene.survivors(*_PASSING) - base["objects"])
+        found.left["objects"] = dict(process_resources.survivors(*_PASSING) - base["objects"])
         # Idle workers of ours end by themselves, some time after their last job.
         end = time.monotonic() + self._wish.idle_s + 10
-        while (more := hygiene.threads() - base["threads"]) and time.monotonic() < end:
+        while (more := process_resources.threads() - base["threads"]) and time.monotonic() < end:
             time.sleep(0.1)
         found.left["threads"] = dict(more)
-        found.left["descriptors"] = dict(hygiene.descriptors() - base["descriptors"])
+        found.left["descriptors"] = dict(process_resources.descriptors() - base["descriptors"])
         found.complaints, found.heard = self._complaints.count, self._complaints.heard
         found.cpu_s = time.process_time()
         return found
@@ -201,14 +209,14 @@ def _calm(server: str) -> None:
 async def _nudge(client: httpx.AsyncClient) -> None:
     try:
         await client.get("/nudge")
-    except hf.HoldfastError:
+    except sp.StormproofError:
         await asyncio.sleep(0.2)
 
 
 def _nudge_sync(client: httpx.Client) -> None:
     try:
         client.get("/nudge")
-    except hf.HoldfastError:
+    except sp.StormproofError:
         time.sleep(0.2)
 
 
@@ -240,13 +248,13 @@ def _held(fleet: Fleet) -> list[str]:
 
 
 def main() -> None:
-    complaints = hygiene.Complaints()
+    complaints = process_resources.Complaints()
     complaints.listen()
     wish = Wish(**json.loads(sys.stdin.readline()))
     base = {
-        "threads": hygiene.threads(),
-        "descriptors": hygiene.descriptors(),
-        "objects": hygiene.survivors(*_PASSING),
+        "threads": process_resources.threads(),
+        "descriptors": process_resources.descriptors(),
+        "objects": process_resources.survivors(*_PASSING),
     }
     worker_threads._IDLE_S = wish.idle_s
     soak = Soak(wish, complaints)

@@ -10,19 +10,19 @@ from typing import Any
 
 import httpx
 
-import holdfast as hf
+import stormproof as sp
 
-from .lag import Lag
+from .scheduler_lag import Lag
 from .server import body_of
 
-#: Holdfast's own refusals that may come out of a client (docs/http.md).
+#: Stormproof's own refusals that may come out of a client (docs/http.md).
 REFUSALS = (
-    hf.CircuitOpen,
-    hf.BulkheadFull,
-    hf.RateLimited,
-    hf.DeadlineExceeded,
-    hf.AttemptTimeout,
-    hf.Cancelled,
+    sp.CircuitOpen,
+    sp.BulkheadFull,
+    sp.RateLimited,
+    sp.DeadlineExceeded,
+    sp.AttemptTimeout,
+    sp.Cancelled,
 )
 #: So many undocumented ends are kept whole; the others are counted.
 _KEPT = 10
@@ -43,7 +43,7 @@ def name_of(outcome: Any, path: str, cancelled: bool) -> str:
     """
     if isinstance(outcome, httpx.Response):
         return _answer(outcome, path)
-    if isinstance(outcome, (asyncio.CancelledError, hf.Cancelled)):
+    if isinstance(outcome, (asyncio.CancelledError, sp.Cancelled)):
         if not cancelled:
             raise Undocumented("cancelled, but not by its caller") from outcome
         return "called off by the caller"
@@ -66,7 +66,7 @@ def _answer(response: httpx.Response, path: str) -> str:
         return "200, whole"
     if response.status_code not in (429, 500, 502, 503):
         raise Undocumented(f"a {response.status_code} that nobody sent")
-    mark = response.extensions.get("holdfast")
+    mark = response.extensions.get("stormproof")
     why = "unmarked" if mark is None else "retried in vain" if mark.attempts > 1 else "not retried"
     return f"{response.status_code}, {why}"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-import holdfast as hf
-from holdfast.httpx import AsyncTransport, Transport
+import stormproof as sp
+from stormproof.httpx import AsyncTransport, Transport
 
 #: Tokens a second, and at once.
 RATE, BURST = 300.0, 150
@@ -35,50 +35,50 @@ class Fleet:
     """
 
     def __init__(self, url: str, retries: int) -> None:
-        self.store = hf.redis.RedisStore(url, prefix="soak", timeout=STORE_TIMEOUT_S)
-        self.budget = hf.Budget(RATIO, retries, store=self.store, name="soak")
-        self.bulkhead = hf.Bulkhead(PLACES, queue=100_000, max_wait=None, store=self.store, name="soak")
+        self.store = sp.redis.RedisStore(url, prefix="soak", timeout=STORE_TIMEOUT_S)
+        self.budget = sp.Budget(RATIO, retries, store=self.store, name="soak")
+        self.bulkhead = sp.Bulkhead(PLACES, queue=100_000, max_wait=None, store=self.store, name="soak")
         self.limiters = [self._limiter() for _ in range(2)]
         self.breakers = [self._breaker() for _ in range(2)]
 
-    def _limiter(self) -> hf.Limiter:
-        return hf.Limiter(RATE, BURST, store=self.store, name="soak")
+    def _limiter(self) -> sp.Limiter:
+        return sp.Limiter(RATE, BURST, store=self.store, name="soak")
 
-    def _breaker(self) -> hf.Breaker:
-        return hf.Breaker(
+    def _breaker(self) -> sp.Breaker:
+        return sp.Breaker(
             failure_ratio=0.6,
             min_calls=50,
             window=WINDOW_S,
             open_for=1,
             probes=5,
             probe_timeout=5,
-            on=hf.transient,
+            on=sp.transient,
             store=self.store,
             name="soak",
         )
 
-    def reads(self, which: int) -> hf.Policy:
+    def reads(self, which: int) -> sp.Policy:
         """For what may be made twice at once."""
-        return hf.Policy(
-            hf.Deadline(DEADLINE_S),
-            hf.RateLimit(self.limiters[which], max_wait=20),
-            hf.Retry(attempts=4, budget=self.budget),
+        return sp.Policy(
+            sp.Deadline(DEADLINE_S),
+            sp.RateLimit(self.limiters[which], max_wait=20),
+            sp.Retry(attempts=4, budget=self.budget),
             self.bulkhead,
             self.breakers[which],
-            hf.Hedge(after=0.8),
-            hf.Timeout(TIMEOUT_S),
+            sp.Hedge(after=0.8),
+            sp.Timeout(TIMEOUT_S),
             name="reads",
         )
 
-    def writes(self, which: int) -> hf.Policy:
+    def writes(self, which: int) -> sp.Policy:
         """For what is sent again with its key only. Each attempt asks for a place and a token anew."""
-        return hf.Policy(
-            hf.Deadline(DEADLINE_S),
-            hf.Retry(attempts=3, budget=self.budget),
+        return sp.Policy(
+            sp.Deadline(DEADLINE_S),
+            sp.Retry(attempts=3, budget=self.budget),
             self.bulkhead,
-            hf.RateLimit(self.limiters[which], max_wait=None),
+            sp.RateLimit(self.limiters[which], max_wait=None),
             self.breakers[which],
-            hf.Timeout(TIMEOUT_S),
+            sp.Timeout(TIMEOUT_S),
             name="writes",
         )
 
@@ -112,7 +112,7 @@ def async_clients(fleet: Fleet, url: str) -> dict[str, httpx.AsyncClient]:
     }
 
 
-def _policies(fleet: Fleet) -> dict[str, Callable[[int], hf.Policy]]:
+def _policies(fleet: Fleet) -> dict[str, Callable[[int], sp.Policy]]:
     return {"reads": fleet.reads, "writes": fleet.writes}
 
 

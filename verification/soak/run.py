@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import httpx
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
 from .client import Wish
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 #: So long after the end of the storm everything must be over.
 _PATIENCE_S = 180.0
 
@@ -56,8 +56,10 @@ def run(setting: Setting) -> Outcome:
     began = time.monotonic()
     # Appended to a file, so that what it held comes back with it, but for its last second.
     with Server("--appendonly", "yes") as redis:
-        server = _process("soak.server", *map(str, (setting.seed, setting.outage_every_s, setting.outage_s)))
-        client = _process("soak.client")
+        server = _process(
+            "verification.soak.server", *map(str, (setting.seed, setting.outage_every_s, setting.outage_s))
+        )
+        client = _process("verification.soak.client")
         try:
             url = f"http://127.0.0.1:{_line(server)}"
             wish = Wish(

@@ -1,6 +1,7 @@
 """An HTTP/1.1 server on loopback that misbehaves by the dice.
 
-`python -m soak.server SEED OUTAGE_EVERY OUTAGE`: every OUTAGE_EVERY seconds it answers nothing but 503 for
+`python -m verification.soak.server SEED OUTAGE_EVERY OUTAGE`: every OUTAGE_EVERY seconds it answers nothing
+but 503 for
 OUTAGE seconds. It prints its port. ``GET /_mood/calm`` makes it answer well from then on, ``GET /_told``
 gives its counts.
 """

@@ -119,7 +119,7 @@ export class Api {
   }
 
   private async send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-    const headers: Record<string, string> = { "X-Holdfast-Token": this.token };
+    const headers: Record<string, string> = { "X-Stormproof-Token": this.token };
     const init: RequestInit = { method, headers, cache: "no-store", credentials: "omit", redirect: "error" };
     if (body !== undefined) {
       headers["Content-Type"] = "application/json";
@@ -128,7 +128,7 @@ export class Api {
     if (signal) init.signal = signal;
     const response = await fetch(path, init).catch((error: unknown) => {
       if (error instanceof DOMException && error.name === "AbortError") throw error;
-      throw new Refused("The lab does not answer: has `holdfast lab` been stopped?");
+      throw new Refused("The lab does not answer: has `stormproof lab` been stopped?");
     });
     if (!response.ok) throw await refusal(response);
     return response;

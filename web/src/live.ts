@@ -188,7 +188,7 @@ export class Live {
   private async report(): Promise<void> {
     if (this.finished === null) return;
     try {
-      download("holdfast-report.html", "text/html", await this.api.report(this.finished));
+      download("stormproof-report.html", "text/html", await this.api.report(this.finished));
     } catch (error) {
       this.fail(error);
     }

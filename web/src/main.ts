@@ -17,14 +17,14 @@ function header(kind: string): HTMLElement {
     {},
     // A plain link to #outcome would replace the token in the address.
     h("button.skip", { type: "button", onclick: () => document.getElementById("outcome")?.focus() }, "Skip to the outcome"),
-    h("h1", {}, h("span.mark", { "aria-hidden": "true" }), "Holdfast ", h("b", {}, kind)),
+    h("h1", {}, h("span.mark", { "aria-hidden": "true" }), "Stormproof ", h("b", {}, kind)),
     h("span.grow"),
     themeButton(),
   );
 }
 
 function report(result: Result): void {
-  document.title = `Holdfast report: ${result.runs.map((run) => run.name).join(" and ")}`;
+  document.title = `Stormproof report: ${result.runs.map((run) => run.name).join(" and ")}`;
   const outcome = new Outcome();
   app.append(header("report"), h("div.layout.saved", {}, outcome.element));
   outcome.show(result);
@@ -34,7 +34,7 @@ async function live(): Promise<void> {
   app.append(header("lab"));
   const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
   if (!/^[\w-]{20,}$/.test(token)) {
-    app.append(trouble("This address lacks its token. Open the whole address that `holdfast lab` has printed."));
+    app.append(trouble("This address lacks its token. Open the whole address that `stormproof lab` has printed."));
     return;
   }
   const api = new Api(token);
@@ -47,6 +47,6 @@ async function live(): Promise<void> {
   }
 }
 
-const data = embedded(document.getElementById("holdfast-data")?.textContent ?? "null");
+const data = embedded(document.getElementById("stormproof-data")?.textContent ?? "null");
 if (data) report(data);
 else void live();

@@ -62,7 +62,7 @@ export class Outcome {
 
   private save(kind: "csv" | "json"): void {
     if (!this.result) return;
-    const name = `holdfast-${this.result.runs.map((run) => run.name.replace(/[^\w-]+/g, "-")).join("-vs-")}-${this.result.seed}`;
+    const name = `stormproof-${this.result.runs.map((run) => run.name.replace(/[^\w-]+/g, "-")).join("-vs-")}-${this.result.seed}`;
     if (kind === "csv") download(`${name}.csv`, "text/csv", csv(this.result.runs));
     else download(`${name}.json`, "application/json", JSON.stringify(this.result, null, 1));
   }
@@ -78,7 +78,7 @@ export class Outcome {
       h(
         "dl.facts",
         {},
-        fact("Holdfast", result.version),
+        fact("Stormproof", result.version),
         fact("seed", String(result.seed)),
         fact("engine", result.engine),
         ...scenario,

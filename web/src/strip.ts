@@ -223,7 +223,7 @@ export class Strip {
       axes: [this.axis({ size: last ? 26 : 0, show: true, values: last ? spans : () => [] }), this.valueAxis(channel)],
       series: [{}, ...this.drawn(channel).map(({ run, trace }) => this.line(run, trace))],
       cursor: {
-        sync: { key: "holdfast", setSeries: false },
+        sync: { key: "stormproof", setSeries: false },
         points: { size: 5 },
         drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => (this.zoom(null), null) },

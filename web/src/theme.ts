@@ -2,7 +2,7 @@
 
 import { h } from "./dom.ts";
 
-const KEY = "holdfast-theme";
+const KEY = "stormproof-theme";
 const CHOICES = ["auto", "light", "dark"] as const;
 type Choice = (typeof CHOICES)[number];
 const NAMES: Record<Choice, string> = { auto: "Auto", light: "Light", dark: "Dark" };

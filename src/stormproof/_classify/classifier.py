@@ -1,83 +1,33 @@
 """Is it worth trying again? From an exception or a response to a `Verdict`.
 
-`transient` is the shipped classifier. It imports no library to recognise its errors: `tables` has
-what is known, `recognise` finds it, and here the request's method and the marks of inner layers are
-weighed.
+`transient` is the shipped classifier. It imports no library to recognise its errors: `known_faults` has
+what is known, `lookup` finds it, `fault_readers` read the details, and here the request's method and the
+marks of inner layers are weighed.
 """
 
 from __future__ import annotations
 
-from .errors import RetryAfter
-from .hints import header
-from .marks import Mark, exhausted_by, mark, response_mark
-from .options import Options, choice, flag, seconds
-from .recognise import fault_of, leaves, request_of
+from .._primitives.errors import RetryAfter
+from .exhaustion import response_mark
+from .fault_readers import fault_of
+from .foreign_objects import leaves, request_of
+from .server_hints import header
 from .settings import Settings
+from .verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, ClassVar, Self, TypeAlias
+    from typing import Any, Self, TypeAlias
 
-    from .options import Seconds
-    from .tables import Fault
+    from .known_faults import Fault
 
     Rule: TypeAlias = "Verdict | Callable[[Any], bool | Verdict | None]"
 
-__all__ = ["Classifier", "Mark", "Settings", "Verdict", "exhausted_by", "mark", "transient"]
-
-_KINDS = ("transient", "timeout", "throttle", "fatal", "pushback")
 _MAX_RULES = 1024
 _MAX_WRAPS = 4
 _MAX_PLANS = 1024
 _set = object.__setattr__
-
-
-class Verdict(Options):
-    """Whether to try again, and what is known about when and why. True if ``retry`` is.
-
-    ``after``: the server's hint in seconds, ``None`` without one, ``math.inf`` for an absurd one.
-    ``kind``: ``"timeout"`` pays a budget's timeout price, ``"throttle"`` its throttling price;
-    ``"pushback"`` is a server's own do-not-retry, which a throttle budget counts. ``None`` is
-    ``"transient"`` or ``"fatal"``, by ``retry``.
-    """
-
-    __slots__ = ("after", "kind", "reason", "retry")
-    _fields = ("retry", "after", "kind", "reason")
-
-    retry: bool
-    after: float | None
-    kind: str
-    reason: str
-
-    RETRY: ClassVar[Verdict]
-    FATAL: ClassVar[Verdict]
-
-    def __init__(
-        self, retry: bool, after: Seconds | None = None, kind: str | None = None, reason: str = ""
-    ) -> None:
-        flag("Verdict", "retry", retry)
-        if after is not None and not (type(after) is float and after >= 0.0):
-            after = seconds("Verdict", "after", after, infinite=True)
-        if kind is None:
-            kind = "transient" if retry else "fatal"
-        else:
-            choice("Verdict", "kind", kind, _KINDS)
-        if not isinstance(reason, str):
-            raise TypeError(f"Verdict: reason must be a string, got {reason!r}")
-        if retry and kind in ("fatal", "pushback"):
-            raise ValueError(f"Verdict: kind must not be {kind!r} when retry is True")
-        _set(self, "retry", retry)
-        _set(self, "after", after)
-        _set(self, "kind", kind)
-        _set(self, "reason", reason)
-
-    def __bool__(self) -> bool:
-        return self.retry
-
-
-Verdict.RETRY = Verdict(True)
-Verdict.FATAL = Verdict(False)
 
 
 class Classifier:
@@ -159,7 +109,7 @@ class Classifier:
     ) -> Classifier:
         """A copy with other tables and the same rules; ``None`` keeps a table, ``()`` empties it.
 
-        ``hf.transient.with_(statuses={409, *hf.transient.settings.statuses})`` adds one status.
+        ``transient.with_(statuses={409, *transient.settings.statuses})`` adds one status.
         """
         given = {
             "statuses": statuses,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .recognise import MAX_DEPTH, get, is_a, leaves
+from .foreign_objects import MAX_DEPTH, get, is_a, leaves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MARK = "__holdfast_mark__"
+_MARK = "__stormproof_mark__"
 
 
 class Mark:
@@ -39,9 +39,9 @@ def mark(outcome: Any, mark: Any) -> None:
         if is_a(outcome, BaseException):
             setattr(outcome, _MARK, mark)
         elif is_a(get(outcome, "extensions"), dict):
-            outcome.extensions["holdfast"] = mark
+            outcome.extensions["stormproof"] = mark
         else:
-            outcome.holdfast_mark = mark
+            outcome.stormproof_mark = mark
     except Exception:
         pass
 
@@ -89,7 +89,7 @@ def response_mark(outcome: Any) -> Mark | None:
     if response is None:
         return None
     extensions = get(response, "extensions")
-    found = extensions.get("holdfast") if is_a(extensions, dict) else None
+    found = extensions.get("stormproof") if is_a(extensions, dict) else None
     if not is_a(found, Mark):
-        found = get(response, "holdfast_mark")
+        found = get(response, "stormproof_mark")
     return found if is_a(found, Mark) else None

@@ -1,25 +1,89 @@
-"""Readers: what one kind of error or response says, as a `Fault`.
+"""From an exception or a response to a `Fault`: `fault_of`, and a reader for each kind of object.
 
-Each takes the object, the settings, and how deep in a chain of causes it was found; it answers with
-a fault, or ``None`` when the object does not say. `tables.NAMES` names them.
+A reader takes the object, the settings, and how deep in a chain of causes it was found; it returns
+a fault, or ``None`` when the object does not say. `known_faults.NAMES` names them.
 """
 
 from __future__ import annotations
 
-from . import tables
-from .hints import Stop, is_digits, pushback, read, should_retry, wait_from
-from .recognise import MAX_DEPTH, called, fault_of, get, is_a, leaves, resolve, row_for, text_of, under, whole
-from .tables import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, Fault
+from . import known_faults
+from .foreign_objects import MAX_DEPTH, called, get, is_a, leaves, text_of, whole
+from .known_faults import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, Fault
+from .lookup import row_for
+from .server_hints import Stop, is_digits, pushback, read, should_retry, wait_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from .known_faults import Kind
     from .settings import Settings
-    from .tables import Kind
+
+    Reader = Callable[[Any, Settings, int], Fault | None]
 
 _LEAF_DEPTH = MAX_DEPTH - 4
 _MAX_ADDRESSES = 100
+
+
+def fault_of(found: Any, settings: Settings, depth: int = 0) -> Fault | None:
+    """Return what ``found``, an exception or a response, says went wrong; ``None`` if it is unknown.
+
+    ``depth`` counts the steps from the error that the caller caught.
+    """
+    if depth > MAX_DEPTH:
+        return None
+    row = row_for(type(found))
+    if row is None:
+        return under(found, (), settings, depth) if depth else _carried(found, settings)
+    if isinstance(row, Fault):
+        return resolve(row, found, settings, depth)
+    reader: Reader = globals()[row]
+    return reader(found, settings, depth)
+
+
+def _carried(error: Any, settings: Settings) -> Fault | None:
+    """An exception of an unknown kind may carry a response of a known one."""
+    response = get(error, "response") if is_a(error, BaseException) else None
+    return None if response is None else fault_of(response, settings, MAX_DEPTH)
+
+
+def resolve(fault: Fault, error: Any, settings: Settings, depth: int) -> Fault:
+    """``fault``, or what lies beneath ``error`` where the fault says to look."""
+    deeper = None if fault.look is None else under(error, fault.look, settings, depth)
+    if deeper is None:
+        return fault
+    if not deeper.retry:
+        return deeper
+    return Fault(True, deeper.kind, deeper.reason, safe=fault.safe or deeper.safe)
+
+
+def under(error: Any, look: tuple[str, ...], settings: Settings, depth: int) -> Fault | None:
+    """The fault of the error that ``error`` was made from, if it names one that is known.
+
+    One way down at most, so that the work is bounded: what an attribute holds, else the cause,
+    else the context.
+    """
+    for name in (*look, "__cause__", "__context__"):
+        if name == "__context__" and get(error, "__suppress_context__"):
+            return None
+        held = _exception_in(get(error, name))
+        if held is not None:
+            return fault_of(held, settings, depth + 1)
+    return None
+
+
+def _exception_in(value: Any) -> BaseException | None:
+    if is_a(value, BaseException):
+        return value
+    if is_a(value, dict):
+        value = (value.get("error"),)
+    if is_a(value, tuple):
+        for item in reversed(value):
+            if is_a(item, BaseException):
+                return item
+    return None
+
 
 # --- HTTP -----------------------------------------------------------------------------------------
 
@@ -40,7 +104,7 @@ def http_response(source: Any, settings: Settings, depth: int) -> Fault:
     after = wait_from(found)
     if told is False:
         return Fault(False, "pushback", f"HTTP {int(status)}, and the server says not to retry", after=after)
-    return _http(status, retry, status in tables.UNPROCESSED, after)
+    return _http(status, retry, status in known_faults.UNPROCESSED, after)
 
 
 def _http(status: int, retry: bool, safe: bool, after: float | None) -> Fault:
@@ -81,7 +145,7 @@ def sdk_stream(error: Any, settings: Settings, depth: int) -> Fault:
         inner = body.get("error")
         body = inner if is_a(inner, dict) else body
         for name in (body.get("type"), body.get("code")):
-            if is_a(name, str) and name in tables.STREAM_ERRORS:
+            if is_a(name, str) and name in known_faults.STREAM_ERRORS:
                 return Fault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
     return FINAL
 
@@ -96,8 +160,8 @@ def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
     status = whole(meta.get("HTTPStatusCode"))
     after = wait_from(read(meta.get("HTTPHeaders")))
     # The SDK makes its calls safe to repeat (client tokens), and repeats them itself.
-    if is_a(code, str) and code in tables.AWS_CODES:
-        return Fault(True, tables.AWS_CODES[code], code, safe=True, after=after)
+    if is_a(code, str) and code in known_faults.AWS_CODES:
+        return Fault(True, known_faults.AWS_CODES[code], code, safe=True, after=after)
     if status is None or status < 400:
         return None
     return _http(status, status in settings.statuses and status not in settings.never, True, after)
@@ -109,7 +173,7 @@ def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
 def os_error(error: Any, settings: Settings, depth: int) -> Fault | None:
     number = whole(get(error, "errno"))
     if number is not None:
-        return tables.ERRNOS.get(number, LISTED) if number in settings.errnos else None
+        return known_faults.ERRNOS.get(number, LISTED) if number in settings.errnos else None
     text = text_of(error)
     if text.startswith("Multiple exceptions: "):
         return _several_errnos(text, settings)
@@ -126,14 +190,14 @@ def _several_errnos(text: str, settings: Settings) -> Fault | None:
         digits = part.partition("]")[0][:8]
         if not is_digits(digits) or int(digits) not in settings.errnos:
             return None
-        faults.append(tables.ERRNOS.get(int(digits), LISTED))
+        faults.append(known_faults.ERRNOS.get(int(digits), LISTED))
     return _all(faults) if faults else None
 
 
 def dns(error: Any, settings: Settings, depth: int) -> Fault:
     import socket
 
-    return tables.DNS_TEMPORARY if get(error, "errno") == socket.EAI_AGAIN else tables.DNS_FINAL
+    return known_faults.DNS_TEMPORARY if get(error, "errno") == socket.EAI_AGAIN else known_faults.DNS_FINAL
 
 
 def group(error: Any, settings: Settings, depth: int) -> Fault | None:
@@ -164,7 +228,7 @@ def websocket_closed(error: Any, settings: Settings, depth: int) -> Fault:
     for name in ("rcvd", "sent"):
         code = whole(get(get(error, name), "code"))
         if code is not None:
-            return tables.CLOSE_CODES.get(code, FINAL)
+            return known_faults.CLOSE_CODES.get(code, FINAL)
     return LOST
 
 
@@ -182,12 +246,12 @@ def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
     if isinstance(hint, Stop):
         return Fault(False, "pushback", f"gRPC {name}, and the server says not to retry")
     if "CERTIFICATE_VERIFY_FAILED" in text_of(called(error, "details")):
-        return tables.TLS
-    if name == "DEADLINE_EXCEEDED" and get(error, tables.ATTEMPT_DEADLINE) is True:
+        return known_faults.TLS
+    if name == "DEADLINE_EXCEEDED" and get(error, known_faults.ATTEMPT_DEADLINE) is True:
         return Fault(True, "timeout", "gRPC DEADLINE_EXCEEDED of one attempt", safe=True, after=hint)
-    if name not in settings.grpc_codes and (name not in tables.GRPC_PUSHBACK_CODES or hint is None):
+    if name not in settings.grpc_codes and (name not in known_faults.GRPC_PUSHBACK_CODES or hint is None):
         return Fault(False, "fatal", f"gRPC {name}", after=hint)
-    return Fault(True, tables.GRPC_KINDS.get(name, "transient"), f"gRPC {name}", safe=True, after=hint)
+    return Fault(True, known_faults.GRPC_KINDS.get(name, "transient"), f"gRPC {name}", safe=True, after=hint)
 
 
 # --- databases ------------------------------------------------------------------------------------
@@ -196,29 +260,29 @@ def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
 def postgres(error: Any, settings: Settings, depth: int) -> Fault | None:
     for state in (get(error, "sqlstate"), get(error, "pgcode"), _state_of_class(error)):
         if is_a(state, str) and state:
-            return tables.SQLSTATES.get(state, LISTED) if state in settings.sqlstates else None
+            return known_faults.SQLSTATES.get(state, LISTED) if state in settings.sqlstates else None
     # A failed or lost connection has no SQLSTATE: libpq only explains it in words.
     text = text_of(error).lower()
-    if any(phrase in text for phrase in tables.POSTGRES_NOT_READY):
+    if any(phrase in text for phrase in known_faults.POSTGRES_NOT_READY):
         return NO_CONNECTION
-    if any(phrase in text for phrase in tables.POSTGRES_REFUSALS):
+    if any(phrase in text for phrase in known_faults.POSTGRES_REFUSALS):
         return None
-    for phrases, fault in tables.POSTGRES_PHRASES:
+    for phrases, fault in known_faults.POSTGRES_PHRASES:
         if any(phrase in text for phrase in phrases):
             return fault
     return None
 
 
 def _state_of_class(error: Any) -> str | None:
-    return tables.SQLSTATE_OF_CLASS.get(type(error).__name__)
+    return known_faults.SQLSTATE_OF_CLASS.get(type(error).__name__)
 
 
 def sqlite(error: Any, settings: Settings, depth: int) -> Fault | None:
     code = whole(get(error, "sqlite_errorcode"))
     if code is not None:
-        return CONFLICT if code & 0xFF in tables.SQLITE_CODES else None
+        return CONFLICT if code & 0xFF in known_faults.SQLITE_CODES else None
     text = text_of(error).lower()
-    return CONFLICT if any(phrase in text for phrase in tables.SQLITE_PHRASES) else None
+    return CONFLICT if any(phrase in text for phrase in known_faults.SQLITE_PHRASES) else None
 
 
 def mysql(error: Any, settings: Settings, depth: int) -> Fault | None:
@@ -231,11 +295,11 @@ def mysql(error: Any, settings: Settings, depth: int) -> Fault | None:
         return LOST
     if number not in settings.mysql_errors:
         return None
-    return resolve(tables.MYSQL_ERRORS.get(number, LISTED), error, settings, depth)
+    return resolve(known_faults.MYSQL_ERRORS.get(number, LISTED), error, settings, depth)
 
 
 def mysql_pool(error: Any, settings: Settings, depth: int) -> Fault | None:
-    return tables.BUSY if "pool exhausted" in text_of(error).lower() else None
+    return known_faults.BUSY if "pool exhausted" in text_of(error).lower() else None
 
 
 def dbapi(error: Any, settings: Settings, depth: int) -> Fault | None:

@@ -2,7 +2,7 @@
 
 `NAMES` recognises exceptions and responses by top-level module and qualified name, so that no
 library has to be imported to be understood. A row is a `Fault`, or the name of a function in
-`readers` that reads one from the object.
+`fault_readers` that reads one from the object.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
-    from .classify import Verdict
+    from .verdict import Verdict
 
     Kind = Literal["transient", "timeout", "throttle", "fatal", "pushback"]
     Row: TypeAlias = "Fault | str"
@@ -128,7 +128,7 @@ GRPC_PUSHBACK_CODES = frozenset({"RESOURCE_EXHAUSTED"})
 GRPC_WIDE = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
 
 #: Set on the error of a call by the client whose `Timeout` cut the attempt: there may be time for another.
-ATTEMPT_DEADLINE = "__holdfast_attempt_deadline__"
+ATTEMPT_DEADLINE = "__stormproof_attempt_deadline__"
 GRPC_KINDS: dict[str, Kind] = {"RESOURCE_EXHAUSTED": "throttle", "DEADLINE_EXCEEDED": "timeout"}
 
 # --- AWS ------------------------------------------------------------------------------------------
@@ -301,9 +301,9 @@ NAMES: dict[str, dict[str, Row]] = {
         "OSError": "os_error",
         "ExceptionGroup": "group",
     },
-    "holdfast": {
+    "stormproof": {
         "AttemptTimeout": TIMEOUT,
-        "HoldfastError": FINAL,
+        "StormproofError": FINAL,
         "IdempotencyConflict": IN_PROGRESS,
         "StoreUnavailable": NO_STORE,
         "Permanent": FINAL,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .classify import Classifier, Verdict, transient
-from .errors import AttemptTimeout, HoldfastError, Permanent, RetryAfter
+from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
+from .classifier import Classifier, transient
+from .verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def judge(
 ) -> Callable[[BaseException], Verdict]:
     """``on`` as a function from an exception to a verdict.
 
-    Holdfast's own refusals are final unless ``on`` names their type, or a callable answers with
+    Stormproof's own refusals are final unless ``on`` names their type, or a callable answers with
     an explicit `Verdict`. What a server says not to retry is final unless there is such a verdict.
     ``names_refusals`` is for those who count or answer failures instead of repeating calls: refusals
     are then judged like any other exception, and a server's word about retrying is not asked for.
@@ -32,7 +33,7 @@ def judge(
     if not _takes_an_exception(on):
         raise TypeError(
             f"{owner}: on must be a plain function of one argument, the exception, got {on!r}; "
-            "a decorator needs its parentheses: @hf.retry(on=...)"
+            "a decorator needs its parentheses: @retry(on=...)"
         )
     return _judge_callable(on, owner, names_refusals)
 
@@ -65,7 +66,7 @@ def _judge_types(
                 f"{owner}: on must not hold {kind.__qualname__}: what is not an Exception "
                 "(cancellation, exit, interrupt) is never retried"
             )
-    named = types if names_refusals else tuple(kind for kind in types if issubclass(kind, HoldfastError))
+    named = types if names_refusals else tuple(kind for kind in types if issubclass(kind, StormproofError))
 
     groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
     # Types seen before that match and have nothing more to tell; a handful at most, all built in.
@@ -132,7 +133,7 @@ def _retry(error: BaseException, at_any_rate: bool) -> Verdict:
     if seen.kind == "pushback" and not at_any_rate:
         return seen
     after = seen.after
-    if after is None and isinstance(error, HoldfastError):
+    if after is None and isinstance(error, StormproofError):
         after = error.retry_after
     kind = seen.kind if seen.kind in ("timeout", "throttle") else "transient"
     if after is None and kind == "transient":
@@ -146,14 +147,14 @@ def _tells_nothing(error: BaseException) -> bool:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    return isinstance(error, HoldfastError) and not isinstance(error, AttemptTimeout)
+    return isinstance(error, StormproofError) and not isinstance(error, AttemptTimeout)
 
 
 def _all_leaves(group: BaseExceptionGroup[Any], verdict: Callable[[BaseException], Verdict]) -> Verdict:
     """A group is worth retrying if every leaf is; it waits for the longest hint among them."""
     longest: float | None = None
     for leaf in leaves(group):
-        asked, after = whom(leaf)
+        asked, after = unwrap_marker(leaf)
         seen = Verdict.RETRY if asked is None else verdict(asked)
         if isinstance(leaf, Permanent) or not seen.retry:
             return Verdict.FATAL
@@ -174,7 +175,7 @@ def leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
             yield error
 
 
-def whom(error: BaseException) -> tuple[BaseException | None, float | None]:
+def unwrap_marker(error: BaseException) -> tuple[BaseException | None, float | None]:
     """(whose type decides and who surfaces, the wait asked for): looks through the two marks.
 
     A `RetryAfter` without a cause gives ``None``: it is retryable by itself.

@@ -195,7 +195,7 @@ def _until(text: str, found: dict[str, list[str]], wall_now: float | None) -> fl
 
 
 def _wall() -> float:
-    from ._drive.clock import wall
+    from .._runtime.clock import wall
 
     return wall()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .options import Options
-from .tables import (
+from .._primitives.options import Options
+from .known_faults import (
     ERRNOS,
     GRPC_CODES,
     GRPC_NAMES,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .catalog import AMBIENT, FAMILIES, SECTION_OF, SECTIONS, STORE, STRATEGIES
-from .problem import ConfigError, shown, unknown
+from .errors import ConfigError, shown, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .catalog import Form
-    from .problem import Document, Spot
+    from .errors import Document, Spot
 
 
 #: What may stand at the top of a file beside the sections.
@@ -64,7 +64,7 @@ class Builder:
         try:
             return text, self._make(STORE, spot)
         except ImportError:
-            raise spot.error("needs redis-py: install holdfast[redis]") from None
+            raise spot.error("needs redis-py: install stormproof[redis]") from None
 
     def store(self, spot: Spot) -> Any:
         """The file's store, for what ``spot`` says is in it."""
@@ -127,8 +127,8 @@ class Builder:
         if isinstance(spot.value, str) and family in SECTION_OF:
             text = str(spot.value)
             if family == "limiter" and text not in self.shared["limiters"] and "/" in text:
-                from ..limiter import Limiter
-                from ..rates import parse
+                from .._primitives.rates import parse
+                from .._strategies.limiter.limiter import Limiter
 
                 try:
                     return Limiter(*parse(text, "limiter"))

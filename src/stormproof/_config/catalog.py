@@ -49,6 +49,7 @@ class Form:
         about: str | None = None,
         defaults: dict[str, Any] | None = None,
     ) -> None:
+        #: The public name of the class, below ``stormproof``.
         self.home = home
         self.options = options
         self.short = short
@@ -61,8 +62,8 @@ class Form:
         """The class, imported when it is first needed."""
         from importlib import import_module
 
-        module, _, name = self.home.rpartition(".")
-        return getattr(import_module(f"holdfast.{module}"), name)
+        module, _, name = f"stormproof.{self.home}".rpartition(".")
+        return getattr(import_module(module), name)
 
     def about(self) -> str:
         """What the class's docstring says."""
@@ -108,10 +109,10 @@ _NAME = Word(none=True)
 _FLEET: dict[str, Value] = {"store": Stored(), "name": _NAME}
 
 STRATEGIES: dict[str, Form] = {
-    "deadline": Form("deadlines.Deadline", {"seconds": _span()}, short="seconds"),
-    "fallback": Form("fallback.Fallback", {"value": Anything(), "on": On()}, short="value"),
+    "deadline": Form("Deadline", {"seconds": _span()}, short="seconds"),
+    "fallback": Form("Fallback", {"value": Anything(), "on": On()}, short="value"),
     "retry": Form(
-        "retries.Retry",
+        "Retry",
         {
             "on": On(),
             "attempts": Count(minimum=1, none=True),
@@ -125,7 +126,7 @@ STRATEGIES: dict[str, Form] = {
         code_only=("on_result", "before_attempt"),
     ),
     "hedge": Form(
-        "hedge.Hedge",
+        "Hedge",
         {
             "after": After(minimum=0),
             "max": Count(minimum=2),
@@ -136,7 +137,7 @@ STRATEGIES: dict[str, Form] = {
         code_only=("vary",),
     ),
     "breaker": Form(
-        "breaker.Breaker",
+        "Breaker",
         {
             "failure_ratio": _share(),
             "min_calls": Count(minimum=1),
@@ -159,13 +160,13 @@ STRATEGIES: dict[str, Form] = {
         code_only=("trip",),
     ),
     "rate_limit": Form(
-        "rate_limit.RateLimit",
+        "RateLimit",
         {"limiter": Part("limiter"), "max_wait": _span(none=True), "cost": Count(minimum=0, none=True)},
         short="limiter",
         code_only=("cost_of_result",),
     ),
     "bulkhead": Form(
-        "bulkhead.Bulkhead",
+        "Bulkhead",
         {
             "limit": Count(minimum=1),
             "queue": Count(minimum=0),
@@ -175,7 +176,7 @@ STRATEGIES: dict[str, Form] = {
         short="limit",
     ),
     "throttle": Form(
-        "throttle.Throttle",
+        "Throttle",
         {
             "k": Number(minimum=1),
             "window": _positive(),
@@ -186,7 +187,7 @@ STRATEGIES: dict[str, Form] = {
         },
     ),
     "adaptive_limit": Form(
-        "adaptive.AdaptiveLimit",
+        "AdaptiveLimit",
         {
             "kind": Word("aimd", "vegas", "gradient2"),
             "initial": Count(minimum=1),
@@ -204,7 +205,7 @@ STRATEGIES: dict[str, Form] = {
         },
     ),
     "adaptive_rate": Form(
-        "adaptive_rate.AdaptiveRate",
+        "AdaptiveRate",
         {
             "on": On(),
             "max_wait": _span(none=True),
@@ -216,7 +217,7 @@ STRATEGIES: dict[str, Form] = {
         },
     ),
     "chaos": Form(
-        "chaotic.Chaos",
+        "Chaos",
         {
             "fault": Fault(none=True),
             "outcome": Anything(),
@@ -226,22 +227,22 @@ STRATEGIES: dict[str, Form] = {
         },
         code_only=("behaviour", "when"),
     ),
-    "timeout": Form("timeouts.Timeout", {"seconds": _positive(), "thread": Flag()}, short="seconds"),
+    "timeout": Form("Timeout", {"seconds": _positive(), "thread": Flag()}, short="seconds"),
 }
 
 FAMILIES: dict[str, Family] = {
     "backoff": Family(
         "exponential",
         {
-            "exponential": Form("backoff.Exponential", {**_CAPPED, "factor": Number(minimum=1)}),
+            "exponential": Form("Exponential", {**_CAPPED, "factor": Number(minimum=1)}),
             "decorrelated": Form(
-                "backoff.Decorrelated",
+                "Decorrelated",
                 {"base": _positive(), "cap": _positive(), "clip": Word("range", "sample"), "min": _span()},
             ),
-            "constant": Form("backoff.Constant", {"wait": _span(), "jitter": Jitter(), "min": _span()}),
-            "linear": Form("backoff.Linear", dict(_CAPPED)),
-            "fibonacci": Form("backoff.Fibonacci", dict(_CAPPED)),
-            "schedule": Form("backoff.Schedule", {"values": Waits(), "jitter": Jitter(), "min": _span()}),
+            "constant": Form("Constant", {"wait": _span(), "jitter": Jitter(), "min": _span()}),
+            "linear": Form("Linear", dict(_CAPPED)),
+            "fibonacci": Form("Fibonacci", dict(_CAPPED)),
+            "schedule": Form("Schedule", {"values": Waits(), "jitter": Jitter(), "min": _span()}),
             "hinted": Form(
                 "presets.backoffs.HintedExponential",
                 {**_CAPPED, "factor": Number(minimum=1), "hint": Word("restart", "replace")},
@@ -261,15 +262,15 @@ FAMILIES: dict[str, Family] = {
         "success",
         {
             "success": Form(
-                "budget.Budget",
+                "Budget",
                 {"ratio": Number(minimum=0), "burst": Number(minimum=0), "window": _positive(), **_FLEET},
             ),
             "window": Form(
-                "quotas.WindowBudget",
+                "WindowBudget",
                 {"ratio": Number(minimum=0), "floor": Number(minimum=0), "window": _positive()},
             ),
             "quota": Form(
-                "quotas.QuotaBudget",
+                "QuotaBudget",
                 {
                     "capacity": Number(exclusiveMinimum=0),
                     "retry_cost": Number(exclusiveMinimum=0),
@@ -279,14 +280,14 @@ FAMILIES: dict[str, Family] = {
                 },
             ),
             "throttle": Form(
-                "quotas.ThrottleBudget",
+                "ThrottleBudget",
                 {
                     "max_tokens": Number(exclusiveMinimum=0, maximum=1000),
                     "token_ratio": Number(minimum=0.001),
                 },
             ),
             "rate": Form(
-                "quotas.RateBudget",
+                "RateBudget",
                 {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), "wait": Flag(), **_FLEET},
             ),
         },
@@ -295,11 +296,11 @@ FAMILIES: dict[str, Family] = {
         "bucket",
         {
             "bucket": Form(
-                "limiter.Limiter",
+                "Limiter",
                 {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), **_FLEET},
             ),
             "pacer": Form(
-                "pacer.Pacer", {"rate": Rate(exclusiveMinimum=0, infinite=True), "burst": Count(minimum=1)}
+                "Pacer", {"rate": Rate(exclusiveMinimum=0, infinite=True), "burst": Count(minimum=1)}
             ),
         },
     ),
@@ -320,7 +321,7 @@ STORE = Form(
     about="Redis >= 6.2 or Valkey as the place of what a fleet shares.",
     defaults={
         "url": REQUIRED,
-        "prefix": "hf",
+        "prefix": "sp",
         "timeout": 0.03,
         "on_failure": "local",
         "cluster": None,
@@ -340,6 +341,10 @@ def form_of(table: dict[str, Form], made: Any) -> tuple[str, Form] | None:
     module, name = type(made).__module__, type(made).__qualname__
     for kind, form in table.items():
         # By name first, so that looking for one class does not import all the others.
-        if form.home.rpartition(".")[2] == name and module.startswith("holdfast") and form.type is type(made):
+        if (
+            form.home.rpartition(".")[2] == name
+            and module.startswith("stormproof")
+            and form.type is type(made)
+        ):
             return kind, form
     return None

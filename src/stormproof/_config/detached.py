@@ -7,13 +7,13 @@ not let it do either.
 
 from __future__ import annotations
 
-from .problem import Document, Text
+from .errors import Document, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .problem import Spot
+    from .errors import Spot
 
 
 def detached(document: Document, only: tuple[str, ...] | None = None) -> Document:

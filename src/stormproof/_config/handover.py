@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import math
 
-from . import limits
-from ._drive.queue import Waiter
-from .adaptive import AdaptiveLimit
-from .adaptive_rate import AdaptiveRate
-from .breaker import Breaker
-from .budget import Budget, Slices
-from .bulkhead import Bulkhead
-from .hedge import Hedge
-from .limiter import Limiter
-from .pacer import Pacer
-from .quotas import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
-from .throttle import Throttle
+from .._drivers.waiter import Waiter
+from .._strategies.adaptive.limit import AdaptiveLimit
+from .._strategies.adaptive.rate import AdaptiveRate
+from .._strategies.adaptive.rules import limits as limit_rules
+from .._strategies.breaker.breaker import Breaker
+from .._strategies.budget.budget import Budget
+from .._strategies.budget.other_systems import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
+from .._strategies.budget.rules import Slices
+from .._strategies.bulkhead.bulkhead import Bulkhead
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.limiter.limiter import Limiter
+from .._strategies.limiter.pacer import Pacer
+from .._strategies.throttle import Throttle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .circuit import Circuit
+    from .._strategies.breaker.rules.circuit import Circuit
 
 
 def retune(live: Any, wanted: Any) -> bool:
@@ -213,9 +214,9 @@ def _adaptive_limit(live: AdaptiveLimit, wanted: AdaptiveLimit) -> None:
 
 
 _LEARNT: dict[type, tuple[str, ...]] = {
-    limits.Aimd: (),
-    limits.Vegas: ("_calls", "_rtt0", "_spread"),
-    limits.Gradient2: ("_count", "_long"),
+    limit_rules.Aimd: (),
+    limit_rules.Vegas: ("_calls", "_rtt0", "_spread"),
+    limit_rules.Gradient2: ("_count", "_long"),
 }
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import weakref
 
-from ._drive.memory import guard
-from ._drive.shape import Template
-from .policy import Policy
+from .._policy.policy import Policy
+from .._runtime.call_template import Template
+from .._runtime.locks import guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .policy import Env
+    from .._strategies.protocol import Env
 
 
 class Following(Policy):
@@ -100,9 +100,9 @@ _FOLLOWED = Template(
     "following",
     """\
 {async_}def following({params}):
-    _hf_made = _hf_slot.made
-    if _hf_made[0] is not _hf_policy._now:
-        _hf_made = _hf_renew()
-    return {await_}_hf_made[1]({args})
+    _sp_made = _sp_slot.made
+    if _sp_made[0] is not _sp_policy._now:
+        _sp_made = _sp_renew()
+    return {await_}_sp_made[1]({args})
 """,
 )

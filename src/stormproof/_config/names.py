@@ -5,16 +5,15 @@ Only classes that are exceptions are ever returned; nothing is called, nothing i
 
 from __future__ import annotations
 
-from .problem import Text, shown, unknown
+from .errors import Text, shown, unknown
 from .values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .build import Builder
-    from .problem import Spot
-    from .write import Writer
+    from .errors import Spot
+    from .values import Builder, Writer
 
 
 def exception(name: str, spot: Spot) -> Any:
@@ -95,14 +94,14 @@ class On(Value):
         return self._several([(item, spot.at(place)) for place, item in enumerate(value)], spot)
 
     def _one(self, name: Any, spot: Spot) -> Any:
-        from ..classify import transient
+        from .._classify.classifier import transient
 
         if not isinstance(name, str):
             raise spot.error(f'must be "transient" or the name of an exception, got {shown(name)}')
         return transient if name == "transient" else exception(name, spot)
 
     def _several(self, names: list[tuple[Any, Spot]], spot: Spot) -> Any:
-        from ..classify import transient
+        from .._classify.classifier import transient
 
         found = [self._one(name, place) for name, place in names]
         kinds = tuple(kind for kind in found if kind is not transient)
@@ -114,7 +113,7 @@ class On(Value):
         return judge
 
     def _write(self, value: Any, writer: Writer) -> Any:
-        from ..classify import Classifier, transient
+        from .._classify.classifier import Classifier, transient
 
         if value is transient:
             return "transient"

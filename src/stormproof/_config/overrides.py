@@ -1,8 +1,8 @@
-"""The environment laid over a file: ``HOLDFAST_FRAUD_SCORE__RETRY__ATTEMPTS=2``.
+"""The environment laid over a file: ``STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS=2``.
 
 ``<PREFIX>_<POLICY>__<STRATEGY>__<OPTION>``, names in capitals with every run of other characters as
 one underscore; further ``__`` go deeper (``..._RETRY__BACKOFF__BASE``), and shared objects go by
-their section (``HOLDFAST_BUDGETS__PARTNER__RATIO``), the store by its own (``HOLDFAST_STORE__URL``). A
+their section (``STORMPROOF_BUDGETS__PARTNER__RATIO``), the store by its own (``STORMPROOF_STORE__URL``). A
 variable that fits nothing is an error.
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 import copy
 
 from .catalog import SECTION_OF, SECTIONS, STRATEGIES
-from .problem import ConfigError, Document, Text, spelt, unknown
+from .errors import ConfigError, Document, Text, spelt, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .problem import Path
+    from .errors import Path
 
 
 def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> Document:

@@ -10,25 +10,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from . import handover
-from ._drive.memory import guard
-from .config import sources
-from .config.build import Builder
-from .config.catalog import SECTIONS
-from .config.overrides import overridden
-from .config.problem import ConfigError, Document, unknown
-from .config.write import Writer
-from .following import Following
-from .policy import Policy
+from .._policy.policy import Policy
+from .._runtime.locks import guard
+from . import handover, sources
+from .build import Builder
+from .catalog import SECTIONS
+from .errors import ConfigError, Document, unknown
+from .live_policy import Following
+from .overrides import overridden
+from .write import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ._drive.chance import Rng
-    from ._drive.clock import Clock
-    from .config.build import Row
+    from .._runtime.clock import Clock
+    from .._runtime.randomness import Rng
+    from .build import Row
 
     #: What tells an object of one load from those of another: section or policy, kind, name or place.
     Key = tuple[str, ...]
@@ -44,7 +43,7 @@ class Registry(Mapping[str, Policy]):
         read: Callable[[], Document],
         *,
         environ: Mapping[str, str] | None = None,
-        prefix: str = "HOLDFAST",
+        prefix: str = "STORMPROOF",
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
@@ -73,7 +72,7 @@ class Registry(Mapping[str, Policy]):
         data: Mapping[str, Any],
         *,
         environ: Mapping[str, str] | None = None,
-        prefix: str = "HOLDFAST",
+        prefix: str = "STORMPROOF",
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> Registry:
@@ -304,7 +303,7 @@ def load(
     file: str | os.PathLike[str],
     *,
     environ: Mapping[str, str] | None = None,
-    prefix: str = "HOLDFAST",
+    prefix: str = "STORMPROOF",
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> Registry:

@@ -6,15 +6,15 @@ of strategies matters, that a name must exist in its section, or that an excepti
 
 from __future__ import annotations
 
-from .config.catalog import FAMILIES, REQUIRED, SECTION_OF, SECTIONS, STORE, STRATEGIES
-from .config.values import Anything
-from .durations import PATTERN
+from .._primitives.durations import PATTERN
+from .catalog import FAMILIES, REQUIRED, SECTION_OF, SECTIONS, STORE, STRATEGIES
+from .values import Anything
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .config.catalog import Family, Form
+    from .catalog import Family, Form
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _NAME = {"type": "string", "minLength": 1}
@@ -37,7 +37,7 @@ def document() -> dict[str, Any]:
     sections = {section: _by_name({"$ref": f"#/$defs/{_shared(held)}"}) for section, held in SECTIONS.items()}
     return {
         "$schema": _DRAFT,
-        "title": "Holdfast policy file",
+        "title": "Stormproof policy file",
         "description": "Policies by name, and the budgets, limiters, breakers and bulkheads they share.",
         "type": "object",
         "required": ["policies"],

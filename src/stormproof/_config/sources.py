@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from .places import DEEPEST, in_json, in_toml
-from .problem import ConfigError, Document, spelt
+from .errors import ConfigError, Document, spelt
+from .key_lines import DEEPEST, in_json, in_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .problem import Path, Spot
+    from .errors import Path, Spot
 
 #: YAML aliases can make a small file stand for a vast one; no policy file has this many values.
 _MOST_NODES = 100_000
@@ -115,7 +115,7 @@ def _yaml(text: str, file: str | None) -> Document:
     try:
         import yaml
     except ModuleNotFoundError:
-        raise ConfigError("YAML needs PyYAML: install holdfast[yaml]", file) from None
+        raise ConfigError("YAML needs PyYAML: install stormproof[yaml]", file) from None
     try:
         loader = _yaml_loader(yaml)(text)
         try:

@@ -8,16 +8,29 @@ from __future__ import annotations
 
 import math
 
-from .. import durations
-from .problem import ConfigError, Text, shown
+from .._primitives import durations
+from .errors import ConfigError, Text, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn, Protocol
 
-    from .build import Builder
-    from .problem import Spot
-    from .write import Writer
+    from .errors import Spot
+
+    class Builder(Protocol):
+        """What a value that is read may ask for: another part of the file, or the store."""
+
+        def part(self, family: str, spot: Spot) -> Any: ...
+
+        def store(self, spot: Spot) -> Any: ...
+
+    class Writer(Protocol):
+        """What a value that is written may ask for: another part written, or an error."""
+
+        def part(self, family: str, made: Any) -> Any: ...
+
+        def refuse(self, what: str) -> NoReturn: ...
+
 
 #: TOML has no null, so "nothing" is spelt out; JSON's and YAML's null will do as well.
 NONE = "none"
@@ -200,7 +213,7 @@ class Word(Value):
         if not isinstance(value, str) or not value:
             raise spot.error(f"must be a string, got {shown(value)}")
         if self.choices and value not in self.choices:
-            from .problem import unknown
+            from .errors import unknown
 
             raise spot.error(unknown("value", value, self.choices))
         return str(value)
@@ -213,7 +226,7 @@ class Jitter(Value):
     """ "none", "full", "equal", or a table ``{ symmetric = 0.5 }``."""
 
     def _read(self, spot: Spot, builder: Builder) -> Any:
-        from ..jitter import Symmetric
+        from .._strategies.retry.jitter import Symmetric
 
         if not isinstance(spot.value, dict):
             return _JITTERS.read(spot, builder)
@@ -226,7 +239,7 @@ class Jitter(Value):
         return Symmetric(_number(entries["symmetric"], "a number"))
 
     def _write(self, value: Any, writer: Writer) -> Any:
-        from ..jitter import Symmetric
+        from .._strategies.retry.jitter import Symmetric
 
         if type(value) is Symmetric:
             return {"symmetric": value.r}
@@ -286,7 +299,7 @@ class Rate(Number):
 
     def _read(self, spot: Spot, builder: Builder) -> Any:
         if isinstance(spot.value, str) and "/" in spot.value:
-            from ..rates import parse
+            from .._primitives.rates import parse
 
             rate, burst = parse(str(spot.value), "rate")
             if burst != 1:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .catalog import FAMILIES, REQUIRED, STORE, STRATEGIES, form_of
-from .problem import ConfigError
+from .errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from ..policy import Policy
+    from .._policy.policy import Policy
     from .catalog import Form
 
 

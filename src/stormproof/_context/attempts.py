@@ -9,6 +9,7 @@ from . import deadlines as _deadlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
     from typing import Any, Protocol
 
     class Exchange(Protocol):
@@ -67,9 +68,18 @@ class Attempt:
         return f"<attempt {self.number} of {self.operation}>"
 
 
+if TYPE_CHECKING:
+    #: A hook that runs before an attempt; may be async in async calls.
+    Before = Callable[[Attempt], Awaitable[object] | None]
+    #: The value of a call, or its error.
+    Outcome = tuple[Any, BaseException | None]
+    #: Yields an `Attempt` to be made (its outcome is sent back) or seconds to be slept; returns the outcome.
+    Flow = Generator[Attempt | float, Any, Outcome]
+
+
 #: Set from the second attempt on. A first attempt sets nothing, because setting costs more than
 #: the whole success path; `attempt` finds it on the stack instead.
-running: ContextVar[Attempt | None] = ContextVar("holdfast_attempt", default=None)
+running: ContextVar[Attempt | None] = ContextVar("stormproof_attempt", default=None)
 
 
 def attempt() -> Attempt | None:
@@ -77,7 +87,8 @@ def attempt() -> Attempt | None:
 
     A first attempt is found by walking the stack up to the policy's own frame. Code that the
     attempt handed to another task or thread has no such frame, and sees ``None`` until the
-    second attempt.
+    second attempt. The walk ends at a module that sets ``_sp_boundary``: what it calls is an attempt
+    of its own (a later one, a hedge) or none (a worker's job, a `once`).
     """
     current = running.get()
     # A block's attempt runs in the very frame that holds the loop.
@@ -86,10 +97,10 @@ def attempt() -> Attempt | None:
     while frame is not None:
         if frame.f_code is block:
             break
-        layer = frame.f_globals.get("_hf_layer")
-        if layer is not None and "_hf_tick" in frame.f_globals:
+        layer = frame.f_globals.get("_sp_layer")
+        if layer is not None and "_sp_tick" in frame.f_globals:
             return Attempt(layer.name or layer.operation(_called(frame)), 1, None)
-        if frame.f_globals.get("__name__", "").startswith("holdfast._drive."):
+        if "_sp_boundary" in frame.f_globals:
             break
         frame = frame.f_back
     return current

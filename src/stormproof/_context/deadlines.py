@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextvars import ContextVar, copy_context
 
-from ._drive import clock as _clock
-from ._drive import interrupt as _interrupt
-from .errors import Cancelled, DeadlineExceeded
-from .options import Options, seconds
+from .._primitives.errors import Cancelled, DeadlineExceeded
+from .._primitives.options import seconds
+from .._runtime import clock as _clock
+from .._runtime import interrupts as _interrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from ._drive.clock import Clock
-    from ._drive.interrupt import Arm
-    from .errors import HoldfastError
-    from .options import Seconds
-    from .policy import Env
+    from .._primitives.errors import StormproofError
+    from .._primitives.options import Seconds
+    from .._runtime.clock import Clock
+    from .._runtime.interrupts import Arm
 
-_scope: ContextVar[Scope | None] = ContextVar("holdfast_scope", default=None)
+_scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 
 #: The innermost scope, or None. The success path asks only this.
 ambient = _scope.get
@@ -183,11 +182,11 @@ class Scope:
         """Whether policies are switched off in here."""
         return any(scope.disabled for scope in self.chain())
 
-    def late(self, message: str) -> HoldfastError:
+    def late(self, message: str) -> StormproofError:
         """What is raised when something would end past this scope's time."""
         return DeadlineExceeded(message, self.name)
 
-    def refusal(self) -> HoldfastError:
+    def refusal(self) -> StormproofError:
         """What is raised in here once the scope has ended."""
         if self.cancelled:
             return Cancelled(f"scope {self.name!r} was cancelled")
@@ -240,39 +239,6 @@ def bypass() -> bool:
     if ended is not None:
         raise ended.refusal()
     return False
-
-
-class Deadline(Options):
-    """The strategy: total time for everything inside, retries and waits included.
-
-    The clock starts with the call. 0 lets no attempt start.
-    """
-
-    __slots__ = ("seconds",)
-    _fields = ("seconds",)
-
-    seconds: float
-
-    def __init__(self, seconds: Seconds) -> None:
-        from .options import seconds as check
-
-        self._set(seconds=check("Deadline", "seconds", seconds))
-
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def bounded(*args: Any, **kwargs: Any) -> Any:
-            with Scope(self.seconds, env.operation(args), env.clock):
-                check()
-                return call(*args, **kwargs)
-
-        return bounded
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def bounded(*args: Any, **kwargs: Any) -> Any:
-            with Scope(self.seconds, env.operation(args), env.clock):
-                check()
-                return await call(*args, **kwargs)
-
-        return bounded
 
 
 class Carrier:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ..attempts import running
-from ..sight import keep_in_sight
-from . import clock as _clock
-from . import interrupt
+from .._context.attempts import running
+from .._primitives.attach_context import attach_context
+from .._runtime import clock as _clock
+from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..attempts import Attempt
-    from ..loop import Flow
-    from ..retries import Before
-    from .clock import Clock
+    from .._context.attempts import Attempt, Before, Flow
+    from .._runtime.clock import Clock
 
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 #: An event loop's timer refuses more than the platform's largest timestamp; three years are enough.
 _LONGEST_S = 1e8
@@ -71,7 +71,7 @@ async def _attempt(
                 if hasattr(pending := before(attempt), "__await__"):
                     await pending  # type: ignore[misc]
             except Exception as fault:
-                keep_in_sight(fault, attempt.last_error)
+                attach_context(fault, attempt.last_error)
                 raise
         try:
             return await call(*args, **kwargs), None
@@ -88,7 +88,7 @@ async def _attempt(
 async def sleep(seconds: float, clock: Clock | None = None) -> None:
     """Sleep on ``clock``; even a wait of 0 lets a cancellation land."""
     clock = _clock.current() if clock is None else clock
-    library = interrupt.library()
+    library = interrupts.library()
     if library is None:
         raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
     if clock is not _clock.SYSTEM:

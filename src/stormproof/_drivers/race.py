@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from ..deadlines import Scope, check
-from . import interrupt, threads
+from .._context.deadlines import Scope, check
+from .._runtime import interrupts
+from . import threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from ..hedge import Race
+    class Race(Protocol):
+        """The rule of one hedged call; attempts have numbers, from 1 on."""
+
+        launched: int
+        out: int
+
+        @property
+        def most(self) -> int: ...
+        @property
+        def closes(self) -> bool: ...
+
+        def delay(self) -> float | None: ...
+        def launch(self) -> Any: ...
+        def succeeded(self, number: int) -> None: ...
+        def failed(self, error: BaseException, number: int) -> str: ...
+        def end(self) -> BaseException: ...
+        def over(self) -> None: ...
+
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 
 def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
@@ -30,7 +51,7 @@ def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
 
 def in_threads(race: Race) -> Any:
     """Run ``race`` with worker threads; the caller's own thread only waits."""
-    bell = interrupt.Sleeper()
+    bell = interrupts.Sleeper()
     out: list[tuple[threads.Job, Scope, int]] = []
     try:
         _launch_thread(race, bell, out)
@@ -59,7 +80,7 @@ def in_threads(race: Race) -> Any:
                 job.abandon(discard)
 
 
-def _launch_thread(race: Race, bell: interrupt.Sleeper, out: list[Any]) -> bool:
+def _launch_thread(race: Race, bell: interrupts.Sleeper, out: list[Any]) -> bool:
     if out and not threads.available():
         # Better one attempt than none: the first one is under way.
         race.launched = race.most
@@ -83,7 +104,7 @@ def _launch_thread(race: Race, bell: interrupt.Sleeper, out: list[Any]) -> bool:
 
 async def in_tasks(race: Race) -> Any:
     """Run ``race`` with tasks of the async library that runs this one."""
-    library: Any = interrupt.library()
+    library: Any = interrupts.library()
     if library is None:
         raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
     if library.__name__ == "trio":

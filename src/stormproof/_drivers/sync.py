@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from ..attempts import running
-from ..deadlines import ambient
-from ..sight import keep_in_sight
-from . import clock as _clock
-from . import interrupt
+from .._context.attempts import running
+from .._context.deadlines import ambient
+from .._primitives.attach_context import attach_context
+from .._runtime import clock as _clock
+from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..attempts import Attempt
-    from ..loop import Flow
-    from ..retries import Before
-    from .clock import Clock
+    from .._context.attempts import Attempt, Before, Flow
+    from .._runtime.clock import Clock
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 
 def drive(
@@ -67,7 +68,7 @@ def _attempt(
             try:
                 refuse_awaitable("before_attempt", before(attempt))
             except Exception as fault:
-                keep_in_sight(fault, attempt.last_error)
+                attach_context(fault, attempt.last_error)
                 raise
         try:
             return call(*args, **kwargs), None
@@ -102,4 +103,4 @@ def sleep(seconds: float, clock: Clock | None = None) -> None:
         clock.sleep(seconds)
     elif seconds > 0:
         scope = ambient()
-        interrupt.wait(seconds, _never if scope is None else scope.ended)
+        interrupts.wait(seconds, _never if scope is None else scope.ended)

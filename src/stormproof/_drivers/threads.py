@@ -6,15 +6,18 @@ import os
 import queue
 from contextvars import copy_context
 
-from ..deadlines import ambient
-from ..errors import BulkheadFull
-from . import machine as _machine
-from .interrupt import Sleeper
+from .._context.deadlines import ambient
+from .._primitives.errors import BulkheadFull
+from .._runtime import platform as _platform
+from .._runtime.interrupts import Sleeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 #: More threads than this means that calls which nobody waits for any more are piling up.
 LIMIT = 256
@@ -68,8 +71,8 @@ class _Worker:
     __slots__ = ("inbox",)
 
     def __init__(self) -> None:
-        self.inbox = _machine.machine.mailbox()
-        _machine.machine.start(self._serve, "holdfast-worker")
+        self.inbox = _platform.machine.mailbox()
+        _platform.machine.start(self._serve, "stormproof-worker")
 
     def _serve(self) -> None:
         while True:
@@ -90,7 +93,7 @@ class _Pool:
     __slots__ = ("_lock", "_size", "idle")
 
     def __init__(self) -> None:
-        self._lock = _machine.machine.lock()
+        self._lock = _platform.machine.lock()
         self._size = 0
         self.idle: list[_Worker] = []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..deadlines import ambient, check
-from . import interrupt
+from .._context.deadlines import ambient, check
+from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Waiter:
 
     def __init__(self) -> None:
         self.granted = False
-        self._sleeper: interrupt.Sleeper | None = None
+        self._sleeper: interrupts.Sleeper | None = None
         self._wake: Any = None
 
     def grant(self) -> None:
@@ -30,7 +30,7 @@ class Waiter:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait in a thread: whether the place was handed over in time. Raises if the scope ends first."""
-        self._sleeper = interrupt.Sleeper()
+        self._sleeper = interrupts.Sleeper()
         scope = ambient()
         left = None if scope is None else scope.real_remaining()
         limit = left if seconds is None else seconds if left is None else min(seconds, left)
@@ -45,7 +45,7 @@ class Waiter:
 
     async def wait_async(self, seconds: float | None) -> bool:
         """Wait in a task: whether the place was handed over in time. A scope cancels it like any await."""
-        library: Any = interrupt.library()
+        library: Any = interrupts.library()
         if library is None:
             raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
         if library.__name__ == "trio":

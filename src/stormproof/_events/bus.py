@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from contextvars import ContextVar, copy_context
 
+from . import labels
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .events import Event
+    from .types import Event
 
 #: The subscribers. The success path asks only whether there are any.
 watchers: list[Callable[[Event], object]] = []
@@ -22,7 +24,7 @@ thorough: list[Callable[[Event], object]] = []
 _logs = True
 
 #: Whether this context is inside a subscriber.
-_telling: ContextVar[bool] = ContextVar("holdfast_telling", default=False)
+_telling: ContextVar[bool] = ContextVar("stormproof_telling", default=False)
 
 #: What is logged on its own, and at which of the standard library's levels: INFO and WARNING.
 _LOGGED = {"Succeeded": 20, "GaveUp": 30, "Interrupted": 30, "StoreDown": 30, "StoreUp": 20}
@@ -32,7 +34,7 @@ def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) 
     """Call ``callback(event)`` for every event from now on; returns the function that ends it.
 
     ``first_tries=False`` leaves out the calls that succeed at their first attempt, which are nearly
-    all of them: `holdfast.census` counts those at a fraction of an event's cost.
+    all of them: `stormproof.events.first_tries` counts those at a fraction of an event's cost.
 
     It runs in the thread or task where the event happens, with no lock held. What it raises is
     reported through `sys.unraisablehook` and otherwise ignored. Calls that it makes itself under a
@@ -82,11 +84,11 @@ def first_try(operation: str) -> None:
 def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, Any], logged: bool) -> None:
     if _telling.get():
         return
-    from . import events
+    from . import types
 
     # Most names were cleaned where they were given; those of what a fleet shares stay as they are.
-    fields["operation"] = clean(fields["operation"])
-    event = getattr(events, kind)(**fields)
+    fields["operation"] = labels.clean(fields["operation"])
+    event = getattr(types, kind)(**fields)
     # In a context of its own: an interrupt at the wrong moment cannot leave the mark behind in ours.
     copy_context().run(_hand_out, tuple(whom), event, logged)
 
@@ -94,9 +96,9 @@ def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, An
 def _hand_out(whom: tuple[Callable[[Event], object], ...], event: Event, logged: bool) -> None:
     _telling.set(True)
     if logged:
-        from . import logging
+        from . import log
 
-        _call(logging.log, event)
+        _call(log.log, event)
     for watcher in whom:
         _call(watcher, event)
 
@@ -109,7 +111,7 @@ def _find_log() -> Callable[[int], bool]:
     global _wanted
     if "logging" not in sys.modules:
         return _nobody
-    from .logging import wanted
+    from .log import wanted
 
     _wanted = wanted
     return wanted
@@ -147,19 +149,3 @@ def log_by_default(on: bool) -> None:
     """Switch the standard-library log lines on or off."""
     global _logs
     _logs = on
-
-
-def error_name(error: BaseException | None) -> str | None:
-    """The exception's type, never its text: that may hold arguments or secrets."""
-    if error is None:
-        return None
-    kind = type(error)
-    home = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return clean(home + kind.__qualname__)
-
-
-def clean(text: str) -> str:
-    """``text`` with control characters escaped, at most 200 characters."""
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:200])
-    return text if len(text) <= 200 else text[:197] + "..."

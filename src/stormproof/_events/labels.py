@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import options
-from .bus import clean
+from .._primitives import options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,3 +24,19 @@ def tried(attempts: int, elapsed: float) -> str:
         return "1 attempt"
     plural = "" if attempts == 1 else "s"
     return f"{attempts} attempt{plural} in {elapsed:.3f} s since the first failure"
+
+
+def error_name(error: BaseException | None) -> str | None:
+    """The exception's type, never its text: that may hold arguments or secrets."""
+    if error is None:
+        return None
+    kind = type(error)
+    home = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return clean(home + kind.__qualname__)
+
+
+def clean(text: str) -> str:
+    """``text`` with control characters escaped, at most 200 characters."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:200])
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,6 +1,6 @@
 """The standard-library logging sink: one line per call that retried or gave up, or store that came or went.
 
-On from the start, under the logger ``holdfast``, which stays silent until the application
+On from the start, under the logger ``stormproof``, which stays silent until the application
 configures logging. Retried-and-succeeded is INFO, gave-up is WARNING. A call that failed at
 its first attempt with an error not worth retrying is the caller's own business and is not logged.
 """
@@ -10,12 +10,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from . import bus
-from .events import Event, GaveUp, Refused, Retrying, StoreDown, StoreUp, Succeeded
-from .naming import tried
+from .labels import tried
+from .types import Event, GaveUp, StoreDown, StoreUp, Succeeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 _REASONS = {
@@ -37,7 +35,7 @@ _FALLBACKS = {
     "closed": "nothing is allowed meanwhile",
 }
 
-_logger = logging.getLogger("holdfast")
+_logger = logging.getLogger("stormproof")
 _logger.addHandler(logging.NullHandler())
 
 
@@ -50,7 +48,7 @@ def log(event: Event, logger: logging.Logger | None = None) -> None:
     line = _line(event)
     if line is not None:
         level, text, *values = line
-        (logger or _logger).log(level, text, *values, extra={"holdfast": event.as_dict()})
+        (logger or _logger).log(level, text, *values, extra={"stormproof": event.as_dict()})
 
 
 def _line(event: Event) -> tuple[Any, ...] | None:
@@ -68,37 +66,3 @@ def _line(event: Event) -> tuple[Any, ...] | None:
     if isinstance(event, StoreUp):
         return logging.INFO, "store %s can be used again after %.3f s", event.operation, event.down_for
     return None
-
-
-def to_structlog(logger: Any = None) -> Callable[[Event], None]:
-    """A subscriber that writes to a structlog logger, with the event's fields as the entry's::
-
-        hf.subscribe(hf.logging.to_structlog(), first_tries=False)
-
-    ``logger`` is ``structlog.get_logger("holdfast")`` unless given. What gave up or was refused is a
-    warning, a retry is at debug level, everything else at info.
-    """
-    if logger is None:
-        import structlog
-
-        logger = structlog.get_logger("holdfast")
-
-    def write(event: Event) -> None:
-        fields = event.as_dict()
-        kind = fields.pop("event")
-        level = "warning" if isinstance(event, (GaveUp, Refused)) else "info"
-        if isinstance(event, Retrying):
-            level = "debug"
-        getattr(logger, level)(kind, **fields)
-
-    return write
-
-
-def off() -> None:
-    """Write no log lines on our own."""
-    bus.log_by_default(False)
-
-
-def on() -> None:
-    """Write log lines on our own, as at the start."""
-    bus.log_by_default(True)

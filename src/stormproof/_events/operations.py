@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import weakref
 
-from ._drive.memory import Tally, guard
-from .keys import without_key
+from .._runtime.counters import Tally
+from .._runtime.locks import guard
+from .key_names import without_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from .policy import Policy
 
 #: Operations told apart. Further ones share the counter and the name `OTHER`.
 LIMIT = 1000
@@ -41,7 +40,7 @@ class Census:
     def __init__(self) -> None:
         self._operations: dict[str, _Operation] = {}
         #: Which policy runs which operation. Policies compare by value, so these are told by identity.
-        self._policies: list[tuple[weakref.ref[Policy], str]] = []
+        self._policies: list[tuple[weakref.ref[Any], str]] = []
         self._room = 64
         guard(self)
 
@@ -57,7 +56,7 @@ class Census:
             self._operations.setdefault(operation, _Operation())
         return operation
 
-    def enrol(self, policy: Policy, operation: str) -> Callable[[], int]:
+    def enrol(self, policy: Any, operation: str) -> Callable[[], int]:
         """``policy`` runs ``operation`` from now on; gives what a first-try success is to call."""
         with self._lock:
             operation = self._name(operation)
@@ -77,7 +76,7 @@ class Census:
                 counted.total += counted.tally.take()
             return {name: counted.total for name, counted in self._operations.items()}
 
-    def policies(self) -> list[tuple[str, Policy]]:
+    def policies(self) -> list[tuple[str, Any]]:
         """Every operation with each living policy that runs it, in the order of the names."""
         with self._lock:
             found = [(name, policy) for kept, name in self._policies if (policy := kept()) is not None]

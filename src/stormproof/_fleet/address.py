@@ -11,7 +11,7 @@ import redis.cluster
 import redis.connection
 import redis.sentinel
 
-from ..hints import is_digits
+from .._classify.server_hints import is_digits
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

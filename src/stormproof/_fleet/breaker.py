@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .holder import Holder, micro
+from .member import Holder, micro
 
 if TYPE_CHECKING:
-    from ..breaker import Breaker
-    from ..fleet_circuit import FleetCircuit
-    from ..redis import RedisStore
-    from .link import Request
+    from .._strategies.breaker.breaker import Breaker
+    from .._strategies.breaker.rules.fleet_circuit import FleetCircuit
+    from .connection import Request
+    from .exchange_thread import Exchange
 
 #: How long to leave the store alone: nothing happens here; calls succeed; something is amiss.
 _IDLE_S = 0.5
@@ -30,11 +30,11 @@ class FleetBreaker(Holder):
 
     kind = "breaker"
 
-    def __init__(self, owner: Breaker, store: RedisStore, name: str) -> None:
-        super().__init__(owner, store, name)
+    def __init__(self, owner: Breaker, exchange: Exchange, name: str) -> None:
+        super().__init__(owner, exchange, name)
         self._generation = -1
         self._sent: tuple[int, int, list[tuple[str, str]]] = (0, 0, [])
-        self.instances = store.instances
+        self.instances = exchange.instances
 
     def ask(self, now: float) -> Request | None:
         owner: Breaker | None = self._owner()

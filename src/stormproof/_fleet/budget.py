@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..leases import WARM_S, Purse
-from .holder import MILLION, Holder, micro
+from .._strategies.limiter.rules.leases import WARM_S, Purse
+from .member import MILLION, Holder, micro
 
 if TYPE_CHECKING:
-    from ..budget import Budget
-    from ..redis import RedisStore
-    from .link import Request
+    from .._strategies.budget.budget import Budget
+    from .connection import Request
+    from .exchange_thread import Exchange
 
 
 class FleetBudget(Holder):
@@ -19,10 +19,10 @@ class FleetBudget(Holder):
 
     kind = "budget"
 
-    def __init__(self, owner: Budget, store: RedisStore, name: str) -> None:
-        super().__init__(owner, store, name)
+    def __init__(self, owner: Budget, exchange: Exchange, name: str) -> None:
+        super().__init__(owner, exchange, name)
         # Before the first answer one retry may be paid on credit, if the budget starts with one at all.
-        self.purse = Purse(owner.burst, store.instances, 1 if owner.burst >= 1 else 0, owner._live.last)
+        self.purse = Purse(owner.burst, exchange.instances, 1 if owner.burst >= 1 else 0, owner._live.last)
         self._owed = self._wanted = 0
         self._burst, self._window = micro(owner.burst), micro(owner.window)
         #: The budget to go by while the store is down, and what it began with.
@@ -107,7 +107,7 @@ class FleetBudget(Holder):
         self._told(granted, held, level / MILLION, instances)
 
     def _leave(self, owner: Budget) -> None:
-        from ..budget import Budget
+        from .._strategies.budget.budget import Budget
 
         if self.on_failure != "local":
             return

@@ -10,12 +10,12 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from .holder import Holder, micro
+from .member import Holder, micro
 
 if TYPE_CHECKING:
-    from ..bulkhead import Bulkhead
-    from ..redis import RedisStore
-    from .link import Request
+    from .._strategies.bulkhead.bulkhead import Bulkhead
+    from .connection import Request
+    from .exchange_thread import Exchange
 
 #: Places are held so long without a word from their holder, and renewed so often.
 LEASE_S = 2.0
@@ -36,9 +36,9 @@ class FleetBulkhead(Holder):
 
     kind = "bulkhead"
 
-    def __init__(self, owner: Bulkhead, store: RedisStore, name: str) -> None:
-        super().__init__(owner, store, name)
-        self.instances = store.instances
+    def __init__(self, owner: Bulkhead, exchange: Exchange, name: str) -> None:
+        super().__init__(owner, exchange, name)
+        self.instances = exchange.instances
         self._number = next(_numbers)
         self._peak = 0.0
         self._wanted = 0

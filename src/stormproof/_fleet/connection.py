@@ -14,7 +14,7 @@ from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from .._drive.memory import guard
+from .._runtime.locks import guard
 from .address import Address
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def script(name: str) -> Script:
     """The script ``lua/<name>.lua`` of this package."""
     from hashlib import sha1
 
-    text = (files("holdfast") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    text = (files("stormproof._fleet") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
     # Redis names scripts by their SHA-1; nothing depends on its strength.
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 

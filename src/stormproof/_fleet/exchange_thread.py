@@ -12,13 +12,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .. import bus
-from .._drive import chance
-from .._drive import clock as _clock
-from .._drive import machine as _machine
-from .._drive.interrupt import Sleeper
+from .._events import bus, labels
+from .._runtime import clock as _clock
+from .._runtime import platform as _platform
+from .._runtime import randomness
+from .._runtime.interrupts import Sleeper
+from .connection import Link, Request, is_answer, is_unavailable
 from .health import Health
-from .link import Link, Request, is_answer, is_unavailable
+from .key_format import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,11 +94,14 @@ class Tallies:
 class Exchange:
     """Visits its members when they are due, all of them in one round trip, and watches the store's health."""
 
-    def __init__(self, link: Link, label: str, probe_key: str, on_failure: str) -> None:
+    def __init__(self, link: Link, prefix: str, timeout_s: float, on_failure: str, instances: int) -> None:
         self._link = link
-        self._label = label
-        self._on_failure = on_failure
-        self._probe = Request("probe", probe_key, ())
+        self.prefix = prefix
+        self.timeout_s = timeout_s
+        self.on_failure = on_failure
+        #: How many instances there are at the least, whatever has been counted.
+        self.instances = instances
+        self._probe = Request("probe", key_of(prefix, "probe", "store"), ())
         self.health = Health()
         self.tallies = Tallies()
         #: In the order in which they joined, which is the order of visits.
@@ -105,9 +109,9 @@ class Exchange:
         self._bell = Sleeper()
         self._thread: Any = None
         self._closing = False
-        self._starting = _machine.machine.lock()
+        self._starting = _platform.machine.lock()
         #: What this process is called among those that share the store.
-        self.instance = chance.token()
+        self.instance = randomness.token()
 
     # From any thread.
 
@@ -132,7 +136,7 @@ class Exchange:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None and not self._closing:
-                self._thread = _machine.machine.start(self._serve, "holdfast-store")
+                self._thread = _platform.machine.start(self._serve, "stormproof-store")
 
     def settle(self, within_s: float) -> bool:
         """Wait until every member has an answer: whether that came to be."""
@@ -146,7 +150,7 @@ class Exchange:
     def failed(self, error: Exception) -> None:
         """A call found the store unusable."""
         self.tallies.errors += 1
-        is_news = self.health.failed(bus.error_name(error) or "", _clock.SYSTEM.now(), chance.draw())
+        is_news = self.health.failed(labels.error_name(error) or "", _clock.SYSTEM.now(), randomness.draw())
         # Members first: subscribers may take their time.
         if threading.current_thread() is self._thread:
             self._desert()
@@ -155,7 +159,7 @@ class Exchange:
         if is_news:
             self.tallies.outages += 1
             bus.publish(
-                "StoreDown", operation=self._label, error=self.health.error, on_failure=self._on_failure
+                "StoreDown", operation=self.prefix, error=self.health.error, on_failure=self.on_failure
             )
 
     def answered(self) -> None:
@@ -165,7 +169,7 @@ class Exchange:
             return
         lasted = self.health.answered(_clock.SYSTEM.now())
         if lasted is not None:
-            bus.publish("StoreUp", operation=self._label, down_for=lasted)
+            bus.publish("StoreUp", operation=self.prefix, down_for=lasted)
             self.wake()
 
     def timed(self, run: Callable[[], Any]) -> Any:
@@ -299,9 +303,9 @@ class Exchange:
         had = self._thread is not None
         self._thread = None
         self._bell = Sleeper()
-        self._starting = _machine.machine.lock()
+        self._starting = _platform.machine.lock()
         self._link.forget()
-        self.instance = chance.token()
+        self.instance = randomness.token()
         if self._closing:
             return
         for member in tuple(self._members):

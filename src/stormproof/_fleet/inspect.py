@@ -1,10 +1,10 @@
-"""What a store holds, read key by key: for ``holdfast fleet`` and for whoever wants to know."""
+"""What a store holds, read key by key: for ``stormproof fleet`` and for whoever wants to know."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .names import parts_of
+from .key_format import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,13 +24,6 @@ def prefix_of(prefix: object) -> str:
     return prefix
 
 
-def name_of(owner: str, name: object) -> str:
-    """``name`` if there is one: processes that say the same name share the resource."""
-    if not isinstance(name, str):
-        raise TypeError(f"{owner}: name must be a string when there is a store, got {name!r}")
-    return name
-
-
 def tag_of(name: str) -> str:
     """``name`` as it stands in a key."""
     if 0 < len(name) <= _LONGEST and _PLAIN.issuperset(name):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..bucket import MOST_TOKENS, Bucket
-from ..leases import LeaseBucket, LeaseGrant, horizon_s
-from .holder import MILLION, Holder, micro
+from .._strategies.limiter.rules.bucket import MOST_TOKENS, Bucket
+from .._strategies.limiter.rules.leases import LeaseBucket, LeaseGrant, horizon_s
+from .member import MILLION, Holder, micro
 
 if TYPE_CHECKING:
-    from ..bucket import Grant
-    from ..limiter import Limiter
-    from ..redis import RedisStore
-    from .link import Request
+    from .._strategies.limiter.limiter import Limiter
+    from .._strategies.limiter.rules.bucket import Grant
+    from .connection import Request
+    from .exchange_thread import Exchange
 
 
 class Share(Bucket):
@@ -36,14 +36,14 @@ class FleetLimiter(Holder):
 
     kind = "limiter"
 
-    def __init__(self, owner: Limiter, store: RedisStore, name: str, rate: float, burst: int) -> None:
-        super().__init__(owner, store, name)
-        self.rate = rate
-        self.burst = burst
+    def __init__(self, owner: Limiter, exchange: Exchange, name: str) -> None:
+        super().__init__(owner, exchange, name)
+        self.rate: float = owner.rate
+        self.burst: int = owner.burst
         self._owed = self._wanted = 0
         # No call waits longer for a store than its timeout, not even for its first answer.
-        self._patience_s = store.timeout
-        self.bucket = self._fresh(store.instances, owner._now())
+        self._patience_s = exchange.timeout_s
+        self.bucket = self._fresh(exchange.instances, owner._now())
         # While it is alone: the bucket to go on with when the store answers.
         self._next: LeaseBucket | None = None
 

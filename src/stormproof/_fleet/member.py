@@ -5,13 +5,14 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .. import bus
-from ..leases import next_visit
-from .link import Request
+from .._events import bus, labels
+from .._strategies.limiter.rules.leases import next_visit
+from .connection import Request
+from .key_format import key_of
 
 if TYPE_CHECKING:
-    from ..leases import LeaseBucket, Purse
-    from ..redis import RedisStore
+    from .._strategies.limiter.rules.leases import LeaseBucket, Purse
+    from .exchange_thread import Exchange
 
 #: A key that is not what it should be is looked at again so often.
 _SPOILED_S = 1.0
@@ -40,13 +41,13 @@ class Holder:
     #: When the store last answered; None: not yet.
     answered_at: float | None
 
-    def __init__(self, owner: Any, store: RedisStore, name: str) -> None:
+    def __init__(self, owner: Any, exchange: Exchange, name: str) -> None:
         self.name = name
-        self.key = store.key(self.kind, name)
-        self.on_failure = store.on_failure
-        #: How many instances there are at the least, whoever has been counted.
-        self.assumed = store.instances
-        self._exchange = store._exchange
+        self.key = key_of(exchange.prefix, self.kind, name)
+        self.on_failure = exchange.on_failure
+        #: How many instances there are at the least, whatever has been counted.
+        self.assumed = exchange.instances
+        self._exchange = exchange
         self._owner: weakref.ref[Any] = weakref.ref(owner)
         self._reset()
 
@@ -90,14 +91,14 @@ class Holder:
     def _restored(self, now: float) -> None:
         """Say that the key is usable again, if it was not."""
         if self._spoiled_at is not None:
-            bus.publish("StoreUp", operation=bus.clean(self.name), down_for=now - self._spoiled_at)
+            bus.publish("StoreUp", operation=labels.clean(self.name), down_for=now - self._spoiled_at)
             self._spoiled_at = None
 
     def _told(self, granted: int, held: float, level: float, instances: int) -> None:
         if bus.watchers:
             bus.publish(
                 "LeaseExchanged",
-                operation=bus.clean(self.name),
+                operation=labels.clean(self.name),
                 kind=self.kind,
                 granted=float(granted),
                 held=float(held),
@@ -116,8 +117,8 @@ class Holder:
             self._fell_back()
             bus.publish(
                 "StoreDown",
-                operation=bus.clean(self.name),
-                error=bus.error_name(error),
+                operation=labels.clean(self.name),
+                error=labels.error_name(error),
                 on_failure=self.on_failure,
             )
         self.lost(now)

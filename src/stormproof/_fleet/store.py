@@ -1,6 +1,6 @@
 """State that many processes share, on Redis or Valkey: `RedisStore`.
 
-``hf.Budget(..., store=store, name="fraud-score")`` and ``hf.Limiter(..., store=store, name=...)`` hold for
+``Budget(..., store=store, name="fraud-score")`` and ``Limiter(..., store=store, name=...)`` hold for
 all processes that say the same. Their decisions stay local: a background thread leases what will be
 needed and gives back what was not. See docs/fleet.md.
 """
@@ -11,25 +11,23 @@ import atexit
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ._drive import interrupt
-from ._drive.memory import guard
-from .errors import HoldfastError
-from .options import choice, count, seconds
-from .store.address import Address
-from .store.exchange import Exchange
-from .store.link import Link, Request, is_unavailable
-from .store.names import key_of, prefix_of
-from .store.survey import survey
+from .._primitives.errors import StormproofError
+from .._primitives.options import choice, count, seconds
+from .._runtime import interrupts
+from .._runtime.locks import guard
+from .address import Address
+from .connection import Link, Request, is_unavailable
+from .exchange_thread import Exchange
+from .inspect import survey
+from .key_format import key_of, prefix_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
     from types import TracebackType
     from typing import Self
 
-    from .options import Seconds
-    from .store.exchange import Member
-
-__all__ = ["RedisStore", "StoreUnavailable"]
+    from .._primitives.options import Seconds
+    from .exchange_thread import Member
 
 _POLICIES = ("local", "open", "closed")
 
@@ -37,7 +35,7 @@ _POLICIES = ("local", "open", "closed")
 _CALLERS = 8
 
 
-class StoreUnavailable(HoldfastError):
+class StoreUnavailable(StormproofError):
     """The store cannot be used now. Raised at once, without trying, while it is known to be down."""
 
 
@@ -58,7 +56,7 @@ class RedisStore:
     def __init__(
         self,
         url: Any,
-        prefix: str = "hf",
+        prefix: str = "sp",
         timeout: Seconds = 0.03,
         on_failure: str = "local",
         *,
@@ -72,7 +70,7 @@ class RedisStore:
         self.on_failure = choice("RedisStore", "on_failure", on_failure, _POLICIES)
         self.instances = count("RedisStore", "instances", instances)
         self._link = Link(self.address, self.timeout)
-        self._exchange = Exchange(self._link, self.prefix, self.key("probe", "store"), self.on_failure)
+        self._exchange = Exchange(self._link, self.prefix, self.timeout, self.on_failure, self.instances)
         self._callers: Executor | None = None
         self._lock: Any = None
         guard(self)
@@ -94,6 +92,21 @@ class RedisStore:
     def key(self, kind: str, name: str) -> str:
         """The key of a resource: ``prefix:{name}:kind``. A name that could be mistaken is hashed."""
         return key_of(self.prefix, kind, name)
+
+    def join(self, kind: str, owner: Any, name: str) -> Any:
+        """Attach ``owner`` to the resource ``name`` of ``kind``; return its member of the fleet."""
+        from .breaker import FleetBreaker
+        from .budget import FleetBudget
+        from .bulkhead import FleetBulkhead
+        from .limiter import FleetLimiter
+
+        members: dict[str, Any] = {
+            "breaker": FleetBreaker,
+            "budget": FleetBudget,
+            "bulkhead": FleetBulkhead,
+            "limiter": FleetLimiter,
+        }
+        return members[kind](owner, self._exchange, name)
 
     def attach(self, member: Member) -> None:
         """Let the background exchange visit ``member`` when it is due."""
@@ -145,7 +158,7 @@ class RedisStore:
         if self._exchange.health.down:
             # Says so without a thread.
             return self.call(script, key, *args)
-        library = interrupt.library()
+        library = interrupts.library()
         if library is None:
             raise RuntimeError("acall runs under asyncio or trio, and neither is running here")
         if library.__name__ == "trio":
@@ -160,7 +173,7 @@ class RedisStore:
             if self._callers is None:
                 from concurrent.futures import ThreadPoolExecutor
 
-                self._callers = ThreadPoolExecutor(_CALLERS, "holdfast-store-call")
+                self._callers = ThreadPoolExecutor(_CALLERS, "stormproof-store-call")
             return self._callers
 
     # For people.

@@ -12,6 +12,6 @@ from .body import AsyncBody, Body
 from .client import Client
 from .draft import Draft
 from .exchange import Exchange, NotRetried
-from .settings import ClientOptions
+from .options import ClientOptions
 
 __all__ = ["AsyncBody", "Body", "Client", "ClientOptions", "Draft", "Exchange", "NotRetried"]

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from .body import WHOLE, AsyncBody, Once, Refused, replay_of
-from .fields import announced
+from .headers import announced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ it raises is raised here.
 
 from __future__ import annotations
 
-from .._drive.sync import refuse_awaitable
-from ..errors import Cancelled, Permanent
-from .cut_off import as_seen
+from .._drivers.sync import refuse_awaitable
+from .._primitives.errors import Cancelled, Permanent
+from .timeouts import as_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

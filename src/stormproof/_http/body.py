@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._drive.shape import colour
+from .._runtime.function_kind import function_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def place(file: Any) -> int | None:
     """Where a file that seeks stands now; ``None`` for one that does not, or is no file at all."""
     if not (hasattr(file, "read") and hasattr(file, "seek") and hasattr(file, "tell")):
         return None
-    if colour(file.tell) != "sync":
+    if function_kind(file.tell) != "sync":
         return None
     try:
         if hasattr(file, "seekable") and not file.seekable():

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ..classify import Classifier, transient
-from ..hints import read, should_retry
-from ..keys import Keyed
-from ..policy import Policy
-from ..retries import Retry
+from .._classify.classifier import Classifier, transient
+from .._classify.server_hints import read, should_retry
+from .._policy.policy import Policy
+from .._strategies.keyed import Keyed
+from .._strategies.retry.retry import Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ..settings import Settings
-    from .settings import ClientOptions
+    from .._classify.settings import Settings
+    from .options import ClientOptions
 
 
 class Rules:

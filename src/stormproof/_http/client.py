@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from ..deadlines import ambient
-from ..hedge import Hedge
-from ..keys import Recent
-from ..policy import Env, Policy
+from .._context.deadlines import ambient
+from .._policy.policy import Policy
+from .._runtime.maps import Recent
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.protocol import Env
 from .attempt import attempt, conclude, drive, drive_async, judged, settle
+from .classification import Rules, adapted
 from .exchange import Exchange
-from .rules import Rules, adapted
-from .settings import Told
+from .options import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .options import ClientOptions
     from .port import Port
-    from .settings import ClientOptions
 
 _new = object.__new__
 #: How many policies that requests bring along are kept ready.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fields import Fields
+from .headers import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from .. import marks
-from .._drive.chance import token
-from ..deadlines import ambient, bypass
-from ..errors import AttemptTimeout, BudgetExhausted, Cancelled, DeadlineExceeded, HoldfastError, Permanent
-from ..judge import whom
-from ..loop import note
-from ..recognise import fault_of
-from .cut_off import timed_out
+from .._classify import exhaustion
+from .._classify.fault_readers import fault_of
+from .._classify.on_clause import unwrap_marker
+from .._context.deadlines import ambient, bypass
+from .._primitives.errors import (
+    AttemptTimeout,
+    BudgetExhausted,
+    Cancelled,
+    DeadlineExceeded,
+    Permanent,
+    StormproofError,
+)
+from .._runtime.randomness import token
+from .._strategies.retry.loop import note
 from .draft import Draft
-from .settings import ABSENT, key_value
+from .options import ABSENT, key_value
+from .timeouts import timed_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +26,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .body import Replay
+    from .classification import Rules
+    from .options import Told
     from .port import Port
-    from .rules import Rules
-    from .settings import Told
 
 
 class NotRetried:
@@ -167,7 +174,7 @@ class Exchange:
 
     def _unprocessed(self, error: BaseException | None) -> bool:
         """Whether ``error`` proves that the server did nothing."""
-        asked = None if error is None else whom(error)[0]
+        asked = None if error is None else unwrap_marker(error)[0]
         fault = None if asked is None else fault_of(asked, self.rules.settings)
         return fault is not None and fault.safe
 
@@ -245,7 +252,7 @@ class Exchange:
             return response
         if isinstance(error, Permanent):
             return error.error
-        if not isinstance(error, HoldfastError):
+        if not isinstance(error, StormproofError):
             self._explain(error)
             return error
         if isinstance(error, Cancelled):
@@ -265,11 +272,11 @@ class Exchange:
         return next((response for known, response in self.failed if known is error), None)
 
     def _mark(self, response: Any, error: Exception) -> None:
-        found = marks.exhausted_by(error)
+        found = exhaustion.exhausted_by(error)
         if found is None and self.rules.retries and (why := self.veto(error)) is not None:
-            marks.mark(response, NotRetried(self.number, f"not sent again: {why}"))
+            exhaustion.mark(response, NotRetried(self.number, f"not sent again: {why}"))
         elif found is not None:
-            marks.mark(response, found)
+            exhaustion.mark(response, found)
 
     def _explain(self, error: Exception) -> None:
         """Say on ``error`` why it was not retried, where it is worth it and only the request was in the way.
@@ -278,7 +285,7 @@ class Exchange:
         policy's classifier saw it before the loop could ask.
         """
         fault = fault_of(error, self.rules.settings) if self.rules.classifies else None
-        if fault is None or not fault.retry or marks.exhausted_by(error) is not None:
+        if fault is None or not fault.retry or exhaustion.exhausted_by(error) is not None:
             return
         why = self.veto(error)
         if why is not None and not any(why in told for told in getattr(error, "__notes__", ())):
@@ -287,12 +294,12 @@ class Exchange:
     def _tried(self) -> str:
         return f"{self.number} attempt{'' if self.number == 1 else 's'}"
 
-    def _ended_in(self, refusal: HoldfastError) -> Exception | None:
+    def _ended_in(self, refusal: StormproofError) -> Exception | None:
         """What the last attempt came to if it was cut off before ``refusal``; ``None`` if there was none."""
         ended = refusal.__cause__ if isinstance(refusal, BudgetExhausted) else self.before
         if isinstance(ended, AttemptTimeout):
             return self._as_own(ended)
-        return None if isinstance(ended, HoldfastError) or not isinstance(ended, Exception) else ended
+        return None if isinstance(ended, StormproofError) or not isinstance(ended, Exception) else ended
 
     def _timed_out(self, refusal: Exception) -> Exception:
         return self._final(self._as_own(refusal))
@@ -303,16 +310,16 @@ class Exchange:
     def _final(self, error: Exception) -> Exception:
         """``error``, marked if it says that all the time is over: layers further out have none either."""
         if isinstance(error, DeadlineExceeded):
-            refusal = error.__cause__ if isinstance(error.__cause__, HoldfastError) else error
-            marks.mark(error, marks.Mark(self.rules.name, self.rules, self.number, str(refusal)))
+            refusal = error.__cause__ if isinstance(error.__cause__, StormproofError) else error
+            exhaustion.mark(error, exhaustion.Mark(self.rules.name, self.rules, self.number, str(refusal)))
         return error
 
-    def _given_up(self, refusal: HoldfastError, last: Exception) -> Any:
+    def _given_up(self, refusal: StormproofError, last: Exception) -> Any:
         """The last answer, marked: an outer layer must stop where this one was refused."""
         reason = f"{type(refusal).__name__}: {refusal}"
         response = self.response_of(last)
         given = last if response is None else response
-        marks.mark(given, marks.Mark(self.rules.name, self.rules, self.number, reason))
+        exhaustion.mark(given, exhaustion.Mark(self.rules.name, self.rules, self.number, reason))
         if response is None and refusal.__cause__ is not last:
             note(last, f"{self._tried()}; stopped: {reason}")
         return given

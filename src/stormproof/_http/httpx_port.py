@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from .._drive.closing import to_its_end, where_it_waits
-from ..deadlines import remaining
+from .._context.deadlines import remaining
+from .._runtime.shielded_close import to_its_end, where_it_waits
 from .body import WHOLE, Files, Once, Refused, place, replay_of
-from .fields import announced, length_of
+from .headers import announced, length_of
 from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..options import Options, choice, count, flag, hook
-from ..settings import Settings
+from .._classify.settings import Settings
+from .._primitives.options import Options, choice, count, flag, hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,20 +152,20 @@ class Told:
     def __init__(self, told: Mapping[str, Any]) -> None:
         if not hasattr(told, "keys"):
             raise TypeError(
-                "holdfast: what a request says must be a mapping such as {'retry': False}, "
+                "stormproof: what a request says must be a mapping such as {'retry': False}, "
                 f"got a {type(told).__name__}"
             )
         unknown = set(told) - {"policy", "idempotency_key", "retry"}
         if unknown:
             raise TypeError(
-                f"holdfast: a request has no option {min(map(str, unknown))!r}; "
+                f"stormproof: a request has no option {min(map(str, unknown))!r}; "
                 "it has policy, idempotency_key, retry"
             )
         self.policy = told.get("policy")
         self.key: Any = told.get("idempotency_key", ABSENT)
-        self.retry = flag("holdfast", "retry", told.get("retry", True))
+        self.retry = flag("stormproof", "retry", told.get("retry", True))
         if self.policy is not None and not hasattr(self.policy, "strategies"):
-            raise TypeError(f"holdfast: policy must be a Policy, got {self.policy!r}")
+            raise TypeError(f"stormproof: policy must be a Policy, got {self.policy!r}")
         if self.key is not ABSENT and self.key is not None and not callable(self.key):
             key_value("idempotency_key", self.key)
 
@@ -184,5 +184,5 @@ def key_value(field: str, value: Any) -> str:
         or not (value.isascii() and value.isprintable())
     ):
         got = f"{len(value)}, or others" if isinstance(value, str) else f"a {type(value).__name__}"
-        raise ValueError(f"holdfast: {field} must be 1 to 255 printable ASCII characters, got {got}")
+        raise ValueError(f"stormproof: {field} must be 1 to 255 printable ASCII characters, got {got}")
     return value

@@ -5,7 +5,7 @@ Its client takes only what is a subclass of its own stream classes, so that the 
 
 from __future__ import annotations
 
-from .._drive.closing import to_its_end, where_it_waits
+from .._runtime.shielded_close import to_its_end, where_it_waits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..deadlines import ambient
-from ..errors import HoldfastError
-from ..keys import Recent
-from ..recognise import fault_of
+from .._classify.fault_readers import fault_of
+from .._context.deadlines import ambient
+from .._primitives.errors import StormproofError
+from .._runtime.maps import Recent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..settings import Settings
+    from .._classify.settings import Settings
 
 #: A timer may ring a little before the clock that it was set by.
 _GRAIN_S = 0.01
@@ -23,7 +23,7 @@ _kinds = Recent(64)
 def as_seen(error: Exception, settings: Settings) -> Exception:
     """``error`` of an attempt, as ours too if it is a timeout and the time that is over was a scope's."""
     scope = ambient()
-    if scope is None or scope.off or isinstance(error, HoldfastError):
+    if scope is None or scope.off or isinstance(error, StormproofError):
         return error
     tightest = scope.tightest()
     left = tightest.own_remaining()

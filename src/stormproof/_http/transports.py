@@ -1,20 +1,20 @@
 """The transports for httpx and for what has httpx's API under another name.
 
-`Threads` and `Tasks` are the two transports without their library; `holdfast.httpx` and
-`holdfast.httpx2` give them one.
+`Threads` and `Tasks` are the two transports without their library; `stormproof.httpx` and
+`stormproof.httpx2` give them one.
 """
 
 from __future__ import annotations
 
 from .client import Client
 from .httpx_port import TaskPort, ThreadPort
-from .settings import ClientOptions
+from .options import ClientOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-    from ..policy import Policy
+    from .._policy.policy import Policy
 
 
 class Wrapping:
@@ -57,7 +57,7 @@ class Threads(Wrapping):
         self._wrap(policy, self._library.HTTPTransport() if transport is None else transport, options, False)
 
     def handle_request(self, request: Any) -> Any:
-        return self._client.send(request, request.extensions.get("holdfast"))
+        return self._client.send(request, request.extensions.get("stormproof"))
 
     def close(self) -> None:
         self._inner.close()
@@ -79,7 +79,7 @@ class Tasks(Wrapping):
         )
 
     async def handle_async_request(self, request: Any) -> Any:
-        return await self._client.send_async(request, request.extensions.get("holdfast"))
+        return await self._client.send_async(request, request.extensions.get("stormproof"))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib3.util.timeout import Timeout
 
-from ..deadlines import remaining
-from .fields import announced
+from .._context.deadlines import remaining
+from .headers import announced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

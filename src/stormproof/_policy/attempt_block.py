@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from ._drive import aio as _aio
-from ._drive import sync as _sync
-from .attempts import Attempt, running
-from .deadlines import ambient, bypass
-from .errors import Permanent, RetryAfter
-from .keys import Keyed
-from .loop import Run, flow
-from .retries import Retry
-from .sight import keep_in_sight
+from .._context.attempts import Attempt, running
+from .._context.deadlines import ambient, bypass
+from .._drivers import aio as _aio
+from .._drivers import sync as _sync
+from .._primitives.attach_context import attach_context
+from .._primitives.errors import Permanent, RetryAfter
+from .._strategies.keyed import Keyed
+from .._strategies.protocol import Env
+from .._strategies.retry.loop import Run, flow
+from .._strategies.retry.retry import Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from .loop import Flow
-    from .policy import Policy
+    from .._context.attempts import Flow
+    from .._strategies.protocol import PolicySettings
 
 
 class Block:
@@ -29,7 +30,7 @@ class Block:
 
     __slots__ = ("policy", "retry")
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: PolicySettings) -> None:
         others = [type(s).__name__ for s in policy.strategies if not isinstance(s, Retry)]
         if others or len(policy.strategies) != 1:
             raise TypeError(
@@ -72,8 +73,6 @@ class _Turns:
         self._step: Any = None
 
     def _start(self) -> None:
-        from .policy import Env
-
         block = self._block
         self._off = ambient() is not None and bypass()
         if not self._off:
@@ -165,7 +164,7 @@ class Turns(_Turns):
             try:
                 _sync.refuse_awaitable("before_attempt", self._before(attempt))
             except Exception as fault:
-                keep_in_sight(fault, attempt.last_error)
+                attach_context(fault, attempt.last_error)
                 raise
         return attempt
 
@@ -190,7 +189,7 @@ class AsyncTurns(_Turns):
                 if hasattr(pending := self._before(attempt), "__await__"):
                     await pending
             except Exception as fault:
-                keep_in_sight(fault, attempt.last_error)
+                attach_context(fault, attempt.last_error)
                 raise
         return attempt
 

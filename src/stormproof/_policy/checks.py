@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from .bulkhead import Bulkhead
-from .deadlines import Deadline
-from .errors import DeadlineExceeded
-from .hedge import Hedge
-from .keys import Keyed
-from .options import Options
-from .retries import Retry
-from .timeouts import Timeout
+from .._primitives.errors import DeadlineExceeded
+from .._primitives.options import Options
+from .._strategies.bulkhead.bulkhead import Bulkhead
+from .._strategies.deadline import Deadline
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.keyed import Keyed
+from .._strategies.retry.retry import Retry
+from .._strategies.timeout import Timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

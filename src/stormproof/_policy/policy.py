@@ -1,9 +1,10 @@
-"""START HERE: a policy is an ordered row of strategies, compiled once per function it decorates.
+"""START HERE: a policy is a pipeline of strategies, compiled once per function it decorates.
 
 The way of a call: the compiled wrapper of the outermost strategy, which calls the next one's,
 down to the function itself. Each strategy makes its wrapper in `sync` or `aio`; nothing is looked
-up on the way. A call that succeeds at once meets no clock, lock or event (see `retries`); what
-happens after a failure is in `loop`; the code that really sleeps and awaits is in `_drive`.
+up on the way. A call that succeeds at once meets no clock, lock or event (see `_strategies/retry/retry.py`);
+what happens after a failure is in `_strategies/retry/loop.py`; the code that really sleeps and awaits is in
+`_drivers`.
 """
 
 from __future__ import annotations
@@ -11,102 +12,49 @@ from __future__ import annotations
 import functools
 import sys
 
-from . import bus, compose
-from ._drive import chance
-from ._drive import clock as _clock
-from ._drive.memory import Shared
-from ._drive.shape import Template, colour
-from .block import Block
-from .budget import Budget
-from .census import census
-from .deadlines import ambient, bypass
-from .hedge import Hedge
-from .keys import Keyed, Recent
-from .options import plain, timepiece
-from .retries import _DEFAULT, Retry
-from .stream import stream, stream_async
+from .._context.deadlines import ambient, bypass
+from .._events import labels
+from .._events.operations import census
+from .._primitives.options import plain, timepiece
+from .._runtime import randomness
+from .._runtime.call_template import Template
+from .._runtime.function_kind import function_kind
+from .._runtime.maps import Recent, Shared
+from .._strategies.budget.budget import Budget
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.keyed import Keyed
+from .._strategies.protocol import Env, PolicySettings
+from .._strategies.retry.generators import stream, stream_async
+from .._strategies.retry.retry import _DEFAULT, Retry
+from . import checks
+from .attempt_block import Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+    from typing import Any, Literal, ParamSpec, TypeVar
 
-    from ._drive.chance import Rng
-    from ._drive.clock import Clock
-    from .attempts import Exchange
-    from .backoff import Backoff
-    from .classify import Verdict
-    from .compose import WorstCase
-    from .judge import On
-    from .options import Seconds
-    from .retries import AnyBudget, Before
+    from .._classify.on_clause import On
+    from .._classify.verdict import Verdict
+    from .._context.attempts import Before
+    from .._primitives.options import Seconds
+    from .._runtime.clock import Clock
+    from .._runtime.randomness import Rng
+    from .._strategies.protocol import Strategy
+    from .._strategies.retry.backoff import Backoff
+    from .._strategies.retry.retry import AnyBudget
+    from .checks import WorstCase
 
     P = ParamSpec("P")
     R = TypeVar("R")
     F = TypeVar("F")
-
-    class Strategy(Protocol):
-        """One layer: wraps ``call``. ``like`` is the user's function, for its signature."""
-
-        def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
-
-        def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
 
 
 #: Default budgets of named policies, alive as long as a policy of that name (and clock) is.
 _named_budgets = Shared()
 
 
-class Env:
-    """What the strategies of one compiled function share: names, clock, randomness."""
-
-    __slots__ = ("_function", "clock", "count", "draw", "idempotent", "name", "timer")
-
-    def __init__(self, policy: Policy, function: Any) -> None:
-        self.clock = policy.clock
-        #: Where to read the time: ``timer.now()``.
-        self.timer = _clock.AMBIENT if policy.clock is None else policy.clock
-        self.draw = policy.draw
-        self._function = function
-        #: What events call it; None where only the call itself tells (`Policy.call`).
-        self.name = policy.name or (None if function is None else _name_of(function))
-        #: ``(args, kwargs) -> bool`` where a client can tell from the request; None for plain functions.
-        self.idempotent: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
-        #: Counts a call that succeeded at its first attempt; set when the function is compiled.
-        self.count: Callable[[], int]
-
-    def now(self) -> float:
-        return self.timer.now()
-
-    def operation(self, args: tuple[Any, ...] = ()) -> str:
-        """The name that events, notes and errors give this call."""
-        return self.name or _name_of(args[0] if args else None)
-
-    def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The user's own arguments: ``Policy.call(fn, x)`` carries ``fn`` in front of them."""
-        return args if self._function is not None else args[1:]
-
-    def may_hedge(self, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether two attempts of this call may be out at once; ``declared``: its `Hedge` says so."""
-        return declared or (self.idempotent is not None and self.idempotent(args, kwargs))
-
-    def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
-        """The request that a client is sending with this call; ``None`` for plain functions."""
-        return None
-
-    def owner(self, args: tuple[Any, ...]) -> object:
-        """Who marks an error as retried to exhaustion: the decorated function.
-
-        What `Policy.call` calls is told by its code: a bound method or a lambda is a new object every time.
-        """
-        return self._function if self._function is not None else getattr(args[0], "__code__", args[0])
-
-
-def _name_of(function: Any) -> str:
-    return bus.clean(str(getattr(function, "__qualname__", None) or type(function).__qualname__))
-
-
-class Policy:
+class Policy(PolicySettings):
     """Strategies in a row, outermost first: a decorator, and a caller of functions.
 
     ``name`` is what events call it; policies of the same name share their default budget.
@@ -115,11 +63,7 @@ class Policy:
 
     __slots__ = ("__weakref__", "_acall", "_call", "clock", "draw", "name", "rng", "strategies")
 
-    name: str | None
-    clock: Clock | None
-    strategies: tuple[Any, ...]
     rng: Any
-    draw: Callable[[], float]
     _call: Callable[..., Any] | None
     _acall: Callable[..., Any] | None
 
@@ -135,9 +79,11 @@ class Policy:
         for strategy in strategies:
             if isinstance(strategy, type) or not (hasattr(strategy, "sync") and hasattr(strategy, "aio")):
                 raise TypeError(f"Policy: strategies must be strategies such as Retry(), got {strategy!r}")
-        self._set(name=None if name is None else bus.clean(name), clock=timepiece("Policy", clock), rng=rng)
-        self._set(draw=chance.source(rng, "Policy"), strategies=self._row(strategies))
-        for doubt in compose.check(self.strategies):
+        self._set(
+            name=None if name is None else labels.clean(name), clock=timepiece("Policy", clock), rng=rng
+        )
+        self._set(draw=randomness.source(rng, "Policy"), strategies=self._row(strategies))
+        for doubt in checks.check(self.strategies):
             _warn(doubt)
         # Compiled on first use: most policies only decorate.
         self._set(_call=None, _acall=None)
@@ -184,10 +130,10 @@ class Policy:
         if isinstance(inner, type) or not callable(inner):
             raise TypeError(
                 f"Policy: only functions and callables can be decorated, got {inner!r}; if this is a "
-                "call of a function under a bare @hf.retry, that needs its parentheses: @hf.retry(on=...)"
+                "call of a function under a bare @retry, that needs its parentheses: @retry(on=...)"
             )
         env = Env(self, inner)
-        kind = colour(inner)
+        kind = function_kind(inner)
         if kind == "async":
             wrapper = self._compile(inner, env, True)
         elif kind == "sync":
@@ -197,12 +143,12 @@ class Policy:
         else:
             wrapper = stream_async(inner, lambda begin: self._compile(begin, env, True))
         functools.update_wrapper(wrapper, inner)
-        wrapper.__holdfast__ = self  # type: ignore[attr-defined]
+        wrapper.__stormproof__ = self  # type: ignore[attr-defined]
         return wrapper  # type: ignore[return-value]
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``fn(*args, **kwargs)`` under this policy."""
-        if (kind := colour(fn)) != "sync":
+        if (kind := function_kind(fn)) != "sync":
             raise TypeError(
                 f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
                 "function, or decorate it"
@@ -216,7 +162,7 @@ class Policy:
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
-        if colour(fn) in ("generator", "async generator"):
+        if function_kind(fn) in ("generator", "async generator"):
             raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
         compiled = self._acall
         if compiled is None:
@@ -278,7 +224,7 @@ class Policy:
 
     def worst_case(self) -> WorstCase:
         """The most that one call can come to: attempts, seconds, and load in the long run."""
-        return compose.worst_case(self.strategies)
+        return checks.worst_case(self.strategies)
 
     def __repr__(self) -> str:
         inner = [repr(strategy) for strategy in self.strategies]
@@ -301,7 +247,7 @@ class Policy:
 def _warn(doubt: str) -> None:
     import warnings
 
-    warnings.warn(f"Policy: {doubt}", compose.PolicyWarning, stacklevel=3)
+    warnings.warn(f"Policy: {doubt}", checks.PolicyWarning, stacklevel=3)
 
 
 def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None, rng: Any) -> Policy:
@@ -321,9 +267,9 @@ _GATE = Template(
     "gated",
     """\
 {async_}def gated({params}):
-    if _hf_ambient() is not None and _hf_bypass():
-        return {await_}_hf_bare({args})
-    return {await_}_hf_call({args})
+    if _sp_ambient() is not None and _sp_bypass():
+        return {await_}_sp_bare({args})
+    return {await_}_sp_call({args})
 """,
 )
 

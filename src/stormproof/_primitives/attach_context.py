@@ -1,9 +1,9 @@
-"""Keeping the call's own error in sight when a hook or a rule of the user's fails over it."""
+"""Keeping the call's own error visible when a hook or a rule of the user's raises over it."""
 
 from __future__ import annotations
 
 
-def keep_in_sight(fault: Exception, error: Exception | None) -> None:
+def attach_context(fault: Exception, error: Exception | None) -> None:
     """Make ``error`` the context of ``fault``, unless it has one or is the same."""
     try:
         if fault is not error and fault.__context__ is None:

@@ -1,4 +1,4 @@
-"""What Holdfast raises, and the two marks that a caller may raise to steer it."""
+"""What Stormproof raises, and the two marks that a caller may raise to steer it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     from .options import Seconds
 
 
-class HoldfastError(Exception):
-    """The root of Holdfast's own refusals. The error that led here, if any, is ``__cause__``."""
+class StormproofError(Exception):
+    """The root of Stormproof's own refusals. The error that led here, if any, is ``__cause__``."""
 
     #: Seconds after which trying again may help; ``None`` when nobody knows.
     retry_after: float | None = None
 
 
-class BudgetExhausted(HoldfastError):
+class BudgetExhausted(StormproofError):
     """The retry budget is empty: no further attempt was made and nobody slept."""
 
 
-class DeadlineExceeded(HoldfastError, TimeoutError):
+class DeadlineExceeded(StormproofError, TimeoutError):
     """The time allowed is over, or the next wait would end past it. ``scope`` names whose time."""
 
     def __init__(self, message: str = "", scope: str = "deadline") -> None:
@@ -28,11 +28,11 @@ class DeadlineExceeded(HoldfastError, TimeoutError):
         self.scope = scope
 
 
-class AttemptTimeout(HoldfastError, TimeoutError):
+class AttemptTimeout(StormproofError, TimeoutError):
     """One attempt was cut off by ``Timeout``. Transient: another attempt may follow."""
 
 
-class CircuitOpen(HoldfastError):
+class CircuitOpen(StormproofError):
     """The breaker refuses calls. ``last_failure`` is what opened it."""
 
     def __init__(
@@ -46,7 +46,7 @@ class CircuitOpen(HoldfastError):
         self.last_failure = last_failure
 
 
-class RateLimited(HoldfastError):
+class RateLimited(StormproofError):
     """The limiter refuses this call for now."""
 
     def __init__(self, message: str = "", retry_after: float | None = None) -> None:
@@ -54,15 +54,15 @@ class RateLimited(HoldfastError):
         self.retry_after = retry_after
 
 
-class BulkheadFull(HoldfastError):
+class BulkheadFull(StormproofError):
     """Every place is taken, and so is the queue (or the wait in it was too long)."""
 
 
-class Throttled(HoldfastError):
+class Throttled(StormproofError):
     """The adaptive throttle or limit sheds this call to protect the backend."""
 
 
-class Cancelled(HoldfastError):
+class Cancelled(StormproofError):
     """The enclosing scope was cancelled with ``scope.cancel()``."""
 
 
@@ -94,4 +94,4 @@ class RetryAfter(Exception):
 for _kind in list(globals().values()):
     # Named by where users import them from, also before anybody has: events and logs must not differ by that.
     if isinstance(_kind, type):
-        _kind.__module__ = "holdfast"
+        _kind.__module__ = "stormproof"

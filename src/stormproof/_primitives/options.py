@@ -99,7 +99,7 @@ def source(value: Any) -> str:
     if name is None or not name.replace(".", "").isidentifier():
         return repr(value)
     home = value.__module__ or ""
-    return name if home == "builtins" or home.startswith("holdfast") else f"{home}.{name}"
+    return name if home == "builtins" or home.startswith("stormproof") else f"{home}.{name}"
 
 
 def plain(value: Any) -> Any:
@@ -229,7 +229,7 @@ def hook(owner: str, field: str, value: Any) -> Any:
 def shared_store(owner: str, value: Any) -> Any:
     """``value`` if it is a store that processes can share, or None, else an error."""
     if value is not None and (
-        isinstance(value, type) or not all(callable(getattr(value, way, None)) for way in ("attach", "key"))
+        isinstance(value, type) or not all(callable(getattr(value, way, None)) for way in ("join", "key"))
     ):
         raise TypeError(f"{owner}: store must be a RedisStore or None, got {value!r}")
     return value
@@ -242,3 +242,10 @@ def label(owner: str, value: Any) -> str | None:
             f"{owner}: name must be a non-empty string or None, got {value!r}"
         )
     return value
+
+
+def shared_name(owner: str, name: object) -> str:
+    """Return ``name`` if it is one: processes that give the same name share the resource."""
+    if not isinstance(name, str):
+        raise TypeError(f"{owner}: name must be a string when there is a store, got {name!r}")
+    return name

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ..deadlines import Scope
+from .._context.deadlines import Scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 #: Closing what is broken may hang; the next connection does not wait longer than this for it.
 CLOSING_S = 10.0

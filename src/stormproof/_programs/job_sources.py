@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import queue
 
-from . import aio as _aio
-from . import interrupt
-from .shape import colour
+from .._drivers import aio as _aio
+from .._runtime import interrupts
+from .._runtime.function_kind import function_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..shift import Shift
+    from .worker_run import Shift
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 #: How often an empty queue that can only be asked is asked.
 _POLL_S = 0.1
@@ -34,7 +37,7 @@ class Source:
         self.is_async = False
         if callable(get) and (hasattr(jobs, "task_done") or hasattr(jobs, "get_nowait")):
             self.done = getattr(jobs, "task_done", None)
-            self.is_async = colour(get) == "async"
+            self.is_async = function_kind(get) == "async"
             self._items = jobs
             self._take = "queue"
         elif hasattr(jobs, "__aiter__"):
@@ -84,7 +87,7 @@ class Source:
                 return await self._items.__anext__()
             if self._take == "items":
                 # Plain items and a handler that never waits must not keep the loop from anything else.
-                await interrupt.library().sleep(0)  # type: ignore[union-attr]
+                await interrupts.library().sleep(0)  # type: ignore[union-attr]
                 return next(self._items, END)
             if self.is_async:
                 return await self._items.get()

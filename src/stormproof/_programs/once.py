@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from ._drive import single
-from ._drive.shape import colour
-from .policy import Policy
+from .._policy.policy import Policy
+from .._runtime.function_kind import function_kind
+from . import once_cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Once(_Of[T]):
         self._name = str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)
         self._call = fn if policy is None else policy(functools.partial(fn) if isinstance(fn, type) else fn)
         self._args: tuple[Any, ...] = ()
-        self._cell = single.Cell(self._name)
+        self._cell = once_cell.Cell(self._name)
 
     def get(self) -> T:
         """The result, made now if it is not there. The same as a call."""
@@ -47,7 +47,7 @@ class Once(_Of[T]):
         if turn is not None and turn.succeeded:
             kept: T = turn.value
             return kept
-        made: T = single.get(self._cell, self._call, self._args)
+        made: T = once_cell.get(self._cell, self._call, self._args)
         return made
 
     __call__ = get
@@ -57,7 +57,7 @@ class Once(_Of[T]):
         """Whether the result is there, so that a call returns at once."""
         return self._cell.ready
 
-    def reset(self, stale: Any = single.ANY) -> bool:
+    def reset(self, stale: Any = once_cell.ANY) -> bool:
         """Forget the result, so that the next call sets up anew: whether there was one.
 
         ``reset(stale)`` forgets only that very object: of many callers who find the same connection
@@ -80,7 +80,7 @@ class Once(_Of[T]):
         key = f"<once {self._name}>"
         cell = kept.get(key)
         if cell is None or not cell.belongs_to(instance):
-            cell = single.adopt(kept, key, single.Cell(self._name, instance), instance)
+            cell = once_cell.adopt(kept, key, once_cell.Cell(self._name, instance), instance)
         bound = type(self).__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._args = (instance,)
@@ -103,7 +103,7 @@ class AsyncOnce(Once["Any"]):
         turn = self._cell.turn
         if turn is not None and turn.succeeded:
             return turn.value
-        return await single.get_async(self._cell, self._call, self._args)
+        return await once_cell.get_async(self._cell, self._call, self._args)
 
     __call__ = get
 
@@ -134,7 +134,7 @@ def _once(fn: Any = None, policy: Policy | None = None) -> Any:
         )
     if not callable(fn):
         raise TypeError(f"once: fn must be a function, got {fn!r}")
-    kind = colour(fn)
+    kind = function_kind(fn)
     if kind not in ("sync", "async"):
         raise TypeError(f"once: fn must be a function or coroutine function, got the {kind} function {fn!r}")
     return (AsyncOnce if kind == "async" else Once)(fn, policy)

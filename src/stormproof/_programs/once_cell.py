@@ -8,9 +8,9 @@ import weakref
 from collections import deque
 from contextvars import ContextVar
 
-from ..deadlines import ambient
-from ..errors import DeadlineExceeded
-from .queue import Waiter
+from .._context.deadlines import ambient
+from .._drivers.waiter import Waiter
+from .._primitives.errors import DeadlineExceeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
+
 #: The set-ups that the running code is part of, outermost first.
-_inside: ContextVar[tuple[Turn, ...]] = ContextVar("holdfast_inside", default=())
+_inside: ContextVar[tuple[Turn, ...]] = ContextVar("stormproof_inside", default=())
 
 #: One lock for all of them, because a circle of set-ups that wait for each other spans several. It is
 #: held for a few lines, never while anything is set up, and not at all once the result is there.

@@ -7,21 +7,21 @@ a connect together with the life of the connection it made.
 
 from __future__ import annotations
 
-from . import bus
-from .attempts import Attempt
-from .backoff import spread
-from .classify import Verdict
-from .deadlines import ambient, bypass
-from .loop import Late, Run, Stop, _over, flow
-from .options import seconds
+from .._classify.verdict import Verdict
+from .._context.attempts import Attempt
+from .._context.deadlines import ambient, bypass
+from .._events import bus, labels
+from .._primitives.options import seconds
+from .._strategies.retry.backoff import spread
+from .._strategies.retry.loop import Late, Run, Stop, _over, flow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .loop import Flow, Outcome
-    from .policy import Env
-    from .retries import Retry
+    from .._context.attempts import Flow, Outcome
+    from .._strategies.protocol import Env
+    from .._strategies.retry.retry import Retry
 
 
 class ConnectionLost(ConnectionError):
@@ -108,7 +108,7 @@ def _plain(operation: str) -> Flow:
 
 def _tell_lost(streak: _Streak, error: Exception, alive: float, wait: float | None) -> None:
     bus.publish(
-        "Disconnected", operation=streak.operation, alive=alive, error=bus.error_name(error), wait=wait
+        "Disconnected", operation=streak.operation, alive=alive, error=labels.error_name(error), wait=wait
     )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import weakref
 
-from ._drive import aio as _aio
-from ._drive import connections as _connections
-from ._drive import sync as _sync
-from .attempts import Attempt
-from .backoff import Exponential
-from .classify import transient
-from .keys import Keyed
-from .options import hook, seconds
-from .policy import Env, Policy
-from .retries import Retry
-from .streak import Trip
+from .._classify.classifier import transient
+from .._context.attempts import Attempt
+from .._drivers import aio as _aio
+from .._drivers import sync as _sync
+from .._policy.policy import Policy
+from .._primitives.options import hook, seconds
+from .._strategies.keyed import Keyed
+from .._strategies.protocol import Env
+from .._strategies.retry.backoff import Exponential
+from .._strategies.retry.retry import Retry
+from . import connections as _connections
+from .reconnect_loop import Trip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Generic, Self, TypeVar, overload
 
-    from ._drive.connections import Opened
-    from .options import Seconds
+    from .._primitives.options import Seconds
+    from .connections import Opened
 
     C = TypeVar("C")
 

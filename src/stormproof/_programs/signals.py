@@ -54,17 +54,17 @@ def complain(what: str, error: BaseException | None) -> None:
     """Log what would otherwise go unseen, at ERROR. The error's type and place, never its text."""
     import logging
 
-    from ..bus import clean, error_name
+    from .._events.labels import clean, error_name
 
     traceback = None if error is None else error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     place = "" if traceback is None else f" in {traceback.tb_frame.f_code.co_qualname}"
-    logger = logging.getLogger("holdfast.worker")
+    logger = logging.getLogger("stormproof.worker")
     message = clean(f"{what}: {error_name(error)}{place}")
     if logger.isEnabledFor(logging.ERROR) and not _heard(logger):
         # Without any configuration the standard library itself speaks up, and so do we.
-        record = logger.makeRecord(logger.name, logging.ERROR, "holdfast", 0, message, (), None)
+        record = logger.makeRecord(logger.name, logging.ERROR, "stormproof", 0, message, (), None)
         if logging.lastResort is not None:
             logging.lastResort.handle(record)
         return

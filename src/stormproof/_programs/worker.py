@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from ._drive import interrupt
-from ._drive import jobs as _jobs
-from ._drive import signals as _handlers
-from ._drive.memory import guard
-from ._drive.shape import colour
-from ._drive.sources import Source
-from .options import Options, count, hook, seconds
-from .policy import Env, Policy
-from .shift import Shift
+from .._policy.policy import Policy
+from .._primitives.options import Options, count, hook, seconds
+from .._runtime import interrupts
+from .._runtime.function_kind import function_kind
+from .._runtime.locks import guard
+from .._strategies.protocol import Env
+from . import signals as _handlers
+from . import worker_lanes as _jobs
+from .job_sources import Source
+from .worker_run import Shift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .options import Seconds
+    from .._primitives.options import Seconds
 
 
 class Stats(Options):
@@ -129,7 +130,7 @@ class Worker(Options):
         signals: tuple[str, ...] = ("SIGTERM",),
         name: str | None = None,
     ) -> None:
-        if not callable(handler) or colour(handler) not in ("sync", "async"):
+        if not callable(handler) or function_kind(handler) not in ("sync", "async"):
             raise TypeError(f"Worker: handler must be a function or coroutine function, got {handler!r}")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"Worker: policy must be a Policy or None, got {policy!r}")
@@ -159,7 +160,7 @@ class Worker(Options):
         In threads; in an event loop of its own if the handler, a callback or the source is async.
         What the source of jobs raises is raised here, after the jobs under way have been settled.
         """
-        if interrupt.library() is not None:
+        if interrupts.library() is not None:
             raise RuntimeError("Worker: run() would block the event loop that runs here; use run_async()")
         source = Source(jobs)
         if source.is_async or "async" in map(_colour, (self.handler, self.dead_letter, self.requeue)):
@@ -245,7 +246,7 @@ class Worker(Options):
 
 
 def _colour(fn: Any) -> str:
-    return "sync" if fn is None else colour(fn)
+    return "sync" if fn is None else function_kind(fn)
 
 
 def _signals(names: Any) -> tuple[str, ...]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 from contextvars import Context, copy_context
 
-from ..bulkhead import Bulkhead
-from ..deadlines import check
-from ..errors import Cancelled
-from ..shift import SHORT_GRACE_S
-from . import interrupt
-from .queue import Waiter
-from .sources import END, Source
+from .._context.deadlines import check
+from .._drivers.waiter import Waiter
+from .._primitives.errors import Cancelled
+from .._runtime import interrupts
+from .._strategies.bulkhead.bulkhead import Bulkhead
+from .job_sources import END, Source
+from .worker_run import SHORT_GRACE_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..shift import Settling, Shift, Ticket
+    from .worker_run import Settling, Shift, Ticket
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 # Threads.
 
@@ -110,7 +113,7 @@ def _finish(settling: Settling) -> None:
 
 async def run_tasks(shift: Shift, source: Source, call: Callable[[Any], Any], in_threads: bool) -> None:
     """Handle the jobs of ``source`` in tasks of the library that runs this one."""
-    library: Any = interrupt.library()
+    library: Any = interrupts.library()
     if library is None:
         raise RuntimeError("Worker: run_async() runs under asyncio or trio, and neither is running here")
     source.check_async()
@@ -225,7 +228,7 @@ async def _in_thread(ticket: Ticket, call: Callable[[Any], Any]) -> None:
             came_to.append(failure)
         waiter.grant()
 
-    threading.Thread(target=copy_context().run, args=(body,), name="holdfast job", daemon=True).start()
+    threading.Thread(target=copy_context().run, args=(body,), name="stormproof job", daemon=True).start()
     await waiter.wait_async(None)
     if (error := came_to.pop()) is not None:
         raise error
@@ -237,7 +240,7 @@ def _is_torn(error: BaseException) -> bool:
         return any(map(_is_torn, error.exceptions))
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         return True
-    library: Any = interrupt.library()
+    library: Any = interrupts.library()
     if library.__name__ == "trio":
         return isinstance(error, library.Cancelled)
     # Without a request to cancel this task, it comes from something that the job waited for.
@@ -264,7 +267,7 @@ def _shield() -> Any:
     """Keeps trio's cancellation out: what becomes of a job must be said even then. asyncio's comes once."""
     from contextlib import nullcontext
 
-    library: Any = interrupt.library()
+    library: Any = interrupts.library()
     return library.CancelScope(shield=True) if library.__name__ == "trio" else nullcontext()
 
 

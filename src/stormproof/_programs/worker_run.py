@@ -1,25 +1,42 @@
 """One run of a worker: which jobs are open, what becomes of each, and how the run comes to its end.
 
-Nothing here calls a handler, waits or reads a queue; `_drive.jobs` does, in threads or in tasks.
+Nothing here calls a handler, waits or reads a queue; `worker_lanes` does, in threads or in tasks.
 """
 
 from __future__ import annotations
 
-from . import bus
-from ._drive import clock as _clock
-from ._drive.memory import guard
-from ._drive.queue import Waiter
-from ._drive.signals import complain
-from .deadlines import Scope, ambient
-from .errors import Cancelled, DeadlineExceeded
+from .._context.deadlines import Scope, ambient
+from .._drivers.waiter import Waiter
+from .._events import bus, labels
+from .._primitives.errors import Cancelled, DeadlineExceeded
+from .._runtime import clock as _clock
+from .._runtime.locks import guard
+from .signals import complain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .policy import Env
-    from .worker import Worker
+    from .._strategies.protocol import Env
+
+    class Worker(Protocol):
+        """What a run reads of its worker, and what it counts there."""
+
+        @property
+        def operation(self) -> str: ...
+        @property
+        def concurrency(self) -> int: ...
+        @property
+        def deadline(self) -> float | None: ...
+        @property
+        def drain(self) -> float: ...
+        @property
+        def requeue(self) -> Callable[..., Any] | None: ...
+        @property
+        def dead_letter(self) -> Callable[..., Any] | None: ...
+
+        def count(self, **changes: int) -> None: ...
 
     #: Yields the awaitables that callbacks gave, if any; what awaiting them raises is thrown back in.
     Settling = Generator[Any, None, None]
@@ -163,7 +180,7 @@ class Shift:
             if not (yield from self._bury(ticket.job, outcome, shown)):
                 self.worker.count(undelivered=1)
         self.worker.count(**{outcome: 1})
-        bus.publish("JobEnded", operation=self.operation, outcome=outcome, error=bus.error_name(error))
+        bus.publish("JobEnded", operation=self.operation, outcome=outcome, error=labels.error_name(error))
         if self.done is not None:
             self.done()
         self.ring()

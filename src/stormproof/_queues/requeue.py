@@ -6,12 +6,13 @@ plain data (`Memory`), and time is the wall clock's: the next attempt may be ano
 
 from __future__ import annotations
 
-from . import bus
-from .keys import Keyed
-from .loop import Run, Stop
-from .policy import Env, Policy
-from .retries import Retry
-from .sight import keep_in_sight
+from .._events import bus, labels
+from .._policy.policy import Policy
+from .._primitives.attach_context import attach_context
+from .._strategies.keyed import Keyed
+from .._strategies.protocol import Env
+from .._strategies.retry.loop import Run, Stop
+from .._strategies.retry.retry import Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Requeue:
         kept = {"name": policy.name, "clock": policy.clock, "rng": policy.rng}
         self.inner = Policy(*others, **kept) if others else None
         self._env = Env(policy, None)
-        self.operation = policy.name or bus.clean(name)
+        self.operation = policy.name or labels.clean(name)
 
     def failed(
         self,
@@ -130,7 +131,7 @@ class Requeue:
             step = run.next(error, verdict, run.now())
         except Exception as fault:
             # A rule of the user's failed; what it was asked about must not be lost over it.
-            keep_in_sight(fault, error)
+            attach_context(fault, error)
             return End(fault, "fault")
         if isinstance(step, Stop):
             return End(run.give_up(step, None, error, verdict)[1] or error, step.reason)
@@ -139,7 +140,7 @@ class Requeue:
             operation=self.operation,
             attempt=run.number,
             wait=step,
-            error=bus.error_name(run.shown),
+            error=labels.error_name(run.shown),
             hint=verdict.after,
         )
         first = wall_now if memory.first is None else memory.first

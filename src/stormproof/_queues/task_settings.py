@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .idempotency import IdempotencyConflict, Store, StoreUnavailable, idempotent
-from .options import choice, seconds
+from .._primitives.options import choice, seconds
+from ..idempotency import IdempotencyConflict, Store, StoreUnavailable, idempotent
 from .requeue import Requeue
 
 TYPE_CHECKING = False
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .errors import HoldfastError
-    from .options import Seconds
-    from .policy import Policy
+    from .._policy.policy import Policy
+    from .._primitives.errors import StormproofError
+    from .._primitives.options import Seconds
 
 
 #: How long to leave a store alone that did not answer.
@@ -108,7 +108,7 @@ class TaskSettings:
 
         return attempt
 
-    def _look_again(self, busy: HoldfastError) -> float:
+    def _look_again(self, busy: StormproofError) -> float:
         """Seconds after which to ask for the key again.
 
         Another worker has it, or had it when it was lost: then it is free when its lease is over.

@@ -7,8 +7,7 @@ text that is compiled consists of our own constants and the function's parameter
 
 from __future__ import annotations
 
-from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _POSITIONAL_STAR, _KEYWORD_STAR = 0x04, 0x08
-_COROUTINE, _GENERATOR, _ASYNC_GENERATOR, _ITERABLE_COROUTINE = 0x80, 0x20, 0x200, 0x100
 
 
 class Source:
@@ -37,7 +35,7 @@ class Template:
 
     ``{params}`` the parameter list, ``{args}`` the same passed on, ``{packed}`` the same as
     ``args, kwargs`` for a slower path, ``{async_}`` and ``{await_}`` for the two colours.
-    Names in the text start with ``_hf_`` so that no parameter hides them.
+    Names in the text start with ``_sp_`` so that no parameter hides them.
     """
 
     __slots__ = ("_made", "name", "text")
@@ -48,7 +46,7 @@ class Template:
         self._made: dict[tuple[bool, str, str, str], tuple[CodeType, Source]] = {}
 
     def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
-        """A function with ``like``'s signature; ``names`` fill the template's ``_hf_`` names."""
+        """A function with ``like``'s signature; ``names`` fill the template's ``_sp_`` names."""
         params, args, packed = _signature(like)
         key = (is_async, params, args, packed)
         compiled = self._made.get(key)
@@ -59,8 +57,8 @@ class Template:
                 self._made[key] = compiled
         # A copy each: functions that share a code object spoil each other's inline caches.
         code, source = compiled[0].replace(), compiled[1]
-        scope = {f"_hf_{name}": value for name, value in names.items()}
-        made = FunctionType(code, {**scope, "__name__": "holdfast", "__loader__": source}, code.co_name)
+        scope = {f"_sp_{name}": value for name, value in names.items()}
+        made = FunctionType(code, {**scope, "__name__": "stormproof", "__loader__": source}, code.co_name)
         if params != _STARRED[0]:
             made.__defaults__ = like.__defaults__
             made.__kwdefaults__ = like.__kwdefaults__
@@ -75,7 +73,7 @@ class Template:
             async_="async " if is_async else "",
             await_="await " if is_async else "",
         )
-        filename = f"holdfast {'async ' if is_async else ''}{self.name}({params})"
+        filename = f"stormproof {'async ' if is_async else ''}{self.name}({params})"
         scope: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), scope)
         return scope[self.name].__code__, Source(text)
@@ -92,7 +90,7 @@ def _signature(like: Callable[..., Any]) -> tuple[str, str, str]:
     plain = code.co_argcount
     keyword = plain + code.co_kwonlyargcount
     names = code.co_varnames
-    if any(name.startswith("_hf_") or not name.isidentifier() for name in names[: keyword + 2]):
+    if any(name.startswith("_sp_") or not name.isidentifier() for name in names[: keyword + 2]):
         return _STARRED
     positional, keywords = list(names[:plain]), list(names[plain:keyword])
     rest = keyword
@@ -124,31 +122,3 @@ def _parameters(positional: list[str], keywords: list[str], star: str, double: s
     if double:
         listed.append(f"**{double}")
     return listed
-
-
-def colour(fn: Any) -> str:
-    """What calling ``fn`` gives: "sync", "async", "generator" or "async generator".
-
-    Looks through partials, bound methods and callable objects, as `inspect` would, without its
-    import.
-    """
-    if type(fn) is FunctionType and not fn.__dict__:
-        return _by_flags(fn.__code__.co_flags)
-    while isinstance(fn, (partial, MethodType)):
-        fn = fn.func if isinstance(fn, partial) else fn.__func__
-    # What `inspect.markcoroutinefunction` leaves. A mock has every attribute one asks for, hence __dict__.
-    if "_is_coroutine_marker" in getattr(fn, "__dict__", ()):
-        return "async"
-    flags = getattr(getattr(fn, "__code__", None), "co_flags", None)
-    if flags is None and not isinstance(fn, type):
-        called = getattr(type(fn), "__call__", None)  # noqa: B004 - its code is wanted, not whether it exists
-        flags = getattr(getattr(called, "__code__", None), "co_flags", None)
-    return _by_flags(flags) if isinstance(flags, int) else "sync"
-
-
-def _by_flags(flags: int) -> str:
-    if not flags & (_ASYNC_GENERATOR | _COROUTINE | _ITERABLE_COROUTINE | _GENERATOR):
-        return "sync"
-    if flags & _ASYNC_GENERATOR:
-        return "async generator"
-    return "async" if flags & (_COROUTINE | _ITERABLE_COROUTINE) else "generator"

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import clock as _clock
-from . import machine as _machine
+from . import platform as _platform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Protocol
 
-    from ..deadlines import Scope
+    from .clock import Clock
+
+    class Scope(Protocol):
+        """What a scope shows of itself: its clock, and the time it has left."""
+
+        clock: Clock
+
+        def own_remaining(self) -> float | None: ...
 
     class Arm(Protocol):
         """What interrupts the async code inside one scope."""
@@ -41,7 +48,7 @@ class Sleeper:
     __slots__ = ("_gate",)
 
     def __init__(self) -> None:
-        self._gate = _machine.machine.gate()
+        self._gate = _platform.machine.gate()
 
     def wake(self) -> None:
         """End the wait, or the next one if none is under way."""
@@ -53,7 +60,7 @@ class Sleeper:
 
     def wait(self, seconds: float | None, over: Callable[[], object]) -> None:
         """Sleep until ``over()`` is true after a `wake`, but no longer than ``seconds`` (None: no limit)."""
-        nap_s = _machine.machine.nap_s
+        nap_s = _platform.machine.nap_s
         end = None if seconds is None else _clock.SYSTEM.now() + seconds
         _sleepers[self] = None
         try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 
-from .interrupt import library
+from .interrupts import library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+#: Ends the walk of `attempts.attempt`.
+_sp_boundary = True
 
 
 async def in_thread(fn: Callable[..., Any], *args: Any, undo: Callable[[Any], object] | None = None) -> Any:

@@ -1,6 +1,6 @@
 """What threads wait on, and threads themselves: the one place they come from.
 
-Whatever can keep a thread of Holdfast waiting is made here, and tells the time by `clock.SYSTEM`. So a
+Whatever can keep a thread of Stormproof waiting is made here, and tells the time by `clock.SYSTEM`. So a
 simulation that puts a machine of its own in this one's place decides who runs, and when.
 """
 

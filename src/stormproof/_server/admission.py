@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from .. import bus
-from .._drive import chance
-from ..adaptive import AdaptiveLimit
-from ..bulkhead import Bulkhead
-from ..errors import BulkheadFull, Throttled
-from ..options import hook, number, seconds
+from .._events import bus
+from .._primitives.errors import BulkheadFull, Throttled
+from .._primitives.options import hook, number, seconds
+from .._runtime import randomness
+from .._strategies.adaptive.limit import AdaptiveLimit
+from .._strategies.bulkhead.bulkhead import Bulkhead
 from .application import application
-from .arrivals import attempt_headers
 from .problem import Problem
+from .request_facts import attempt_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from ..adaptive import Ticket
-    from ..options import Seconds
+    from .._primitives.options import Seconds
+    from .._strategies.adaptive.limit import Ticket
 
 #: Answers of the application by which an adaptive limit knows that it does not cope.
 DROPPED = (503, 504)
@@ -51,7 +51,7 @@ class Shedding:
         self.retry_share = share(retry_share)
         self.attempt_headers = attempt_headers(owner, attempt_header)
         self.exempt = hook(owner, "exempt", exempt)
-        self.draw = chance.source(rng, owner)
+        self.draw = randomness.source(rng, owner)
 
 
 def places(

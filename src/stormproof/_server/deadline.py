@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from ..options import seconds
+from .._primitives.options import seconds
 from .application import application
-from .arrivals import TIMEOUT_HEADER, header_names, time_left
 from .problem import Problem
+from .request_facts import TIMEOUT_HEADER, header_names, time_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..options import Seconds
-    from .arrivals import Find
+    from .._primitives.options import Seconds
+    from .request_facts import Find
 
 LATE = Problem(504, "deadline_exceeded", "The time allowed for this request is over", False)
 

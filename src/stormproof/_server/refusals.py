@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ..classify import transient
-from ..errors import (
+from .._classify.classifier import transient
+from .._classify.exhaustion import exhausted_by
+from .._classify.on_clause import leaves
+from .._classify.server_hints import read, should_retry
+from .._primitives.errors import (
     AttemptTimeout,
     BudgetExhausted,
     BulkheadFull,
     Cancelled,
     CircuitOpen,
     DeadlineExceeded,
-    HoldfastError,
     RateLimited,
+    StormproofError,
     Throttled,
 )
-from ..hints import read, should_retry
-from ..judge import leaves
-from ..marks import exhausted_by
 from .problem import Problem
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FAILING = "Something this service needs keeps failing"
 
 #: Most telling first: an answer for several errors takes the first of these.
-_KNOWN: tuple[tuple[type[HoldfastError], int, str, str], ...] = (
+_KNOWN: tuple[tuple[type[StormproofError], int, str, str], ...] = (
     (DeadlineExceeded, 504, "deadline_exceeded", "The time allowed for this request is over"),
     (AttemptTimeout, 504, "upstream_timeout", "Something this service needs took too long"),
     (RateLimited, 429, "rate_limited", "Too many requests"),
@@ -41,7 +41,7 @@ _KNOWN: tuple[tuple[type[HoldfastError], int, str, str], ...] = (
 def refusal(error: BaseException) -> Problem | None:
     """What to answer for ``error``, or ``None`` if it is no refusal but an error of the application.
 
-    Refusals are Holdfast's own errors, and errors that an inner layer has retried to exhaustion. All
+    Refusals are Stormproof's own errors, and errors that an inner layer has retried to exhaustion. All
     say ``x-should-retry: false``: the layer that knows best has tried, and every layer that tries
     again multiplies the load. A group is a refusal if all that is in it is.
     """
@@ -65,7 +65,7 @@ def _single(error: BaseException) -> Problem | None:
     for kind, status, code, title in _KNOWN:
         if isinstance(error, kind):
             return Problem(status, code, title, False, error.retry_after)
-    if isinstance(error, HoldfastError):
+    if isinstance(error, StormproofError):
         return _of_a_key(error)
     if isinstance(error, Exception) and (exhausted_by(error) is not None or told_to_stop(error)):
         verdict = transient(error)
@@ -88,8 +88,8 @@ def told_to_stop(error: Exception) -> bool:
     return should_retry(read(getattr(response, "headers", None))) is False
 
 
-def _of_a_key(error: HoldfastError) -> Problem | None:
-    """What `hf.idempotent` raises inside a handler; the classes are loaded if anybody raised one."""
+def _of_a_key(error: StormproofError) -> Problem | None:
+    """What `idempotent` raises inside a handler; the classes are loaded if anybody raised one."""
     from ..idempotency import errors
 
     if isinstance(error, errors.IdempotencyConflict):

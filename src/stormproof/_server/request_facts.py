@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..hints import is_digits
+from .._classify.server_hints import is_digits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

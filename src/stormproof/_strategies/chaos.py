@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from . import bus
-from ._drive import aio as _aio
-from ._drive import clock as _clock
-from ._drive import sync as _sync
-from ._drive.shape import Template, colour
-from .deadlines import ambient, check
-from .naming import label
-from .options import Options, hook, number, seconds, source
-from .stand_in import in_async
+from .._context.deadlines import ambient, check
+from .._drivers import aio as _aio
+from .._drivers import sync as _sync
+from .._events import bus
+from .._events.labels import label
+from .._primitives.options import Options, hook, number, seconds, source
+from .._runtime import clock as _clock
+from .._runtime.call_template import Template
+from .._runtime.function_kind import function_kind
+from .generator_calls import in_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from contextvars import Token
     from typing import Any, Self
 
-    from ._drive.clock import Clock
-    from .options import Seconds
-    from .policy import Env
+    from .._primitives.options import Seconds
+    from .._runtime.clock import Clock
+    from .protocol import Env
 
     Fault = Exception | type[Exception] | Callable[[], Exception]
     When = Callable[[tuple[Any, ...], dict[str, Any]], bool]
 
-_switch: ContextVar[Switch | None] = ContextVar("holdfast_chaos", default=None)
+_switch: ContextVar[Switch | None] = ContextVar("stormproof_chaos", default=None)
 
 
 class Switch:
@@ -150,7 +151,7 @@ class Chaos(Options):
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        if self.behaviour is not None and colour(self.behaviour) == "async":
+        if self.behaviour is not None and function_kind(self.behaviour) == "async":
             raise TypeError(
                 f"Chaos: behaviour must not be async where the call is not, got {source(self.behaviour)}"
             )
@@ -199,9 +200,9 @@ _CHAOTIC = Template(
     "chaotic",
     """\
 {async_}def chaotic({params}):
-    if _hf_switch() is None:
-        return {await_}_hf_call({args})
-    return {await_}_hf_hit({packed})
+    if _sp_switch() is None:
+        return {await_}_sp_call({args})
+    return {await_}_sp_hit({packed})
 """,
 )
 
@@ -218,7 +219,7 @@ def _has_timers(clock: Clock | None) -> bool:
 
 
 def _not_async(field: str, value: Any) -> Any:
-    if callable(value) and colour(value) == "async":
+    if callable(value) and function_kind(value) == "async":
         raise TypeError(f"Chaos: {field} must not be async, got {source(value)}")
     return value
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from . import bus
-from ._drive.shape import Template, colour
-from .errors import Cancelled
-from .judge import judge, whom
-from .options import Options, source
-from .stand_in import in_async
+from .._classify.on_clause import judge, unwrap_marker
+from .._events import bus, labels
+from .._primitives.errors import Cancelled
+from .._primitives.options import Options, source
+from .._runtime.call_template import Template
+from .._runtime.function_kind import function_kind
+from .generator_calls import in_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .judge import On
-    from .policy import Env
+    from .._classify.on_clause import On
+    from .protocol import Env
 
 
 class Fallback(Options):
@@ -24,7 +25,7 @@ class Fallback(Options):
     A callable is called instead: with the error if it takes a positional argument, without if it
     takes none; a class only if it needs one. An async callable is awaited, and works in async code
     alone. For a generator function the fallback gives the items, and stands in only until the first
-    one is out. Holdfast's refusals (`CircuitOpen`, `BudgetExhausted`, ...) are failures like any
+    one is out. Stormproof's refusals (`CircuitOpen`, `BudgetExhausted`, ...) are failures like any
     other here; cancellation, `Cancelled` included, is never caught. A plain value is the same object
     each time: give ``list``, not ``[]``, for a new one per call.
     """
@@ -46,12 +47,12 @@ class Fallback(Options):
         )
 
     def _matches(self, error: Exception) -> bool:
-        asked = whom(error)[0] or error
+        asked = unwrap_marker(error)[0] or error
         return not isinstance(asked, Cancelled) and isinstance(asked, Exception) and self._judge(asked).retry
 
     def _answer(self, error: Exception, operation: str) -> Any:
-        asked = whom(error)[0] or error
-        bus.publish("FellBack", operation=operation, error=bus.error_name(asked))
+        asked = unwrap_marker(error)[0] or error
+        bus.publish("FellBack", operation=operation, error=labels.error_name(asked))
         if not callable(self.value):
             return self.value
         return self.value(asked) if self._takes_error else self.value()
@@ -59,7 +60,7 @@ class Fallback(Options):
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        if callable(self.value) and "async" in colour(self.value):
+        if callable(self.value) and "async" in function_kind(self.value):
             raise TypeError(
                 f"Fallback: value must not be async where the call is not, got {source(self.value)}"
             )
@@ -90,11 +91,11 @@ _CAUGHT = Template(
     """\
 {async_}def caught({params}):
     try:
-        return {await_}_hf_call({args})
-    except Exception as _hf_error:
-        if not _hf_matches(_hf_error):
+        return {await_}_sp_call({args})
+    except Exception as _sp_error:
+        if not _sp_matches(_sp_error):
             raise
-        return {await_}_hf_answer(_hf_error, {packed})
+        return {await_}_sp_answer(_sp_error, {packed})
 """,
 )
 

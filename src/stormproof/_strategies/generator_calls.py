@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ._drive.shape import colour
+from .._runtime.function_kind import function_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from typing import Any
 
-    from .policy import Env
+    from .protocol import Env
 
 
 def is_stream(env: Env) -> bool:
     """Whether the compiled function is a generator, whose calls give items and not a value."""
-    return env._function is not None and "generator" in colour(env._function)
+    return env._function is not None and "generator" in function_kind(env._function)
 
 
 def in_async(env: Env, value: Any) -> Any:

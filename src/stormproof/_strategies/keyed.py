@@ -2,107 +2,17 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-
-from ._drive.memory import guard
-from .options import count, hook, plain
+from .._events.key_names import key_text, making_for
+from .._primitives.options import count, hook, plain
+from .._runtime.maps import Recent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
     from typing import Any
 
-    from ._drive.clock import Clock
-    from .policy import Env
-
-
-#: The key for which something is being made, as it goes into the name of what a fleet shares; "": none.
-_making: ContextVar[str | None] = ContextVar("holdfast_key", default="")
-
-
-#: Stands between a name and the hash of a key, which has so many digits.
-_OF_KEY, _DIGITS = "/key-", 32
-
-
-def of_key(name: str | None) -> str | None:
-    """``name``, with the key for which a ``keyed`` makes a copy just now.
-
-    Hashed: a key is made from a call's arguments, and names are told in events, errors and metrics.
-    """
-    key = _making.get()
-    if key is None:
-        raise TypeError(
-            "keyed: with a store, a key must be a string, bytes, a number, None or a tuple of these"
-        )
-    if not key:
-        return name
-    from hashlib import blake2b
-
-    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=_DIGITS // 2)
-    return f"{name}{_OF_KEY}{digest.hexdigest()}"
-
-
-def without_key(name: str) -> str:
-    """``name`` as it was before `of_key`: what there is one of, however many keys there are."""
-    family, digest = name[: -len(_OF_KEY) - _DIGITS], name[-_DIGITS:]
-    plain = name[len(family) : -_DIGITS] == _OF_KEY and set(digest) <= set("0123456789abcdef")
-    return family if plain else name
-
-
-def _text(key: Hashable) -> str | None:
-    """``key`` as all processes would write it; ``None`` for what another process may not write the same."""
-    if isinstance(key, str):
-        return f"s{key}"
-    if isinstance(key, (int, float, bytes)) or key is None:
-        return repr(key)
-    if not isinstance(key, tuple):
-        return None
-    parts = [_text(part) for part in key]
-    return None if None in parts else "".join(f"{len(part)}:{part}" for part in parts if part is not None)
-
-
-class Recent:
-    """A map of at most ``limit`` entries; the least recently used one is dropped for a new one."""
-
-    __slots__ = ("__weakref__", "_items", "_lock", "limit")
-
-    _lock: Any
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        # A dict keeps the order of insertion: an entry in use is put in again, so the first is the stalest.
-        self._items: dict[Hashable, Any] = {}
-        guard(self)
-
-    def get(self, key: Hashable) -> Any:
-        """The entry, or ``None``."""
-        with self._lock:
-            if key not in self._items:
-                return None
-            item = self._items[key] = self._items.pop(key)
-            return item
-
-    def put(self, key: Hashable, item: Any) -> None:
-        """Set the entry."""
-        with self._lock:
-            self._items.pop(key, None)
-            self._items[key] = item
-            self._trim()
-
-    def put_first(self, key: Hashable, item: Any) -> Any:
-        """The entry, set to ``item`` unless somebody else was first."""
-        with self._lock:
-            item = self._items.setdefault(key, item)
-            self._trim()
-            return item
-
-    def _trim(self) -> None:
-        while len(self._items) > self.limit:
-            del self._items[next(iter(self._items))]
-
-    def keys(self) -> list[Hashable]:
-        with self._lock:
-            return list(self._items)
+    from .._runtime.clock import Clock
+    from .protocol import Env
 
 
 class Keyed:
@@ -139,11 +49,11 @@ class Keyed:
             if isinstance(self.template, type)
             else getattr(self.template, "fresh", self.template)
         )
-        token = _making.set(_text(key))
+        token = making_for.set(key_text(key))
         try:
             made: Any = make()
         finally:
-            _making.reset(token)
+            making_for.reset(token)
         if self._clock is not None and hasattr(made, "keep_time"):
             made.keep_time(self._clock)
         return self._items.put_first(key, made)

@@ -7,26 +7,27 @@ the window has failed.
 
 from __future__ import annotations
 
-from . import bus
-from ._drive import clock as _clock
-from ._drive.memory import Tally, guard
-from ._drive.shape import Template
-from .budget import Slices
-from .classify import transient
-from .errors import AttemptTimeout, HoldfastError, Throttled
-from .judge import judge, whom
-from .naming import label
-from .options import Options, count, number, seconds, timepiece
+from .._classify.classifier import transient
+from .._classify.on_clause import judge, unwrap_marker
+from .._events import bus
+from .._events.labels import label
+from .._primitives.errors import AttemptTimeout, StormproofError, Throttled
+from .._primitives.options import Options, count, number, seconds, timepiece
+from .._runtime import clock as _clock
+from .._runtime.call_template import Template
+from .._runtime.counters import Tally
+from .._runtime.locks import guard
+from .budget.rules import Slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ._drive.clock import Clock
-    from .judge import On
-    from .options import Seconds
-    from .policy import Env
+    from .._classify.on_clause import On
+    from .._primitives.options import Seconds
+    from .._runtime.clock import Clock
+    from .protocol import Env
 
 
 class Ledger:
@@ -185,13 +186,13 @@ class Throttle(Options):
 
     def _ended(self, error: Exception) -> None:
         """The call raised ``error``."""
-        asked = whom(error)[0] or error
+        asked = unwrap_marker(error)[0] or error
         if self._judge(asked).retry:
             with self._lock:
                 # Settled first: what was accepted before this failure belongs to the time before it.
                 self._ledger.settle(self._now())
                 self._ledger.lose()
-        elif not isinstance(asked, HoldfastError) or isinstance(asked, AttemptTimeout):
+        elif not isinstance(asked, StormproofError) or isinstance(asked, AttemptTimeout):
             self._ledger.accept()
 
     # As a strategy.
@@ -238,14 +239,14 @@ _SPARED = Template(
     "spared",
     """\
 {async_}def spared({params}):
-    if _hf_ledger.hot:
-        _hf_admit()
+    if _sp_ledger.hot:
+        _sp_admit()
     try:
-        _hf_result = {await_}_hf_call({args})
-    except Exception as _hf_error:
-        _hf_ended(_hf_error)
+        _sp_result = {await_}_sp_call({args})
+    except Exception as _sp_error:
+        _sp_ended(_sp_error)
         raise
-    _hf_accept()
-    return _hf_result
+    _sp_accept()
+    return _sp_result
 """,
 )

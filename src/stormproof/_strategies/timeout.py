@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ._drive import threads
-from ._drive.interrupt import Sleeper
-from .deadlines import Scope
-from .errors import AttemptTimeout
-from .options import Options, flag
-from .options import seconds as _seconds
+from .._context.deadlines import Scope
+from .._drivers import threads
+from .._primitives.errors import AttemptTimeout
+from .._primitives.options import Options, flag
+from .._primitives.options import seconds as _seconds
+from .._runtime.interrupts import Sleeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .errors import HoldfastError
-    from .options import Seconds
-    from .policy import Env
+    from .._primitives.errors import StormproofError
+    from .._primitives.options import Seconds
+    from .protocol import Env
 
 
 class AttemptScope(Scope):
@@ -24,10 +24,10 @@ class AttemptScope(Scope):
 
     __slots__ = ()
 
-    def late(self, message: str) -> HoldfastError:
+    def late(self, message: str) -> StormproofError:
         return AttemptTimeout(message)
 
-    def refusal(self) -> HoldfastError:
+    def refusal(self) -> StormproofError:
         if self.cancelled:
             return super().refusal()
         return AttemptTimeout(f"an attempt of {self.name!r} took longer than {self.limit:g} s")

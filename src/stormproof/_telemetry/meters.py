@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from ._drive.memory import guard
-from .breaker import Breaker
-from .bulkhead import Bulkhead
-from .census import census
-from .keys import Keyed
-from .rate_limit import RateLimit
-from .retries import Retry
+from .._events.operations import census
+from .._runtime.locks import guard
+from .._strategies.breaker.breaker import Breaker
+from .._strategies.bulkhead.bulkhead import Bulkhead
+from .._strategies.keyed import Keyed
+from .._strategies.limiter.rate_limit import RateLimit
+from .._strategies.retry.retry import Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .events import Event
+    from .._events.types import Event
 
 #: Attempts it took to succeed: upper bounds of the histogram's buckets.
 ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
@@ -121,7 +121,8 @@ class Reading:
 
 
 class Meters:
-    """Adds events up. Told first-try successes by `holdfast.census`, so it need not hear of those."""
+    """Adds events up. Told first-try successes by `stormproof._events.operations`, so it need not hear of
+    those."""
 
     __slots__ = ("__weakref__", "_before", "_lock", "_sums")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from . import bus
-from ._drive.clock import wall
-from ._version import __version__
+from .._events import bus
+from .._runtime.clock import wall
+from .._version import __version__
 from .meters import Meters, gauges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .events import Event
+    from .._events.types import Event
 
 #: What is worth a line among the recent ones, and the field that says why.
 _TROUBLE = {"GaveUp": "reason", "Interrupted": "reason", "Refused": "by", "BreakerChanged": "after"}
@@ -107,10 +107,10 @@ def page(data: dict[str, Any], refresh_s: int) -> str:
     recent = [_trouble(row, data["now"]) for row in data["recent"]]
     since = f"{(data['now'] - data['since']) / 60:.0f} min"
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Stormproof</title>'
         '<meta name="viewport" content="width=device-width">'
         f'<meta http-equiv="refresh" content="{refresh_s}"><style>{STYLE}</style></head><body>'
-        f"<h1>Holdfast {escape(data['version'])}</h1><p>counting for {since}</p>"
+        f"<h1>Stormproof {escape(data['version'])}</h1><p>counting for {since}</p>"
         "<h2>Operations</h2>"
         + _table(
             "Operation|Attempts|Retries|Gave up|Budget|Breaker|In use|Tokens",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .. import deadlines
-from .._drive import chance
-from ..errors import DeadlineExceeded
-from ..serving.application import ASGI
-from ..serving.deadline import LATE, Timed
+from .._context import deadlines
+from .._primitives.errors import DeadlineExceeded
+from .._runtime import randomness
+from .._server.application import ASGI
+from .._server.deadline import LATE, Timed
 from .messages import Watched, answer, finder
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class DeadlineMiddleware(Timed):
         if left_s is None:
             return await self.app(scope, receive, send)
         if left_s <= 0:
-            return await answer(send, LATE, chance.draw)
+            return await answer(send, LATE, randomness.draw)
         limit = deadlines.deadline(left_s, "request")
         # Nobody waits for what is done after the answer.
         watched = Watched(send, limit.lift)
@@ -45,4 +45,4 @@ class DeadlineMiddleware(Timed):
             # A shorter deadline inside is the application's own matter.
             if watched.began or (error.scope != limit.name and limit.own_remaining()):
                 raise
-            await answer(send, LATE, chance.draw)
+            await answer(send, LATE, randomness.draw)

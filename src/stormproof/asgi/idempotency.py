@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from .. import bus
-from .._drive import chance
-from .._drive.leases import keep
-from .._drive.offload import shielded
+from .._events import bus
+from .._primitives.options import choice, count, flag, hook, seconds
+from .._runtime import randomness
+from .._runtime.offload import shielded
+from .._server import refusals, replay
+from .._server.application import ASGI, application
+from .._server.problem import Problem
+from .._server.request_facts import header_name
 from ..idempotency import keys
 from ..idempotency.errors import StoreUnavailable
+from ..idempotency.lease_renewal import keep
 from ..idempotency.records import Begin, Finish, Release, Renew
 from ..idempotency.store import Store
-from ..options import choice, count, flag, hook, seconds
-from ..serving import refusals, replays
-from ..serving.application import ASGI, application
-from ..serving.arrivals import header_name
-from ..serving.problem import Problem
 from .messages import answer, is_last, values
 
 TYPE_CHECKING = False
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Literal
 
+    from .._primitives.options import Seconds
+    from .._server.replay import Settlement
     from ..idempotency.records import Claim
-    from ..options import Seconds
-    from ..serving.replays import Settlement
     from .messages import App, Connection, Message, Receive, Send
 
 #: What a claim that does not run is answered with; a replay has its own answer.
@@ -90,26 +90,26 @@ class IdempotencyMiddleware:
         self.lease_s = seconds(owner, "lease", lease, above=0)
         self.ttl_s = store.ttl if ttl is None else seconds(owner, "ttl", ttl, above=0)
         self.take_over = choice(owner, "on_unknown", on_unknown, ("error", "run")) == "run"
-        self.settle: Callable[[int], Settlement] = hook(owner, "settle", settle) or replays.settlement
+        self.settle: Callable[[int], Settlement] = hook(owner, "settle", settle) or replay.settlement
         self.max_request = count(owner, "max_request", max_request, least=0)
         if not isinstance(drop_headers, str) and hasattr(drop_headers, "__iter__"):
             # They are looked at twice, and what gives them only once would be empty by then.
             drop_headers = tuple(drop_headers)
-        self.dropped = replays.NOT_KEPT | replays.names(owner, "drop_headers", drop_headers)
+        self.dropped = replay.NOT_KEPT | replay.names(owner, "drop_headers", drop_headers)
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] not in self.methods:
             return await self.app(scope, receive, send)
-        key = replays.read_key(values(scope, self.header))
+        key = replay.read_key(values(scope, self.header))
         if key is None:
             if not (self.required(scope) if callable(self.required) else self.required):
                 return await self.app(scope, receive, send)
-            key = replays.MISSING
+            key = replay.MISSING
         if isinstance(key, Problem):
-            return await answer(send, key, chance.draw)
+            return await answer(send, key, randomness.draw)
         body = await self._body(receive)
         if isinstance(body, Problem):
-            return await answer(send, body, chance.draw)
+            return await answer(send, body, randomness.draw)
         if body is not None:
             await self._guarded(scope, receive, send, key, body)
 
@@ -124,7 +124,7 @@ class IdempotencyMiddleware:
             part = message.get("body", b"")
             size += len(part)
             if size > self.max_request:
-                return replays.TOO_LARGE
+                return replay.TOO_LARGE
             parts.append(part)
             if not message.get("more_body", False):
                 return b"".join(parts)
@@ -134,7 +134,7 @@ class IdempotencyMiddleware:
         try:
             claim = await self.store.run_async(run.begin)
         except StoreUnavailable:
-            return await answer(send, refusals.NO_STORE, chance.draw)
+            return await answer(send, refusals.NO_STORE, randomness.draw)
         decision = "taken_over" if claim.taken_over else claim.state
         bus.publish("IdempotentCall", operation="request", decision=decision)
         if claim.state != "new":
@@ -150,9 +150,9 @@ class IdempotencyMiddleware:
             raise
 
     async def _repeat(self, send: Send, claim: Claim) -> None:
-        kept = replays.replay(claim.answer) if claim.answer is not None else None
+        kept = replay.replay(claim.answer) if claim.answer is not None else None
         if kept is None:
-            return await answer(send, _TOLD[claim.state], chance.draw)
+            return await answer(send, _TOLD[claim.state], randomness.draw)
         status, headers, body = kept
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -210,14 +210,14 @@ class Recorder:
         self._settled = False
         self._gone = False
         self._status = 0
-        self._headers: replays.Headers = []
+        self._headers: replay.Headers = []
         self._parts: list[bytes] | None = []
         self._size = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._headers = replays.keepable(message.get("headers", ()), self._run.middleware.dropped)
+            self._headers = replay.keepable(message.get("headers", ()), self._run.middleware.dropped)
         elif message["type"] == "http.response.body":
             self._keep(bytes(message.get("body", b"")))
             if is_last(message):
@@ -251,7 +251,7 @@ class Recorder:
     async def _settle(self, how: Settlement) -> None:
         kept = None
         if how == "keep" and self._parts is not None:
-            kept = replays.pack(self._status, self._headers, b"".join(self._parts))
+            kept = replay.pack(self._status, self._headers, b"".join(self._parts))
             if len(kept) > self._run.middleware.store.max_answer:
                 kept = None
         self._on_settled()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..serving.problem import SPREAD
+from .._server.problem import SPREAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
     from typing import Any, TypeAlias
 
-    from ..serving.problem import Problem
+    from .._server.problem import Problem
 
     Connection: TypeAlias = MutableMapping[str, Any]
     Message: TypeAlias = MutableMapping[str, Any]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import bus
-from .._drive import chance
-from ..serving.application import ASGI, application
-from ..serving.refusals import refusal
+from .._events import bus, labels
+from .._runtime import randomness
+from .._server.application import ASGI, application
+from .._server.refusals import refusal
 from .messages import Watched, answer
 
 TYPE_CHECKING = False
@@ -34,5 +34,5 @@ class RefusalMiddleware:
             problem = None if watched.began else refusal(error)
             if problem is None:
                 raise
-            bus.publish("Declined", operation="request", code=problem.code, error=bus.error_name(error))
-            await answer(send, problem, chance.draw)
+            bus.publish("Declined", operation="request", code=problem.code, error=labels.error_name(error))
+            await answer(send, problem, randomness.draw)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..serving import admission
-from ..serving.application import ASGI
-from ..serving.arrivals import attempt_number
+from .._server import admission
+from .._server.application import ASGI
+from .._server.request_facts import attempt_number
 from .messages import Watched, answer, finder
 
 TYPE_CHECKING = False

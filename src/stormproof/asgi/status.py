@@ -6,8 +6,8 @@ import base64
 import hashlib
 import json
 
-from ..options import count
-from ..status import STYLE, Status, page
+from .._primitives.options import count
+from .._telemetry.status import STYLE, Status, page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

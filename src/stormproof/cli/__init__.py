@@ -1,4 +1,4 @@
-"""The ``holdfast`` command: one file per command, loaded when it is asked for.
+"""The ``stormproof`` command: one file per command, loaded when it is asked for.
 
 Exit codes, the same for every command:
 
@@ -19,16 +19,14 @@ from __future__ import annotations
 import os
 import sys
 
+from ._exit_codes import USAGE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-OK, NEGATIVE, USAGE, INTERRUPTED = 0, 1, 2, 130
-
 _NEEDED = ("typer", "rich")
-
-TABLED = ("explain", "fleet", "lint", "run", "simulate")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,34 +36,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _at_once(words)
         if code is not None:
             return code
-        from holdfast.cli import _app
+        from . import _app
 
         return _app.run(words)
     except ModuleNotFoundError as missing:
         name = (missing.name or "").partition(".")[0]
         if name not in _NEEDED:
             raise
-        print(f"holdfast: {name} is missing: install holdfast[cli]", file=sys.stderr)
+        print(f"stormproof: {name} is missing: install stormproof[cli]", file=sys.stderr)
         return USAGE
 
 
 def _at_once(words: list[str]) -> int | None:
     """The exit code of a plain command line of one of the ``TABLED``; ``None`` leaves it to typer."""
-    if not words or words[0] not in TABLED or "_HOLDFAST_COMPLETE" in os.environ:
+    from ._options import TABLED, parse
+
+    if not words or words[0] not in TABLED or "_STORMPROOF_COMPLETE" in os.environ:
         return None
     from importlib import import_module
 
-    from holdfast.cli._options import parse
-    from holdfast.cli._outcome import ending
+    from ._outcome import ending
 
-    module = import_module(f"holdfast.cli.{words[0]}")
+    module = import_module(f"stormproof.cli.{words[0]}")
     given = parse(module.OPTIONS, words[1:])
     return None if given is None else ending(lambda: module.command(**given))
 
 
 def __getattr__(name: str) -> Any:
     if name == "app":
-        from holdfast.cli._app import app
+        from ._app import app
 
         return app
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,10 @@
-"""``python -m holdfast.cli``: the same as the installed ``holdfast`` command."""
+"""``python -m stormproof.cli``: the same as the installed ``stormproof`` command."""
 
 from __future__ import annotations
 
 import sys
 
-from holdfast.cli import main
+from . import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,10 +9,10 @@ import typer
 import typer.core
 import typer.main
 
-from holdfast._version import __version__
-from holdfast.cli import INTERRUPTED, OK, TABLED, USAGE
-from holdfast.cli._options import for_typer
-from holdfast.cli._outcome import CommandError, complain, ending
+from .._version import __version__
+from ._exit_codes import INTERRUPTED, OK, USAGE
+from ._options import TABLED, for_typer
+from ._outcome import CommandError, complain, ending
 
 __all__ = ["COMMANDS", "CommandError", "app", "run"]
 
@@ -35,7 +35,7 @@ class _Lazy(typer.core.TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in self.commands:
-            module = importlib.import_module(f"holdfast.cli.{cmd_name}")
+            module = importlib.import_module(f"stormproof.cli.{cmd_name}")
             single = typer.Typer(add_completion=False)
             tabled = cmd_name in TABLED
             function = for_typer(module.OPTIONS, module.command) if tabled else module.command
@@ -47,12 +47,12 @@ class _Lazy(typer.core.TyperGroup):
         return self.commands[cmd_name]
 
 
-app = typer.Typer(cls=_Lazy, name="holdfast", pretty_exceptions_enable=False)
+app = typer.Typer(cls=_Lazy, name="stormproof", pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"holdfast {__version__}")
+        print(f"stormproof {__version__}")
         raise typer.Exit(OK)
 
 
@@ -75,7 +75,7 @@ def _root(
 def run(argv: list[str]) -> int:
     """Run one command line. Every expected error is one line on stderr."""
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        from holdfast.config.problem import unknown
+        from .._config.errors import unknown
 
         return complain(unknown("command", argv[0][:64], COMMANDS), USAGE)
     return ending(lambda: _typed(argv))
@@ -83,7 +83,7 @@ def run(argv: list[str]) -> int:
 
 def _typed(argv: list[str]) -> Any:
     try:
-        return typer.main.get_command(app).main(args=argv, prog_name="holdfast", standalone_mode=False)
+        return typer.main.get_command(app).main(args=argv, prog_name="stormproof", standalone_mode=False)
     except _UsageProblem as problem:
         click_error: Any = problem
         return complain(click_error.format_message(), click_error.exit_code)

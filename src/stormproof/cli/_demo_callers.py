@@ -1,7 +1,7 @@
-"""The demo's callers: real requests over real sockets, retried naively or with Holdfast.
+"""The demo's callers: real requests over real sockets, retried naively or with Stormproof.
 
 Both lanes send the same request with the same timeout and the same number of attempts;
-``naive`` and ``with_holdfast`` are all that differs between them.
+``naive`` and ``with_stormproof`` are all that differs between them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import holdfast as hf
-from holdfast.cli._demo_metrics import Series
+import stormproof as sp
+
+from ._demo_metrics import Series
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.cli._demo_scenario import Scenario
+    from ._demo_scenario import Scenario
 
     Attempt = Callable[[], Awaitable[None]]
     Retried = Callable[[Attempt], Awaitable[None]]
@@ -27,7 +28,7 @@ def naive(scenario: Scenario) -> Retried:
     """The loop found in much code: wait 0.1, 0.2, 0.4 s, no jitter, no budget."""
 
     async def retried(attempt: Attempt) -> None:
-        for n in range(scenario.attempts):  # holdfast: ignore[HF009] - it is the bad example
+        for n in range(scenario.attempts):  # stormproof: ignore[SP009] - it is the bad example
             try:
                 return await attempt()
             except OSError:
@@ -38,9 +39,9 @@ def naive(scenario: Scenario) -> Retried:
     return retried
 
 
-def with_holdfast(scenario: Scenario) -> Retried:
-    """The same attempts and the same doubling; full jitter and a budget, Holdfast's defaults."""
-    policy = holdfast_policy(scenario)
+def with_stormproof(scenario: Scenario) -> Retried:
+    """The same attempts and the same doubling; full jitter and a budget, Stormproof's defaults."""
+    policy = stormproof_policy(scenario)
 
     async def retried(attempt: Attempt) -> None:
         await policy.acall(attempt)
@@ -48,13 +49,13 @@ def with_holdfast(scenario: Scenario) -> Retried:
     return retried
 
 
-def holdfast_policy(scenario: Scenario) -> hf.Policy:
-    """The policy of the Holdfast lane; its default budget is shared by all callers of the process."""
-    return hf.Policy(
-        hf.Retry(
-            on=hf.transient,
+def stormproof_policy(scenario: Scenario) -> sp.Policy:
+    """The policy of the Stormproof lane; its default budget is shared by all callers of the process."""
+    return sp.Policy(
+        sp.Retry(
+            on=sp.transient,
             attempts=scenario.attempts,
-            backoff=hf.Exponential(base=scenario.base_s),
+            backoff=sp.Exponential(base=scenario.base_s),
         ),
     )
 
@@ -94,7 +95,7 @@ class Lane:
 
         try:
             await self._retried(attempt)
-        except (OSError, hf.HoldfastError) as error:
+        except (OSError, sp.StormproofError) as error:
             self.series.failed.add(now())
             self.series.reasons[type(error).__name__] += 1
         else:

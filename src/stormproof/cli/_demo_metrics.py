@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.cli._demo_scenario import Scenario
+    from ._demo_scenario import Scenario
 
 SHARE = 0.95
 WINDOW_S = 1.0
@@ -173,7 +173,7 @@ def state(series: Series, scenario: Scenario, now_s: float) -> str:
     return "healthy" if good >= SHARE * wanted else "recovering"
 
 
-def sentence(naive: LaneVerdict, holdfast: LaneVerdict, scenario: Scenario) -> str:
+def sentence(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenario) -> str:
     """The verdict in words."""
     watched = scenario.seconds - scenario.outage_end_s
 
@@ -187,7 +187,7 @@ def sentence(naive: LaneVerdict, holdfast: LaneVerdict, scenario: Scenario) -> s
 
     return (
         f"After an outage of {scenario.outage_s:g} s the server with naive callers peaked at {told(naive)}; "
-        f"the one with Holdfast callers peaked at {told(holdfast)}."
+        f"the one with Stormproof callers peaked at {told(stormproof)}."
     )
 
 

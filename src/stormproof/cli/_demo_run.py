@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli import _demo_server
-from holdfast.cli._demo_callers import Lane, naive, with_holdfast
+from . import _demo_server
+from ._demo_callers import Lane, naive, with_stormproof
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from holdfast.cli._demo_metrics import Series
-    from holdfast.cli._demo_scenario import Scenario
+    from ._demo_metrics import Series
+    from ._demo_scenario import Scenario
 
 START_S = 10.0
 STOP_S = 3.0
@@ -113,7 +113,7 @@ class Run:
         self.scenario = scenario
         self.lanes = (
             Lane("naive", naive(scenario), scenario),
-            Lane("holdfast", with_holdfast(scenario), scenario),
+            Lane("stormproof", with_stormproof(scenario), scenario),
         )
         self.lag_s = 0.0
         self._zero: float | None = None

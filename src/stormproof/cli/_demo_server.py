@@ -1,6 +1,6 @@
 """The demo's server: HTTP/1.1 on loopback with a finite capacity, which hangs once.
 
-Run as a script in a process of its own; only the standard library, nothing of Holdfast.
+Run as a script in a process of its own; only the standard library, nothing of Stormproof.
 Requests wait in one FIFO queue and are answered one at a time, each taking
 ``1 / capacity`` seconds. A request whose caller has gone keeps its place and its share of
 the work, as it does in most real servers. While it hangs, requests are accepted and

@@ -11,17 +11,17 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli._demo_metrics import buckets_per_window, drain_floor, sentence, state
+from ._demo_metrics import buckets_per_window, drain_floor, sentence, state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
-    from holdfast.cli._demo_callers import Lane
-    from holdfast.cli._demo_metrics import LaneVerdict
-    from holdfast.cli._demo_run import Run
-    from holdfast.cli._demo_scenario import Scenario
+    from ._demo_callers import Lane
+    from ._demo_metrics import LaneVerdict
+    from ._demo_run import Run
+    from ._demo_scenario import Scenario
 
 TALL = 30
 GUTTER = 5
@@ -33,8 +33,8 @@ STYLES = {
     "broken": "bold red",
     "over": "dim",
 }
-TITLES = {"naive": "Naive retries", "holdfast": "Holdfast"}
-POLICIES = {"naive": "fixed doubling, no budget", "holdfast": "full jitter, retry budget"}
+TITLES = {"naive": "Naive retries", "stormproof": "Stormproof"}
+POLICIES = {"naive": "fixed doubling, no budget", "stormproof": "full jitter, retry budget"}
 FAIR = "Same server, arrivals, timeout and attempts: only the retry policy differs."
 
 
@@ -170,20 +170,20 @@ def setting(scenario: Scenario) -> str:
         f"{scenario.offered_rps:g} calls/s.\n"
         f"From second {scenario.outage_at_s:g} both hang for {scenario.outage_s:g} s. "
         f"Timeout {scenario.timeout_s:g} s, {scenario.attempts} attempts.\n{FAIR}\n"
-        f"naive: {POLICIES['naive']}; holdfast: {POLICIES['holdfast']}.\n"
+        f"naive: {POLICIES['naive']}; stormproof: {POLICIES['stormproof']}.\n"
         "Each line: requests/s on the server, that over the offered load, calls served in time, state."
     )
 
 
-def verdict_table(naive: LaneVerdict, holdfast: LaneVerdict, scenario: Scenario) -> Table:
+def verdict_table(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenario) -> Table:
     """The two lanes, number by number."""
     table = Table(box=box.SIMPLE_HEAD, title="Verdict", title_justify="left")
     table.add_column("")
     table.add_column(TITLES["naive"], justify="right")
-    table.add_column(TITLES["holdfast"], justify="right")
+    table.add_column(TITLES["stormproof"], justify="right")
 
     def row(label: str, tell: str) -> None:
-        cells = (tell.format(lane=lane, back=_back(lane, scenario)) for lane in (naive, holdfast))
+        cells = (tell.format(lane=lane, back=_back(lane, scenario)) for lane in (naive, stormproof))
         table.add_row(label, *cells)
 
     row(f"calls offered ({scenario.offered_rps:g}/s)", "{lane.calls:,}")
@@ -203,12 +203,12 @@ def _back(lane: LaneVerdict, scenario: Scenario) -> str:
     return f"{lane.recovery_s:.2f} s"
 
 
-def verdict(naive: LaneVerdict, holdfast: LaneVerdict, run: Run) -> RenderableType:
+def verdict(naive: LaneVerdict, stormproof: LaneVerdict, run: Run) -> RenderableType:
     """The end of the demo: table, sentence, and a warning when the machine was too slow to trust it."""
     floor = drain_floor(run.scenario)
     parts: list[RenderableType] = [
-        verdict_table(naive, holdfast, run.scenario),
-        Text(sentence(naive, holdfast, run.scenario), style="bold"),
+        verdict_table(naive, stormproof, run.scenario),
+        Text(sentence(naive, stormproof, run.scenario), style="bold"),
         Text(
             f"(Working off the outage's queue would take {floor:.1f} s even if nobody retried.)", style="dim"
         ),

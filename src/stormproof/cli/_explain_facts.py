@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 
-from holdfast import compose
-from holdfast.cli._style import tell
-from holdfast.durations import spell
-from holdfast.retries import Retry
+from .._policy import checks
+from .._primitives.durations import spell
+from .._strategies.retry.retry import Retry
+from ._style import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.policy import Policy
+    from .._policy.policy import Policy
 
 SHARE = 3.0
 #: Rows of a schedule without an end.
@@ -34,7 +34,7 @@ class Facts:
         self.slo_s = slo_s
         rows = policy.strategies
         self.retry: Retry | None = next((s for s in rows if isinstance(s, Retry)), None)
-        self.timeout_s, self.deadline_s = compose.bounds(rows)
+        self.timeout_s, self.deadline_s = checks.bounds(rows)
         self.worst = policy.worst_case()
         self.schedule = [] if self.retry is None else schedule(self.retry, self.timeout_s, self.deadline_s)
         self.retry_s = 0.0 if self.retry is None else self.cost(self.retry.attempts)
@@ -135,7 +135,7 @@ def schedule(retry: Retry, timeout_s: float, deadline_s: float) -> list[Step]:
 def advice(facts: Facts) -> list[str]:
     """What to change, most important first; empty when there is nothing to say."""
     retry = facts.retry
-    doubts = compose.check(facts.policy.strategies)
+    doubts = checks.check(facts.policy.strategies)
     if retry is None:
         return ["there is no Retry in this policy: nothing is ever tried again", *doubts]
     return [*_for_slo(facts, retry), *doubts, *_for_any(facts, retry)]

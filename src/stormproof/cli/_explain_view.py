@@ -1,18 +1,18 @@
-"""``holdfast explain`` for people: a table, a plot, the verdict."""
+"""``stormproof explain`` for people: a table, a plot, the verdict."""
 
 from __future__ import annotations
 
 import math
 
-from holdfast.cli._explain_facts import advice
-from holdfast.cli._style import tell
+from ._explain_facts import advice
+from ._style import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.cli._explain_facts import Facts, Step
-    from holdfast.cli._style import Style
+    from ._explain_facts import Facts, Step
+    from ._style import Style
 
 HEAD = ("retry", "shortest", "mean", "longest", "starts by")
 PLOT = 48

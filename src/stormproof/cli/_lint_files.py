@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from holdfast.cli._outcome import UsageError
-from holdfast.lint.policyfile import SUFFIXES
-from holdfast.lint.settings import SKIPPED, SettingsError, make
+from ..lint.policyfile import SUFFIXES
+from ..lint.settings import SKIPPED, SettingsError, make
+from ._outcome import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from holdfast.lint.settings import Settings
+    from ..lint.settings import Settings
 
 
 def settings(config: str | None, select: list[str], ignore: list[str]) -> Settings:
@@ -45,7 +45,7 @@ def _table(path: str) -> dict[str, Any]:
             data = tomllib.load(stream)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    for key in ("tool", "holdfast", "lint"):
+    for key in ("tool", "stormproof", "lint"):
         data = data.get(key, {})
         if not isinstance(data, dict):
             raise UsageError(f"{path}: {key} must be a table")

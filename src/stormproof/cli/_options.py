@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+#: The commands whose options are such a table; the others are typer's alone.
+TABLED = ("explain", "fleet", "lint", "run", "simulate")
+
 
 class Option:
     """One option or argument of a command.

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 
-from holdfast.cli import INTERRUPTED, NEGATIVE, OK, USAGE
+from ._exit_codes import INTERRUPTED, NEGATIVE, OK, USAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def ending(run: Callable[[], object]) -> int:
 
 
 def _prepare_output() -> None:
-    """Let nothing that is printed fail for its letters, or for want of a place (``holdfast ... >&-``)."""
+    """Let nothing that is printed fail for its letters, or for want of a place (``stormproof ... >&-``)."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process lives
     elif isinstance(sys.stdout, io.TextIOWrapper):
@@ -71,7 +71,7 @@ def complain(message: str, code: int) -> int:
     """Say ``message`` as one line on stderr and give ``code`` back."""
     if sys.stderr is not None:
         try:
-            print("holdfast: " + " ".join(message.split()), file=sys.stderr)
+            print("stormproof: " + " ".join(message.split()), file=sys.stderr)
         except OSError:
             # Nowhere left to say it; the code still does.
             pass

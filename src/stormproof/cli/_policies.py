@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 
-from holdfast.cli._outcome import CommandError, UsageError
+from ._outcome import CommandError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.policy import Policy
-    from holdfast.registry import Registry
+    from .._config.registry import Registry
+    from .._policy.policy import Policy
 
 
 def split(target: str) -> tuple[str, str | None]:
@@ -45,17 +45,17 @@ def from_file(target: str) -> dict[str, Policy]:
 
 def registered(file: str) -> Registry:
     """The registry of ``file``, with the environment's changes, as the program would load it."""
-    from holdfast.config import sources
-    from holdfast.config.detached import detached
-    from holdfast.config.overrides import overridden
-    from holdfast.config.problem import ConfigError
-    from holdfast.registry import Registry
+    from .._config import sources
+    from .._config.detached import detached
+    from .._config.errors import ConfigError
+    from .._config.overrides import overridden
+    from .._config.registry import Registry
 
     try:
         with warnings.catch_warnings():
             # What a policy warns of when it is made is shown as advice, with the rest.
             warnings.simplefilter("ignore")
-            document = overridden(sources.read(file), os.environ, "HOLDFAST")
+            document = overridden(sources.read(file), os.environ, "STORMPROOF")
             return Registry(lambda: detached(document))
     except ConfigError as error:
         raise CommandError(str(error)) from None
@@ -87,10 +87,10 @@ def from_python(reference: str) -> dict[str, Policy]:
 
 
 def _policy_of(found: Any, reference: str) -> Policy:
-    from holdfast.policy import Policy
-    from holdfast.retries import Retry
+    from .._policy.policy import Policy
+    from .._strategies.retry.retry import Retry
 
-    found = getattr(found, "__holdfast__", found)
+    found = getattr(found, "__stormproof__", found)
     if isinstance(found, Retry):
         return Policy(found)
     if not isinstance(found, Policy):

@@ -1,4 +1,5 @@
-"""One attempt of ``holdfast run``: a process group of its own, waited for, signalled and ended as a whole."""
+"""One attempt of ``stormproof run``: a process group of its own, waited for, signalled and ended as a
+whole."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from holdfast.cli._run_output import Tee
+    from ._run_output import Tee
 
 #: How often a group that was told to end is looked at.
 _LOOK_S = 0.02

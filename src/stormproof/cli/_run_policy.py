@@ -1,16 +1,16 @@
-"""What the options of ``holdfast run`` mean: its policy, and which ends of an attempt are failures."""
+"""What the options of ``stormproof run`` mean: its policy, and which ends of an attempt are failures."""
 
 from __future__ import annotations
 
-from holdfast.cli._outcome import UsageError
-from holdfast.cli._values import choice, duration, whole
+from ._outcome import UsageError
+from ._values import choice, duration, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from typing import Any
 
-    from holdfast.policy import Policy
+    from .._policy.policy import Policy
 
 JITTERS = ("full", "equal", "none", "decorrelated")
 
@@ -34,7 +34,7 @@ def make_policy(
     seed: str | None,
 ) -> Policy:
     """The policy of these options. No budget: there is one call, and the attempts bound it."""
-    import holdfast as hf
+    import stormproof as sp
 
     choice("--jitter", jitter, JITTERS)
     base_s, cap_s = duration("--base", base, zero=False), duration("--cap", cap, zero=False)
@@ -44,22 +44,22 @@ def make_policy(
         raise UsageError("--attempts: none needs a --deadline to end the loop")
     if base_s is None or cap_s is None or base_s > cap_s:
         raise UsageError(f"--base: must not be longer than --cap, got {base!r} and {cap!r}")
-    backoff: Any = hf.Decorrelated(base_s, cap=cap_s) if jitter == "decorrelated" else None
-    retry = hf.Retry(
+    backoff: Any = sp.Decorrelated(base_s, cap=cap_s) if jitter == "decorrelated" else None
+    retry = sp.Retry(
         on=_worth_another,
         attempts=times,
-        backoff=backoff or hf.Exponential(base_s, cap=cap_s, jitter=jitter),  # type: ignore[arg-type]
+        backoff=backoff or sp.Exponential(base_s, cap=cap_s, jitter=jitter),  # type: ignore[arg-type]
         within=None,
-        budget=None,  # holdfast: ignore[HF008] - one call, bounded by its attempts
+        budget=None,  # stormproof: ignore[SP008] - one call, bounded by its attempts
     )
-    rows: list[Any] = [] if deadline_s is None else [hf.Deadline(deadline_s)]
+    rows: list[Any] = [] if deadline_s is None else [sp.Deadline(deadline_s)]
     rows.append(retry)
-    rows += [] if timeout_s is None else [hf.Timeout(timeout_s)]
-    return hf.Policy(*rows, name="run", rng=None if seed is None else whole("--seed", seed, least=0))
+    rows += [] if timeout_s is None else [sp.Timeout(timeout_s)]
+    return sp.Policy(*rows, name="run", rng=None if seed is None else whole("--seed", seed, least=0))
 
 
 def _worth_another(error: BaseException) -> bool:
-    from holdfast.errors import AttemptTimeout
+    from .._primitives.errors import AttemptTimeout
 
     return error.retry if isinstance(error, Failed) else isinstance(error, AttemptTimeout)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast import durations
-from holdfast.cli._outcome import UsageError
+from .._primitives import durations
+from ._outcome import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def fraction(option: str, text: str) -> float:
 def choice(option: str, text: str, among: Sequence[str]) -> str:
     """``text``, which must be one of ``among``."""
     if text not in among:
-        from holdfast.config.problem import unknown
+        from .._config.errors import unknown
 
         raise UsageError(f"{option}: {unknown('value', text[:64], among)}")
     return text

@@ -1,4 +1,4 @@
-"""``holdfast demo``: a real server breaks for a moment, seen with naive retries and with Holdfast."""
+"""``stormproof demo``: a real server breaks for a moment, seen with naive retries and with Stormproof."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli import NEGATIVE, OK
+from ._exit_codes import NEGATIVE, OK
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from holdfast.cli._demo_metrics import LaneVerdict
-    from holdfast.cli._demo_run import Run
+    from ._demo_metrics import LaneVerdict
+    from ._demo_run import Run
 
 SHORTEST_S, LONGEST_S = 12.0, 300.0
 FRAME_S = 0.25
@@ -33,14 +33,14 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Only the verdict, as JSON.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="A line per second, no live view.")] = False,
 ) -> int:
-    """A server breaks for a moment: naive retries against Holdfast, live, about 20 seconds.
+    """A server breaks for a moment: naive retries against Stormproof, live, about 20 seconds.
 
     Needs nothing else running: two HTTP servers on loopback, real callers over real sockets.
-    Exit code 1 if the Holdfast lane did not recover while it was watched.
+    Exit code 1 if the Stormproof lane did not recover while it was watched.
     """
-    from holdfast.cli._app import CommandError
-    from holdfast.cli._demo_run import CannotRun, Run
-    from holdfast.cli._demo_scenario import Scenario
+    from ._app import CommandError
+    from ._demo_run import CannotRun, Run
+    from ._demo_scenario import Scenario
 
     run = Run(Scenario(seconds=seconds, seed=seed))
     try:
@@ -51,8 +51,8 @@ def command(
 
 
 def play(run: Run, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerdict]:
-    """Play ``run`` and show it in the way asked for; the naive lane's verdict and Holdfast's."""
-    from holdfast.cli._demo_metrics import lane_verdict
+    """Play ``run`` and show it in the way asked for; the naive lane's verdict and Stormproof's."""
+    from ._demo_metrics import lane_verdict
 
     if as_json:
         asyncio.run(run.play(lambda _: None, 1.0))
@@ -64,7 +64,7 @@ def play(run: Run, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerd
     else:
         from rich.console import Console
 
-        from holdfast.cli import _demo_view
+        from . import _demo_view
 
         Console(highlight=False).print(_demo_view.verdict(naive, held, run))
     return naive, held
@@ -73,7 +73,7 @@ def play(run: Run, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerd
 def _play_for_people(run: Run, *, plain: bool) -> None:
     from rich.console import Console
 
-    from holdfast.cli import _demo_view
+    from . import _demo_view
 
     console = Console(highlight=False)
     if plain or not can_draw(console):
@@ -99,7 +99,7 @@ def can_draw(console: Console) -> bool:
 
 def as_data(run: Run, naive: LaneVerdict, held: LaneVerdict) -> dict[str, Any]:
     """The outcome as plain data: scenario, both verdicts, both series, the sentence."""
-    from holdfast.cli import _demo_metrics
+    from . import _demo_metrics
 
     verdicts = zip(run.lanes, (naive, held), strict=True)
     return {

@@ -1,17 +1,17 @@
-"""``holdfast explain``: what a policy does in the worst case, and whether that fits an SLO."""
+"""``stormproof explain``: what a policy does in the worst case, and whether that fits an SLO."""
 
 from __future__ import annotations
 
 import sys
 
-from holdfast.cli import NEGATIVE, OK
-from holdfast.cli._options import Option
-from holdfast.cli._outcome import UsageError
-from holdfast.cli._values import duration
+from ._exit_codes import NEGATIVE, OK
+from ._options import Option
+from ._outcome import UsageError
+from ._values import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.cli._explain_facts import Facts
+    from ._explain_facts import Facts
 
 OPTIONS = (
     Option("target", "A policy file, or file:name for one policy of it.", default="", metavar="FILE[:NAME]"),
@@ -31,8 +31,8 @@ def command(target: str, slo: str | None, python: str | None, as_json: bool) -> 
 
     Retrying fits if it takes at most a third of the SLO. Exit code 1 if a policy does not fit.
     """
-    from holdfast.cli import _policies
-    from holdfast.cli._explain_facts import Facts
+    from . import _policies
+    from ._explain_facts import Facts
 
     slo_s = duration("--slo", slo, zero=False)
     if bool(target) == (python is not None):
@@ -49,8 +49,8 @@ def command(target: str, slo: str | None, python: str | None, as_json: bool) -> 
 
 
 def _show(facts: list[Facts]) -> None:
-    from holdfast.cli import _explain_view
-    from holdfast.cli._style import Style
+    from . import _explain_view
+    from ._style import Style
 
     style = Style.of(sys.stdout)
     for place, each in enumerate(facts):

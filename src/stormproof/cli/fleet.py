@@ -1,22 +1,22 @@
-"""``holdfast fleet``: what a store holds: every resource, its state, who reported it, and for how long."""
+"""``stormproof fleet``: what a store holds: every resource, its state, who reported it, and for how long."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from holdfast import bus
-from holdfast.cli._options import Option
-from holdfast.cli._outcome import CommandError, UsageError
-from holdfast.hints import is_digits
+from .._classify.server_hints import is_digits
+from .._events import labels
+from ._options import Option
+from ._outcome import CommandError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.redis import RedisStore
+    from .._fleet.store import RedisStore
 
-_VARIABLE = "HOLDFAST_STORE__URL"
+_VARIABLE = "STORMPROOF_STORE__URL"
 
 OPTIONS = (
     Option(
@@ -60,16 +60,16 @@ def command(target: str, prefix: str | None, kind: str | None, limit: str, as_js
 
 def _store(target: str, prefix: str | None) -> RedisStore:
     try:
-        from holdfast.redis import RedisStore
+        from .._fleet.store import RedisStore
     except ModuleNotFoundError as missing:
-        raise UsageError(f"fleet: {missing.name} is missing: install holdfast[redis]") from None
+        raise UsageError(f"fleet: {missing.name} is missing: install stormproof[redis]") from None
     target = target or os.environ.get(_VARIABLE, "")
     if not target:
         raise UsageError(f"fleet: give a store's URL or a policy file, or set {_VARIABLE}")
     try:
         # A person waits here, not a call.
         if "://" in target:
-            return RedisStore(target, "hf" if prefix is None else prefix, timeout=2.0)
+            return RedisStore(target, "sp" if prefix is None else prefix, timeout=2.0)
         kept = _of_file(target)
         return RedisStore(kept.address.target, kept.prefix if prefix is None else prefix, timeout=2.0)
     except (OSError, TypeError, ValueError) as problem:
@@ -77,7 +77,7 @@ def _store(target: str, prefix: str | None) -> RedisStore:
 
 
 def _of_file(file: str) -> RedisStore:
-    from holdfast.registry import load
+    from .._config.registry import load
 
     registry = load(file)
     store: RedisStore | None = registry.store
@@ -88,7 +88,7 @@ def _of_file(file: str) -> RedisStore:
 
 
 def _read(store: RedisStore, limit: int) -> list[dict[str, Any]]:
-    from holdfast.redis import StoreUnavailable
+    from .._fleet.store import StoreUnavailable
 
     try:
         return store.inspect(limit)
@@ -97,12 +97,12 @@ def _read(store: RedisStore, limit: int) -> list[dict[str, Any]]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from holdfast.cli._style import Style
+    from ._style import Style
 
     style = Style.of(sys.stdout)
     print(style.dim(f"{found['store']}, prefix {found['prefix']}"))
     rows = [
-        (bus.clean(entry["name"]), bus.clean(entry["kind"]), _state(entry["state"]), _ttl(entry["ttl"]))
+        (labels.clean(entry["name"]), labels.clean(entry["kind"]), _state(entry["state"]), _ttl(entry["ttl"]))
         for entry in found["resources"]
     ]
     if not rows:
@@ -117,12 +117,12 @@ def _show(found: dict[str, Any]) -> None:
 
 def _state(state: dict[str, Any]) -> str:
     """``open, 3 instances, 2 reporters: ab12, cd34``: the state first, then what there is to say of it."""
-    words = [bus.clean(str(state["state"]))] if "state" in state else []
+    words = [labels.clean(str(state["state"]))] if "state" in state else []
     for name, value in state.items():
         if isinstance(value, list):
             if value:
                 words.append(
-                    f"{len(value)} {name}: {' '.join(bus.clean(str(each)[:8]) for each in value[:5])}"
+                    f"{len(value)} {name}: {' '.join(labels.clean(str(each)[:8]) for each in value[:5])}"
                 )
         elif name == "level":
             words.append(f"{value:g} tokens")

@@ -1,4 +1,4 @@
-"""``holdfast lab``: the page on which a policy meets an outage, served on loopback."""
+"""``stormproof lab``: the page on which a policy meets an outage, served on loopback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import OK
+from ._exit_codes import OK
 
 
 def command(
@@ -21,12 +21,13 @@ def command(
     Serves one page on 127.0.0.1 and opens it. The address holds a token that is new at each start.
     Ctrl-C ends it.
     """
-    from holdfast.cli._outcome import CommandError, UsageError
+    from ._outcome import CommandError, UsageError
 
     try:
-        from holdfast.lab import report, server
+        from ..lab.page import server
+        from ..lab.results import report
     except ModuleNotFoundError as missing:
-        raise UsageError(f"lab: {missing.name} is missing: install holdfast[lab]") from missing
+        raise UsageError(f"lab: {missing.name} is missing: install stormproof[lab]") from missing
 
     def ready(address: str) -> None:
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)

@@ -1,15 +1,15 @@
-"""``holdfast lint``: what is wrong with the retries of a program."""
+"""``stormproof lint``: what is wrong with the retries of a program."""
 
 from __future__ import annotations
 
-from holdfast.cli import NEGATIVE, OK, USAGE
-from holdfast.cli._options import Option
-from holdfast.cli._outcome import UsageError, complain
-from holdfast.cli._values import choice
+from ._exit_codes import NEGATIVE, OK, USAGE
+from ._options import Option
+from ._outcome import UsageError, complain
+from ._values import choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.lint import Finding
+    from ..lint import Finding
 
 _FORMATS = ("text", "json", "sarif", "github")
 
@@ -44,9 +44,9 @@ def command(
     """Look for what is wrong with retries, in Python sources and policy files.
 
     Exit code 0 if nothing is found, 1 if something is, 2 if it was called wrongly or a file cannot be read.
-    Nothing that it looks at is imported or run. A comment "# holdfast: ignore[HF003]" ignores a finding.
+    Nothing that it looks at is imported or run. A comment "# stormproof: ignore[SP003]" ignores a finding.
     """
-    from holdfast.lint import reports
+    from ..lint import reports
 
     written = choice("--format", "json" if as_json else format, _FORMATS)
     if rules:
@@ -64,7 +64,7 @@ def command(
 def _describe(format: str) -> None:
     import json
 
-    from holdfast.lint import reports
+    from ..lint import reports
 
     if format not in ("text", "json"):
         raise UsageError(f"lint: --rules can be text or json, got {format!r}")
@@ -78,8 +78,8 @@ def _look(
     """(the findings, how many files were looked at, what could not be read)."""
     from dataclasses import replace
 
-    from holdfast import lint
-    from holdfast.cli import _lint_files
+    from .. import lint
+    from . import _lint_files
 
     chosen = _lint_files.settings(config, select, ignore)
     chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))

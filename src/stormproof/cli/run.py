@@ -1,4 +1,4 @@
-"""``holdfast run``: any command under a retry policy.
+"""``stormproof run``: any command under a retry policy.
 
 The command's failure is an exception, judged by the policy's ``on``; the loop is the library's own.
 """
@@ -10,18 +10,18 @@ import signal
 import sys
 import time
 
-from holdfast.cli import INTERRUPTED, NEGATIVE, OK
-from holdfast.cli._options import Option
-from holdfast.cli._outcome import CommandError, UsageError
-from holdfast.cli._run_policy import JITTERS, Failed, exit_codes, make_policy, pattern
-from holdfast.cli._style import tell
-from holdfast.cli._values import duration
+from ._exit_codes import INTERRUPTED, NEGATIVE, OK
+from ._options import Option
+from ._outcome import CommandError, UsageError
+from ._run_policy import JITTERS, Failed, exit_codes, make_policy, pattern
+from ._style import tell
+from ._values import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.cli._run_child import Bell, Child, Terminal
+    from ._run_child import Bell, Child, Terminal
 
 #: The last attempt was cut off by ``--timeout`` or ``--deadline``, as timeout(1) has it.
 CUT_OFF = 124
@@ -88,7 +88,7 @@ def command(argv: list[str], **options: Any) -> int:
 
 
 class Session:
-    """One ``holdfast run``: its options checked, its attempts counted."""
+    """One ``stormproof run``: its options checked, its attempts counted."""
 
     def __init__(
         self,
@@ -116,19 +116,20 @@ class Session:
 
     def run(self) -> int:
         """Every attempt, and the exit code to end with."""
-        import holdfast as hf
-        from holdfast.cli import _run_child
+        import stormproof as sp
+
+        from . import _run_child
 
         bell, terminal = _run_child.Bell(), _run_child.Terminal()
         numbers = [n for name in (*ENDING, *TOLD) if (n := getattr(signal, name, None)) is not None]
-        stop = hf.subscribe(self._tell)
+        stop = sp.subscribe(self._tell)
         why = ""
         try:
-            with hf.deadline(None, "run") as self.scope, _run_child.handling(numbers, self._signalled):
+            with sp.deadline(None, "run") as self.scope, _run_child.handling(numbers, self._signalled):
                 self.policy.call(self._attempt, bell, terminal)
         except Failed:
             pass
-        except hf.HoldfastError as error:
+        except sp.StormproofError as error:
             why = self._reason(error)
         except _run_child.CannotStart as error:
             self.attempts.append({"exit": error.code, "seconds": 0.0})
@@ -139,9 +140,9 @@ class Session:
         return self._report(why)
 
     def _attempt(self, bell: Bell, terminal: Terminal) -> None:
-        from holdfast.cli import _run_child, _run_output
-        from holdfast.deadlines import check, remaining
-        from holdfast.errors import AttemptTimeout
+        from .._context.deadlines import check, remaining
+        from .._primitives.errors import AttemptTimeout
+        from . import _run_child, _run_output
 
         self._rewind()
         tee = None if self.pattern is None else _run_output.Tee(self.pattern)
@@ -236,7 +237,7 @@ class Session:
 
     def _say(self, text: str) -> None:
         if not self.quiet:
-            print(f"holdfast: {text}", file=sys.stderr, flush=True)
+            print(f"stormproof: {text}", file=sys.stderr, flush=True)
 
 
 def _stdin_offset() -> int | None:

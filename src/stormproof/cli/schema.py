@@ -1,4 +1,4 @@
-"""``holdfast schema``: the JSON Schema of policy files."""
+"""``stormproof schema``: the JSON Schema of policy files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def command(
     ] = 2,
 ) -> None:
     """Print the JSON Schema of policy files, for editors and CI."""
-    from holdfast.schema import document
+    from .._config.schema import document
 
     print(json.dumps(document(), indent=indent or None))

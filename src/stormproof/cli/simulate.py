@@ -1,21 +1,21 @@
-"""``holdfast simulate``: a policy against a scenario of the lab, with a verdict that CI can read."""
+"""``stormproof simulate``: a policy against a scenario of the lab, with a verdict that CI can read."""
 
 from __future__ import annotations
 
 import sys
 
-from holdfast.cli import NEGATIVE, OK
-from holdfast.cli._options import Option
-from holdfast.cli._outcome import CommandError, UsageError
-from holdfast.cli._values import choice, fraction, whole
+from ._exit_codes import NEGATIVE, OK
+from ._options import Option
+from ._outcome import CommandError, UsageError
+from ._values import choice, fraction, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holdfast.lab import Result
-    from holdfast.lab.story import Story
+    from ..lab import Result
+    from ..lab.story import Story
 
 _ENGINES = ("auto", "exact", "fast")
 
@@ -80,16 +80,16 @@ def command(
 
 def _scenarios() -> Mapping[str, Story]:
     try:
-        from holdfast.lab.scenarios import scenarios
+        from ..lab.scenarios import scenarios
     except ModuleNotFoundError as missing:
-        if (missing.name or "").startswith("holdfast"):
+        if (missing.name or "").startswith("stormproof"):
             raise
-        raise UsageError(f"simulate: {missing.name} is missing: install holdfast[lab]") from missing
+        raise UsageError(f"simulate: {missing.name} is missing: install stormproof[lab]") from missing
     return scenarios
 
 
 def _policies(target: str, python: str | None) -> dict[str, Any]:
-    from holdfast.cli import _policies
+    from . import _policies
 
     if bool(target) == (python is not None):
         raise UsageError("simulate: give either a policy file or --python MODULE:NAME")
@@ -99,7 +99,7 @@ def _policies(target: str, python: str | None) -> dict[str, Any]:
 
 
 def _run(policies: dict[str, Any], scenario: Any, seed: int, engine: str) -> list[Result]:
-    from holdfast import lab
+    from .. import lab
 
     try:
         return [
@@ -141,7 +141,7 @@ def _show(results: list[Result], as_json: bool) -> None:
         return
     from textwrap import fill
 
-    from holdfast.cli._style import Style
+    from ._style import Style
 
     style = Style.of(sys.stdout)
     for result in results:

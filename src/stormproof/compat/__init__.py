@@ -1,4 +1,4 @@
 """Drop-ins for the APIs of other libraries. Each is imported by name, on demand.
 
-``from holdfast.compat import backoff`` stands in for ``import backoff`` (2.2.1).
+``from stormproof.compat import backoff`` stands in for ``import backoff`` (2.2.1).
 """

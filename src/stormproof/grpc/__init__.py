@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any
 
-    from ..adaptive import AdaptiveLimit
-    from ..bulkhead import Bulkhead
-    from ..options import Seconds
+    from .._primitives.options import Seconds
+    from .._strategies.adaptive.limit import AdaptiveLimit
+    from .._strategies.bulkhead.bulkhead import Bulkhead
     from .routes import ByMethod
 
 __all__ = [

@@ -8,8 +8,8 @@ import os
 import grpc
 import grpc.aio
 
-from ..deadlines import ambient
-from ..errors import Permanent
+from .._context.deadlines import ambient
+from .._primitives.errors import Permanent
 from .aio_calls import Given, Stream, Written
 from .compiled import Compiled, Policies
 from .routes import Routes

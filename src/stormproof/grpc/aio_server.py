@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from .._drive import chance
-from ..deadlines import Scope, check
-from ..serving.admission import TurnedAway
+from .._context.deadlines import Scope, check
+from .._runtime import randomness
+from .._server.admission import TurnedAway
 from . import answers
 from .server import rebuilt, sync_behaviour
 
@@ -26,7 +26,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._draw = chance.source(None)
+        self._draw = randomness.source(None)
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)

@@ -6,15 +6,15 @@ from contextlib import nullcontext
 
 import grpc
 
-from ..bus import clean, error_name
-from ..classify import transient
-from ..errors import HoldfastError
-from ..hints import is_digits
-from ..marks import exhausted_by
-from ..options import Options, number, seconds
-from ..options import count as whole
-from ..serving.admission import enter, enter_async
-from ..serving.refusals import told_to_stop
+from .._classify.classifier import transient
+from .._classify.exhaustion import exhausted_by
+from .._classify.server_hints import is_digits
+from .._events.labels import clean, error_name
+from .._primitives.errors import StormproofError
+from .._primitives.options import Options, number, seconds
+from .._primitives.options import count as whole
+from .._server.admission import enter, enter_async
+from .._server.refusals import told_to_stop
 from .refusals import DO_NOT_RETRY, PUSHBACK, status_of
 from .rpc import ATTEMPTS
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from ..adaptive import AdaptiveLimit
-    from ..bulkhead import Bulkhead
-    from ..options import Seconds
+    from .._primitives.options import Seconds
+    from .._strategies.adaptive.limit import AdaptiveLimit
+    from .._strategies.bulkhead.bulkhead import Bulkhead
 
 #: A call without a deadline has centuries left, in some servers' words.
 _NO_DEADLINE_S = 1e8
@@ -53,10 +53,10 @@ class Answer:
 def given_up(error: Exception) -> Answer | None:
     """The answer for a handler that raised ``error``; ``None`` if that is the handler's own affair.
 
-    Holdfast's own refusals, and errors that a layer further in has retried to exhaustion or was told not
+    Stormproof's own refusals, and errors that a layer further in has retried to exhaustion or was told not
     to retry, end with "do not retry": the caller would only multiply what was tried here.
     """
-    if isinstance(error, HoldfastError):
+    if isinstance(error, StormproofError):
         return Answer(status_of(error), clean(str(error)), DO_NOT_RETRY)
     if exhausted_by(error) is None and not _told_to_stop(error):
         return None
@@ -112,8 +112,8 @@ class Door(Options):
         retry_share: float = 0.8,
         pushback: Seconds = 1.0,
     ) -> None:
-        from ..adaptive import AdaptiveLimit
-        from ..bulkhead import Bulkhead
+        from .._strategies.adaptive.limit import AdaptiveLimit
+        from .._strategies.bulkhead.bulkhead import Bulkhead
 
         owner = "server_interceptors"
         if shed is not None and not isinstance(shed, (Bulkhead, AdaptiveLimit)):

@@ -33,7 +33,7 @@ def _running() -> asyncio.AbstractEventLoop:
             made = asyncio.new_event_loop()
             try:
                 # A daemon: it waits for work until the process ends.
-                threading.Thread(target=made.run_forever, name="holdfast-grpc", daemon=True).start()
+                threading.Thread(target=made.run_forever, name="stormproof-grpc", daemon=True).start()
             except BaseException:
                 # Where no thread can be had now, another call may find one.
                 made.close()

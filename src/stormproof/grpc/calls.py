@@ -7,8 +7,8 @@ import threading
 
 import grpc
 
-from ..deadlines import Scope
-from ..errors import Cancelled
+from .._context.deadlines import Scope
+from .._primitives.errors import Cancelled
 from .refusals import as_rpc_error
 from .rpc import Answer
 

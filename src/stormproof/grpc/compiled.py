@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..hedge import Hedge
-from ..keys import Keyed, Recent
-from ..policy import Env, Policy
+from .._policy.policy import Policy
+from .._runtime.maps import Recent
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.keyed import Keyed
+from .._strategies.protocol import Env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

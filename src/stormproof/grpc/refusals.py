@@ -1,6 +1,6 @@
 """Calls that were refused before anything was sent: errors of both worlds.
 
-A refusal is a `grpc.RpcError` with a status for those who catch that, and Holdfast's own error
+A refusal is a `grpc.RpcError` with a status for those who catch that, and Stormproof's own error
 (`CircuitOpen`, `RateLimited`, ...) for those who catch this. It answers like a call that has ended,
 as grpc's own errors do, and its trailers say "do not retry", so that no layer further out does.
 """
@@ -10,21 +10,21 @@ from __future__ import annotations
 import grpc
 import grpc.aio
 
-from .. import errors
-from ..bus import clean
+from .._events.labels import clean
+from .._primitives import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..errors import HoldfastError
+    from .._primitives.errors import StormproofError
 
 #: The trailer by which a server steers its caller's retries (gRFC A6), and its "do not".
 PUSHBACK = "grpc-retry-pushback-ms"
 DO_NOT_RETRY = ((PUSHBACK, "-1"),)
 
-#: The status that says what each of Holdfast's errors means, on the wire and off it.
-STATUSES: dict[type[HoldfastError], Any] = {
+#: The status that says what each of Stormproof's errors means, on the wire and off it.
+STATUSES: dict[type[StormproofError], Any] = {
     errors.CircuitOpen: grpc.StatusCode.UNAVAILABLE,
     errors.BudgetExhausted: grpc.StatusCode.UNAVAILABLE,
     errors.Throttled: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -36,15 +36,15 @@ STATUSES: dict[type[HoldfastError], Any] = {
 }
 
 
-def status_of(error: HoldfastError) -> Any:
-    """The ``grpc.StatusCode`` for one of Holdfast's own errors."""
+def status_of(error: StormproofError) -> Any:
+    """The ``grpc.StatusCode`` for one of Stormproof's own errors."""
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
             return status
     return grpc.StatusCode.UNAVAILABLE
 
 
-class RpcRefused(grpc.aio.AioRpcError, errors.HoldfastError):
+class RpcRefused(grpc.aio.AioRpcError, errors.StormproofError):
     """The root of these errors. ``code()``, ``details()`` and the rest are there, and no server was asked."""
 
     def cancel(self) -> bool:
@@ -132,7 +132,7 @@ class RpcCancelled(RpcRefused, errors.Cancelled):
     """`Cancelled`, as CANCELLED."""
 
 
-_TWINS: dict[type[HoldfastError], type[RpcRefused]] = {
+_TWINS: dict[type[StormproofError], type[RpcRefused]] = {
     errors.CircuitOpen: RpcCircuitOpen,
     errors.BudgetExhausted: RpcBudgetExhausted,
     errors.Throttled: RpcThrottled,
@@ -144,7 +144,7 @@ _TWINS: dict[type[HoldfastError], type[RpcRefused]] = {
 }
 
 
-def as_rpc_error(error: HoldfastError) -> RpcRefused:
+def as_rpc_error(error: StormproofError) -> RpcRefused:
     """``error`` as one that is a `grpc.RpcError` too, with its cause, traceback, notes and marks."""
     if isinstance(error, RpcRefused):
         return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..policy import Policy
+from .._policy.policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from itertools import count
 
 import grpc
 
-from ..deadlines import Scope, ambient
-from ..errors import AttemptTimeout, HoldfastError, Permanent
-from ..loop import note
-from ..marks import Mark, mark
-from ..options import Options
-from ..options import count as whole
-from ..stream import Opened
-from ..tables import ATTEMPT_DEADLINE
-from ..timeouts import AttemptScope
+from .._classify.exhaustion import Mark, mark
+from .._classify.known_faults import ATTEMPT_DEADLINE
+from .._context.deadlines import Scope, ambient
+from .._primitives.errors import AttemptTimeout, Permanent, StormproofError
+from .._primitives.options import Options
+from .._primitives.options import count as whole
+from .._strategies.retry.generators import Opened
+from .._strategies.retry.loop import note
+from .._strategies.timeout import AttemptScope
 from .refusals import as_rpc_error
 from .replay import Replay
 from .routes import plain_name
@@ -221,13 +221,13 @@ class Rpc:
     def surface(self, error: Exception, owner: object) -> Exception:
         """``error`` of the whole call as its caller is to see it.
 
-        After an attempt that failed, that attempt's error, the same object; where Holdfast refused before
+        After an attempt that failed, that attempt's error, the same object; where Stormproof refused before
         anything was sent (or cut the attempt short), an error of both worlds.
         """
         if isinstance(error, Permanent) and isinstance(error.error, Exception):
             # Nobody inside was there to look through the mark.
             error = error.error
-        if not isinstance(error, HoldfastError) or isinstance(error, grpc.RpcError):
+        if not isinstance(error, StormproofError) or isinstance(error, grpc.RpcError):
             return error
         last = self.last_error
         if last is None or isinstance(error, AttemptTimeout):

@@ -1,7 +1,7 @@
 """Doing a thing once, however often it is asked for: stores of keys, and the decorator for workers.
 
 `records` is the rule, `store` the interface, `memory`, `sqlite` and `redis` keep the records,
-`once_per_key` is the decorator. Nothing here is loaded by ``import holdfast``.
+`once_per_key` is the decorator. Nothing here is loaded by ``import stormproof``.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ..errors import HoldfastError
+from .._primitives.errors import StormproofError
 
 
-class IdempotencyError(HoldfastError):
+class IdempotencyError(StormproofError):
     """The root of what a key can answer instead of a result."""
 
 
 class IdempotencyConflict(IdempotencyError):
-    """Another call with this key is under way. Transient: `hf.transient` calls it worth retrying.
+    """Another call with this key is under way. Transient: `transient` calls it worth retrying.
 
     ``lease_left`` is how many seconds its lease still runs, which is no promise about its end.
     """
@@ -35,7 +35,7 @@ class AnswerNotKept(IdempotencyError):
     """The work of this key is done, but its answer was not kept: too large, or of a kind that cannot be."""
 
 
-class StoreUnavailable(HoldfastError):
+class StoreUnavailable(StormproofError):
     """The store did not answer. Transient; ``__cause__`` is what it said. Nothing was begun."""
 
 

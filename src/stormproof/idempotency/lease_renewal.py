@@ -11,8 +11,8 @@ import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..idempotency.records import Renew
-    from ..idempotency.store import Store
+    from .records import Renew
+    from .store import Store
 
 #: A lease is renewed when this share of it has passed: two renewals may fail before it is over.
 _SHARE = 1 / 3
@@ -72,7 +72,7 @@ class _Keeper:
                 self._sweep()
             if not self._running:
                 # A daemon: the program may end while something runs, and the lease then ends too.
-                threading.Thread(target=self._serve, name="holdfast-leases", daemon=True).start()
+                threading.Thread(target=self._serve, name="stormproof-leases", daemon=True).start()
                 self._running = True
             elif self._due[0][2] is kept:
                 self._wake.notify()

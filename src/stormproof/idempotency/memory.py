@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 
-from .._drive import clock as _clock
-from .._drive.memory import guard
-from ..options import choice, count, timepiece
+from .._primitives.options import choice, count, timepiece
+from .._runtime import clock as _clock
+from .._runtime.locks import guard
 from .errors import StoreFull
 from .records import Finish, Record, step
 from .store import DAY_S, MAX_ANSWER, Store
@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
-    from .._drive.clock import Clock
-    from ..options import Seconds
+    from .._primitives.options import Seconds
+    from .._runtime.clock import Clock
     from .records import Operation
 
 

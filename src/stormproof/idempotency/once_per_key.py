@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import functools
 
-from .. import bus
-from .._drive.leases import keep
-from .._drive.offload import shielded
-from .._drive.shape import colour
-from ..options import choice, hook, seconds
+from .._events import bus, labels
+from .._primitives.options import choice, hook, seconds
+from .._runtime.function_kind import function_kind
+from .._runtime.offload import shielded
 from . import keys
-from .errors import (
-    AnswerNotKept,
-    IdempotencyConflict,
-    IdempotencyMismatch,
-    OutcomeUnknown,
-    StoreUnavailable,
-)
+from .errors import AnswerNotKept, IdempotencyConflict, IdempotencyMismatch, OutcomeUnknown, StoreUnavailable
+from .lease_renewal import keep
 from .records import Begin, Finish, Release, Renew
 from .store import Store
 
@@ -25,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, TypeVar
 
-    from ..options import Seconds
+    from .._primitives.options import Seconds
     from .records import Claim
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -237,7 +231,7 @@ def idempotent(
     """A decorator: the function runs once per key, and whoever asks again gets the stored result.
 
     ``key(*args, **kwargs)`` finds the key of a call, a string of 1 to 255 printable characters.
-    While one call runs, another with its key gets `IdempotencyConflict`, which `hf.transient` calls
+    While one call runs, another with its key gets `IdempotencyConflict`, which `transient` calls
     worth retrying. ``fingerprint(*args, **kwargs)`` tells payloads apart: the same key with another one
     is an `IdempotencyMismatch`; ``None`` compares nothing. ``scope`` keeps keys of different functions
     or tenants apart; ``None`` is the function's own name.
@@ -267,10 +261,10 @@ def idempotent(
     }
 
     def decorate(fn: F) -> F:
-        kind = colour(fn) if callable(fn) else ""
+        kind = function_kind(fn) if callable(fn) else ""
         if kind not in ("sync", "async"):
             raise TypeError(f"{owner}: only functions and coroutine functions can be decorated, got {fn!r}")
-        name = bus.clean(f"{fn.__module__}.{getattr(fn, '__qualname__', type(fn).__qualname__)}")
+        name = labels.clean(f"{fn.__module__}.{getattr(fn, '__qualname__', type(fn).__qualname__)}")
         plan = Plan(name, store, settings)
         wrapper = (_aio if kind == "async" else _sync)(fn, plan)
         return functools.update_wrapper(wrapper, fn)  # type: ignore[return-value]

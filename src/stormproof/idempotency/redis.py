@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..redis import RedisStore as Shared
-from ..redis import StoreUnavailable as Unreachable
+from .._fleet.store import RedisStore as Shared
+from .._fleet.store import StoreUnavailable as Unreachable
 from .errors import StoreUnavailable
 from .records import Begin, Claim, Finish, Forget, Release, Renew
 from .store import DAY_S, MAX_ANSWER, Store
@@ -13,14 +13,14 @@ from .store import DAY_S, MAX_ANSWER, Store
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..options import Seconds
+    from .._primitives.options import Seconds
     from .records import Operation
 
 _MICRO = 1_000_000
 
 
 class RedisStore(Store):
-    """Keys in ``store``, a `holdfast.redis.RedisStore`, each with a time to live.
+    """Keys in ``store``, a `stormproof.redis.RedisStore`, each with a time to live.
 
     There is no fallback: while the store cannot be used nobody knows what has run, so
     `StoreUnavailable` is raised, whatever the store's ``on_failure``. Redis may lose writes that it has

@@ -6,9 +6,9 @@ import contextlib
 import os
 import sqlite3
 
-from .._drive import clock as _clock
-from .._drive.memory import guard
-from ..options import flag, seconds, timepiece
+from .._primitives.options import flag, seconds, timepiece
+from .._runtime import clock as _clock
+from .._runtime.locks import guard
 from .errors import StoreUnavailable
 from .records import Begin, Record, step
 from .store import DAY_S, MAX_ANSWER, Store
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .._drive.clock import Clock
-    from ..options import Seconds
+    from .._primitives.options import Seconds
+    from .._runtime.clock import Clock
     from .records import Operation
 
 VERSION = 1
@@ -30,8 +30,8 @@ _PURGED = 20
 _inherited: list[sqlite3.Connection] = []
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS holdfast_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS holdfast_idempotency (
+CREATE TABLE IF NOT EXISTS stormproof_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS stormproof_idempotency (
     digest BLOB PRIMARY KEY,
     done INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
@@ -40,15 +40,15 @@ CREATE TABLE IF NOT EXISTS holdfast_idempotency (
     expires REAL NOT NULL,
     answer BLOB
 );
-CREATE INDEX IF NOT EXISTS holdfast_idempotency_expires ON holdfast_idempotency (expires);
-INSERT OR IGNORE INTO holdfast_schema VALUES ('idempotency', 1);
+CREATE INDEX IF NOT EXISTS stormproof_idempotency_expires ON stormproof_idempotency (expires);
+INSERT OR IGNORE INTO stormproof_schema VALUES ('idempotency', 1);
 """
-_FIND = "SELECT done, fingerprint, owner, until, expires, answer FROM holdfast_idempotency WHERE digest = ?"
-_KEEP = "INSERT OR REPLACE INTO holdfast_idempotency VALUES (?, ?, ?, ?, ?, ?, ?)"
-_DROP = "DELETE FROM holdfast_idempotency WHERE digest = ?"
+_FIND = "SELECT done, fingerprint, owner, until, expires, answer FROM stormproof_idempotency WHERE digest = ?"
+_KEEP = "INSERT OR REPLACE INTO stormproof_idempotency VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DROP = "DELETE FROM stormproof_idempotency WHERE digest = ?"
 _PURGE = (
-    "DELETE FROM holdfast_idempotency WHERE digest IN "
-    "(SELECT digest FROM holdfast_idempotency WHERE expires <= ? LIMIT ?)"
+    "DELETE FROM stormproof_idempotency WHERE digest IN "
+    "(SELECT digest FROM stormproof_idempotency WHERE expires <= ? LIMIT ?)"
 )
 
 
@@ -119,15 +119,16 @@ class SqliteStore(Store):
             _clock.SYSTEM.sleep(0.01)
 
     def _prepare(self, made: sqlite3.Connection) -> None:
-        known = made.execute("SELECT 1 FROM sqlite_master WHERE name = 'holdfast_schema'").fetchone()
+        known = made.execute("SELECT 1 FROM sqlite_master WHERE name = 'stormproof_schema'").fetchone()
         if known is None:
             made.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-        row = made.execute("SELECT version FROM holdfast_schema WHERE part = 'idempotency'").fetchone()
+        row = made.execute("SELECT version FROM stormproof_schema WHERE part = 'idempotency'").fetchone()
         if row is None:
             made.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
         elif row[0] != VERSION:
             raise StoreUnavailable(
-                f"SqliteStore: {self.path} has schema version {row[0]}, this Holdfast reads version {VERSION}"
+                f"SqliteStore: {self.path} has schema version {row[0]}, "
+                f"this Stormproof reads version {VERSION}"
             )
 
     @contextlib.contextmanager

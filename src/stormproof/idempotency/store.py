@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .._drive.offload import in_thread
-from ..options import count, flag, seconds
+from .._primitives.options import count, flag, seconds
+from .._runtime.offload import in_thread
 from . import keys
 from .records import Begin, Claim, Finish, Forget, Release, Renew
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..options import Seconds
+    from .._primitives.options import Seconds
     from .records import Operation
 
 DAY_S = 86_400.0

@@ -6,11 +6,11 @@ and `tune` run it many times. Needs NumPy (the extra ``lab``).
 
 from __future__ import annotations
 
-from .backend import BackendError
-from .comparison import Comparison, Share
-from .contention import Contention, occ
+from .engines.contention import Contention, occ
 from .experiments import compare, sweep
-from .faults import (
+from .model.backend import BackendError
+from .model.clients_and_layers import Clients, Layer
+from .model.faults import (
     Brownout,
     Burst,
     ColdCache,
@@ -24,12 +24,12 @@ from .faults import (
     Spike,
     StoreLoss,
 )
-from .parties import Clients, Layer
-from .result import Result
-from .scenario import Scenario
+from .model.scenario import Scenario
+from .model.spread import Spread
+from .results.comparison import Comparison, Share
+from .results.result import Result
+from .results.sweep_table import Sweep
 from .simulate import Progress, simulate
-from .spread import Spread
-from .sweeping import Sweep
 from .tuning import Objective, Trial, Tuning, tune
 
 __all__ = [

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from typing import TYPE_CHECKING, Any
 
+from .._policy.checks import PolicyWarning
+from .._primitives.options import Options, choice, count
 from .._version import __version__
-from ..compose import PolicyWarning
-from ..options import Options, choice, count
-from .comparison import Comparison
-from .identity import Unknowable, identity
-from .kept import Kept, Row
-from .scenario import Scenario
+from .fingerprint import Unknowable, identity
+from .model.scenario import Scenario
+from .results.comparison import Comparison
+from .results.result_store import Kept, Row
+from .results.sweep_table import Sweep
 from .simulate import checked_policy, doubts, untold
-from .sweeping import Sweep
 
 if TYPE_CHECKING:
     import os

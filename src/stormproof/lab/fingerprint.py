@@ -6,8 +6,8 @@ import re
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..options import Options
-from ..policy import Policy
+from .._policy.policy import Policy
+from .._primitives.options import Options
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
@@ -81,7 +81,7 @@ class _Walk:
 
     def _function(self, function: FunctionType) -> str:
         name = _name(function)
-        if _package(function) == "holdfast" and "<" not in name:
+        if _package(function) == "stormproof" and "<" not in name:
             # The version stands for it.
             return name
         around = {key: cell.cell_contents for key, cell in _cells(function) if _is_filled(cell)}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import date, time
 from inspect import signature
 from typing import Any
 
-import holdfast
-
-from ..classify import Classifier
-from ..config.catalog import FAMILIES, STRATEGIES, Form, form_of
-from ..config.problem import ConfigError
-from ..options import Options
-from .identity import unaddressed
+from .._classify.classifier import Classifier
+from .._config.catalog import FAMILIES, STRATEGIES, Form, form_of
+from .._config.errors import ConfigError
+from .._primitives.options import Options
+from .fingerprint import unaddressed
 
 _LONG = 88
 
@@ -86,13 +85,15 @@ def _number(value: float) -> str:
 
 def python(policy: Any) -> str:
     """The policy as a statement to paste; options at their default are left out. None: a plain call."""
-    imports: dict[str, None] = {"import holdfast as hf": None}
+    imports: dict[str, None] = {}
     strategies = () if policy is None else policy.strategies
     parts = [_made(strategy, imports, _given(strategy, strategies)) for strategy in strategies]
     if policy is not None and policy.name is not None:
         parts.append(f"name={_python(policy.name, imports)}")
     inner = "".join(f"    {part},\n" for part in parts)
-    return "\n".join(imports) + "\n\npolicy = hf.Policy(" + (f"\n{inner})\n" if inner else ")\n")
+    public = sorted({"Policy", *(name for name in imports if name.isidentifier())})
+    lines = [f"from stormproof import {', '.join(public)}", *(line for line in imports if line not in public)]
+    return "\n".join(lines) + "\n\npolicy = Policy(" + (f"\n{inner})\n" if inner else ")\n")
 
 
 def _given(strategy: Any, strategies: tuple[Any, ...]) -> tuple[str, ...]:
@@ -172,7 +173,8 @@ def _python(value: Any, imports: dict[str, None]) -> str:
 
 def _classifier(value: Classifier, imports: dict[str, None]) -> str:
     if "<" not in repr(value):
-        return f"hf.{value!r}"
+        imports["transient"] = None
+        return repr(value)
     # Kinds that were registered on a copy take statements, which no expression can hold.
     imports[f"# classifier: {value!r}"] = None
     return "classifier"
@@ -183,9 +185,10 @@ def _home(kind: type, imports: dict[str, None]) -> str:
     name, module = kind.__qualname__, kind.__module__
     if module == "builtins":
         return name
-    if module.partition(".")[0] == "holdfast":
-        if getattr(holdfast, name, None) is kind:
-            return f"hf.{name}"
-        module = "holdfast.lab" if module.startswith("holdfast.lab.") else module
+    if module.partition(".")[0] == "stormproof":
+        if getattr(sys.modules["stormproof"], name, None) is kind:
+            imports[name] = None
+            return name
+        module = "stormproof.lab" if module.startswith("stormproof.lab.") else module
     imports[f"import {module}"] = None
     return f"{module}.{name}"

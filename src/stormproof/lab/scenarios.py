@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backoff import Constant, Decorrelated, Exponential
-from ..budget import Budget
-from ..errors import AttemptTimeout
-from ..policy import Policy
-from ..quotas import RateBudget, WindowBudget
-from ..retries import Retry
-from .backend import BackendError
-from .contention import Contention, occ
-from .faults import Burst, ColdCache, Deploy, Outage
-from .parties import Layer
-from .scenario import Scenario
+from .._policy.policy import Policy
+from .._primitives.errors import AttemptTimeout
+from .._strategies.budget.budget import Budget
+from .._strategies.budget.other_systems import RateBudget, WindowBudget
+from .._strategies.retry.backoff import Constant, Decorrelated, Exponential
+from .._strategies.retry.retry import Retry
+from .engines.contention import Contention, occ
+from .model.backend import BackendError
+from .model.clients_and_layers import Layer
+from .model.faults import Burst, ColdCache, Deploy, Outage
+from .model.scenario import Scenario
 from .story import Story
 
 ON = (BackendError, AttemptTimeout)

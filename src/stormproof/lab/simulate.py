@@ -8,21 +8,21 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-from ..compose import PolicyWarning
-from ..errors import AttemptTimeout
-from ..options import choice, count, source
-from ..policy import Policy
-from ..retries import Retry
-from .backend import BackendError
-from .direct import Direct
-from .driven import Driven
-from .engine import MOST_CALLS
-from .faults import Burst, Spike
-from .processes import limited
-from .recorder import Raw, SoFar, series
-from .result import Result, Series
-from .rows import Shape, shape
-from .scenario import Scenario
+from .._policy.checks import PolicyWarning
+from .._policy.policy import Policy
+from .._primitives.errors import AttemptTimeout
+from .._primitives.options import choice, count, source
+from .._strategies.retry.retry import Retry
+from .engines.engine import MOST_CALLS
+from .engines.policy_shape import Shape, shape
+from .engines.processes import limited
+from .engines.rules_engine import Direct
+from .engines.task_engine import Driven
+from .model.backend import BackendError
+from .model.faults import Burst, Spike
+from .model.scenario import Scenario
+from .results.recorder import Raw, SoFar, series
+from .results.result import Result, Series
 
 #: From so many calls on, "auto" takes the fast engine where it can: before, compiling takes longer.
 MANY_CALLS = 300_000
@@ -91,7 +91,7 @@ def untold(
     if engine != "exact":
         why_not = _not_fast(policy, scenario, engine)
         if why_not is None:
-            from . import fast  # type: ignore[attr-defined,unused-ignore]
+            from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 
             _bound_calls(scenario, "fast", MOST_FAST_CALLS)
             raw = fast.run(policy, scenario, seed, watch)
@@ -168,12 +168,12 @@ def _bound_calls(scenario: Scenario, engine: str, most: int, advice: str = "") -
 
 def _not_fast(policy: Policy | None, scenario: Scenario, engine: str) -> str | None:
     """Why the fast engine is not to run this; None: it is."""
-    for needed in ("numba", "holdfast.lab.fast"):
+    for needed in ("numba", "stormproof.lab.engines.numba.engine"):
         if importlib.util.find_spec(needed) is None:
             return f"{needed} is not installed"
     if engine == "auto" and scenario.expected_calls < MANY_CALLS:
         return "there are too few calls for it to be worth compiling"
-    from . import fast  # type: ignore[attr-defined,unused-ignore]
+    from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 
     found: str | None = fast.why_not(policy, scenario)
     return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..options import Options, number
-from ..policy import Policy
-from .comparison import Comparison
+from .._policy.policy import Policy
+from .._primitives.options import Options, number
 from .experiments import compare
-from .faults import Burst, ColdCache
-from .scenario import Scenario
+from .model.faults import Burst, ColdCache
+from .model.scenario import Scenario
+from .results.comparison import Comparison
 
 
 class Story(Options):

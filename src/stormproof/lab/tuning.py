@@ -10,20 +10,20 @@ from concurrent.futures import Executor
 from random import Random
 from typing import Any
 
-from ..errors import AttemptTimeout
-from ..options import Options, count, number, seconds
-from ..policy import Policy
-from ..retries import Retry
-from .backend import BackendError
-from .comparison import MEANS, summary
+from .._policy.policy import Policy
+from .._primitives.errors import AttemptTimeout
+from .._primitives.options import Options, count, number, seconds
+from .._strategies.retry.retry import Retry
 from .experiments import Job, check_run, checked_seeds, run_all
-from .scenario import Scenario
+from .model.backend import BackendError
+from .model.scenario import Scenario
+from .results.comparison import MEANS, summary
 
 
 def default_space() -> dict[str, Sequence[Any]]:
     """Attempts, schedules and budgets worth trying for a `Retry`."""
-    from ..backoff import Exponential
-    from ..budget import Budget
+    from .._strategies.budget.budget import Budget
+    from .._strategies.retry.backoff import Exponential
 
     return {
         "attempts": [2, 3, 4, 6],

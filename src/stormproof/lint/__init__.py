@@ -31,7 +31,7 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
         loops, module = _read(text, path)
     except Broken as error:
         loops, module = [], None
-        found.add((Place(error.line, 1, error.line, 2), "HF000", str(error)))
+        found.add((Place(error.line, 1, error.line, 2), "SP000", str(error)))
     for rule in RULES:
         if rule.check is not None and rule.code in settings.select:
             said = ((place, message) for loop in loops for place, message in rule.check(loop, module))

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..durations import spell
+from .._primitives.durations import spell
 from .findings import Place
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ def nested(loop: Loop, module: Module | None) -> Found:
 
 
 def _is_ours(loop: Loop) -> bool:
-    # Errors that Holdfast has given up on are marked, and an outer Holdfast layer lets them pass.
-    return loop.library == "holdfast"
+    # Errors that Stormproof has given up on are marked, and an outer Stormproof layer lets them pass.
+    return loop.library == "stormproof"
 
 
 def _layers(module: Module) -> dict[int, list[Loop]]:

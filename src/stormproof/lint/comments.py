@@ -1,4 +1,4 @@
-"""``# holdfast: ignore[HF003]``: what the author has decided otherwise."""
+"""``# stormproof: ignore[SP003]``: what the author has decided otherwise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from .findings import lines_of
 
-_COMMENT = re.compile(r"#\s*holdfast:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[\w\s,]*)\])?")
+_COMMENT = re.compile(r"#\s*stormproof:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[\w\s,]*)\])?")
 _ALL = frozenset({"*"})
 
 
@@ -20,7 +20,7 @@ class Ignored:
     def __init__(self, text: str) -> None:
         self._everywhere: frozenset[str] = frozenset()
         self._lines: dict[int, frozenset[str]] = {}
-        if "holdfast:" not in text:
+        if "stormproof:" not in text:
             return
         for number, line in enumerate(lines_of(text), 1):
             if (match := _COMMENT.search(line)) is None:

@@ -1,4 +1,4 @@
-"""Readers of Holdfast's own options in Python code."""
+"""Readers of Stormproof's own options in Python code."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 #: The jitter of each schedule when none is given, and where the wait itself stands.
 _SCHEDULES = {
-    "holdfast.Exponential": "full",
-    "holdfast.Linear": "full",
-    "holdfast.Fibonacci": "full",
-    "holdfast.Constant": "none",
-    "holdfast.Schedule": "none",
+    "stormproof.Exponential": "full",
+    "stormproof.Linear": "full",
+    "stormproof.Fibonacci": "full",
+    "stormproof.Constant": "none",
+    "stormproof.Schedule": "none",
 }
 
 
-def holdfast_retry(use: Use, label: str) -> Loop:
+def stormproof_retry(use: Use, label: str) -> Loop:
     """``Retry``, ``retry`` and ``retrying`` take the same options in the same places."""
-    loop = Loop("holdfast", label, Place.of(use.node))
+    loop = Loop("stormproof", label, Place.of(use.node))
     if not use.open:
         attempts, within = use.value("attempts", 4, 1), use.value("within", 30.0, 3)
-        # Retry inside a Policy may have a Deadline around it; Holdfast itself refuses it without one.
-        loop.bounded = not (attempts is None and within is None) or label == "holdfast.Retry" or None
+        # Retry inside a Policy may have a Deadline around it; Stormproof itself refuses it without one.
+        loop.bounded = not (attempts is None and within is None) or label == "stormproof.Retry" or None
     backoff, budget, on = use.arg("backoff", 2), use.arg("budget", 4), use.arg("on", 0)
     if backoff is not None:
         loop.waits = waits(use, backoff)
@@ -53,7 +53,7 @@ def waits(use: Use, node: ast.expr) -> str | None:
     if schedule not in _SCHEDULES:
         return None
     made = Use(use.names, node)
-    if schedule == "holdfast.Constant" and made.value("wait", UNKNOWN, 0) in (0, 0.0):
+    if schedule == "stormproof.Constant" and made.value("wait", UNKNOWN, 0) in (0, 0.0):
         return "none" if made.value("min", 0) == 0 else None
     jitter = made.value("jitter", _SCHEDULES[schedule])
     return None if jitter is UNKNOWN else "fixed" if jitter == "none" else "jittered"
@@ -63,7 +63,7 @@ def _budget(use: Use, node: ast.expr) -> str | None:
     node = use.names.follow(node)
     if isinstance(node, ast.Constant) and node.value is None:
         return "none"
-    if isinstance(node, ast.Call) and use.names.dotted(node.func) == "holdfast.Budget":
+    if isinstance(node, ast.Call) and use.names.dotted(node.func) == "stormproof.Budget":
         made = Use(use.names, node)
         return judge_budget(made.value("ratio", 0.1, 0), made.value("burst", 10, 1))
     return None
@@ -78,26 +78,26 @@ def judge_budget(ratio: Any, burst: Any) -> str | None:
     return "tight" if burst < 1 else None
 
 
-def holdfast_policy(use: Use, label: str) -> Loop | None:
+def stormproof_policy(use: Use, label: str) -> Loop | None:
     """The times of a ``Policy``: its deadline, and the timeout inside it."""
     found: dict[str, tuple[float, ast.expr]] = {}
     for node in map(use.names.follow, use.positional):
         name = use.names.dotted(node.func) if isinstance(node, ast.Call) else None
-        if name in ("holdfast.Deadline", "holdfast.Timeout"):
+        if name in ("stormproof.Deadline", "stormproof.Timeout"):
             seconds = Use(use.names, node).value("seconds", UNKNOWN, 0)
             if isinstance(seconds, (int, float)) and name not in found:
                 found[name] = float(seconds), node
     if len(found) < 2:
         return None
-    loop = Loop("holdfast", label, Place.of(use.node))
-    loop.deadline_s, loop.timeout_s = found["holdfast.Deadline"][0], found["holdfast.Timeout"][0]
-    loop.places["timeout_s"] = Place.of(found["holdfast.Timeout"][1])
+    loop = Loop("stormproof", label, Place.of(use.node))
+    loop.deadline_s, loop.timeout_s = found["stormproof.Deadline"][0], found["stormproof.Timeout"][0]
+    loop.places["timeout_s"] = Place.of(found["stormproof.Timeout"][1])
     return loop
 
 
 READERS: dict[str, Reader] = {
-    "holdfast.retry": holdfast_retry,
-    "holdfast.retrying": holdfast_retry,
-    "holdfast.Retry": holdfast_retry,
-    "holdfast.Policy": holdfast_policy,
+    "stormproof.retry": stormproof_retry,
+    "stormproof.retrying": stormproof_retry,
+    "stormproof.Retry": stormproof_retry,
+    "stormproof.Policy": stormproof_policy,
 }

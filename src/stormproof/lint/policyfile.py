@@ -7,15 +7,15 @@ import os
 import warnings
 from typing import TYPE_CHECKING
 
-from .. import compose
-from ..budget import Budget
-from ..config import sources
-from ..config.build import Builder
-from ..config.detached import detached
-from ..config.problem import ConfigError
-from ..deadlines import Deadline
-from ..policy import Policy
-from ..retries import Retry
+from .._config import sources
+from .._config.build import Builder
+from .._config.detached import detached
+from .._config.errors import ConfigError
+from .._policy import checks
+from .._policy.policy import Policy
+from .._strategies.budget.budget import Budget
+from .._strategies.deadline import Deadline
+from .._strategies.retry.retry import Retry
 from .findings import Place, lines_of
 from .loops import Loop
 from .ours import judge_budget
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from ..config.build import Row
-    from ..config.problem import Spot
+    from .._config.build import Row
+    from .._config.errors import Spot
 
 SUFFIXES = (".toml", ".json", ".yaml", ".yml")
 
@@ -62,9 +62,9 @@ def _loops(row: Row, named: Any, lines: list[str]) -> list[Loop]:
     loop = Loop("policy file", f"policy {row.spot.path[-1]!r}", _place(spot, lines))
     loop.bounded = retry.bounded or bool(deadlines)
     loop.timeout_s, loop.deadline_s = (
-        None if math.isinf(seconds) else seconds for seconds in compose.bounds(tuple(row.strategies))
+        None if math.isinf(seconds) else seconds for seconds in checks.bounds(tuple(row.strategies))
     )
-    loop.doubts = tuple(compose.doubtful_order(tuple(row.strategies)))
+    loop.doubts = tuple(checks.doubtful_order(tuple(row.strategies)))
     loop.unbounded_attempt = loop.timeout_s is None and loop.deadline_s is None
     waits = retry.backoff.preview(5)
     loop.waits = _waits(waits)

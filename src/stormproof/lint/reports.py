@@ -59,7 +59,7 @@ def _property(value: str) -> str:
 def sarif(findings: Sequence[Finding], files: int) -> str:
     """A SARIF log of one run, which code scanning services read."""
     places = {rule.code: place for place, rule in enumerate(RULES)}
-    driver = {"name": "holdfast", "version": __version__, "rules": [_descriptor(rule) for rule in RULES]}
+    driver = {"name": "stormproof", "version": __version__, "rules": [_descriptor(rule) for rule in RULES]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",

@@ -1,6 +1,6 @@
 """The table of rules: what each says, why, what to do, and a sample that fails and one that passes.
 
-``holdfast lint --rules``, the page of the docs and the tests are all made from this table.
+``stormproof lint --rules``, the page of the docs and the tests are all made from this table.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Rule:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "HF000",
+        "SP000",
         "unreadable",
         "error",
-        "A file that cannot be read: a policy file Holdfast would refuse, Python that mentions retries and "
+        "A file that cannot be read: a policy file Stormproof would refuse, Python that mentions retries and "
         "does not parse.",
         "A program that loads this file fails when it starts.",
         "Correct what the message names.",
@@ -54,12 +54,12 @@ RULES: tuple[Rule, ...] = (
         language="toml",
     ),
     Rule(
-        "HF001",
+        "SP001",
         "no-jitter",
         "warning",
         "Waits without jitter.",
         "Callers that failed together come back together, as one wave after the other.",
-        'Spread the waits: jitter="full" in Holdfast, wait_random_exponential in tenacity, '
+        'Spread the waits: jitter="full" in Stormproof, wait_random_exponential in tenacity, '
         "jitter=backoff.full_jitter, backoff_jitter in urllib3.",
         """\
 from tenacity import retry, stop_after_attempt, wait_exponential
@@ -76,7 +76,7 @@ def fetch(): ...
         checks.no_jitter,
     ),
     Rule(
-        "HF002",
+        "SP002",
         "no-wait",
         "warning",
         "Retries without any wait.",
@@ -95,7 +95,7 @@ retries = Retry(total=5, status_forcelist=[502, 503], backoff_factor=0.5, backof
         checks.no_wait,
     ),
     Rule(
-        "HF003",
+        "SP003",
         "unbounded",
         "error",
         "Retries without an end.",
@@ -116,7 +116,7 @@ def fetch(): ...
         checks.unbounded,
     ),
     Rule(
-        "HF004",
+        "SP004",
         "times-do-not-fit",
         "warning",
         "A timeout or a wait that is longer than the deadline around it.",
@@ -128,12 +128,12 @@ def fetch(): ...
         language="toml",
     ),
     Rule(
-        "HF005",
+        "SP005",
         "client-errors",
         "warning",
         "Retries of client errors (4xx other than 408, 409, 425 and 429).",
         "The request itself is wrong: sent again, it gets the same answer, and costs the same.",
-        "Retry 408, 425, 429 and 5xx only; for exceptions, look at the status (hf.transient does).",
+        "Retry 408, 425, 429 and 5xx only; for exceptions, look at the status (transient does).",
         """\
 from urllib3.util.retry import Retry
 
@@ -147,7 +147,7 @@ retries = Retry(total=3, backoff_factor=0.5, backoff_jitter=0.5, status_forcelis
         checks.client_errors,
     ),
     Rule(
-        "HF006",
+        "SP006",
         "unsafe-method",
         "warning",
         "POST or PATCH retried without an idempotency key.",
@@ -173,12 +173,12 @@ def pay(order, key):
         checks.unsafe_method,
     ),
     Rule(
-        "HF007",
+        "SP007",
         "nested-retries",
         "warning",
         "A retry inside a retry.",
         "The attempts multiply: three layers of four make 64 calls, when the server can bear least.",
-        "Retry in one layer. (Holdfast's own layers see each other's marks and do not multiply.)",
+        "Retry in one layer. (Stormproof's own layers see each other's marks and do not multiply.)",
         """\
 import stamina
 
@@ -201,7 +201,7 @@ def page():
         checks.nested,
     ),
     Rule(
-        "HF008",
+        "SP008",
         "budget",
         "warning",
         "No retry budget, or one that bounds nothing or pays for nothing.",
@@ -213,12 +213,12 @@ def page():
         language="toml",
     ),
     Rule(
-        "HF009",
+        "SP009",
         "by-hand",
         "warning",
         "A retry loop written by hand that lacks an end, a wait or jitter.",
         "These loops are copied, and each copy forgets something else.",
-        "Use a retry that has all three: @hf.retry(on=..., attempts=4), or hf.retrying for a block.",
+        "Use a retry that has all three: @retry(on=..., attempts=4), or retrying for a block.",
         """\
 import time
 
@@ -230,16 +230,16 @@ def fetch(client):
             time.sleep(1)
 """,
         """\
-import holdfast as hf
+from stormproof import retry
 
-@hf.retry(on=ConnectionError, attempts=4)
+@retry(on=ConnectionError, attempts=4)
 def fetch(client):
     return client.get("/")
 """,
         checks.by_hand,
     ),
     Rule(
-        "HF010",
+        "SP010",
         "cancellation",
         "error",
         "A retry that catches cancellation.",
@@ -271,12 +271,12 @@ def fetch(client):
         checks.cancellation,
     ),
     Rule(
-        "HF011",
+        "SP011",
         "retry-after",
         "warning",
         "A server's Retry-After that is ignored or shortened.",
         "The server has said when it can answer; coming earlier earns another refusal, or a ban.",
-        "Let Retry-After be the shortest wait (Holdfast and urllib3 do so by default).",
+        "Let Retry-After be the shortest wait (Stormproof and urllib3 do so by default).",
         """\
 import backoff
 
@@ -292,12 +292,12 @@ def fetch(): ...
         checks.hints,
     ),
     Rule(
-        "HF012",
+        "SP012",
         "everything",
         "note",
         "A retry of every exception.",
         "A bug fails the same way every time: retried, it only costs more and is found later.",
-        "Name the failures that may pass, or use hf.transient.",
+        "Name the failures that may pass, or use transient.",
         """\
 from tenacity import retry, stop_after_attempt, wait_random_exponential
 
@@ -318,12 +318,12 @@ def fetch(): ...
         default=False,
     ),
     Rule(
-        "HF013",
+        "SP013",
         "blocking-sleep",
         "error",
         "time.sleep in the retry loop of an async function.",
         "Nothing else in the process runs while it sleeps: one failing call stops all the others.",
-        "await asyncio.sleep(...), or decorate the async function with hf.retry.",
+        "await asyncio.sleep(...), or decorate the async function with retry.",
         """\
 import random
 import time
@@ -349,7 +349,7 @@ async def fetch(client):
         checks.blocking,
     ),
     Rule(
-        "HF014",
+        "SP014",
         "no-timeout",
         "note",
         "A policy in which nothing bounds an attempt.",
@@ -362,7 +362,7 @@ async def fetch(client):
         default=False,
     ),
     Rule(
-        "HF015",
+        "SP015",
         "order",
         "warning",
         "A policy whose strategies stand in an order that hardly does what was meant.",

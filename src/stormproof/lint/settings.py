@@ -1,4 +1,4 @@
-"""Which rules apply to which files: ``[tool.holdfast.lint]`` of pyproject.toml, and the command line."""
+"""Which rules apply to which files: ``[tool.stormproof.lint]`` of pyproject.toml, and the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
-from ..config.problem import unknown
+from .._config.errors import unknown
 from .rules import BY_CODE, RULES
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Settings:
         if suffix not in ("toml", "json", "yaml", "yml"):
             return False
         return (
-            stem == "holdfast"
-            or stem.endswith(".holdfast")
+            stem == "stormproof"
+            or stem.endswith(".stormproof")
             or any(fnmatch(path, p) for p in self.policy_files)
         )
 
@@ -56,14 +56,14 @@ def _inside(path: str, pattern: str) -> bool:
 
 
 def make(data: dict[str, Any], select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Settings:
-    """The settings of a ``[tool.holdfast.lint]`` table, with the command line's words on top.
+    """The settings of a ``[tool.stormproof.lint]`` table, with the command line's words on top.
 
     ``select`` replaces the rules that are on by default; "ALL" is every one of them. ``ignore`` takes
-    rules away. Both accept a code or the beginning of codes ("HF00").
+    rules away. Both accept a code or the beginning of codes ("SP00").
     """
     for key in data:
         if key not in KEYS:
-            raise SettingsError(f"[tool.holdfast.lint]: {unknown('key', key, KEYS)}")
+            raise SettingsError(f"[tool.stormproof.lint]: {unknown('key', key, KEYS)}")
     lists = {key: _words(key, data.get(key, [])) for key in KEYS}
     chosen = list(select) or lists["select"]
     codes = _codes("select", chosen) if chosen else Settings().select
@@ -73,7 +73,7 @@ def make(data: dict[str, Any], select: Iterable[str] = (), ignore: Iterable[str]
 
 def _words(key: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise SettingsError(f"[tool.holdfast.lint] {key}: must be a list of strings, got {value!r}")
+        raise SettingsError(f"[tool.stormproof.lint] {key}: must be a list of strings, got {value!r}")
     return value
 
 

@@ -20,7 +20,7 @@ READERS: dict[str, Callable[[Use, str], Loop | None]] = {
 }
 
 #: A file that holds none of these holds nothing to find, and is not even parsed.
-TRIGGERS = ("sleep", "retry", "Retry", "backoff", "stamina", "tenacity", "holdfast")
+TRIGGERS = ("sleep", "retry", "Retry", "backoff", "stamina", "tenacity", "stormproof")
 
 #: Clients that retry by themselves unless told max_retries=0.
 _RETRYING_CLIENTS = {
@@ -116,7 +116,7 @@ class Module:
         reader = None if label is None else READERS.get(label)
         if reader is None or label is None:
             return
-        if not isinstance(node, ast.Call) and label.startswith(("holdfast.", "urllib3.")):
+        if not isinstance(node, ast.Call) and label.startswith(("stormproof.", "urllib3.")):
             return
         loop = reader(Use(self.names, node), label)
         if loop is not None:
@@ -129,7 +129,7 @@ class Module:
         if not isinstance(made, ast.Call):
             return
         self._add(made, made.func, function)
-        if self.names.dotted(made.func) == "holdfast.Policy":
+        if self.names.dotted(made.func) == "stormproof.Policy":
             for strategy in map(self.names.follow, made.args):
                 if isinstance(strategy, ast.Call):
                     self._add(strategy, strategy.func, function)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ..adaptive_rate import AdaptiveRate
-from ..backoff import Exponential
-from ..classify import transient
-from ..policy import Policy
-from ..quotas import QuotaBudget
-from ..retries import Retry
+from .._classify.classifier import transient
+from .._policy.policy import Policy
+from .._strategies.adaptive.rate import AdaptiveRate
+from .._strategies.budget.other_systems import QuotaBudget
+from .._strategies.retry.backoff import Exponential
+from .._strategies.retry.retry import Retry
 from .backoffs import AwsBackoff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..judge import On
+    from .._classify.on_clause import On
 
 
 def aws_standard(*, on: On = transient, **options: Any) -> Policy:
@@ -24,7 +24,7 @@ def aws_standard(*, on: On = transient, **options: Any) -> Policy:
     after a timeout 10; a success after retries gives back what the last one cost, a first-try
     success 1. ``options`` are those of `Policy`.
 
-    Departures: what is retried is ``hf.transient``'s to say, which knows botocore's errors and some
+    Departures: what is retried is ``transient``'s to say, which knows botocore's errors and some
     more (all of 5xx that a repeat can help, instead of 500, 502, 503, 504). A server's hint is a
     floor for the wait; this mode ignored it. An empty quota raises `BudgetExhausted` from the last
     error instead of that error.

@@ -1,4 +1,4 @@
-"""The waits of other clients, where no schedule of `holdfast.backoff` gives them exactly.
+"""The waits of other clients, where no schedule of `stormproof._strategies.retry.backoff` gives them exactly.
 
 ``delay(n, prev, u)`` is the wait without regard to what the server said; ``plan(n, prev, verdict, draw)``,
 which the loop asks, is the original's whole rule, with the kind of failure and the server's hint.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 
-from ..backoff import Backoff, Exponential, Jittered, spread
-from ..jitter import Symmetric
-from ..options import choice, number, seconds
-from ..waits import LARGEST, general
+from .._primitives.options import choice, number, seconds
+from .._strategies.retry.backoff import Backoff, Exponential, Jittered, spread
+from .._strategies.retry.jitter import Symmetric
+from .._strategies.retry.rules import LARGEST, general
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ..backoff import Array
-    from ..classify import Verdict
-    from ..jitter import Jitter
-    from ..options import Seconds
+    from .._classify.verdict import Verdict
+    from .._primitives.options import Seconds
+    from .._strategies.retry.backoff import Array
+    from .._strategies.retry.jitter import Jitter
 
     Plan = tuple[float, float | None, int]
 
@@ -211,7 +211,7 @@ class PollyJitter(Backoff):
 
     def delays(self, seed: Any = None) -> Iterator[float]:
         """The waits of one call, exactly as Polly makes them from the same draws."""
-        from .._drive.chance import source
+        from .._runtime.randomness import source
 
         draw = source(seed)
         before = 0.0

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 
-from ..backoff import Exponential
-from ..classify import transient
-from ..jitter import Symmetric
-from ..options import count, seconds
-from ..policy import Policy
-from ..retries import Retry
+from .._classify.classifier import transient
+from .._policy.policy import Policy
+from .._primitives.options import count, seconds
+from .._strategies.retry.backoff import Exponential
+from .._strategies.retry.jitter import Symmetric
+from .._strategies.retry.retry import Retry
 from .backoffs import HintedExponential, PollyJitter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..judge import On
-    from ..options import Seconds
+    from .._classify.on_clause import On
+    from .._primitives.options import Seconds
 
 
 def cenkalti(version: int = 5, *, on: On = Exception, budget: Any = None, **options: Any) -> Policy:
@@ -106,7 +106,7 @@ def polly(
     The waits are `PollyJitter`'s: medians near 0.9, 1.15, 2 times the delay, and twice that each time
     from then on. ``options`` are those of `Policy`.
 
-    Departures: Polly handles every exception unless told otherwise, here it is ``hf.transient``. It
+    Departures: Polly handles every exception unless told otherwise, here it is ``transient``. It
     has no budget; pass one.
     """
     backoff = PollyJitter(

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from .._drive.memory import guard
-from ..backoff import Constant, Exponential
-from ..classify import transient
-from ..options import Options, count, number, seconds
-from ..policy import Policy
-from ..quotas import WindowBudget
-from ..retries import Retry
+from .._classify.classifier import transient
+from .._policy.policy import Policy
+from .._primitives.options import Options, count, number, seconds
+from .._runtime.locks import guard
+from .._strategies.budget.other_systems import WindowBudget
+from .._strategies.retry.backoff import Constant, Exponential
+from .._strategies.retry.retry import Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..judge import On
-    from ..options import Seconds
-    from ..policy import Env
+    from .._classify.on_clause import On
+    from .._primitives.options import Seconds
+    from .._strategies.protocol import Env
 
 
 def finagle(
@@ -53,7 +53,7 @@ def envoy(
     """Envoy's router: 1 retry (2 attempts), full jitter, ``u * min(0.025 * 2**n, 0.25)`` seconds, and
     its retry budget: see `EnvoyBudget`. ``options`` are those of `Policy`.
 
-    Departures: Envoy retries nothing until told what; here it is ``hf.transient``. Waits are not whole
+    Departures: Envoy retries nothing until told what; here it is ``transient``. Waits are not whole
     milliseconds.
     """
     budget = EnvoyBudget(percent, min_concurrency)
@@ -72,7 +72,7 @@ class _Call:
         self.retrying = 0
 
 
-_call: ContextVar[_Call | None] = ContextVar("holdfast_envoy_call", default=None)
+_call: ContextVar[_Call | None] = ContextVar("stormproof_envoy_call", default=None)
 
 
 class EnvoyBudget(Options):

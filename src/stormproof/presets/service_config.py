@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 
-from .. import durations
-from ..classify import Verdict, transient
-from ..config.places import in_json
-from ..config.problem import ConfigError, Document, shown
-from ..deadlines import Deadline
-from ..errors import AttemptTimeout
-from ..hedge import Hedge
-from ..judge import leaves, whom
-from ..options import Options
-from ..policy import Policy
-from ..quotas import RateBudget, ThrottleBudget
-from ..recognise import called, get
-from ..retries import Retry
-from ..tables import GRPC_NAMES
+from .._classify.classifier import transient
+from .._classify.foreign_objects import called, get
+from .._classify.known_faults import GRPC_NAMES
+from .._classify.on_clause import leaves, unwrap_marker
+from .._classify.verdict import Verdict
+from .._config.errors import ConfigError, Document, shown
+from .._config.key_lines import in_json
+from .._policy.policy import Policy
+from .._primitives import durations
+from .._primitives.errors import AttemptTimeout
+from .._primitives.options import Options
+from .._strategies.budget.other_systems import RateBudget, ThrottleBudget
+from .._strategies.deadline import Deadline
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.retry.retry import Retry
 from .backoffs import GrpcBackoff
 
 TYPE_CHECKING = False
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..classify import Classifier
-    from ..config.problem import Spot
+    from .._classify.classifier import Classifier
+    from .._config.errors import Spot
 
 #: A6 lets no call make more attempts than this, whatever the config says.
 MOST_ATTEMPTS = 5
@@ -54,7 +55,7 @@ class StatusCodes(Options):
             return verdict
         # The shipped classifier retries more: lost connections, RESOURCE_EXHAUSTED that names a time.
         for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else (error,):
-            asked, _ = whom(leaf)
+            asked, _ = unwrap_marker(leaf)
             name = None if asked is None else _status(asked)
             if asked is not None and name not in self.codes:
                 why = "no gRPC status" if name is None else f"gRPC {name}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from ..backoff import Constant, Exponential
-from ..classify import Classifier, transient
-from ..deadlines import Deadline
-from ..hedge import Hedge
-from ..jitter import Symmetric
-from ..policy import Policy
-from ..quotas import RateBudget, ThrottleBudget
-from ..retries import Retry
+from .._classify.classifier import Classifier, transient
+from .._policy.policy import Policy
+from .._strategies.budget.other_systems import RateBudget, ThrottleBudget
+from .._strategies.deadline import Deadline
+from .._strategies.hedge.hedge import Hedge
+from .._strategies.retry.backoff import Constant, Exponential
+from .._strategies.retry.jitter import Symmetric
+from .._strategies.retry.retry import Retry
 from .backoffs import GrpcBackoff, HintedExponential
 from .service_config import MOST_ATTEMPTS, StatusCodes
 

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-import holdfast as hf
-from holdfast.asgi import DeadlineMiddleware, IdempotencyMiddleware, RefusalMiddleware, SheddingMiddleware
-from holdfast.httpx import AsyncTransport
-from holdfast.idempotency import SqliteStore
+import stormproof as sp
+from stormproof.asgi import DeadlineMiddleware, IdempotencyMiddleware, RefusalMiddleware, SheddingMiddleware
+from stormproof.httpx import AsyncTransport
+from stormproof.idempotency import SqliteStore
 
 ORDERS = 150
 
@@ -71,8 +71,8 @@ def test_every_order_is_placed_once(serve: Callable[[Any], str], tmp_path: Path)
         ],
     )
     address = serve(app)
-    policy = hf.Policy(
-        hf.Retry(hf.transient, attempts=None, within=100, backoff=hf.Exponential(0.01, cap=0.1), budget=None)
+    policy = sp.Policy(
+        sp.Retry(sp.transient, attempts=None, within=100, backoff=sp.Exponential(0.01, cap=0.1), budget=None)
     )
     network = Lossy(seed=42)
 

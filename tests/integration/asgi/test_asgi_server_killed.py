@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[3]
 SERVER = """
     import asyncio, sys
     import uvicorn
-    from holdfast.asgi import IdempotencyMiddleware
-    from holdfast.idempotency import SqliteStore
+    from stormproof.asgi import IdempotencyMiddleware
+    from stormproof.idempotency import SqliteStore
 
     async def app(scope, receive, send):
         if scope["path"] == "/hang":

@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-import holdfast as hf
-from holdfast.asgi import DeadlineMiddleware, IdempotencyMiddleware, RefusalMiddleware, SheddingMiddleware
-from holdfast.idempotency import MemoryStore, SqliteStore, Store
+import stormproof as sp
+from stormproof.asgi import DeadlineMiddleware, IdempotencyMiddleware, RefusalMiddleware, SheddingMiddleware
+from stormproof.idempotency import MemoryStore, SqliteStore, Store
 
 Serve = Callable[[Any], str]
 
@@ -179,18 +179,18 @@ def test_beyond_its_limit_the_server_sheds(serve: Serve, orders: Orders) -> None
     assert served == [200] * 4
     assert (retry.status_code, shed.status_code) == (503, 503)
     assert 2 <= int(shed.headers["retry-after"]) <= 4
-    assert hf.transient(shed).retry and hf.transient(shed).after == int(shed.headers["retry-after-ms"]) / 1000
+    assert sp.transient(shed).retry and sp.transient(shed).after == int(shed.headers["retry-after-ms"]) / 1000
 
 
 def test_the_callers_time_is_the_handlers_deadline(serve: Serve, orders: Orders) -> None:
     seen: list[float | None] = []
 
     async def look(request: Request) -> Response:
-        seen.append(hf.remaining())
+        seen.append(sp.remaining())
         return PlainTextResponse("ok")
 
     def look_in_a_thread(request: Request) -> Response:
-        seen.append(hf.remaining())
+        seen.append(sp.remaining())
         return PlainTextResponse("ok")
 
     async def hang(request: Request) -> Response:
@@ -207,11 +207,11 @@ def test_the_callers_time_is_the_handlers_deadline(serve: Serve, orders: Orders)
     assert [value is not None and 10 < value <= 20 for value in seen] == [True, True]
     for answer in (late, hung):
         assert (answer.status_code, answer.headers["x-should-retry"]) == (504, "false")
-        assert hf.transient(answer).retry is False
+        assert sp.transient(answer).retry is False
 
 
 def test_a_handler_that_gives_up_says_so(serve: Serve) -> None:
-    policy = hf.Policy(hf.Breaker(consecutive=1, open_for=40))
+    policy = sp.Policy(sp.Breaker(consecutive=1, open_for=40))
 
     async def order(request: Request) -> Response:
         async def down() -> None:
@@ -227,7 +227,7 @@ def test_a_handler_that_gives_up_says_so(serve: Serve) -> None:
     assert (refused.status_code, refused.headers["x-should-retry"]) == (503, "false")
     assert 30 <= int(refused.headers["retry-after"]) <= 44
     assert "admin" not in refused.text
-    assert hf.transient(refused).retry is False
+    assert sp.transient(refused).retry is False
 
 
 def test_fastapi(serve: Serve, store: Store) -> None:

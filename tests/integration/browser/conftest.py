@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.browser.serving import Served, serving
 from tests.conftest import SERVICES
+from tests.support.lab_server import Served, serving
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
@@ -74,10 +74,10 @@ def context(chromium: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def pictures() -> Any:
-    """Where screenshots go: into the docs when HOLDFAST_PICTURES is set, else nowhere."""
-    if not os.environ.get("HOLDFAST_PICTURES"):
+    """Where screenshots go: into the docs when STORMPROOF_PICTURES is set, else nowhere."""
+    if not os.environ.get("STORMPROOF_PICTURES"):
         return None
-    from tests.browser.serving import ROOT
+    from tests.support.lab_server import ROOT
 
     folder = ROOT / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)

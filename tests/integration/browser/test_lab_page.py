@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.serving import Served
+from tests.support.lab_server import Served
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.browser
 
@@ -123,7 +123,7 @@ def test_the_whole_way(
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("never")
     facts = page.locator("#provenance")
-    expect(facts).to_contain_text(hf.__version__)
+    expect(facts).to_contain_text(sp.__version__)
     expect(facts).to_contain_text("42")
     page.locator("#data summary").click()
     table = page.locator("table.rows")

@@ -1,4 +1,4 @@
-"""What the tests of ``holdfast.compat.backoff`` share: scripted targets, recorded waits, a clock to set.
+"""What the tests of ``stormproof.compat.backoff`` share: scripted targets, recorded waits, a clock to set.
 
 Every behaviour is checked around a plain function and around a coroutine function.
 """
@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-PACKAGE = "holdfast.compat.backoff"
+PACKAGE = "stormproof.compat.backoff"
 
 
 class Script:

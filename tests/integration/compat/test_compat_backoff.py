@@ -1,4 +1,4 @@
-"""``holdfast.compat.backoff`` against the documented API of backoff 2.2.1: the two decorators."""
+"""``stormproof.compat.backoff`` against the documented API of backoff 2.2.1: the two decorators."""
 
 # ruff: noqa: F401, F811 -- fixtures are imported by name and named again as arguments
 
@@ -12,10 +12,10 @@ import traceback
 from unittest import mock
 
 import pytest
-from tests.contract.backoff_harness import Script, run, slept, ticks
+from tests.integration.compat.backoff_harness import Script, run, slept, ticks
 
-from holdfast.compat import backoff
-from holdfast.compat.backoff.types import Details
+from stormproof.compat import backoff
+from stormproof.compat.backoff.types import Details
 
 # --- on_exception
 

@@ -1,4 +1,4 @@
-"""``holdfast.compat.backoff``: handlers, their details, and the default log."""
+"""``stormproof.compat.backoff``: handlers, their details, and the default log."""
 
 # ruff: noqa: F401, F811 -- fixtures are imported by name and named again as arguments
 
@@ -11,10 +11,10 @@ import sys
 from unittest import mock
 
 import pytest
-from tests.contract.backoff_harness import Script, fresh_python, run, slept
+from tests.integration.compat.backoff_harness import Script, fresh_python, run, slept
 
-from holdfast.compat import backoff
-from holdfast.compat.backoff import _log
+from stormproof.compat import backoff
+from stormproof.compat.backoff import _log
 
 # --- handlers
 
@@ -324,7 +324,7 @@ def test_importing_configures_the_logger_once(before, level):
 import logging
 logger = logging.getLogger("backoff")
 {before and "logger." + before}
-from holdfast.compat import backoff
+from stormproof.compat import backoff
 print(logging.getLevelName(logger.level), *[type(h).__name__ for h in logger.handlers])
 """
     assert fresh_python(code).split() == [level, "NullHandler"]

@@ -1,4 +1,4 @@
-"""``holdfast.compat.backoff`` beside the real backoff: the same script, the same transcript.
+"""``stormproof.compat.backoff`` beside the real backoff: the same script, the same transcript.
 
 A transcript holds the result or error, how often the target, ``giveup`` and the settings were called, every
 sleep, every details dict and every log record. ``known_differences`` names the two places where ours
@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.compat import backoff as ours
+from stormproof.compat import backoff as ours
 
 real = pytest.importorskip("backoff")
 

@@ -1,4 +1,4 @@
-"""``holdfast.compat.backoff``: what users' tests patch, and the clocks behind ``elapsed``."""
+"""``stormproof.compat.backoff``: what users' tests patch, and the clocks behind ``elapsed``."""
 
 # ruff: noqa: F401, F811 -- fixtures are imported by name and named again as arguments
 
@@ -10,9 +10,9 @@ import sys
 from unittest import mock
 
 import pytest
-from tests.contract.backoff_harness import PACKAGE, Script, fresh_python, run, slept, ticks
+from tests.integration.compat.backoff_harness import PACKAGE, Script, fresh_python, run, slept, ticks
 
-from holdfast.compat import backoff
+from stormproof.compat import backoff
 
 # --- what tests patch
 
@@ -82,7 +82,7 @@ def test_the_package_can_stand_in_under_its_old_name():
     code = """
 import sys
 from unittest import mock
-from holdfast.compat import backoff as ours
+from stormproof.compat import backoff as ours
 sys.modules["backoff"] = ours
 import backoff
 from backoff import expo, on_predicate

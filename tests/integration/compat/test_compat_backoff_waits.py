@@ -1,4 +1,4 @@
-"""``holdfast.compat.backoff``: wait generators and jitter."""
+"""``stormproof.compat.backoff``: wait generators and jitter."""
 
 # ruff: noqa: F401, F811 -- fixtures are imported by name and named again as arguments
 
@@ -11,9 +11,9 @@ import sys
 from itertools import islice
 
 import pytest
-from tests.contract.backoff_harness import Script, run, slept
+from tests.integration.compat.backoff_harness import Script, run, slept
 
-from holdfast.compat import backoff
+from stormproof.compat import backoff
 
 
 def primed(generator):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.fleet.servers import Cluster, Server
-from tests.loops import watchdog
+from tests.support.loops import watchdog
+from tests.support.redis_servers import Cluster, Server
 
 __all__ = ["watchdog"]
 

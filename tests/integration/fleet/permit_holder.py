@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 
-import holdfast as hf
+import stormproof as sp
 
 
 def main(what: str, url: str) -> None:
-    store = hf.redis.RedisStore(url, timeout=0.5)
+    store = sp.redis.RedisStore(url, timeout=0.5)
     if what == "permits":
-        bulkhead = hf.Bulkhead(4, name="places", store=store)
-        held = hf.Policy(bulkhead)
+        bulkhead = sp.Bulkhead(4, name="places", store=store)
+        held = sp.Policy(bulkhead)
 
         def hold(left: int) -> None:
             if left:
@@ -23,7 +23,7 @@ def main(what: str, url: str) -> None:
 
         hold(3)
     else:
-        breaker = hf.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
+        breaker = sp.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
         _patiently(lambda: [breaker.admit().failure() for _ in range(2)])
         while breaker.state == "closed":
             time.sleep(0.01)
@@ -43,7 +43,7 @@ def _patiently(enter: object) -> None:
         try:
             enter()  # type: ignore[operator]
             return
-        except (hf.BulkheadFull, hf.CircuitOpen):
+        except (sp.BulkheadFull, sp.CircuitOpen):
             time.sleep(0.01)
 
 

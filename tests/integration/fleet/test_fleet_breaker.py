@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.redis
 
@@ -28,8 +28,8 @@ class Fleet:
 
     def __init__(self, url: str, size: int, **options: object) -> None:
         given = {"name": "gate", "min_calls": 6, "open_for": 1.0, "probe_timeout": 1.0, **options}
-        self.stores = [hf.redis.RedisStore(url, timeout=0.5) for _ in range(size)]
-        self.breakers = [hf.Breaker(store=store, **given) for store in self.stores]
+        self.stores = [sp.redis.RedisStore(url, timeout=0.5) for _ in range(size)]
+        self.breakers = [sp.Breaker(store=store, **given) for store in self.stores]
         until(lambda: all(one._fleet.instances == size for one in self.breakers), "everybody's first answer")
 
     def states(self) -> list[str]:
@@ -56,20 +56,20 @@ def fleet(server: Server) -> Iterator[Callable[..., Fleet]]:
         one.close()
 
 
-def fail(breaker: hf.Breaker, times: int) -> None:
+def fail(breaker: sp.Breaker, times: int) -> None:
     for _ in range(times):
         breaker.admit().failure(ConnectionError())
 
 
-def probe(fleet: Fleet) -> tuple[hf.Breaker, object]:
+def probe(fleet: Fleet) -> tuple[sp.Breaker, object]:
     """The one probe of a half-open fleet, and who got it."""
-    found: list[tuple[hf.Breaker, object]] = []
+    found: list[tuple[sp.Breaker, object]] = []
 
     def try_each() -> bool:
         for one in fleet.breakers:
             try:
                 found.append((one, one.admit()))
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 continue
         return bool(found)
 
@@ -84,7 +84,7 @@ def test_one_bad_instance_opens_for_itself_alone(fleet: Callable[..., Fleet], se
     fail(three.breakers[0], 6)
     until(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
     assert three.states() == ["open", "closed", "closed"]
-    assert server.ask("HGET", "hf:{gate}:breaker", "state") == "closed"
+    assert server.ask("HGET", "sp:{gate}:breaker", "state") == "closed"
 
 
 def test_calls_of_all_instances_are_added_up(fleet: Callable[..., Fleet]) -> None:
@@ -93,7 +93,7 @@ def test_calls_of_all_instances_are_added_up(fleet: Callable[..., Fleet]) -> Non
     assert three.states() == ["closed"] * 3
     fail(three.breakers[1], 3)
     until(lambda: three.all_are("open"), "open everywhere")
-    with pytest.raises(hf.CircuitOpen) as refusal:
+    with pytest.raises(sp.CircuitOpen) as refusal:
         three.breakers[2].admit()
     assert 50 < refusal.value.retry_after <= 60
 
@@ -131,7 +131,7 @@ def test_one_probe_for_all_and_its_success_closes_it(fleet: Callable[..., Fleet]
     until(lambda: three.breakers[2].state != "closed", "open")
     holder, ticket = probe(three)
     for one in three.breakers:
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             one.admit()
     ticket.success()
     until(lambda: three.all_are("closed"), "closed everywhere")
@@ -145,7 +145,7 @@ def test_a_failed_probe_opens_it_again_for_all(fleet: Callable[..., Fleet], serv
     until(lambda: two.breakers[1].state != "closed", "open")
     _, ticket = probe(two)
     ticket.failure(ConnectionError())
-    until(lambda: server.ask("HGET", "hf:{gate}:breaker", "reopened") == "1", "the report")
+    until(lambda: server.ask("HGET", "sp:{gate}:breaker", "reopened") == "1", "the report")
     until(lambda: two.all_are("open"), "open everywhere")
     # It grows with every reopening, for the fleet.
     waits = [one._live.circuit.wait_for(one._now()) for one in two.breakers]
@@ -164,7 +164,7 @@ def test_several_probes_may_be_with_several_instances(fleet: Callable[..., Fleet
         for one in two.breakers:
             try:
                 tickets.append(one.admit())
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 continue
         return len(tickets) >= 2
 
@@ -185,7 +185,7 @@ def test_two_probes_of_one_process_are_both_reported(fleet: Callable[..., Fleet]
     def try_it() -> bool:
         try:
             tickets.append(breaker.admit())
-        except hf.CircuitOpen:
+        except sp.CircuitOpen:
             pass
         return len(tickets) == 2
 
@@ -202,7 +202,7 @@ def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[...,
     fail(first, 3)
     fail(second, 3)
     until(lambda: two.all_are("half_open"), "half-open everywhere")
-    with pytest.raises(hf.CircuitOpen) as refusal:
+    with pytest.raises(sp.CircuitOpen) as refusal:
         first.admit()
     assert 0.05 <= refusal.value.retry_after <= 1
     until(lambda: first._live.circuit._leased is not None, "its lease")
@@ -210,7 +210,7 @@ def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[...,
     def probed() -> bool:
         try:
             second.admit().success()
-        except hf.CircuitOpen:
+        except sp.CircuitOpen:
             return False
         return True
 
@@ -224,7 +224,7 @@ def test_a_probe_that_nobody_else_wants_is_kept(fleet: Callable[..., Fleet]) -> 
     fail(first, 3)
     fail(two.breakers[1], 3)
     until(lambda: two.all_are("half_open"), "half-open everywhere")
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         first.admit()
     until(lambda: first._live.circuit._leased is not None, "its lease")
     seen = two.stores[0].stats()["exchanges"]
@@ -237,12 +237,12 @@ def test_a_probe_that_nobody_else_wants_is_kept(fleet: Callable[..., Fleet]) -> 
 def test_processes_are_counted_not_objects(server: Server) -> None:
     """Two breakers of one name in one process are one reporter; none takes the other's vote back."""
     with (
-        hf.redis.RedisStore(server.url, timeout=0.5) as store,
-        hf.redis.RedisStore(server.url, timeout=0.5) as other,
+        sp.redis.RedisStore(server.url, timeout=0.5) as store,
+        sp.redis.RedisStore(server.url, timeout=0.5) as other,
     ):
         options = {"name": "gate", "min_calls": 1000, "consecutive": 2, "open_for": 60, "quorum": 2}
-        twins = [hf.Breaker(store=store, **options) for _ in range(2)]
-        third = hf.Breaker(store=other, **options)
+        twins = [sp.Breaker(store=store, **options) for _ in range(2)]
+        third = sp.Breaker(store=other, **options)
         until(lambda: all(one._fleet.instances == 2 for one in (*twins, third)), "two processes")
         fail(twins[0], 2)
         until(lambda: twins[0]._live.circuit.uncounted() == (0, 0), "its vote")
@@ -258,8 +258,8 @@ def test_processes_are_counted_not_objects(server: Server) -> None:
 
 def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-m", "tests.fleet.holder", "probe", server.url],
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "tests.integration.fleet.permit_holder", "probe", server.url],
+        cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,
     )
     try:
@@ -270,14 +270,14 @@ def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) 
         holder.wait()
         holder.stdout.close()
     began = time.monotonic()
-    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
-        breaker = hf.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
+    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+        breaker = sp.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
         until(lambda: breaker.state == "half_open", "what the fleet knows")
 
         def admitted() -> bool:
             try:
                 breaker.admit().success()
-            except hf.CircuitOpen:
+            except sp.CircuitOpen:
                 return False
             return True
 
@@ -321,14 +321,14 @@ def test_a_lost_script_and_a_lost_key_are_noticed_by_nobody(
 
 def test_a_key_of_the_wrong_type_is_told_and_lived_with(fleet: Callable[..., Fleet], server: Server) -> None:
     told: list[object] = []
-    unsubscribe = hf.subscribe(told.append)
+    unsubscribe = sp.subscribe(told.append)
     two = fleet(2, open_for=60)
-    server.ask("DEL", "hf:{gate}:breaker")
-    server.ask("SET", "hf:{gate}:breaker", "nonsense", "PX", 60000)
+    server.ask("DEL", "sp:{gate}:breaker")
+    server.ask("SET", "sp:{gate}:breaker", "nonsense", "PX", 60000)
     until(lambda: [type(event).__name__ for event in told].count("StoreDown") == 2, "the news")
     fail(two.breakers[0], 6)
     assert two.states() == ["open", "closed"]
-    server.ask("DEL", "hf:{gate}:breaker")
+    server.ask("DEL", "sp:{gate}:breaker")
     until(lambda: [type(event).__name__ for event in told].count("StoreUp") == 2, "the end of it")
     unsubscribe()
 
@@ -346,7 +346,7 @@ def test_set_by_hand_it_does_not_follow(fleet: Callable[..., Fleet]) -> None:
 
 def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
     told: list[object] = []
-    unsubscribe = hf.subscribe(told.append)
+    unsubscribe = sp.subscribe(told.append)
     two = fleet(2, open_for=60)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
@@ -358,23 +358,23 @@ def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
 
 @pytest.mark.parametrize("option", ["window", "probe_timeout"])
 def test_what_would_last_for_ever_is_refused(option: str) -> None:
-    with hf.redis.RedisStore("redis://127.0.0.1:1") as store:
+    with sp.redis.RedisStore("redis://127.0.0.1:1") as store:
         with pytest.raises(ValueError, match=f"Breaker: {option} must be a number of seconds .* got None"):
-            hf.Breaker(name="gate", store=store, **{option: None})
+            sp.Breaker(name="gate", store=store, **{option: None})
 
 
 def test_a_name_is_needed() -> None:
-    with hf.redis.RedisStore("redis://127.0.0.1:1") as store:
+    with sp.redis.RedisStore("redis://127.0.0.1:1") as store:
         with pytest.raises(TypeError, match="Breaker: name must be a string when there is a store"):
-            hf.Breaker(store=store)
+            sp.Breaker(store=store)
 
 
 def test_copies_and_keys_share_the_store(server: Server) -> None:
-    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
-        one = hf.Breaker(name="gate", store=store, quorum=3)
+    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+        one = sp.Breaker(name="gate", store=store, quorum=3)
         copy = one.replace(open_for=7)
         assert (copy.store, copy.quorum, copy.name) == (store, 3, "gate")
-        keyed = hf.keyed(one, key=lambda host: host)
+        keyed = sp.keyed(one, key=lambda host: host)
         name = keyed.pick(("a.example",), {}).name
         assert name.startswith("gate/key-") and name == keyed["a.example"].name != keyed["b.example"].name
 
@@ -393,7 +393,7 @@ def test_an_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) ->
 
 
 def test_a_reload_changes_what_the_fleet_goes_by(server: Server, tmp_path: Path) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "stormproof.toml"
 
     def write(min_calls: int, places: int) -> None:
         file.write_text(
@@ -404,7 +404,7 @@ def test_a_reload_changes_what_the_fleet_goes_by(server: Server, tmp_path: Path)
         )
 
     write(1000, 1)
-    registry = hf.load(file)
+    registry = sp.load(file)
     try:
         _, breaker, bulkhead = registry["mail"].strategies
         fail(breaker, 2)

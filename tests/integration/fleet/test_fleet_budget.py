@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import leases
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof._strategies.limiter.rules import leases
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
 
@@ -36,7 +36,7 @@ def settled(*budgets: Any) -> None:
     eventually(lambda: all(budget._fleet.purse.instances == len(budgets) for budget in budgets))
 
 
-def spend(budget: hf.Budget, seconds: float = 0.3) -> float:
+def spend(budget: sp.Budget, seconds: float = 0.3) -> float:
     """What a caller that goes on trying gets out of it."""
     end = time.monotonic() + seconds
     paid = 0.0
@@ -46,12 +46,12 @@ def spend(budget: hf.Budget, seconds: float = 0.3) -> float:
     return paid
 
 
-def known(budget: hf.Budget, least: float) -> None:
+def known(budget: sp.Budget, least: float) -> None:
     eventually(lambda: budget.balance >= least)
 
 
 def test_spent_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (hf.Budget(0.1, 20, store=store, name="x") for store in pair)
+    one, two = (sp.Budget(0.1, 20, store=store, name="x") for store in pair)
     settled(one, two)
     assert 19 <= spend(one) <= 20
     assert spend(two) <= 1 + leases.credit_of(20, 2)
@@ -60,7 +60,7 @@ def test_spent_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_earned_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (hf.Budget(0.5, 0, store=store, name="x") for store in pair)
+    one, two = (sp.Budget(0.5, 0, store=store, name="x") for store in pair)
     settled(one, two)
     assert one.withdraw() == 0.0
     for _ in range(40):
@@ -70,7 +70,7 @@ def test_earned_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_holds_at_most_the_burst_and_what_the_window_earned(pair: tuple[RedisStore, RedisStore]) -> None:
-    budget = hf.Budget(1.0, 5, window=0.4, store=pair[0], name="x")
+    budget = sp.Budget(1.0, 5, window=0.4, store=pair[0], name="x")
     settled(budget)
     for _ in range(100):
         budget.success()
@@ -83,14 +83,14 @@ def test_holds_at_most_the_burst_and_what_the_window_earned(pair: tuple[RedisSto
 
 
 def test_time_alone_refills_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
-    budget = hf.Budget(0.1, 5, window=0.2, store=pair[0], name="x")
+    budget = sp.Budget(0.1, 5, window=0.2, store=pair[0], name="x")
     settled(budget)
     assert spend(budget) == 5
     assert spend(budget, 1.0) == 0
 
 
 def test_a_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (hf.Budget(0.0001, 0, store=store, name="x") for store in pair)
+    one, two = (sp.Budget(0.0001, 0, store=store, name="x") for store in pair)
     settled(one, two)
     for _ in range(5000):
         one.success()
@@ -100,7 +100,7 @@ def test_a_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> N
 
 
 def test_a_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
-    budgets = [hf.Budget(0.1, 3, store=store, name="x") for store in pair]
+    budgets = [sp.Budget(0.1, 3, store=store, name="x") for store in pair]
     settled(*budgets)
     calls = 0
 
@@ -110,10 +110,10 @@ def test_a_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
         raise ConnectionError
 
     retries = [
-        hf.retry(on=ConnectionError, attempts=50, backoff=hf.Constant(0.002), budget=each) for each in budgets
+        sp.retry(on=ConnectionError, attempts=50, backoff=sp.Constant(0.002), budget=each) for each in budgets
     ]
     for retry in retries:
-        with pytest.raises(hf.BudgetExhausted):
+        with pytest.raises(sp.BudgetExhausted):
             retry(fails)()
     assert calls <= 2 + 3 + 2
 
@@ -121,7 +121,7 @@ def test_a_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
 def test_first_attempts_do_not_wait_for_a_store_that_hangs(server: Server) -> None:
     with RedisStore(server.url, timeout=LONG) as store:
         server.pause()
-        policy = hf.Policy(hf.Retry(on=ConnectionError, budget=hf.Budget(store=store, name="x")))
+        policy = sp.Policy(sp.Retry(on=ConnectionError, budget=sp.Budget(store=store, name="x")))
         start = time.monotonic()
         for _ in range(1000):
             policy.call(int)
@@ -132,7 +132,7 @@ def test_first_attempts_do_not_wait_for_a_store_that_hangs(server: Server) -> No
 def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
     with RedisStore(shared_server.url, "budget-close", TIMEOUT) as watcher:
         store = RedisStore(shared_server.url, "budget-close", TIMEOUT)
-        budget = hf.Budget(0.1, 500, store=store, name="x")
+        budget = sp.Budget(0.1, 500, store=store, name="x")
         settled(budget)
 
         def use() -> bool:
@@ -146,28 +146,28 @@ def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
 
 
 def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
-    budget = hf.Budget(0.25, 8, store=pair[0], name="x")
+    budget = sp.Budget(0.25, 8, store=pair[0], name="x")
     again = budget.replace(burst=9)
     assert (again.store, again.name, again.burst, again.ratio) == (pair[0], "x", 9, 0.25)
     assert budget.fresh().name == "x"
-    assert hf.keyed(budget)["k"].name != "x"
+    assert sp.keyed(budget)["k"].name != "x"
     assert repr(budget).endswith(f"store={pair[0]!r}, name='x')")
-    assert repr(hf.Budget()) == "Budget(ratio=0.1, burst=10.0, window=10.0)"
+    assert repr(sp.Budget()) == "Budget(ratio=0.1, burst=10.0, window=10.0)"
 
 
 def test_the_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:
-    for kind in (hf.WindowBudget, hf.QuotaBudget, hf.ThrottleBudget):
+    for kind in (sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget):
         with pytest.raises(TypeError, match="store"):
             kind(store=pair[0], name="x")  # type: ignore[call-arg]
 
 
 def test_a_name_is_needed(pair: tuple[RedisStore, RedisStore]) -> None:
     with pytest.raises(TypeError, match=r"^Budget: name must be a string"):
-        hf.Budget(store=pair[0])
+        sp.Budget(store=pair[0])
 
 
 def test_an_idle_budget_asks_for_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
-    budget = hf.Budget(store=pair[0], name="x")
+    budget = sp.Budget(store=pair[0], name="x")
     settled(budget)
     assert budget._fleet is not None
     # As if it had not been used for long.

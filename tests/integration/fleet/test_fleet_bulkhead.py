@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.servers import Server
-from tests.fleet.test_fleet_breaker import until
+from tests.integration.fleet.test_fleet_breaker import until
+from tests.support.redis_servers import Server
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.redis
 
 
 @pytest.fixture
-def fleet(server: Server) -> Iterator[Callable[..., list[hf.Bulkhead]]]:
-    stores: list[hf.redis.RedisStore] = []
+def fleet(server: Server) -> Iterator[Callable[..., list[sp.Bulkhead]]]:
+    stores: list[sp.redis.RedisStore] = []
 
-    def make(size: int, limit: int, **options: object) -> list[hf.Bulkhead]:
+    def make(size: int, limit: int, **options: object) -> list[sp.Bulkhead]:
         store_options = {"on_failure": options.pop("on_failure", "local"), "timeout": 0.5}
-        made = [hf.redis.RedisStore(server.url, **store_options) for _ in range(size)]
+        made = [sp.redis.RedisStore(server.url, **store_options) for _ in range(size)]
         stores.extend(made)
-        bulkheads = [hf.Bulkhead(limit, name="places", store=store, **options) for store in made]
+        bulkheads = [sp.Bulkhead(limit, name="places", store=store, **options) for store in made]
         until(lambda: all(one._fleet.instances == size for one in bulkheads), "everybody's first answer")
         return bulkheads
 
@@ -45,16 +45,16 @@ class Calls:
         self._go = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def start(self, bulkhead: hf.Bulkhead, times: int = 1) -> None:
+    def start(self, bulkhead: sp.Bulkhead, times: int = 1) -> None:
         for _ in range(times):
             thread = threading.Thread(target=self._call, args=(bulkhead,))
             self._threads.append(thread)
             thread.start()
 
-    def _call(self, bulkhead: hf.Bulkhead) -> None:
+    def _call(self, bulkhead: sp.Bulkhead) -> None:
         try:
-            hf.Policy(bulkhead).call(self._stay)
-        except hf.BulkheadFull:
+            sp.Policy(bulkhead).call(self._stay)
+        except sp.BulkheadFull:
             with self._lock:
                 self.refused += 1
 
@@ -78,7 +78,7 @@ def calls() -> Iterator[Calls]:
     calls.end()
 
 
-def test_never_more_inside_than_the_limit(fleet: Callable[..., list[hf.Bulkhead]], calls: Calls) -> None:
+def test_never_more_inside_than_the_limit(fleet: Callable[..., list[sp.Bulkhead]], calls: Calls) -> None:
     bulkheads = fleet(3, 6)
     for one in bulkheads:
         calls.start(one, 6)
@@ -87,7 +87,7 @@ def test_never_more_inside_than_the_limit(fleet: Callable[..., list[hf.Bulkhead]
     assert calls.inside >= 1
 
 
-def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[hf.Bulkhead]], calls: Calls) -> None:
+def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[sp.Bulkhead]], calls: Calls) -> None:
     bulkheads = fleet(3, 6, queue=6, max_wait=10)
     calls.start(bulkheads[0], 6)
     until(lambda: calls.inside == 6, "all places with one instance")
@@ -97,7 +97,7 @@ def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[hf.Bulkhead]]
 
 
 def test_places_that_come_free_go_to_whoever_waits(
-    fleet: Callable[..., list[hf.Bulkhead]], calls: Calls
+    fleet: Callable[..., list[sp.Bulkhead]], calls: Calls
 ) -> None:
     first, second = fleet(2, 2, queue=4, max_wait=10)
     calls.start(first, 2)
@@ -113,15 +113,15 @@ def test_places_that_come_free_go_to_whoever_waits(
 
 def test_a_killed_holder_frees_its_places_within_their_lease(server: Server, calls: Calls) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-m", "tests.fleet.holder", "permits", server.url],
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "tests.integration.fleet.permit_holder", "permits", server.url],
+        cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,
     )
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with hf.redis.RedisStore(server.url, timeout=0.5) as store:
-            bulkhead = hf.Bulkhead(4, queue=4, max_wait=20, name="places", store=store)
+        with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+            bulkhead = sp.Bulkhead(4, queue=4, max_wait=20, name="places", store=store)
             until(lambda: bulkhead._fleet.instances == 2, "the first answer")
             calls.start(bulkhead, 4)
             until(lambda: calls.inside >= 1 and bulkhead.queued == 3, "one place is free, three are held")
@@ -140,7 +140,7 @@ def test_a_killed_holder_frees_its_places_within_their_lease(server: Server, cal
 
 @pytest.mark.parametrize(("on_failure", "places"), [("local", 3), ("open", 6), ("closed", 0)])
 def test_without_the_store_the_declared_fallback_applies(
-    fleet: Callable[..., list[hf.Bulkhead]], server: Server, calls: Calls, on_failure: str, places: int
+    fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls, on_failure: str, places: int
 ) -> None:
     one, _ = fleet(2, 6, on_failure=on_failure)
     server.kill()
@@ -152,7 +152,7 @@ def test_without_the_store_the_declared_fallback_applies(
     until(lambda: not one._fleet.alone, "the store's return")
 
 
-def test_nothing_stays_behind(fleet: Callable[..., list[hf.Bulkhead]], server: Server, calls: Calls) -> None:
+def test_nothing_stays_behind(fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls) -> None:
     bulkheads = fleet(2, 6)
     calls.start(bulkheads[0], 3)
     until(lambda: calls.inside >= 1, "a call inside")
@@ -160,12 +160,12 @@ def test_nothing_stays_behind(fleet: Callable[..., list[hf.Bulkhead]], server: S
     calls.end()
     for one in bulkheads:
         one.store.close()
-    assert server.ask("HLEN", "hf:{places}:bulkhead") == 0
+    assert server.ask("HLEN", "sp:{places}:bulkhead") == 0
 
 
 def test_a_resize_never_interrupts_and_never_loses_a_place() -> None:
-    bulkhead = hf.Bulkhead(4)
-    held = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(4)
+    held = sp.Policy(bulkhead)
 
     def shrink() -> int:
         bulkhead.resize(0)
@@ -176,15 +176,15 @@ def test_a_resize_never_interrupts_and_never_loses_a_place() -> None:
     assert (bulkhead._places, bulkhead.in_use) == (1, 0)
     bulkhead.resize(0)
     assert bulkhead._places == 0
-    with pytest.raises(hf.BulkheadFull):
+    with pytest.raises(sp.BulkheadFull):
         held.call(lambda: None)
     bulkhead.resize(3)
     assert held.call(lambda: bulkhead.in_use) == 1
 
 
 def test_two_of_one_name_in_one_process_share_the_limit(server: Server, calls: Calls) -> None:
-    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
-        two = [hf.Bulkhead(5, queue=5, max_wait=30, name="places", store=store) for _ in range(2)]
+    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+        two = [sp.Bulkhead(5, queue=5, max_wait=30, name="places", store=store) for _ in range(2)]
         until(lambda: all(one._fleet.instances == 2 for one in two), "both are counted")
         for one in two:
             calls.start(one, 5)
@@ -197,28 +197,28 @@ def test_two_of_one_name_in_one_process_share_the_limit(server: Server, calls: C
         calls.end()
 
 
-@pytest.mark.parametrize("store", ["redis://x", 5, hf.redis.RedisStore])
-@pytest.mark.parametrize("make", [lambda **options: hf.Bulkhead(5, **options), hf.Breaker])
+@pytest.mark.parametrize("store", ["redis://x", 5, sp.redis.RedisStore])
+@pytest.mark.parametrize("make", [lambda **options: sp.Bulkhead(5, **options), sp.Breaker])
 def test_what_is_no_store_is_refused(make: Callable[..., object], store: object) -> None:
     with pytest.raises(TypeError, match=r"^(Bulkhead|Breaker): store must be a RedisStore or None, got "):
         make(store=store, name="x")
 
 
 @pytest.mark.parametrize("name", ["", 5])
-@pytest.mark.parametrize("make", [lambda **options: hf.Bulkhead(5, **options), hf.Breaker])
+@pytest.mark.parametrize("make", [lambda **options: sp.Bulkhead(5, **options), sp.Breaker])
 def test_what_is_no_name_is_refused(make: Callable[..., object], name: object) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^(Bulkhead|Breaker): name must be "):
         make(name=name)
 
 
 def test_who_has_just_come_has_one_place_until_it_is_told_more(
-    fleet: Callable[..., list[hf.Bulkhead]], server: Server, calls: Calls
+    fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls
 ) -> None:
     (one,) = fleet(1, 4, queue=8, max_wait=30)
     calls.start(one, 4)
     until(lambda: calls.inside == 4, "all places in use")
-    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
-        other = hf.Bulkhead(4, queue=8, max_wait=30, name="places", store=store)
+    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+        other = sp.Bulkhead(4, queue=8, max_wait=30, name="places", store=store)
         assert other._places <= 1
         calls.start(other, 4)
         until(lambda: other._fleet.instances == 2 and other.queued + other.in_use == 4, "its first answer")

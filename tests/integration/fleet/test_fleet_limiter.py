@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 import trio
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import events, leases
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof import events
+from stormproof._strategies.limiter.rules import leases
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
 
@@ -58,7 +59,7 @@ def settled(*limiters: Any) -> None:
     eventually(lambda: all(limiter._fleet.bucket.instances == len(limiters) for limiter in limiters))
 
 
-def drain(limiter: hf.Limiter) -> None:
+def drain(limiter: sp.Limiter) -> None:
     """Use it until the whole fleet has nothing left."""
 
     def is_dry() -> bool:
@@ -74,7 +75,7 @@ def drain(limiter: hf.Limiter) -> None:
 
 
 def test_the_options_are_those_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter("100/s burst 200", store=pair[0], name="x")
+    limiter = sp.Limiter("100/s burst 200", store=pair[0], name="x")
     settled(limiter)
     assert (limiter.rate, limiter.burst) == (100, 200)
     assert repr(limiter) == f"Limiter(rate=100.0, burst=200, store={pair[0]!r}, name='x')"
@@ -95,12 +96,12 @@ def test_what_cannot_be_shared_is_refused(
     pair: tuple[RedisStore, RedisStore], field: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"^Limiter: {field} must"):
-        hf.Limiter(**{"rate": 10, "burst": 1, "store": pair[0], **options})
+        sp.Limiter(**{"rate": 10, "burst": 1, "store": pair[0], **options})
 
 
 def test_two_instances_share_one_burst(pair: tuple[RedisStore, RedisStore]) -> None:
     """Nothing refills here, so every token there ever was is counted."""
-    limiters = [hf.Limiter(0, 50, store=store, name="x") for store in pair]
+    limiters = [sp.Limiter(0, 50, store=store, name="x") for store in pair]
     settled(*limiters)
     admitted = 0
 
@@ -117,7 +118,7 @@ def test_two_instances_share_one_burst(pair: tuple[RedisStore, RedisStore]) -> N
 
 
 def test_one_instance_can_use_it_all(pair: tuple[RedisStore, RedisStore]) -> None:
-    busy, idle = (hf.Limiter(0, 50, store=store, name="x") for store in pair)
+    busy, idle = (sp.Limiter(0, 50, store=store, name="x") for store in pair)
     settled(busy, idle)
 
     admitted = 0
@@ -132,7 +133,7 @@ def test_one_instance_can_use_it_all(pair: tuple[RedisStore, RedisStore]) -> Non
 
 def test_decisions_need_no_round_trip(server: Server) -> None:
     with RedisStore(server.url, timeout=LONG) as store:
-        limiter = hf.Limiter(100, 50, store=store, name="x")
+        limiter = sp.Limiter(100, 50, store=store, name="x")
         settled(limiter)
         credit = limiter.tokens()
         assert credit == 25
@@ -144,7 +145,7 @@ def test_decisions_need_no_round_trip(server: Server) -> None:
 
 
 def test_an_idle_instance_gives_back_what_it_leased(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(0, 100, store=pair[0], name="x")
+    limiter = sp.Limiter(0, 100, store=pair[0], name="x")
     settled(limiter)
     # So much demand that it leases more than it uses.
     spent = 0
@@ -156,7 +157,7 @@ def test_an_idle_instance_gives_back_what_it_leased(pair: tuple[RedisStore, Redi
     assert limiter._fleet is not None and limiter._fleet.bucket.held(limiter._now()) == 0
 
 
-def lease_some(limiter: hf.Limiter, wanted: int = 5) -> None:
+def lease_some(limiter: sp.Limiter, wanted: int = 5) -> None:
     """Use it until it holds a lease."""
 
     def use() -> bool:
@@ -169,7 +170,7 @@ def lease_some(limiter: hf.Limiter, wanted: int = 5) -> None:
 def test_closing_gives_back_what_is_held(shared_server: Server, prefix: str) -> None:
     with RedisStore(shared_server.url, prefix, TIMEOUT) as watcher:
         store = RedisStore(shared_server.url, prefix, TIMEOUT)
-        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        limiter = sp.Limiter(0, 1000, store=store, name="x")
         settled(limiter)
         lease_some(limiter)
         before = level(watcher, "x")
@@ -181,7 +182,7 @@ def test_closing_gives_back_what_is_held(shared_server: Server, prefix: str) -> 
 def test_a_limiter_that_nobody_uses_any_more_gives_back_what_it_holds(
     pair: tuple[RedisStore, RedisStore],
 ) -> None:
-    limiter: Any = hf.Limiter(0, 1000, store=pair[0], name="x")
+    limiter: Any = sp.Limiter(0, 1000, store=pair[0], name="x")
     settled(limiter)
     lease_some(limiter)
     bucket = limiter._fleet.bucket
@@ -196,7 +197,7 @@ def test_a_limiter_that_nobody_uses_any_more_gives_back_what_it_holds(
 def test_many_at_once_come_as_soon_as_they_are_there(
     pair: tuple[RedisStore, RedisStore], instances: int, n: int
 ) -> None:
-    limiters = [hf.Limiter(10, 20, store=store, name="x") for store in pair[:instances]]
+    limiters = [sp.Limiter(10, 20, store=store, name="x") for store in pair[:instances]]
     settled(*limiters)
     eventually(lambda: limiters[0].allow(n))
     # Once they are used, it takes its time again.
@@ -205,7 +206,7 @@ def test_many_at_once_come_as_soon_as_they_are_there(
 
 def test_a_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisStore, RedisStore]) -> None:
     """By its fair share of 5 a second the last one would wait for three seconds and more."""
-    limiter, other = (hf.Limiter(10, 40, store=store, name="x") for store in pair)
+    limiter, other = (sp.Limiter(10, 40, store=store, name="x") for store in pair)
     settled(limiter, other)
 
     async def all_of_them() -> float:
@@ -217,7 +218,7 @@ def test_a_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[Redis
 
 
 def test_waiting_in_threads_tasks_and_trio_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(500, 5, store=pair[0], name="x")
+    limiter = sp.Limiter(500, 5, store=pair[0], name="x")
     served: list[str] = []
 
     def in_thread() -> None:
@@ -243,18 +244,18 @@ def test_waiting_in_threads_tasks_and_trio_at_once(pair: tuple[RedisStore, Redis
 
 
 def test_a_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(0.1, 1, store=pair[0], name="x")
+    limiter = sp.Limiter(0.1, 1, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
     start = time.monotonic()
     # The next token comes after ten seconds.
-    with hf.deadline(8), pytest.raises(hf.DeadlineExceeded):
+    with sp.deadline(8), pytest.raises(sp.DeadlineExceeded):
         limiter.wait()
     assert time.monotonic() - start < 7
 
 
 def test_a_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(1, 10, store=pair[0], name="x")
+    limiter = sp.Limiter(1, 10, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
     before = limiter.tokens()
@@ -266,15 +267,15 @@ def test_a_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisSt
 
 
 def test_more_than_the_burst_is_refused(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(100, 5, store=pair[0], name="x")
+    limiter = sp.Limiter(100, 5, store=pair[0], name="x")
     assert not limiter.reserve(6).ok
-    with pytest.raises(hf.RateLimited, match="burst"):
+    with pytest.raises(sp.RateLimited, match="burst"):
         limiter.wait(6)
     assert limiter.allow(0)
 
 
 def test_another_rate_from_now_on(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(0, 5, store=pair[0], name="x")
+    limiter = sp.Limiter(0, 5, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
     limiter.set_rate(1000)
@@ -284,9 +285,9 @@ def test_another_rate_from_now_on(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_as_a_strategy(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(0, 5, store=pair[0], name="x")
+    limiter = sp.Limiter(0, 5, store=pair[0], name="x")
     settled(limiter)
-    policy = hf.Policy(hf.RateLimit(limiter))
+    policy = sp.Policy(sp.RateLimit(limiter))
     done = 0
 
     def call() -> bool:
@@ -294,7 +295,7 @@ def test_as_a_strategy(pair: tuple[RedisStore, RedisStore]) -> None:
         try:
             policy.call(int)
             done += 1
-        except hf.RateLimited:
+        except sp.RateLimited:
             return done >= 5
         return False
 
@@ -303,7 +304,7 @@ def test_as_a_strategy(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_one_limit_a_key(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (hf.keyed(hf.Limiter(0, 4, store=store, name="tenants"), limit=8) for store in pair)
+    one, two = (sp.keyed(sp.Limiter(0, 4, store=store, name="tenants"), limit=8) for store in pair)
     for key in ("a", "b", ("a", 1), b"a", 7, None):
         assert one[key].name == two[key].name
         assert one[key].allow()
@@ -317,7 +318,7 @@ def test_one_limit_a_key(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_keys_are_bounded(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiters = hf.keyed(hf.Limiter(10, 4, store=pair[0], name="tenants"), limit=5)
+    limiters = sp.keyed(sp.Limiter(10, 4, store=pair[0], name="tenants"), limit=5)
     for key in range(50):
         limiters[key].allow()
     gc.collect()
@@ -327,7 +328,7 @@ def test_keys_are_bounded(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_a_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
-    budgets = [hf.RateBudget(0, 10, store=store, name="x") for store in pair]
+    budgets = [sp.RateBudget(0, 10, store=store, name="x") for store in pair]
     settled(*(budget._shared for budget in budgets))
     paid = 0.0
     for _ in range(100):
@@ -338,7 +339,7 @@ def test_a_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None
 
 
 def test_a_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (hf.keyed(hf.RateBudget(0, 4, store=store, name="tenants")) for store in pair)
+    one, two = (sp.keyed(sp.RateBudget(0, 4, store=store, name="tenants")) for store in pair)
     assert one["a"].name == two["a"].name != one["b"].name
     assert (one["a"].rate, one["a"].burst, one["a"].store) == (0, 4, pair[0])
     drain(one["a"]._shared)
@@ -348,9 +349,9 @@ def test_a_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore])
 
 def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
     told: list[Any] = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
-        limiter = hf.Limiter(100, 20, store=pair[0], name="x\n")
+        limiter = sp.Limiter(100, 20, store=pair[0], name="x\n")
         eventually(lambda: told)
         limiter.allow()
     finally:
@@ -363,11 +364,11 @@ def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
 def test_who_comes_back_after_a_long_pause_has_one_token_to_spend(shared_server: Server, prefix: str) -> None:
     """What it knew of the store is old by then; the others may have used it up."""
     stores = [RedisStore(shared_server.url, prefix, TIMEOUT) for _ in range(5)]
-    clocks = [hf.testing.FakeClock() for _ in stores]
-    limiters: list[hf.Limiter] = []
+    clocks = [sp.testing.FakeClock() for _ in stores]
+    limiters: list[sp.Limiter] = []
     try:
         for store, clock in zip(stores, clocks, strict=True):
-            limiters.append(hf.Limiter(0.001, 100, store=store, name="x", clock=clock))
+            limiters.append(sp.Limiter(0.001, 100, store=store, name="x", clock=clock))
             fleet = limiters[-1]._fleet
             assert store.settle(5) and fleet is not None
             limiters[-1].allow()
@@ -384,7 +385,7 @@ def test_who_comes_back_after_a_long_pause_has_one_token_to_spend(shared_server:
 
 
 def test_a_hundred_thousand_decisions_cost_a_few_exchanges(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = hf.Limiter(leases.MOST_SHARED, 10**6, store=pair[0], name="x")
+    limiter = sp.Limiter(leases.MOST_SHARED, 10**6, store=pair[0], name="x")
     settled(limiter)
     before = pair[0].stats()["exchanges"]
     admitted = sum(limiter.allow() for _ in range(100_000))

@@ -10,11 +10,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import schema
+import stormproof as sp
+from stormproof._config import schema
 
 NOWHERE = "redis://127.0.0.1:1/0"
 FILE = """
@@ -48,9 +48,9 @@ retry = {{ on = "transient", budget = {{ burst = 3 }} }}
 
 
 @pytest.fixture
-def opened() -> Iterator[list[hf.Registry]]:
+def opened() -> Iterator[list[sp.Registry]]:
     """Registries whose stores are closed afterwards."""
-    found: list[hf.Registry] = []
+    found: list[sp.Registry] = []
     yield found
     for registry in found:
         if registry.store is not None:
@@ -58,19 +58,19 @@ def opened() -> Iterator[list[hf.Registry]]:
 
 
 def written(tmp_path: Path, text: str, url: str = NOWHERE) -> Path:
-    path = tmp_path / "holdfast.toml"
+    path = tmp_path / "stormproof.toml"
     path.write_text(text.format(url=url))
     return path
 
 
-def budget(registry: hf.Registry, policy: str) -> hf.Budget:
+def budget(registry: sp.Registry, policy: str) -> sp.Budget:
     found = registry[policy].strategies[0].budget
-    assert isinstance(found, hf.Budget)
+    assert isinstance(found, sp.Budget)
     return found
 
 
-def test_what_says_so_is_in_the_store(tmp_path: Path, opened: list[hf.Registry]) -> None:
-    registry = hf.load(written(tmp_path, FILE), environ={})
+def test_what_says_so_is_in_the_store(tmp_path: Path, opened: list[sp.Registry]) -> None:
+    registry = sp.load(written(tmp_path, FILE), environ={})
     opened.append(registry)
     store = registry.store
     assert (store.prefix, store.timeout, store.on_failure) == ("files", 0.5, "open")
@@ -87,9 +87,9 @@ def test_what_says_so_is_in_the_store(tmp_path: Path, opened: list[hf.Registry])
 
 
 @pytest.mark.redis
-def test_it_works(tmp_path: Path, shared_server: Server, opened: list[hf.Registry]) -> None:
-    opened.append(hf.load(written(tmp_path, FILE, shared_server.url), environ={}))
-    opened.append(hf.load(written(tmp_path, FILE, shared_server.url), environ={}))
+def test_it_works(tmp_path: Path, shared_server: Server, opened: list[sp.Registry]) -> None:
+    opened.append(sp.load(written(tmp_path, FILE, shared_server.url), environ={}))
+    opened.append(sp.load(written(tmp_path, FILE, shared_server.url), environ={}))
     one, two = (budget(registry, "fraud-score") for registry in opened)
     assert all(registry.store.settle(5) for registry in opened)
     for _ in range(100):
@@ -120,35 +120,35 @@ def test_it_works(tmp_path: Path, shared_server: Server, opened: list[hf.Registr
     ],
 )
 def test_mistakes_are_placed(data: dict[str, Any], said: str) -> None:
-    with pytest.raises(hf.ConfigError, match=said):
-        hf.Registry.from_data({"policies": {}, **data})
+    with pytest.raises(sp.ConfigError, match=said):
+        sp.Registry.from_data({"policies": {}, **data})
 
 
 def test_a_password_is_not_in_the_error() -> None:
-    with pytest.raises(hf.ConfigError) as caught:
-        hf.Registry.from_data({"policies": {}, "store": {"url": "http://:hunter2@h"}})
+    with pytest.raises(sp.ConfigError) as caught:
+        sp.Registry.from_data({"policies": {}, "store": {"url": "http://:hunter2@h"}})
     assert "hunter2" not in str(caught.value)
 
 
-def test_false_is_not_shared(opened: list[hf.Registry]) -> None:
-    registry = hf.Registry.from_data({"policies": {}, "budgets": {"b": {"store": False}}})
+def test_false_is_not_shared(opened: list[sp.Registry]) -> None:
+    registry = sp.Registry.from_data({"policies": {}, "budgets": {"b": {"store": False}}})
     assert registry.budgets["b"].store is None
     assert registry.store is None
 
 
-def test_the_environment_may_give_the_url(opened: list[hf.Registry]) -> None:
+def test_the_environment_may_give_the_url(opened: list[sp.Registry]) -> None:
     data = {"policies": {}, "store": {"url": NOWHERE}}
-    registry = hf.Registry.from_data(
-        data, environ={"HOLDFAST_STORE__URL": "redis://127.0.0.1:2/1", "HOLDFAST_STORE__TIMEOUT": "20ms"}
+    registry = sp.Registry.from_data(
+        data, environ={"STORMPROOF_STORE__URL": "redis://127.0.0.1:2/1", "STORMPROOF_STORE__TIMEOUT": "20ms"}
     )
     opened.append(registry)
     assert str(registry.store.address) == "redis://127.0.0.1:2/1"
     assert registry.store.timeout == 0.02
 
 
-def test_a_reload_keeps_the_store_and_what_is_in_it(tmp_path: Path, opened: list[hf.Registry]) -> None:
+def test_a_reload_keeps_the_store_and_what_is_in_it(tmp_path: Path, opened: list[sp.Registry]) -> None:
     path = written(tmp_path, FILE)
-    registry = hf.load(path, environ={})
+    registry = sp.load(path, environ={})
     opened.append(registry)
     store, before = registry.store, budget(registry, "fraud-score")
     path.write_text(path.read_text().replace("burst = 30", "burst = 60"))
@@ -158,9 +158,9 @@ def test_a_reload_keeps_the_store_and_what_is_in_it(tmp_path: Path, opened: list
     assert before.burst == 60
 
 
-def test_a_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened: list[hf.Registry]) -> None:
+def test_a_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened: list[sp.Registry]) -> None:
     path = written(tmp_path, FILE)
-    registry = hf.load(path, environ={})
+    registry = sp.load(path, environ={})
     opened.append(registry)
     store, before, alone = registry.store, budget(registry, "fraud-score"), budget(registry, "alone")
     path.write_text(path.read_text().replace('prefix = "files"', 'prefix = "others"'))
@@ -175,22 +175,22 @@ def test_a_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened:
     assert budget(registry, "fraud-score").store is None
 
 
-def test_written_and_read_again(tmp_path: Path, opened: list[hf.Registry]) -> None:
-    registry = hf.load(written(tmp_path, FILE), environ={})
+def test_written_and_read_again(tmp_path: Path, opened: list[sp.Registry]) -> None:
+    registry = sp.load(written(tmp_path, FILE), environ={})
     opened.append(registry)
     data = registry.dump()
     assert data["store"] == {"url": NOWHERE, "prefix": "files", "timeout": "500ms", "on_failure": "open"}
     assert data["budgets"] == {"partner": {"ratio": 0.2, "store": True}}
     assert data["limiters"]["shared"]["name"] == "all-of-us"
-    again = hf.Registry.from_data(json.loads(json.dumps(data)))
+    again = sp.Registry.from_data(json.loads(json.dumps(data)))
     opened.append(again)
     assert again.dump() == data
 
 
-def test_a_password_is_not_written(opened: list[hf.Registry]) -> None:
-    registry = hf.Registry.from_data({"policies": {}, "store": {"url": "redis://:hunter2@127.0.0.1:1"}})
+def test_a_password_is_not_written(opened: list[sp.Registry]) -> None:
+    registry = sp.Registry.from_data({"policies": {}, "store": {"url": "redis://:hunter2@127.0.0.1:1"}})
     opened.append(registry)
-    with pytest.raises(hf.ConfigError, match="password") as caught:
+    with pytest.raises(sp.ConfigError, match="password") as caught:
         registry.dump()
     assert "hunter2" not in str(caught.value)
 
@@ -219,9 +219,9 @@ def test_without_redis_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *args, **kwargs)
 
     for module in [
-        name for name in sys.modules if name == "holdfast.redis" or name.startswith("holdfast.store")
+        name for name in sys.modules if name == "stormproof.redis" or name.startswith("stormproof._fleet")
     ]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(hf.ConfigError, match=r"store: needs redis-py: install holdfast\[redis\]"):
-        hf.Registry.from_data({"policies": {}, "store": {"url": NOWHERE}})
+    with pytest.raises(sp.ConfigError, match=r"store: needs redis-py: install stormproof\[redis\]"):
+        sp.Registry.from_data({"policies": {}, "store": {"url": NOWHERE}})

@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 import pytest
-from tests.fleet.crew import crew
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
+from tests.support.limiter_processes import crew
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast import leases
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof._strategies.limiter.rules import leases
+from stormproof.redis import RedisStore
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("invariant 17")]
 
@@ -63,10 +63,10 @@ def test_the_limit_is_kept_and_used(server: Server, callers: list[int], used: fl
 
 HOLDS = """
 import sys, time
-import holdfast as hf
+import stormproof as sp
 
-store = hf.redis.RedisStore(sys.argv[1], timeout=1.0)
-limiter = hf.Limiter(0, 1000, store=store, name="x")
+store = sp.redis.RedisStore(sys.argv[1], timeout=1.0)
+limiter = sp.Limiter(0, 1000, store=store, name="x")
 store.settle(10)
 spent = 0
 while limiter._fleet.bucket.held(limiter._now()) < 10:
@@ -85,11 +85,11 @@ def test_a_killed_process_takes_no_more_than_its_lease_along(server: Server) -> 
     finally:
         victim.kill()
         victim.communicate()
-    before = int(server.ask("HGET", "hf:{x}:limiter", "level")) // 1_000_000
+    before = int(server.ask("HGET", "sp:{x}:limiter", "level")) // 1_000_000
     # Half a share of what there was is the most that it could have leased.
     assert 1000 - spent - 500 <= before < 1000 - spent
     with RedisStore(server.url, timeout=1.0) as store:
-        limiter = hf.Limiter(0, 1000, store=store, name="x")
+        limiter = sp.Limiter(0, 1000, store=store, name="x")
         # It is forgotten: the one that is left counts itself alone.
         fleet = limiter._fleet
         assert fleet is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.fleet import servers
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
 pytestmark = pytest.mark.redis
 

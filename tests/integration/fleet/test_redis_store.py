@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import redis
 import trio
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Cluster, Sentinel, Server, free_port
+from tests.support.polling import eventually
+from tests.support.redis_servers import Cluster, Sentinel, Server, free_port
 
-import holdfast as hf
-from holdfast import events
-from holdfast.redis import RedisStore, StoreUnavailable
-from holdfast.store.link import Request
-from holdfast.store.names import key_of, parts_of
+import stormproof as sp
+from stormproof import events
+from stormproof._fleet.connection import Request
+from stormproof._fleet.key_format import key_of, parts_of
+from stormproof.redis import RedisStore, StoreUnavailable
 
 pytestmark = pytest.mark.redis
 
@@ -38,7 +38,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
             "url",
             [5, None, True, object(), b"redis://x", "", "http://x", "redis+sentinel://h:1", "redis+x://h"],
         ),
-        ("url", ["unix+cluster://x", "redis://h:99999999", "env:HOLDFAST_NO_SUCH_VARIABLE"]),
+        ("url", ["unix+cluster://x", "redis://h:99999999", "env:STORMPROOF_NO_SUCH_VARIABLE"]),
         ("prefix", ["", 5, None, "a b", "{a}", "a" * 65, "a*", "é"]),
         ("timeout", [0, -1, True, "1", None, float("nan"), float("inf")]),
         ("on_failure", ["", "never", None, True]),
@@ -54,8 +54,8 @@ def test_bad_options_are_named(field: str, given: list[Any]) -> None:
 def test_a_server_that_is_down_keeps_nothing_from_being_made() -> None:
     with RedisStore(NOWHERE) as store:
         assert store.state == "unknown"
-        hf.Limiter(10, 1, store=store, name="x")
-        hf.Budget(store=store, name="x")
+        sp.Limiter(10, 1, store=store, name="x")
+        sp.Budget(store=store, name="x")
 
 
 def test_the_environment_can_hold_the_url(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +81,12 @@ def test_the_environment_can_hold_the_url(shared_server: Server, monkeypatch: py
 )
 def test_a_password_is_never_said(url: str) -> None:
     told: list[Any] = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         with RedisStore(url) as store:
             with pytest.raises(StoreUnavailable) as caught:
                 store.call("probe", "x")
-            limiter = hf.Limiter(1, 1, store=store, name="x")
+            limiter = sp.Limiter(1, 1, store=store, name="x")
             said = f"{store!r} {store} {store.describe()} {caught.value} {told} {limiter!r}"
             with pytest.raises(TypeError, match="password"):
                 pickle.dumps(store)
@@ -105,7 +105,7 @@ def test_an_unreadable_url_is_not_repeated() -> None:
 
 def test_copies_are_the_same_store() -> None:
     with RedisStore(NOWHERE) as store:
-        limiter = hf.Limiter(10, 1, store=store, name="x")
+        limiter = sp.Limiter(10, 1, store=store, name="x")
         assert copy.copy(store) is copy.deepcopy(store) is store
         assert copy.deepcopy(limiter).store is store
         again = pickle.loads(pickle.dumps(limiter))
@@ -117,7 +117,7 @@ def test_copies_are_the_same_store() -> None:
 
 
 def test_plain_names_stay_readable() -> None:
-    assert key_of("hf", "limiter", "fraud-score/v2") == "hf:{fraud-score/v2}:limiter"
+    assert key_of("sp", "limiter", "fraud-score/v2") == "sp:{fraud-score/v2}:limiter"
 
 
 def test_no_two_names_share_a_key() -> None:
@@ -136,18 +136,18 @@ def test_no_two_names_share_a_key() -> None:
         "\ud800",
         "*",
     ]
-    keys = [key_of("hf", "limiter", name) for name in names]
+    keys = [key_of("sp", "limiter", name) for name in names]
     assert len(set(keys)) == len(names)
     for key in keys:
-        assert re.fullmatch(r"hf:\{[\w./~-]{1,100}\}:limiter", key), key
-        assert parts_of("hf", key) is not None
+        assert re.fullmatch(r"sp:\{[\w./~-]{1,100}\}:limiter", key), key
+        assert parts_of("sp", key) is not None
         assert parts_of("other", key) is None
     # One hash tag for all kinds of one name: a cluster keeps them together.
-    assert key_of("hf", "a", "x y").partition("}")[0] == key_of("hf", "b", "x y").partition("}")[0]
+    assert key_of("sp", "a", "x y").partition("}")[0] == key_of("sp", "b", "x y").partition("}")[0]
 
 
 def scripts() -> list[Any]:
-    return sorted((path for path in (files("holdfast") / "lua").iterdir()), key=lambda path: path.name)
+    return sorted((path for path in (files("stormproof") / "lua").iterdir()), key=lambda path: path.name)
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
@@ -210,7 +210,7 @@ def test_a_call_to_a_store_that_hangs_ends_with_the_timeout_and_the_next_at_once
 
 def test_each_change_is_told_once(server: Server) -> None:
     told: list[Any] = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         with RedisStore(server.url, prefix="told", on_failure="open") as store:
             store.call("probe", store.key("probe", "x"))
@@ -228,7 +228,7 @@ def test_each_change_is_told_once(server: Server) -> None:
 
 
 def test_each_change_is_one_line_in_the_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "holdfast")
+    caplog.set_level("INFO", "stormproof")
     with RedisStore(server.url, prefix="told") as store:
         store.call("probe", store.key("probe", "x"))
         server.kill()
@@ -290,7 +290,7 @@ def test_sentinel(server: Server) -> None:
 def test_a_cluster(cluster: Cluster) -> None:
     with RedisStore(cluster.url, timeout=0.5) as store:
         # Enough of them that every node has some.
-        limiters = [hf.Limiter(100, 10, store=store, name=f"limiter-{index}") for index in range(12)]
+        limiters = [sp.Limiter(100, 10, store=store, name=f"limiter-{index}") for index in range(12)]
         eventually(lambda: len(store.inspect()) >= 12)
         assert all(limiter.allow() for limiter in limiters)
         found = store.inspect()
@@ -373,10 +373,10 @@ def test_inspection_lists_what_there_is(shared_server: Server) -> None:
         RedisStore(shared_server.url, prefix="look") as store,
         RedisStore(shared_server.url, "look2") as other,
     ):
-        limiter = hf.Limiter(100, 10, store=store, name="calls")
+        limiter = sp.Limiter(100, 10, store=store, name="calls")
         kept = (
-            hf.Budget(burst=5, store=store, name="retries"),
-            hf.Limiter(1, 1, store=other, name="elsewhere"),
+            sp.Budget(burst=5, store=store, name="retries"),
+            sp.Limiter(1, 1, store=other, name="elsewhere"),
         )
         shared_server.ask("SET", "look:odd", "x", "PX", 5000)
         found = eventually(lambda: len(store.inspect()) == 2 and store.inspect())

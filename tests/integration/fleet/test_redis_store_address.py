@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 import redis.sentinel
-from tests.fleet.patience import eventually
+from tests.support.polling import eventually
 
-import holdfast as hf
-from holdfast.redis import RedisStore, StoreUnavailable
-from holdfast.store.address import Address
+import stormproof as sp
+from stormproof._fleet.address import Address
+from stormproof.redis import RedisStore, StoreUnavailable
 
 SECRET = "hunter2"
 
@@ -141,7 +141,7 @@ def test_sentinels_by_tls(listener: Listener) -> None:
 @pytest.mark.parametrize("listener", [b"HTTP/1.1 400 Bad Request\r\n\r\n"], indirect=True)
 def test_a_server_that_is_no_redis_is_a_store_that_is_down(listener: Listener) -> None:
     with RedisStore(f"redis://127.0.0.1:{listener.port}/0", timeout=0.5, on_failure="open") as store:
-        limiters = [hf.Limiter(1, 1, store=store, name=name) for name in "ab"]
+        limiters = [sp.Limiter(1, 1, store=store, name=name) for name in "ab"]
         eventually(lambda: store.state == "down")
         assert all(eventually(lambda each=each: each._fleet.alone) for each in limiters)
         assert all(limiter.allow() for limiter in limiters for _ in range(5))
@@ -158,7 +158,7 @@ def test_an_error_of_our_own_keeps_no_core_busy(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Address, "connect", connect)
     with RedisStore("redis://127.0.0.1:1/0", on_failure="open") as store:
-        limiters = [hf.Limiter(1, 1, store=store, name=name) for name in "ab"]
+        limiters = [sp.Limiter(1, 1, store=store, name=name) for name in "ab"]
         eventually(lambda: store.state == "down")
         assert all(eventually(lambda each=each: each._fleet.alone) for each in limiters)
         assert all(limiter.allow() for limiter in limiters for _ in range(5))

@@ -7,18 +7,18 @@ import threading
 from typing import Any
 
 import pytest
-from tests.fleet.patience import eventually
-from tests.fleet.servers import Server
-from tests.fleet.test_fleet_limiter import lease_some, settled
+from tests.integration.fleet.test_fleet_limiter import lease_some, settled
+from tests.support.polling import eventually
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast.redis import RedisStore
+import stormproof as sp
+from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
 
 
 def threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "holdfast-store"}
+    return {thread for thread in threading.enumerate() if thread.name == "stormproof-store"}
 
 
 def clients(server: Server) -> int:
@@ -31,7 +31,7 @@ def test_stores_that_were_dropped_without_a_word(server: Server) -> None:
     kept = []
     for _ in range(3):
         store = RedisStore(server.url, timeout=0.5)
-        kept.append((store, hf.Limiter(10, 5, store=store, name="x"), hf.Bulkhead(5, store=store, name="x")))
+        kept.append((store, sp.Limiter(10, 5, store=store, name="x"), sp.Bulkhead(5, store=store, name="x")))
         assert store.settle(5)
         del store
     assert len(threads() - before) == 3 and clients(server) == 3
@@ -43,20 +43,20 @@ def test_stores_that_were_dropped_without_a_word(server: Server) -> None:
 
 def test_what_a_dropped_store_had_leased_goes_back(server: Server) -> None:
     store: Any = RedisStore(server.url, timeout=0.5)
-    limiter: Any = hf.Limiter(0, 1000, store=store, name="x")
-    bulkhead: Any = hf.Bulkhead(5, store=store, name="x")
+    limiter: Any = sp.Limiter(0, 1000, store=store, name="x")
+    bulkhead: Any = sp.Bulkhead(5, store=store, name="x")
     settled(limiter)
     lease_some(limiter)
-    assert server.ask("HLEN", "hf:{x}:bulkhead") == 1
-    before = int(server.ask("HGET", "hf:{x}:limiter", "level"))
+    assert server.ask("HLEN", "sp:{x}:bulkhead") == 1
+    before = int(server.ask("HGET", "sp:{x}:limiter", "level"))
     del store, limiter, bulkhead
     gc.collect()
-    eventually(lambda: int(server.ask("HGET", "hf:{x}:limiter", "level")) >= before + 5_000_000)
-    eventually(lambda: server.ask("HLEN", "hf:{x}:bulkhead") == 0)
+    eventually(lambda: int(server.ask("HGET", "sp:{x}:limiter", "level")) >= before + 5_000_000)
+    eventually(lambda: server.ask("HLEN", "sp:{x}:bulkhead") == 0)
 
 
 def test_whoever_has_something_of_a_store_has_the_store(server: Server) -> None:
-    limiter = hf.Limiter(0, 100, store=RedisStore(server.url, timeout=0.5), name="x")
+    limiter = sp.Limiter(0, 100, store=RedisStore(server.url, timeout=0.5), name="x")
     gc.collect()
     settled(limiter)
     lease_some(limiter)
@@ -72,21 +72,21 @@ def test_a_reload_that_fails_leaves_no_store_behind(server: Server) -> None:
         policy = {"retry": {"attempts": attempts}, "rate_limit": {"limiter": limiter}}
         return {"store": {"url": server.url, "timeout": timeout}, "policies": {"p": policy}}
 
-    registry = hf.Registry.from_data(data(0.5, 1))
+    registry = sp.Registry.from_data(data(0.5, 1))
     store = registry.store
     raised = []
     for timeout in (0.6, 0.7):
-        with pytest.raises(hf.ConfigError) as caught:
+        with pytest.raises(sp.ConfigError) as caught:
             # The limiter is made before what is wrong is found.
             registry.reload({**data(timeout, 1), "breakers": {"b": {"probes": 0}}})
         raised.append(caught)
-        with pytest.raises(hf.ConfigError) as caught:
+        with pytest.raises(sp.ConfigError) as caught:
             registry.reload({**data(timeout, 1), "policies": {**data(0.5, 1)["policies"], "z": {"retry": 5}}})
         raised.append(caught)
     assert registry.store is store and not store._exchange._closing
     assert len(threads() - before) <= 1
-    with pytest.raises(hf.ConfigError):
-        hf.Registry.from_data({**data(0.5, 1), "policies": {**data(0.5, 1)["policies"], "z": {"retry": 5}}})
+    with pytest.raises(sp.ConfigError):
+        sp.Registry.from_data({**data(0.5, 1), "policies": {**data(0.5, 1)["policies"], "z": {"retry": 5}}})
     assert len(threads() - before) <= 1
     store.close()
     eventually(lambda: not threads() - before)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.contract.grpc.wire import Aio, Future, Server, Sync
+from tests.support.grpc_server import Aio, Future, Server, Sync
 
 
 @pytest.fixture

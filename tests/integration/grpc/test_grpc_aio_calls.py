@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.contract.grpc.wire import UNAVAILABLE, Aio, Server
+from tests.support.grpc_server import UNAVAILABLE, Aio, Server
 
-import holdfast as hf
+import stormproof as sp
 
-WAIT = hf.Constant(0.001)
+WAIT = sp.Constant(0.001)
 
 
 @pytest.fixture
@@ -29,15 +29,15 @@ def connect(server: Server) -> Iterator[Callable[..., Aio]]:
 
 
 @pytest.fixture
-def policy() -> hf.Policy:
-    return hf.Policy(hf.Retry(attempts=3, backoff=WAIT, budget=None))
+def policy() -> sp.Policy:
+    return sp.Policy(sp.Retry(attempts=3, backoff=WAIT, budget=None))
 
 
 async def until_called(server: Server, times: int) -> None:
     await asyncio.to_thread(server.wait_until_called, times)
 
 
-def test_a_call_tells_all(connect: Callable[..., Aio], server: Server, policy: hf.Policy) -> None:
+def test_a_call_tells_all(connect: Callable[..., Aio], server: Server, policy: sp.Policy) -> None:
     client = connect(policy)
     server.script = [UNAVAILABLE]
 
@@ -55,7 +55,7 @@ def test_a_call_tells_all(connect: Callable[..., Aio], server: Server, policy: h
     client.run(work)
 
 
-def test_a_call_that_fails_tells_why(connect: Callable[..., Aio], server: Server, policy: hf.Policy) -> None:
+def test_a_call_that_fails_tells_why(connect: Callable[..., Aio], server: Server, policy: sp.Policy) -> None:
     client = connect(policy)
     server.script = [(UNAVAILABLE, (("x-why", "down"),))] * 3
 
@@ -71,16 +71,16 @@ def test_a_call_that_fails_tells_why(connect: Callable[..., Aio], server: Server
 
 
 def test_a_refused_call_tells_why(connect: Callable[..., Aio], server: Server) -> None:
-    breaker = hf.Breaker()
+    breaker = sp.Breaker()
     breaker.force_open()
-    client = connect(hf.Policy(breaker))
+    client = connect(sp.Policy(breaker))
 
     async def work() -> None:
         call = client.stub_unary(b"a")
         assert await call.code() is UNAVAILABLE
         assert "open" in await call.details()
         stream = client.stub_down(b"a")
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             await stream.read()
 
     client.run(work)
@@ -90,7 +90,7 @@ def test_a_refused_call_tells_why(connect: Callable[..., Aio], server: Server) -
 @pytest.mark.parametrize("by", ["call", "task"])
 @pytest.mark.parametrize("method", ["stub_unary", "stub_down"])
 def test_cancelling_reaches_the_server(
-    connect: Callable[..., Aio], server: Server, policy: hf.Policy, by: str, method: str
+    connect: Callable[..., Aio], server: Server, policy: sp.Policy, by: str, method: str
 ) -> None:
     client = connect(policy)
     server.script = ["hang"]
@@ -113,12 +113,12 @@ async def _read(call: Any) -> Any:
 
 
 def test_cancelled_in_a_wait_it_makes_no_further_call(connect: Callable[..., Aio], server: Server) -> None:
-    client = connect(hf.Policy(hf.Retry(backoff=hf.Constant(20), budget=None)))
+    client = connect(sp.Policy(sp.Retry(backoff=sp.Constant(20), budget=None)))
     server.script = [UNAVAILABLE] * 3
 
     async def work() -> None:
         waiting = asyncio.Event()
-        stop = hf.subscribe(lambda event: waiting.set())
+        stop = sp.subscribe(lambda event: waiting.set())
         try:
             call = client.stub_unary(b"a")
             await waiting.wait()
@@ -133,7 +133,7 @@ def test_cancelled_in_a_wait_it_makes_no_further_call(connect: Callable[..., Aio
 
 
 def test_a_stream_can_be_read_and_is_a_call(
-    connect: Callable[..., Aio], server: Server, policy: hf.Policy
+    connect: Callable[..., Aio], server: Server, policy: sp.Policy
 ) -> None:
     client = connect(policy)
     server.script = [UNAVAILABLE]
@@ -153,8 +153,8 @@ def test_a_stream_can_be_read_and_is_a_call(
 
 
 def test_requests_written_by_hand(connect: Callable[..., Aio], server: Server) -> None:
-    bulkhead = hf.Bulkhead(1)
-    client = connect(hf.Policy(hf.Retry(attempts=3, backoff=WAIT, budget=None), bulkhead))
+    bulkhead = sp.Bulkhead(1)
+    client = connect(sp.Policy(sp.Retry(attempts=3, backoff=WAIT, budget=None), bulkhead))
 
     async def work() -> None:
         for stub in (client.stub_up, client.stub_both):
@@ -175,7 +175,7 @@ def test_requests_written_by_hand(connect: Callable[..., Aio], server: Server) -
 
 
 def test_requests_written_by_hand_are_not_retried(
-    connect: Callable[..., Aio], server: Server, policy: hf.Policy
+    connect: Callable[..., Aio], server: Server, policy: sp.Policy
 ) -> None:
     client = connect(policy)
     server.script = [UNAVAILABLE]
@@ -192,7 +192,7 @@ def test_requests_written_by_hand_are_not_retried(
 
 
 def test_nothing_waits_for_writes_after_the_call_has_ended(
-    connect: Callable[..., Aio], server: Server, policy: hf.Policy
+    connect: Callable[..., Aio], server: Server, policy: sp.Policy
 ) -> None:
     client = connect(policy)
 
@@ -208,15 +208,15 @@ def test_nothing_waits_for_writes_after_the_call_has_ended(
 
 
 def test_what_is_refused_can_not_be_written_to(connect: Callable[..., Aio], server: Server) -> None:
-    breaker = hf.Breaker()
+    breaker = sp.Breaker()
     breaker.force_open()
-    client = connect(hf.Policy(breaker))
+    client = connect(sp.Policy(breaker))
 
     async def work() -> None:
         call = client.stub_up()
         with pytest.raises(asyncio.InvalidStateError):
             await call.write(b"a")
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             await call
 
     client.run(work)
@@ -226,7 +226,7 @@ def test_a_fallback_gives_the_items(connect: Callable[..., Aio], server: Server)
     async def stale() -> Any:
         yield b"x"
 
-    client = connect(hf.Policy(hf.Fallback(stale)))
+    client = connect(sp.Policy(sp.Fallback(stale)))
     server.script = [UNAVAILABLE]
     assert client.down() == [b"x"]
 
@@ -238,9 +238,9 @@ def test_an_async_hook_and_an_async_deadline(connect: Callable[..., Aio], server
         await asyncio.sleep(0)
         numbers.append(attempt.number)
 
-    client = connect(hf.Policy(hf.Retry(backoff=WAIT, budget=None, before_attempt=before)))
+    client = connect(sp.Policy(sp.Retry(backoff=WAIT, budget=None, before_attempt=before)))
     server.script = [UNAVAILABLE, "hang"]
-    with hf.deadline(0.6), pytest.raises(grpc.RpcError) as caught:
+    with sp.deadline(0.6), pytest.raises(grpc.RpcError) as caught:
         client.unary()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED  # type: ignore[attr-defined]
     assert numbers == [1, 2]

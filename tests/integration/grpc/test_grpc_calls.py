@@ -9,19 +9,19 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.contract.grpc.wire import EXHAUSTED, UNAVAILABLE, Server
+from tests.support.grpc_server import EXHAUSTED, UNAVAILABLE, Server
 
-import holdfast as hf
-from holdfast import grpc as hfg
-from holdfast.marks import exhausted_by
+import stormproof as sp
+from stormproof import grpc as hfg
+from stormproof._classify.exhaustion import exhausted_by
 
 Connect = Callable[..., Any]
 PUSHBACK = "grpc-retry-pushback-ms"
-WAIT = hf.Constant(0.001)
+WAIT = sp.Constant(0.001)
 
 
-def retrying(attempts: int = 3, **options: Any) -> hf.Retry:
-    return hf.Retry(attempts=attempts, backoff=WAIT, budget=options.pop("budget", None), **options)
+def retrying(attempts: int = 3, **options: Any) -> sp.Retry:
+    return sp.Retry(attempts=attempts, backoff=WAIT, budget=options.pop("budget", None), **options)
 
 
 def notes(error: BaseException) -> str:
@@ -33,21 +33,21 @@ def notes(error: BaseException) -> str:
 
 def test_a_call_is_retried_until_it_succeeds(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE, UNAVAILABLE]
-    assert connect(hf.Policy(retrying())).unary(b"a") == b"re:a"
+    assert connect(sp.Policy(retrying())).unary(b"a") == b"re:a"
     assert server.attempts_told() == [None, "1", "2"]
 
 
 def test_without_the_channels_own_retries_a6s_name_arrives_too(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE]
     off = [("grpc.enable_retries", 0)]
-    connect(hf.Policy(retrying()), channel_options=off).unary(metadata=(("x-mine", "1"),))
+    connect(sp.Policy(retrying()), channel_options=off).unary(metadata=(("x-mine", "1"),))
     told = [(m.get("grpc-previous-rpc-attempts"), m.get("x-mine")) for m, _, _ in server.seen]
     assert told == [(None, "1"), ("1", "1")]
 
 
 def test_attempt_metadata_can_be_left_out(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE]
-    connect(hf.Policy(retrying()), attempt_metadata=()).unary()
+    connect(sp.Policy(retrying()), attempt_metadata=()).unary()
     assert server.attempts_told() == [None, None]
 
 
@@ -55,9 +55,9 @@ def test_the_last_error_surfaces_noted_and_marked(connect: Connect, server: Serv
     trailers = (("x-why", "down"),)
     server.script = [UNAVAILABLE, UNAVAILABLE, (UNAVAILABLE, trailers)]
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying())).unary()
+        connect(sp.Policy(retrying())).unary()
     error: Any = caught.value
-    assert not isinstance(error, hf.HoldfastError)
+    assert not isinstance(error, sp.StormproofError)
     assert (error.code(), error.details()) == (UNAVAILABLE, "scripted")
     assert [tuple(pair) for pair in error.trailing_metadata()] == list(trailers)
     assert "3 attempts" in notes(error)
@@ -70,9 +70,9 @@ def test_the_last_error_surfaces_noted_and_marked(connect: Connect, server: Serv
 
 def test_an_outer_layer_does_not_retry_it_again(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 9
-    client = connect(hf.Policy(retrying()))
+    client = connect(sp.Policy(retrying()))
     with pytest.raises(grpc.RpcError):
-        hf.Policy(retrying()).call(client.unary)
+        sp.Policy(retrying()).call(client.unary)
     assert server.calls == 3
 
 
@@ -80,14 +80,14 @@ def test_an_outer_layer_does_not_retry_it_again(connect: Connect, server: Server
 def test_other_statuses_are_not_retried(connect: Connect, server: Server, code: grpc.StatusCode) -> None:
     server.script = [code]
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying(), hf.Timeout(20))).unary()
+        connect(sp.Policy(retrying(), sp.Timeout(20))).unary()
     assert caught.value.code() is code  # type: ignore[attr-defined]
     assert server.calls == 1
 
 
 def test_resource_exhausted_with_pushback_is_retried(connect: Connect, server: Server) -> None:
     server.script = [(EXHAUSTED, ((PUSHBACK, "1"),))]
-    assert connect(hf.Policy(retrying())).unary(b"a") == b"re:a"
+    assert connect(sp.Policy(retrying())).unary(b"a") == b"re:a"
     assert server.calls == 2
 
 
@@ -96,16 +96,16 @@ def test_resource_exhausted_with_pushback_is_retried(connect: Connect, server: S
 def test_pushback_stops(connect: Connect, server: Server, pushback: str) -> None:
     server.script = [(UNAVAILABLE, ((PUSHBACK, pushback),))]
     with pytest.raises(grpc.RpcError):
-        connect(hf.Policy(retrying())).unary()
+        connect(sp.Policy(retrying())).unary()
     assert server.calls == 1
 
 
 def test_an_empty_budget_stops_with_the_servers_error(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
-    client = connect(hf.Policy(retrying(budget=hf.Budget(ratio=0.1, burst=1))))
+    client = connect(sp.Policy(retrying(budget=sp.Budget(ratio=0.1, burst=1))))
     with pytest.raises(grpc.RpcError) as caught:
         client.unary()
-    assert not isinstance(caught.value, hf.HoldfastError)
+    assert not isinstance(caught.value, sp.StormproofError)
     assert "budget exhausted" in notes(caught.value)
     assert exhausted_by(caught.value) is not None
     assert caught.value.__cause__ is None
@@ -119,14 +119,14 @@ def test_results_can_be_refused_and_are_the_messages(connect: Connect, server: S
         seen.append(message)
         return len(seen) < 3
 
-    assert connect(hf.Policy(retrying(on_result=not_yet))).unary(b"a") == b"re:a"
+    assert connect(sp.Policy(retrying(on_result=not_yet))).unary(b"a") == b"re:a"
     assert seen == [b"re:a"] * 3
-    assert connect(hf.Policy(retrying(on_result=lambda message: message == b"a1" and len(seen) < 3))).down()
+    assert connect(sp.Policy(retrying(on_result=lambda message: message == b"a1" and len(seen) < 3))).down()
 
 
 def test_a_fallback_answers(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
-    client = connect(hf.Policy(hf.Fallback(b"stale")))
+    client = connect(sp.Policy(sp.Fallback(b"stale")))
     assert client.unary() == b"stale"
     assert client.up([b"a"]) == b"stale"
 
@@ -135,10 +135,10 @@ def test_a_fallback_answers(connect: Connect, server: Server) -> None:
 
 
 def test_the_tightest_of_three_deadlines_is_sent(connect: Connect, server: Server) -> None:
-    client = connect(hf.Policy(hf.Deadline(100), retrying()))
+    client = connect(sp.Policy(sp.Deadline(100), retrying()))
     client.unary()
     client.unary(timeout=50)
-    with hf.deadline(30):
+    with sp.deadline(30):
         client.unary(timeout=50)
     left = [left for _, left, _ in server.seen]
     # On the wire, times are rounded up.
@@ -148,13 +148,13 @@ def test_the_tightest_of_three_deadlines_is_sent(connect: Connect, server: Serve
 
 
 def test_without_any_deadline_none_is_sent(connect: Connect, server: Server) -> None:
-    connect(hf.Policy(retrying())).unary()
+    connect(sp.Policy(retrying())).unary()
     assert server.seen[0][1] > 1e9
 
 
 def test_each_attempt_has_less_time(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE, UNAVAILABLE]
-    slower = hf.Policy(hf.Retry(backoff=hf.Constant(0.05), budget=None))
+    slower = sp.Policy(sp.Retry(backoff=sp.Constant(0.05), budget=None))
     # Less than a second crosses the wire to the millisecond, more than that is rounded up.
     connect(slower).unary(timeout=0.95)
     left = [left for _, left, _ in server.seen]
@@ -163,7 +163,7 @@ def test_each_attempt_has_less_time(connect: Connect, server: Server) -> None:
 
 def test_one_attempts_timeout_leaves_time_for_another(connect: Connect, server: Server) -> None:
     server.script = ["hang"]
-    client = connect(hf.Policy(hf.Deadline(20), retrying(9), hf.Timeout(0.4)))
+    client = connect(sp.Policy(sp.Deadline(20), retrying(9), sp.Timeout(0.4)))
     assert client.unary(b"a") == b"re:a"
     assert server.calls > 1
     assert max(left for _, left, _ in server.seen) < 1
@@ -173,7 +173,7 @@ def test_one_attempts_timeout_leaves_time_for_another(connect: Connect, server: 
 def test_the_overall_deadline_ends_the_call(connect: Connect, server: Server) -> None:
     server.script = ["hang", "hang"]
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying())).unary(timeout=0.5)
+        connect(sp.Policy(retrying())).unary(timeout=0.5)
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED  # type: ignore[attr-defined]
     assert server.calls == 1
     server.wait_until_quiet()
@@ -181,12 +181,12 @@ def test_the_overall_deadline_ends_the_call(connect: Connect, server: Server) ->
 
 @pytest.mark.parametrize("method", ["unary", "down"])
 def test_no_time_left_makes_no_call(connect: Connect, server: Server, method: str) -> None:
-    client = connect(hf.Policy(retrying()))
+    client = connect(sp.Policy(retrying()))
     with pytest.raises(grpc.RpcError) as caught:
         getattr(client, method)(timeout=0)
-    assert isinstance(caught.value, hf.DeadlineExceeded)
+    assert isinstance(caught.value, sp.DeadlineExceeded)
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED  # type: ignore[attr-defined]
-    with hf.deadline(0), pytest.raises(hf.DeadlineExceeded):
+    with sp.deadline(0), pytest.raises(sp.DeadlineExceeded):
         getattr(client, method)()
     assert server.calls == 0
 
@@ -196,25 +196,25 @@ def test_no_time_left_makes_no_call(connect: Connect, server: Server, method: st
 
 @pytest.mark.parametrize("method", ["unary", "down"])
 def test_an_open_breaker_is_an_error_of_both_worlds(connect: Connect, server: Server, method: str) -> None:
-    breaker = hf.Breaker(name="wire")
-    client = connect(hf.Policy(retrying(), breaker))
+    breaker = sp.Breaker(name="wire")
+    client = connect(sp.Policy(retrying(), breaker))
     breaker.force_open()
-    with pytest.raises(hf.CircuitOpen) as caught:
+    with pytest.raises(sp.CircuitOpen) as caught:
         getattr(client, method)()
     error: Any = caught.value
     assert isinstance(error, grpc.RpcError)
     assert isinstance(error, hfg.RpcCircuitOpen)
     assert error.code() is UNAVAILABLE
     assert "wire is open" in error.details()
-    assert not hf.transient(error)
+    assert not sp.transient(error)
     assert server.calls == 0
 
 
 def test_a_refusal_after_a_failed_attempt_is_that_attempts_error(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE]
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying(), hf.Breaker(consecutive=1, name="wire"))).unary()
-    assert not isinstance(caught.value, hf.HoldfastError)
+        connect(sp.Policy(retrying(), sp.Breaker(consecutive=1, name="wire"))).unary()
+    assert not isinstance(caught.value, sp.StormproofError)
     assert "wire is open" in notes(caught.value)
     assert exhausted_by(caught.value) is not None
     assert server.calls == 1
@@ -225,7 +225,7 @@ def test_a_refusal_after_a_failed_attempt_is_that_attempts_error(connect: Connec
 
 def test_a_stream_is_retried_until_its_first_message(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE, UNAVAILABLE]
-    assert connect(hf.Policy(retrying())).down(b"a") == [b"a1", b"a2"]
+    assert connect(sp.Policy(retrying())).down(b"a") == [b"a1", b"a2"]
     assert server.calls == 3
 
 
@@ -233,21 +233,21 @@ def test_a_stream_that_has_begun_is_not_retried(connect: Connect, server: Server
     server.script = ["break"]
     got: list[bytes] = []
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying())).down(b"a", into=got)
+        connect(sp.Policy(retrying())).down(b"a", into=got)
     assert caught.value.details() == "scripted, in the middle"  # type: ignore[attr-defined]
     assert got == [b"a1"]
     assert server.calls == 1
 
 
 def test_a_stream_without_messages_is_a_success(connect: Connect, server: Server) -> None:
-    assert connect(hf.Policy(retrying())).down(b"empty") == []
+    assert connect(sp.Policy(retrying())).down(b"empty") == []
     assert server.calls == 1
 
 
 def test_a_stream_that_never_begins(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying())).down()
+        connect(sp.Policy(retrying())).down()
     assert exhausted_by(caught.value) is not None
     assert server.calls == 3
 
@@ -255,7 +255,7 @@ def test_a_stream_that_never_begins(connect: Connect, server: Server) -> None:
 @pytest.mark.parametrize("as_factory", [False, True])
 def test_a_request_stream_is_sent_again(connect: Connect, server: Server, as_factory: bool) -> None:
     messages = [b"a", b"b"]
-    client = connect(hf.Policy(retrying()))
+    client = connect(sp.Policy(retrying()))
     given: Any = (lambda: client.hand_over(messages)) if as_factory else messages
     server.script = [UNAVAILABLE, UNAVAILABLE, "ok", UNAVAILABLE, UNAVAILABLE]
     assert client.up(given) == b"a+b"
@@ -264,7 +264,7 @@ def test_a_request_stream_is_sent_again(connect: Connect, server: Server, as_fac
 
 
 def test_a_request_stream_that_is_gone_is_not_sent_again(connect: Connect, server: Server) -> None:
-    client = connect(hf.Policy(retrying()))
+    client = connect(sp.Policy(retrying()))
     server.script = [UNAVAILABLE, UNAVAILABLE]
     for method in (client.up, client.both):
         with pytest.raises(grpc.RpcError) as caught:
@@ -279,7 +279,7 @@ def test_a_request_stream_that_is_gone_is_not_sent_again(connect: Connect, serve
 def test_replay_is_bounded(connect: Connect, server: Server, limit: Any, says: str) -> None:
     server.script = [UNAVAILABLE]
     with pytest.raises(grpc.RpcError) as caught:
-        connect(hf.Policy(retrying()), **limit).up([b"aa", b"bb"])
+        connect(sp.Policy(retrying()), **limit).up([b"aa", b"bb"])
     assert says in notes(caught.value)
     assert server.calls == 1
 
@@ -287,7 +287,7 @@ def test_replay_is_bounded(connect: Connect, server: Server, limit: Any, says: s
 def test_a_bidirectional_stream_that_has_begun_is_not_retried(connect: Connect, server: Server) -> None:
     server.script = ["break"]
     with pytest.raises(grpc.RpcError):
-        connect(hf.Policy(retrying())).both([b"a", b"b"])
+        connect(sp.Policy(retrying())).both([b"a", b"b"])
     assert server.calls == 1
 
 
@@ -297,7 +297,7 @@ def test_a_bidirectional_stream_that_has_begun_is_not_retried(connect: Connect, 
 @pytest.mark.parametrize("method", ["unary", "down"])
 def test_the_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server: Server, method: str) -> None:
     server.script = ["hang"]
-    client = connect(hf.Policy(hf.Hedge(0.02, idempotent=True)))
+    client = connect(sp.Policy(sp.Hedge(0.02, idempotent=True)))
     assert getattr(client, method)(b"a") in (b"re:a", [b"a1", b"a2"])
     server.wait_until_quiet()
     assert server.attempts_told() == [None, "1"]
@@ -306,7 +306,7 @@ def test_the_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server:
 def test_a_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(
     connect: Connect, server: Server
 ) -> None:
-    client = connect(hf.Policy(hf.Hedge(100, idempotent=True)))
+    client = connect(sp.Policy(sp.Hedge(100, idempotent=True)))
     server.script = [UNAVAILABLE]
     assert client.unary(b"a") == b"re:a"
     server.script = [grpc.StatusCode.INTERNAL]
@@ -318,7 +318,7 @@ def test_a_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(
 @pytest.mark.parametrize("declared", [("/test.Wire/Unary",), lambda name: name == "/test.Wire/Unary"])
 def test_what_is_declared_idempotent_is_hedged(connect: Connect, server: Server, declared: Any) -> None:
     server.script = ["hang"]
-    client = connect(hf.Policy(hf.Hedge(0.02)), idempotent=declared)
+    client = connect(sp.Policy(sp.Hedge(0.02)), idempotent=declared)
     assert client.unary(b"a") == b"re:a"
     server.wait_until_quiet()
     assert server.calls == 2
@@ -326,14 +326,14 @@ def test_what_is_declared_idempotent_is_hedged(connect: Connect, server: Server,
 
 @pytest.mark.parametrize("declared", [(), ("other.Service/Unary",)])
 def test_nothing_else_is_hedged(connect: Connect, server: Server, declared: Any) -> None:
-    client = connect(hf.Policy(hf.Hedge(0)), idempotent=declared)
+    client = connect(sp.Policy(sp.Hedge(0)), idempotent=declared)
     assert [client.unary(b"a") for _ in range(20)] == [b"re:a"] * 20
     server.wait_until_quiet()
     assert server.calls == 20
 
 
 def test_a_stream_that_can_be_sent_once_is_not_hedged(connect: Connect, server: Server) -> None:
-    client = connect(hf.Policy(hf.Hedge(0, idempotent=True)))
+    client = connect(sp.Policy(sp.Hedge(0, idempotent=True)))
     assert [client.up(client.hand_over([b"a", b"b"])) for _ in range(20)] == [b"a+b"] * 20
     server.wait_until_quiet()
     assert server.calls == 20
@@ -346,7 +346,7 @@ def test_a_stream_that_can_be_sent_once_is_not_hedged(connect: Connect, server: 
 
 
 def test_policies_by_name(connect: Connect, server: Server) -> None:
-    policies = {"test.Wire/Unary": hf.Policy(retrying(2)), "test.Wire": hf.Policy(retrying(3))}
+    policies = {"test.Wire/Unary": sp.Policy(retrying(2)), "test.Wire": sp.Policy(retrying(3))}
     client = connect(policies)
     server.script = [UNAVAILABLE] * 9
     with pytest.raises(grpc.RpcError):
@@ -358,7 +358,7 @@ def test_policies_by_name(connect: Connect, server: Server) -> None:
 
 
 def test_a_method_without_a_policy_is_left_alone(connect: Connect, server: Server) -> None:
-    client = connect(lambda method: hf.Policy(retrying()) if method == "/test.Wire/Up" else None)
+    client = connect(lambda method: sp.Policy(retrying()) if method == "/test.Wire/Up" else None)
     server.script = [UNAVAILABLE, UNAVAILABLE, UNAVAILABLE]
     with pytest.raises(grpc.RpcError) as caught:
         client.unary()
@@ -366,7 +366,7 @@ def test_a_method_without_a_policy_is_left_alone(connect: Connect, server: Serve
     assert server.calls == 1
     assert client.up([b"a"]) == b"a"
     assert server.calls == 4
-    with hf.disabled():
+    with sp.disabled():
         server.script = [UNAVAILABLE]
         with pytest.raises(grpc.RpcError):
             client.up([b"a"])
@@ -381,10 +381,10 @@ def test_the_operation_is_the_method_and_keys_see_the_call(connect: Connect, ser
         keys.append((rpc.method, rpc.request, rpc.timeout))
         return rpc.method
 
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         server.script = [UNAVAILABLE]
-        client = connect(hf.Policy(retrying(), hf.keyed(hf.Breaker(), key=key)))
+        client = connect(sp.Policy(retrying(), sp.keyed(sp.Breaker(), key=key)))
         client.unary(b"secret", timeout=50)
     finally:
         stop()
@@ -446,7 +446,7 @@ def test_a_native_channel_makes_as_many_calls(
 
 
 def test_the_background_loop_serves_many_futures_at_once(server: Server, connect: Connect) -> None:
-    client = connect(hf.Policy(retrying()))
+    client = connect(sp.Policy(retrying()))
     if client.name != "future":
         # Sync calls wait one by one; the aio ones run side by side in their own loop.
         async def together() -> list[bytes]:
@@ -460,21 +460,21 @@ def test_the_background_loop_serves_many_futures_at_once(server: Server, connect
 
 
 def test_a_method_without_a_policy_keeps_its_timeout(connect: Connect, server: Server) -> None:
-    client = connect({"other.Service": hf.Policy(retrying())})
+    client = connect({"other.Service": sp.Policy(retrying())})
     client.unary(timeout=5)
-    with hf.deadline(60):
+    with sp.deadline(60):
         client.unary(timeout=5)
-    with hf.disabled():
+    with sp.disabled():
         client.unary(timeout=5)
-    with hf.deadline(5):
+    with sp.deadline(5):
         client.unary(timeout=60)
         client.unary()
     assert [0 < left < 6 for _, left, _ in server.seen] == [True] * 5, server.seen
 
 
 def test_switched_off_a_call_has_its_timeout_whatever_has_ended(connect: Connect, server: Server) -> None:
-    for policy in (hf.Policy(retrying()), lambda method: None):
-        with hf.deadline(0), hf.disabled():
+    for policy in (sp.Policy(retrying()), lambda method: None):
+        with sp.deadline(0), sp.disabled():
             assert connect(policy).unary(timeout=5) == b"re:a"
     assert [0 < left < 6 for _, left, _ in server.seen] == [True] * 2, server.seen
 
@@ -483,11 +483,11 @@ def test_switched_off_a_call_has_its_timeout_whatever_has_ended(connect: Connect
 def test_do_not_retry_holds_whatever_on_says(connect: Connect, server: Server, on: Any) -> None:
     server.script = [(UNAVAILABLE, (("grpc-retry-pushback-ms", "-1"),))]
     with pytest.raises(grpc.RpcError):
-        connect(hf.Policy(retrying(on=on))).unary()
+        connect(sp.Policy(retrying(on=on))).unary()
     assert server.calls == 1
 
 
 def test_an_explicit_verdict_wins_over_do_not_retry(connect: Connect, server: Server) -> None:
     server.script = [(UNAVAILABLE, (("grpc-retry-pushback-ms", "-1"),))]
-    policy = hf.Policy(retrying(on=lambda error: hf.Verdict(True)))
+    policy = sp.Policy(retrying(on=lambda error: sp.Verdict(True)))
     assert connect(policy).unary() == b"re:a"

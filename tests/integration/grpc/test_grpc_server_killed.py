@@ -11,9 +11,9 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.fleet.patience import eventually
+from tests.support.polling import eventually
 
-import holdfast as hf
+import stormproof as sp
 
 #: Answers "ok" where told to; hangs otherwise, after a first message where the answer is a stream.
 PROGRAM = textwrap.dedent(
@@ -119,8 +119,8 @@ def old() -> Iterator[Process]:
 
 @pytest.mark.parametrize("method", ["unary", "down"])
 def test_a_call_goes_on_with_the_next_server(connect: Any, old: Process, successor: Any, method: str) -> None:
-    policy = hf.Policy(
-        hf.Retry(attempts=3, backoff=hf.Constant(0.01), budget=None, before_attempt=successor(old))
+    policy = sp.Policy(
+        sp.Retry(attempts=3, backoff=sp.Constant(0.01), budget=None, before_attempt=successor(old))
     )
     client = connect(policy, target=f"127.0.0.1:{old.port}", channel_options=RECONNECT)
     killer = old.kill_in_the_call()
@@ -132,7 +132,7 @@ def test_a_call_goes_on_with_the_next_server(connect: Any, old: Process, success
 
 
 def test_a_stream_that_had_begun_ends(connect: Any, old: Process) -> None:
-    policy = hf.Policy(hf.Retry(attempts=3, backoff=hf.Constant(0.01), budget=None))
+    policy = sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0.01), budget=None))
     client = connect(policy, target=f"127.0.0.1:{old.port}", channel_options=RECONNECT)
     got: list[bytes] = []
     killer = old.kill_in_the_call(got)
@@ -149,7 +149,7 @@ def test_nobody_there_is_retried_and_then_told(connect: Any) -> None:
     gone = Process(True)
     gone.kill()
     client = connect(
-        hf.Policy(hf.Retry(attempts=3, backoff=hf.Constant(0.001), budget=None)),
+        sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0.001), budget=None)),
         target=f"127.0.0.1:{gone.port}",
     )
     with pytest.raises(grpc.RpcError) as caught:

@@ -14,9 +14,9 @@ import grpc
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast import grpc as hfg
-from holdfast.marks import Mark, mark
+import stormproof as sp
+from stormproof import grpc as hfg
+from stormproof._classify.exhaustion import Mark, mark
 
 LONG_S = 20.0
 PUSHBACK = "grpc-retry-pushback-ms"
@@ -36,7 +36,7 @@ class Handlers:
         self.left: list[float | None] = []
 
     def _do(self, request: bytes) -> bytes:
-        self.left.append(hf.remaining())
+        self.left.append(sp.remaining())
         return self.work(request)
 
     def sync(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def test_a_threaded_handler_of_an_aio_server(handlers: Handlers) -> None:
     with aio_server(handlers) as target:
         client = Client(target)
         assert client.call("Threaded", timeout=30) == b"a"
-        handlers.work = raises(hf.CircuitOpen("open"))
+        handlers.work = raises(sp.CircuitOpen("open"))
         assert client.status("Threaded") == (UNAVAILABLE, "-1")
         client.close()
     assert handlers.left[0] is not None
@@ -267,14 +267,14 @@ def test_an_async_handler_is_cut_off_at_the_deadline(handlers: Handlers) -> None
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (hf.CircuitOpen("open", 3.0), UNAVAILABLE),
-        (hf.BudgetExhausted("spent"), UNAVAILABLE),
-        (hf.DeadlineExceeded("over"), DEADLINE),
-        (hf.AttemptTimeout("slow"), DEADLINE),
-        (hf.BulkheadFull("full"), EXHAUSTED),
-        (hf.RateLimited("often"), EXHAUSTED),
-        (hf.Throttled("shed"), EXHAUSTED),
-        (hf.Cancelled("off"), grpc.StatusCode.CANCELLED),
+        (sp.CircuitOpen("open", 3.0), UNAVAILABLE),
+        (sp.BudgetExhausted("spent"), UNAVAILABLE),
+        (sp.DeadlineExceeded("over"), DEADLINE),
+        (sp.AttemptTimeout("slow"), DEADLINE),
+        (sp.BulkheadFull("full"), EXHAUSTED),
+        (sp.RateLimited("often"), EXHAUSTED),
+        (sp.Throttled("shed"), EXHAUSTED),
+        (sp.Cancelled("off"), grpc.StatusCode.CANCELLED),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
@@ -320,9 +320,9 @@ def test_three_layers_do_not_multiply() -> None:
     """Each layer retries 4 times; the last is down, and sees 4 calls per call, not 64."""
     last, middle, front = Handlers(), Handlers(), Handlers()
     last.work = raises(ValueError("down"))
-    policy = hf.Policy(
-        hf.Retry(
-            hf.transient.with_(grpc_codes=("UNAVAILABLE", "UNKNOWN")), backoff=hf.Constant(0.001), budget=None
+    policy = sp.Policy(
+        sp.Retry(
+            sp.transient.with_(grpc_codes=("UNAVAILABLE", "UNKNOWN")), backoff=sp.Constant(0.001), budget=None
         )
     )
 
@@ -368,7 +368,7 @@ def held(handlers: Handlers) -> tuple[threading.Semaphore, threading.Event]:
 
 @pytest.mark.parametrize(
     "limit",
-    [lambda: 2, lambda: hf.Bulkhead(2), lambda: hf.AdaptiveLimit("aimd", initial=2, min=2, max=2)],
+    [lambda: 2, lambda: sp.Bulkhead(2), lambda: sp.AdaptiveLimit("aimd", initial=2, min=2, max=2)],
     ids=["number", "Bulkhead", "AdaptiveLimit"],
 )
 def test_shedding(serve: Any, handlers: Handlers, limit: Any) -> None:
@@ -395,7 +395,7 @@ def test_what_is_shed_is_told(serve: Any, handlers: Handlers) -> None:
     told: list[str] = []
     inside, free = held(handlers)
     client = serve(shed=2, retry_share=0.5)
-    stop = hf.subscribe(lambda event: told.append(event.reason) if type(event).__name__ == "Shed" else None)
+    stop = sp.subscribe(lambda event: told.append(event.reason) if type(event).__name__ == "Shed" else None)
     try:
         calls = [client.calls["Unary"].future(b"hold")]
         assert inside.acquire(timeout=LONG_S)

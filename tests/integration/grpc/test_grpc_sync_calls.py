@@ -9,12 +9,12 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.contract.grpc.wire import LONG_S, UNAVAILABLE, Server, Sync
+from tests.support.grpc_server import LONG_S, UNAVAILABLE, Server, Sync
 
-import holdfast as hf
-from holdfast.grpc import native
+import stormproof as sp
+from stormproof.grpc import native
 
-WAIT = hf.Constant(0.001)
+WAIT = sp.Constant(0.001)
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def connect(server: Server) -> Iterator[Callable[..., Sync]]:
 
 
 @pytest.fixture
-def policy() -> hf.Policy:
-    return hf.Policy(hf.Retry(attempts=3, backoff=WAIT, budget=None))
+def policy() -> sp.Policy:
+    return sp.Policy(sp.Retry(attempts=3, backoff=WAIT, budget=None))
 
 
 def pairs(metadata: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_a_continuation_of_another_kind_is_used_as_it_is() -> None:
 # One response.
 
 
-def test_with_call(connect: Callable[..., Sync], server: Server, policy: hf.Policy) -> None:
+def test_with_call(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
     server.script = [UNAVAILABLE]
     response, call = connect(policy).stub_unary.with_call(b"a")
     assert response == b"re:a"
@@ -76,7 +76,7 @@ def test_with_call(connect: Callable[..., Sync], server: Server, policy: hf.Poli
 
 
 def test_a_future_is_there_before_its_answer(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = ["hang"]
     call = connect(policy).stub_unary.future(b"a", timeout=50)
@@ -95,7 +95,7 @@ def test_a_future_is_there_before_its_answer(
     assert not call.cancel()
 
 
-def test_a_future_tells_all(connect: Callable[..., Sync], server: Server, policy: hf.Policy) -> None:
+def test_a_future_tells_all(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
     server.script = [UNAVAILABLE]
     told = threading.Event()
     done: list[Any] = []
@@ -112,7 +112,7 @@ def test_a_future_tells_all(connect: Callable[..., Sync], server: Server, policy
     assert not call.add_callback(lambda: None)
 
 
-def test_a_future_that_fails(connect: Callable[..., Sync], server: Server, policy: hf.Policy) -> None:
+def test_a_future_that_fails(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
     server.script = [(UNAVAILABLE, (("x-why", "down"),))] * 3
     call = connect(policy).stub_unary.future(b"a")
     error = call.exception(LONG_S)
@@ -130,9 +130,9 @@ def test_a_future_cancelled_in_a_wait_makes_no_further_call(
 ) -> None:
     server.script = [UNAVAILABLE] * 3
     waiting = threading.Event()
-    stop = hf.subscribe(lambda event: waiting.set())
+    stop = sp.subscribe(lambda event: waiting.set())
     try:
-        call = connect(hf.Policy(hf.Retry(backoff=hf.Constant(20), budget=None))).stub_unary.future(b"a")
+        call = connect(sp.Policy(sp.Retry(backoff=sp.Constant(20), budget=None))).stub_unary.future(b"a")
         assert waiting.wait(LONG_S)
         assert call.cancel()
         assert call.cancelled()
@@ -142,7 +142,7 @@ def test_a_future_cancelled_in_a_wait_makes_no_further_call(
 
 
 def test_a_future_that_is_dropped_is_cancelled(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = ["hang"]
     call = connect(policy).stub_unary.future(b"a")
@@ -153,16 +153,16 @@ def test_a_future_that_is_dropped_is_cancelled(
 
 
 def test_a_refused_future(connect: Callable[..., Sync], server: Server) -> None:
-    breaker = hf.Breaker()
+    breaker = sp.Breaker()
     breaker.force_open()
-    call = connect(hf.Policy(breaker)).stub_unary.future(b"a")
-    assert isinstance(call.exception(LONG_S), hf.CircuitOpen)
+    call = connect(sp.Policy(breaker)).stub_unary.future(b"a")
+    assert isinstance(call.exception(LONG_S), sp.CircuitOpen)
     assert call.code() is UNAVAILABLE
     assert server.calls == 0
 
 
-def test_other_interceptors_may_stand_outside_and_inside(server: Server, policy: hf.Policy) -> None:
-    from holdfast import grpc as hfg
+def test_other_interceptors_may_stand_outside_and_inside(server: Server, policy: sp.Policy) -> None:
+    from stormproof import grpc as hfg
 
     outcomes: list[Any] = []
     inner: list[Any] = []
@@ -178,15 +178,15 @@ def test_other_interceptors_may_stand_outside_and_inside(server: Server, policy:
             inner.append(client_call_details.timeout)
             return continuation(client_call_details, request)
 
-    breaker = hf.Breaker()
-    row = (Outer(), *hfg.interceptors(policy.with_()), *hfg.interceptors(hf.Policy(breaker)), Inner())
+    breaker = sp.Breaker()
+    row = (Outer(), *hfg.interceptors(policy.with_()), *hfg.interceptors(sp.Policy(breaker)), Inner())
     with grpc.insecure_channel(server.target) as channel:
         method = grpc.intercept_channel(channel, *row).unary_unary("/test.Wire/Unary")
         server.script = [UNAVAILABLE, UNAVAILABLE]
         assert method(b"a") == b"re:a"
         assert method.future(b"a").result(LONG_S) == b"re:a"
         breaker.force_open()
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             method(b"a")
     assert outcomes == [(grpc.StatusCode.OK, True), (grpc.StatusCode.OK, True), (UNAVAILABLE, False)]
     assert len(inner) == 4
@@ -195,7 +195,7 @@ def test_other_interceptors_may_stand_outside_and_inside(server: Server, policy:
 # Streams.
 
 
-def test_a_stream_is_a_call(connect: Callable[..., Sync], server: Server, policy: hf.Policy) -> None:
+def test_a_stream_is_a_call(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
     server.script = [UNAVAILABLE]
     done: list[Any] = []
     call = connect(policy).stub_down(b"a", timeout=50)
@@ -214,7 +214,7 @@ def test_a_stream_is_a_call(connect: Callable[..., Sync], server: Server, policy
 
 
 def test_asking_a_stream_for_its_metadata_opens_it(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = [UNAVAILABLE]
     call = connect(policy).stub_down(b"a")
@@ -225,7 +225,7 @@ def test_asking_a_stream_for_its_metadata_opens_it(
 
 
 def test_a_stream_that_fails_tells_why_again_and_again(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = [UNAVAILABLE] * 3
     call = connect(policy).stub_down(b"a")
@@ -244,7 +244,7 @@ def test_a_stream_that_fails_tells_why_again_and_again(
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_stream_is_cancelled_from_another_thread(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy, begun: bool
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy, begun: bool
 ) -> None:
     server.script = ["hang"]
     call = connect(policy).stub_down(b"a")
@@ -273,8 +273,8 @@ def test_a_stream_cancelled_in_a_wait_makes_no_further_call(
     connect: Callable[..., Sync], server: Server
 ) -> None:
     server.script = [UNAVAILABLE] * 3
-    call = connect(hf.Policy(hf.Retry(backoff=hf.Constant(20), budget=None))).stub_down(b"a")
-    stop = hf.subscribe(lambda event: threading.Timer(0, call.cancel).start())
+    call = connect(sp.Policy(sp.Retry(backoff=sp.Constant(20), budget=None))).stub_down(b"a")
+    stop = sp.subscribe(lambda event: threading.Timer(0, call.cancel).start())
     try:
         with pytest.raises(grpc.RpcError):
             next(call)
@@ -284,7 +284,7 @@ def test_a_stream_cancelled_in_a_wait_makes_no_further_call(
 
 
 def test_a_stream_that_is_dropped_is_cancelled(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     call = connect(policy).stub_down(b"a")
     assert next(call) == b"a1"
@@ -295,13 +295,13 @@ def test_a_stream_that_is_dropped_is_cancelled(
 
 def test_a_fallback_gives_the_items(connect: Callable[..., Sync], server: Server) -> None:
     server.script = [UNAVAILABLE]
-    call = connect(hf.Policy(hf.Fallback(lambda: [b"x", b"y"]))).stub_down(b"a")
+    call = connect(sp.Policy(sp.Fallback(lambda: [b"x", b"y"]))).stub_down(b"a")
     assert list(call) == [b"x", b"y"]
     assert call.code() is grpc.StatusCode.OK
 
 
 def test_a_stream_cancelled_before_it_is_read_has_ended(
-    connect: Callable[..., Sync], server: Server, policy: hf.Policy
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     told: list[Any] = []
     stream = connect(policy).stub_down(b"a")

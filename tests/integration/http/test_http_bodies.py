@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from tests.contract.http.clients import OneShot
-from tests.contract.http.contract import Http, each_client, each_client_that_takes_files, retry
-from tests.contract.http.server import answer, chunked, half, hang_in_body, reset
+from tests.support.http.clients import OneShot
+from tests.support.http.each_client import Http, each_client, each_client_that_takes_files, retry
+from tests.support.http.server import answer, chunked, half, hang_in_body, reset
 
 
 @each_client

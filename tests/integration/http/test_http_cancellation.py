@@ -8,10 +8,10 @@ import time
 
 import pytest
 import trio
-from tests.contract.http.contract import Http, each_async_client, each_sync_client, retry
-from tests.contract.http.server import answer, chunked, hang
+from tests.support.http.each_client import Http, each_async_client, each_sync_client, retry
+from tests.support.http.server import answer, chunked, hang
 
-import holdfast as hf
+import stormproof as sp
 
 
 @each_async_client
@@ -29,9 +29,9 @@ async def test_cancelled_in_the_attempt(http: Http) -> None:
 @each_async_client
 async def test_cancelled_in_the_wait(http: Http) -> None:
     http.server.on("/", answer(503))
-    client = http.client(retry(backoff=hf.Constant(20)), connections=1)
+    client = http.client(retry(backoff=sp.Constant(20)), connections=1)
     waiting: list[object] = []
-    stop = hf.subscribe(waiting.append)
+    stop = sp.subscribe(waiting.append)
     try:
         assert await http.cancelled(lambda: client.get("/"), lambda: bool(waiting))
     finally:
@@ -44,9 +44,9 @@ async def test_cancelled_in_the_wait(http: Http) -> None:
 @each_async_client
 async def test_cancelled_in_the_wait_after_an_answer_too_long_to_keep(http: Http) -> None:
     http.server.on("/", answer(503, b"x" * 1_000_000))
-    client = http.client(retry(backoff=hf.Constant(20)), connections=1)
+    client = http.client(retry(backoff=sp.Constant(20)), connections=1)
     waiting: list[object] = []
-    stop = hf.subscribe(waiting.append)
+    stop = sp.subscribe(waiting.append)
     try:
         assert await http.cancelled(lambda: client.get("/"), lambda: bool(waiting))
     finally:
@@ -59,7 +59,7 @@ async def test_cancelled_in_the_wait_after_an_answer_too_long_to_keep(http: Http
 @each_async_client
 async def test_cancelled_while_hedging(http: Http) -> None:
     http.server.on("/", hang())
-    client = http.client(hf.Policy(hf.Hedge(after=0.01, budget=hf.Budget(burst=10))))
+    client = http.client(sp.Policy(sp.Hedge(after=0.01, budget=sp.Budget(burst=10))))
     assert await http.cancelled(lambda: client.get("/"), lambda: len(http.server.seen) == 2)
     http.server.no_connection_is_open()
     if http.kind.loop == "asyncio":
@@ -69,13 +69,13 @@ async def test_cancelled_while_hedging(http: Http) -> None:
 @each_sync_client
 async def test_a_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -> None:
     http.server.on("/", answer(503, b"last"))
-    client = http.client(retry(backoff=hf.Constant(20)))
-    with hf.deadline(60) as scope:
+    client = http.client(retry(backoff=sp.Constant(20)))
+    with sp.deadline(60) as scope:
         threading.Timer(0.05, scope.cancel).start()
         started = time.monotonic()
         try:
             got = await client.get("/")
-        except hf.Cancelled:
+        except sp.Cancelled:
             got = None
         assert time.monotonic() - started < 5
     assert got is None or got.status == 503
@@ -86,7 +86,7 @@ async def test_a_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -
 async def test_an_interrupt_before_an_attempt_is_not_retried(http: Http) -> None:
     http.server.on("/", answer(503, b"x" * 1_000_000))
 
-    def interrupt(attempt: hf.attempts.Attempt) -> None:
+    def interrupt(attempt: sp.attempts.Attempt) -> None:
         if attempt.number == 2:
             raise KeyboardInterrupt
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import warnings
 
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, chunked, closing, half, hang, head, reset
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, chunked, closing, half, hang, head, reset
 
 
 @each_client

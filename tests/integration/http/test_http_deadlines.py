@@ -6,23 +6,23 @@ import time
 
 import pytest
 import requests
-from tests.contract.http.contract import Http, each_client, each_sync_client, retry
-from tests.contract.http.server import Exchange, Step, answer, hang, head, late
+from tests.support.http.each_client import Http, each_client, each_sync_client, retry
+from tests.support.http.server import Exchange, Step, answer, hang, head, late
 
-import holdfast as hf
+import stormproof as sp
 
 Pairs = list[tuple[str, str]]
 
 
-def _bounded(seconds: float, **options: object) -> hf.Policy:
-    return hf.Policy(hf.Deadline(seconds), *retry(**options).strategies)
+def _bounded(seconds: float, **options: object) -> sp.Policy:
+    return sp.Policy(sp.Deadline(seconds), *retry(**options).strategies)
 
 
 @each_client
 async def test_a_deadline_that_has_passed_makes_no_request(http: Http) -> None:
     http.server.on("/", answer(200))
     client = http.client(retry())
-    with pytest.raises(TimeoutError), hf.deadline(0):
+    with pytest.raises(TimeoutError), sp.deadline(0):
         await client.get("/")
     assert http.server.seen == []
 
@@ -43,7 +43,7 @@ async def test_an_ambient_deadline_bounds_it_too(http: Http) -> None:
     http.server.on("/", hang())
     client = http.client(retry())
     started = time.monotonic()
-    with pytest.raises(Exception) as caught, hf.deadline(0.2):
+    with pytest.raises(Exception) as caught, sp.deadline(0.2):
         await client.get("/", timeout=30)
     assert time.monotonic() - started < 5
     assert isinstance(caught.value, (TimeoutError, *http.kind.slow)), repr(caught.value)
@@ -60,7 +60,7 @@ async def test_the_clients_own_timeout_stands_where_it_is_shorter(http: Http) ->
 @each_client
 async def test_the_attempts_timeout_is_the_policys_where_that_is_shorter(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"ok"))
-    policy = hf.Policy(*retry().strategies, hf.Timeout(0.1))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.1))
     assert (await http.client(policy).get("/", timeout=30)).body == b"ok"
     first, second = http.server.seen
     assert second.at - first.at < 5
@@ -70,7 +70,7 @@ async def test_the_attempts_timeout_is_the_policys_where_that_is_shorter(http: H
 async def test_no_wait_begins_that_would_end_past_the_deadline(http: Http) -> None:
     http.server.on("/", answer(503, b"now"))
     started = time.monotonic()
-    got = await http.client(_bounded(5, backoff=hf.Constant(60))).get("/")
+    got = await http.client(_bounded(5, backoff=sp.Constant(60))).get("/")
     assert (got.status, got.body) == (503, b"now")
     assert time.monotonic() - started < 4
     assert len(http.server.seen) == 1
@@ -96,7 +96,7 @@ def _pausing(seconds: float) -> Step:
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_body_that_streams_has_the_callers_time(http: Http, stream: bool, headers: Pairs) -> None:
     http.server.on("/", _pausing(0.25))
-    policy = hf.Policy(*retry().strategies, hf.Timeout(0.1))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.1))
     got = await http.client(policy).get("/", stream=stream, timeout=30, headers=dict(headers))
     assert (await got.rest() if stream else got.body) == b"helloworld"
     assert len(http.server.seen) == 1
@@ -105,10 +105,10 @@ async def test_a_body_that_streams_has_the_callers_time(http: Http, stream: bool
 @each_client
 async def test_a_deadline_around_the_reading_still_bounds_it(http: Http) -> None:
     http.server.on("/", _pausing(20))
-    policy = hf.Policy(*retry().strategies, hf.Timeout(0.2))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.2))
     client = http.client(policy)
     started = time.monotonic()
-    with pytest.raises(Exception) as caught, hf.deadline(0.6):
+    with pytest.raises(Exception) as caught, sp.deadline(0.6):
         await (await client.get("/", stream=True, timeout=30)).rest()
     assert 0.4 < time.monotonic() - started < 10
     # requests has no timeout error for bodies.
@@ -119,12 +119,12 @@ async def test_a_deadline_around_the_reading_still_bounds_it(http: Http) -> None
 async def test_an_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) -> None:
     http.server.on("/", hang())
     for policy, ours in (
-        (hf.Policy(hf.Timeout(0.05)), hf.AttemptTimeout),
-        (hf.Policy(*retry(attempts=2).strategies, hf.Timeout(0.05)), hf.AttemptTimeout),
-        (hf.Policy(*retry(on=hf.AttemptTimeout, attempts=2).strategies, hf.Timeout(0.05)), hf.AttemptTimeout),
-        (hf.Policy(hf.Deadline(0.05)), hf.DeadlineExceeded),
-        (_bounded(0.05), hf.DeadlineExceeded),
-        (_bounded(0.05, on=Exception), hf.DeadlineExceeded),
+        (sp.Policy(sp.Timeout(0.05)), sp.AttemptTimeout),
+        (sp.Policy(*retry(attempts=2).strategies, sp.Timeout(0.05)), sp.AttemptTimeout),
+        (sp.Policy(*retry(on=sp.AttemptTimeout, attempts=2).strategies, sp.Timeout(0.05)), sp.AttemptTimeout),
+        (sp.Policy(sp.Deadline(0.05)), sp.DeadlineExceeded),
+        (_bounded(0.05), sp.DeadlineExceeded),
+        (_bounded(0.05, on=Exception), sp.DeadlineExceeded),
     ):
         with pytest.raises(http.kind.slow) as caught:
             await http.client(policy).get("/", timeout=30)
@@ -138,7 +138,7 @@ async def test_the_clients_own_timeout_is_not_ours(http: Http) -> None:
     http.server.on("/", hang())
     with pytest.raises(http.kind.slow) as caught:
         await http.client(_bounded(30, attempts=1)).get("/", timeout=0.1)
-    assert not isinstance(caught.value, hf.HoldfastError)
+    assert not isinstance(caught.value, sp.StormproofError)
 
 
 # In async code a scope that has ended interrupts the first await inside, whatever that is.
@@ -146,6 +146,6 @@ async def test_the_clients_own_timeout_is_not_ours(http: Http) -> None:
 async def test_switched_off_nothing_is_refused(http: Http) -> None:
     http.server.on("/", answer(200, b"ok"))
     client = http.client(retry())
-    with hf.deadline(0), hf.disabled():
+    with sp.deadline(0), sp.disabled():
         assert (await client.get("/")).body == b"ok"
     assert http.server.seen[0].header("X-Request-Timeout-Ms") is None

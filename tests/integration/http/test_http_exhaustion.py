@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, reset
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, reset
 
-import holdfast as hf
+import stormproof as sp
 
 
-async def _through(http: Http, policy: hf.Policy, **outer: object) -> Exception:
+async def _through(http: Http, policy: sp.Policy, **outer: object) -> Exception:
     """The error of a call that checks its status, retried by a layer of its own."""
     client = http.client(policy)
 
     async def checked() -> None:
         (await client.get("/")).raise_for_status()
 
-    given = {"on": hf.transient, "backoff": hf.Constant(0), "budget": None, **outer}
+    given = {"on": sp.transient, "backoff": sp.Constant(0), "budget": None, **outer}
     with pytest.raises(Exception) as caught:
         if http.kind.is_async:
-            await hf.retry(**given)(checked)()
+            await sp.retry(**given)(checked)()
         else:
-            hf.retry(**given)(lambda: _finish(checked()))()
+            sp.retry(**given)(lambda: _finish(checked()))()
     return caught.value
 
 
@@ -60,14 +60,14 @@ async def test_an_outer_layer_may_be_told_to(http: Http) -> None:
 async def test_an_answer_that_was_not_retried_carries_no_mark(http: Http) -> None:
     http.server.on("/", answer(404))
     got = await http.client(retry()).get("/")
-    assert hf.classify.exhausted_by(got.native) is None
+    assert sp.classify.exhausted_by(got.native) is None
 
 
 @each_client
 async def test_the_mark_names_the_layer_and_its_attempts(http: Http) -> None:
     http.server.on("/", answer(503))
-    policy = hf.Policy(hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), name="billing")
-    mark = hf.classify.exhausted_by((await http.client(policy).get("/")).native)
+    policy = sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), name="billing")
+    mark = sp.classify.exhausted_by((await http.client(policy).get("/")).native)
     assert mark is not None and (mark.layer, mark.attempts) == ("billing", 2)
 
 
@@ -83,9 +83,9 @@ async def test_an_answer_that_on_result_refused_to_the_end_is_marked(http: Http)
     async def native() -> object:
         return (await client.get("/")).native
 
-    outer = hf.retry(on=OSError, on_result=_unready, backoff=hf.Constant(0), budget=None)
+    outer = sp.retry(on=OSError, on_result=_unready, backoff=sp.Constant(0), budget=None)
     got = await outer(native)() if http.kind.is_async else outer(lambda: _finish(native()))()
-    mark = hf.classify.exhausted_by(got)
+    mark = sp.classify.exhausted_by(got)
     assert mark is not None and (mark.attempts, mark.reason) == (3, "attempts used up")
     assert len(http.server.seen) == 3
 
@@ -95,4 +95,4 @@ async def test_an_answer_that_was_good_at_last_carries_no_mark(http: Http) -> No
     http.server.on("/", answer(202), answer(200))
     client = http.client(retry(on_result=_unready))
     got = await client.get("/")
-    assert (got.status, hf.classify.exhausted_by(got.native)) == (200, None)
+    assert (got.status, sp.classify.exhausted_by(got.native)) == (200, None)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, garbage, half, hang, reset, unused_port
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, garbage, half, hang, reset, unused_port
 
-import holdfast as hf
+import stormproof as sp
 
 BREAKS = {"reset": reset(), "half": half(b"half"), "garbage": garbage(), "hang": hang()}
 
@@ -41,7 +41,7 @@ async def test_attempts_used_up_give_the_clients_own_error_noted(http: Http) -> 
         await http.client(retry(attempts=3)).get("/")
     assert len(http.server.seen) == 3
     assert any("3 attempts" in note for note in caught.value.__notes__)
-    assert hf.classify.exhausted_by(caught.value) is not None
+    assert sp.classify.exhausted_by(caught.value) is not None
 
 
 @each_client
@@ -54,7 +54,7 @@ async def test_the_answer_after_errors_is_the_last_one(http: Http) -> None:
 @each_client
 async def test_what_is_not_transient_is_raised_at_once(http: Http) -> None:
     told: list[object] = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         with pytest.raises(Exception) as caught:
             await http.client(retry()).get("http://127.0.0.1:1\x00/")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client
-from tests.contract.http.server import answer, hang, late
+from tests.support.http.each_client import Http, each_client
+from tests.support.http.server import answer, hang, late
 
-import holdfast as hf
+import stormproof as sp
 
 
-def _hedged(**options: object) -> hf.Policy:
-    given = {"after": 0.02, "budget": hf.Budget(burst=10), **options}
-    return hf.Policy(hf.Hedge(**given))
+def _hedged(**options: object) -> sp.Policy:
+    given = {"after": 0.02, "budget": sp.Budget(burst=10), **options}
+    return sp.Policy(sp.Hedge(**given))
 
 
 @each_client

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer, hang, reset, unused_port
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, hang, reset, unused_port
 
-import holdfast as hf
+import stormproof as sp
 
 SAFE = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
 UNSAFE = ["POST", "PATCH"]
@@ -44,8 +44,8 @@ async def test_post_is_repeated_when_nothing_was_processed(http: Http) -> None:
 
 @each_client
 async def test_post_is_repeated_when_the_connection_is_refused(http: Http) -> None:
-    told: list[hf.events.Retrying] = []
-    stop = hf.subscribe(lambda event: told.append(event) if isinstance(event, hf.events.Retrying) else None)
+    told: list[sp.events.Retrying] = []
+    stop = sp.subscribe(lambda event: told.append(event) if isinstance(event, sp.events.Retrying) else None)
     try:
         with pytest.raises(http.kind.refused) as caught:
             await http.client(retry(attempts=3)).post(f"http://127.0.0.1:{unused_port()}/")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests.contract.http.contract import Http, each_async_client, each_client, each_sync_client, retry
-from tests.contract.http.server import Server, answer, late
+from tests.support.http.each_client import Http, each_async_client, each_client, each_sync_client, retry
+from tests.support.http.server import Server, answer, late
 
-import holdfast as hf
+import stormproof as sp
 
 
 @each_client
 async def test_the_remaining_time_goes_along_and_shrinks(http: Http) -> None:
     http.server.on("/", late(0.05, answer(503)), late(0.05, answer(503)), answer(200))
-    policy = hf.Policy(hf.Deadline(20), *retry().strategies)
+    policy = sp.Policy(sp.Deadline(20), *retry().strategies)
     assert (await http.client(policy).get("/")).status == 200
     left = [int(seen.header("X-Request-Timeout-Ms") or 0) for seen in http.server.seen]
     assert 20_000 >= left[0] > left[1] > left[2] > 0
@@ -25,7 +25,7 @@ async def test_the_remaining_time_goes_along_and_shrinks(http: Http) -> None:
 async def test_an_ambient_deadline_goes_along_too(http: Http) -> None:
     http.server.on("/", answer(200))
     client = http.client(retry())
-    with hf.deadline(7):
+    with sp.deadline(7):
         await client.get("/")
     assert 0 < int(http.server.seen[0].header("X-Request-Timeout-Ms") or 0) <= 7000
 
@@ -41,7 +41,7 @@ async def test_the_attempts_number_goes_along_from_the_second_on(http: Http) -> 
 @each_client
 async def test_the_headers_have_other_names_or_are_left_out(http: Http) -> None:
     http.server.on("/", answer(503), answer(200), answer(503), answer(200))
-    with hf.deadline(30):
+    with sp.deadline(30):
         await http.client(retry(), timeout_header="X-Left", attempt_header="X-Try").get("/")
         await http.client(retry(), timeout_header=None, attempt_header=None).get("/")
     named, bare = http.server.seen[1], http.server.seen[3]
@@ -52,7 +52,7 @@ async def test_the_headers_have_other_names_or_are_left_out(http: Http) -> None:
 @each_client
 async def test_a_request_may_say_not_to_retry(http: Http) -> None:
     if http.kind.overrides_by_middleware:
-        told: dict[str, object] = {"policy": hf.Policy()}
+        told: dict[str, object] = {"policy": sp.Policy()}
     else:
         told = {"retry": False}
     http.server.on("/", answer(503), answer(200))
@@ -143,7 +143,7 @@ async def test_before_attempt_may_try_another_instance(http: Http) -> None:
         http.server.on("/", answer(503))
         seen_by: list[int] = []
 
-        def before(attempt: hf.attempts.Attempt) -> None:
+        def before(attempt: sp.attempts.Attempt) -> None:
             seen_by.append(attempt.number)
             if attempt.number > 1:
                 attempt.request.host = f"127.0.0.1:{other.port}"
@@ -168,7 +168,7 @@ async def test_before_attempt_may_change_path_and_headers_of_one_attempt(http: H
     http.server.on("/a", answer(503), answer(200, b"a"))
     http.server.on("/b", answer(503))
 
-    def before(attempt: hf.attempts.Attempt) -> None:
+    def before(attempt: sp.attempts.Attempt) -> None:
         if attempt.number == 2:
             attempt.request.url = http.server.url("/b?x=1")
             attempt.request.headers["X-Region"] = "west"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer
 
-import holdfast as hf
+import stormproof as sp
 
 PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
 Pairs = list[tuple[str, str]]
@@ -15,7 +15,7 @@ Pairs = list[tuple[str, str]]
 async def _waits(http: Http, headers: Pairs, **options: object) -> tuple[list[float], int]:
     """The waits of one GET that is answered 503 with ``headers``, then 200; and its last status."""
     http.server.on("/", answer(503, headers=headers), answer(200))
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         got = await http.client(retry(**options)).get("/")
         return list(clock.sleeps), got.status
 
@@ -44,7 +44,7 @@ async def test_a_hint_is_a_floor_and_nonsense_is_no_hint(http: Http) -> None:
 
 @each_client
 async def test_a_hint_never_shortens_our_own_wait(http: Http) -> None:
-    waits, status = await _waits(http, [("Retry-After", "1")], backoff=hf.Constant(7))
+    waits, status = await _waits(http, [("Retry-After", "1")], backoff=sp.Constant(7))
     assert (waits, status) == ([7.0], 200)
 
 
@@ -57,7 +57,7 @@ async def test_longer_than_max_hint_stops_with_the_servers_answer(http: Http) ->
         assert (got.status, got.body) == (429, b"busy")
         with pytest.raises(Exception) as caught:
             got.raise_for_status()
-        after = hf.transient(caught.value).after
+        after = sp.transient(caught.value).after
         assert after is not None and after > 60
     assert len(http.server.seen) == 3
 
@@ -73,7 +73,7 @@ async def test_max_hint_is_the_policys(http: Http) -> None:
 @each_client
 async def test_a_hint_past_the_deadline_stops_at_once(http: Http) -> None:
     http.server.on("/", answer(503, headers=[("Retry-After", "30")]), answer(200))
-    policy = hf.Policy(hf.Deadline(5), hf.Retry(backoff=hf.Constant(0), budget=None))
+    policy = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(0), budget=None))
     assert (await http.client(policy).get("/")).status == 503
     assert len(http.server.seen) == 1
 
@@ -84,6 +84,6 @@ async def test_a_hint_adds_no_attempts_and_lifts_no_budget(http: Http) -> None:
     client = http.client(retry(attempts=2))
     assert (await client.get("/")).status == 503
     assert len(http.server.seen) == 2
-    client = http.client(retry(budget=hf.Budget(burst=1)))
+    client = http.client(retry(budget=sp.Budget(burst=1)))
     assert (await client.get("/")).status == 503
     assert len(http.server.seen) == 2 + 2

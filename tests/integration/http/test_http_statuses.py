@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.http.contract import Http, each_client, retry
-from tests.contract.http.server import answer
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer
 
-import holdfast as hf
+import stormproof as sp
 
 RETRIED = [408, 425, 429, 500, 502, 503, 504, 507, 509, 599]
 FINAL = [200, 204, 304, 400, 401, 403, 404, 409, 410, 418, 422, 451, 501, 505, 506, 508, 510, 511]
@@ -62,7 +62,7 @@ async def test_credentials_are_not_retried_even_if_the_server_says_so(http: Http
 async def test_conflict_is_retried_on_request_only(http: Http) -> None:
     http.server.on("/", answer(409), answer(200))
     assert (await http.client(retry()).get("/")).status == 409
-    wider = hf.transient.with_(statuses={409, *hf.transient.settings.statuses})
+    wider = sp.transient.with_(statuses={409, *sp.transient.settings.statuses})
     http.server.on("/", answer(409), answer(200))
     assert (await http.client(retry(on=wider)).get("/")).status == 200
 
@@ -82,7 +82,7 @@ async def test_redirects_are_left_to_the_client(http: Http) -> None:
 @each_client
 async def test_the_budget_is_asked_before_every_retry(http: Http) -> None:
     http.server.on("/", answer(503))
-    client = http.client(retry(budget=hf.Budget(ratio=0.1, burst=2)))
+    client = http.client(retry(budget=sp.Budget(ratio=0.1, burst=2)))
     # Inside a client the answer stays the client's own: the last response, not an error of ours.
     assert [(await client.get("/")).status for _ in range(3)] == [503, 503, 503]
     assert len(http.server.seen) == 3 + 2
@@ -92,7 +92,7 @@ async def test_the_budget_is_asked_before_every_retry(http: Http) -> None:
 async def test_nothing_is_retried_while_policies_are_off(http: Http) -> None:
     http.server.on("/", answer(503))
     client = http.client(retry())
-    with hf.disabled():
+    with sp.disabled():
         assert (await client.get("/")).status == 503
     assert len(http.server.seen) == 1
 
@@ -101,7 +101,7 @@ async def test_nothing_is_retried_while_policies_are_off(http: Http) -> None:
 async def test_events_tell_of_the_retries_and_nothing_secret(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     told: list[object] = []
-    stop = hf.subscribe(told.append)
+    stop = sp.subscribe(told.append)
     try:
         await http.client(retry()).get("/?token=hunter2", headers={"Authorization": "Bearer hunter3"})
     finally:
@@ -127,15 +127,15 @@ async def test_do_not_retry_holds_whatever_on_says(http: Http) -> None:
     for rule in rules:
         assert (await http.client(retry(**rule)).get("/")).body == b"no"
     assert len(http.server.seen) == len(rules)
-    await http.client(retry(attempts=2, on=lambda error: hf.Verdict(True))).get("/")
+    await http.client(retry(attempts=2, on=lambda error: sp.Verdict(True))).get("/")
     assert len(http.server.seen) == len(rules) + 2
 
 
 @each_client
 async def test_do_not_retry_is_a_failure_all_the_same(http: Http) -> None:
     http.server.on("/", answer(503, headers=[("x-should-retry", "false")]))
-    breaker = hf.Breaker()
-    await http.client(hf.Policy(breaker)).get("/")
+    breaker = sp.Breaker()
+    await http.client(sp.Policy(breaker)).get("/")
     assert breaker.counts.failures == 1
     # Its last failure would keep the client's pool from being collected.
     breaker.reset()

@@ -8,9 +8,9 @@ import sys
 import time
 
 import pytest
-from tests.contract.http import server as s
-from tests.contract.http.clients import OneShot
-from tests.contract.http.contract import Http, each_client
+from tests.support.http import server as s
+from tests.support.http.clients import OneShot
+from tests.support.http.each_client import Http, each_client
 
 
 @each_client

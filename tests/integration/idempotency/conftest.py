@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-import holdfast as hf
-from holdfast.idempotency import MemoryStore, RedisStore, SqliteStore, Store
-from holdfast.testing import FakeClock
+import stormproof as sp
+from stormproof.idempotency import MemoryStore, RedisStore, SqliteStore, Store
+from stormproof.testing import FakeClock
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def clock() -> FakeClock:
 class TimedRedisStore(RedisStore):
     """A store whose time the test moves, in place of the server's."""
 
-    def __init__(self, store: hf.redis.RedisStore, clock: FakeClock, **options: Any) -> None:
+    def __init__(self, store: sp.redis.RedisStore, clock: FakeClock, **options: Any) -> None:
         super().__init__(store, **options)
         self.clock = clock
 
@@ -51,7 +51,7 @@ def make_store(
             store: Store = MemoryStore(**options)
         elif request.param == "redis":
             url = request.getfixturevalue("redis_server").url
-            shared = hf.redis.RedisStore(url, f"t{uuid.uuid4().hex}", timeout=2)
+            shared = sp.redis.RedisStore(url, f"t{uuid.uuid4().hex}", timeout=2)
             made.append(shared)
             store = TimedRedisStore(shared, **options)
         else:

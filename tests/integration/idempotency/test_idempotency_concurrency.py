@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import holdfast as hf
-from holdfast.idempotency import IdempotencyConflict, Store, idempotent
+import stormproof as sp
+from stormproof.idempotency import IdempotencyConflict, Store, idempotent
 
 CROWD = 64
 
@@ -83,7 +83,7 @@ def test_tasks(store: Store) -> None:
 
 
 def test_who_retries_the_conflict_gets_the_result(make_store: Callable[..., Store]) -> None:
-    """The two halves together: `hf.transient` knows a conflict, and the retry finds the answer."""
+    """The two halves together: `sp.transient` knows a conflict, and the retry finds the answer."""
     store = make_store()
     runs: list[int] = []
     running, turned_away = threading.Event(), threading.Event()
@@ -95,7 +95,7 @@ def test_who_retries_the_conflict_gets_the_result(make_store: Callable[..., Stor
         assert turned_away.wait(60)
         return 100
 
-    @hf.retry(on=hf.transient, attempts=None, within=60, backoff=hf.Constant(0.001), budget=None)
+    @sp.retry(on=sp.transient, attempts=None, within=60, backoff=sp.Constant(0.001), budget=None)
     def insistent(order: str) -> int:
         try:
             return charge(order)

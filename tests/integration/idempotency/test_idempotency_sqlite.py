@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from holdfast.idempotency import OutcomeUnknown, SqliteStore, StoreUnavailable, idempotent
-from holdfast.idempotency.keys import fingerprint
-from holdfast.testing import FakeClock
+from stormproof.idempotency import OutcomeUnknown, SqliteStore, StoreUnavailable, idempotent
+from stormproof.idempotency.keys import fingerprint
+from stormproof.testing import FakeClock
 
 ROOT = Path(__file__).parents[3]
 #: The fingerprint of no payload, as the decorator makes it.
@@ -65,7 +65,7 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 HOLDER = """
     import sys, time
-    from holdfast.idempotency import SqliteStore, idempotent
+    from stormproof.idempotency import SqliteStore, idempotent
     store = SqliteStore(sys.argv[1])
 
     @idempotent(key=lambda k: k, store=store, lease=float(sys.argv[2]), scope="orders")
@@ -105,8 +105,8 @@ def test_a_live_holder_keeps_its_key_past_its_first_lease(path: Path, store: Sql
 def test_a_crash_before_the_work_is_recorded_is_an_unknown_outcome(path: Path, store: SqliteStore) -> None:
     crash = """
         import os, sys
-        from holdfast.idempotency import SqliteStore, idempotent
-        from holdfast.idempotency.records import Finish
+        from stormproof.idempotency import SqliteStore, idempotent
+        from stormproof.idempotency.records import Finish
 
         class Crashing(SqliteStore):
             def run(self, operation):
@@ -143,7 +143,7 @@ def test_one_of_many_processes_runs(path: Path) -> None:
     """They also make the file, all at the same time."""
     racer = """
         import sys
-        from holdfast.idempotency import SqliteStore
+        from stormproof.idempotency import SqliteStore
         store = SqliteStore(sys.argv[1])
         print("ready", flush=True)
         sys.stdin.readline()
@@ -268,7 +268,7 @@ def test_an_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
         with pytest.raises(OSError, match="no time"):
             store.begin("order-2", "", "a", 60)
-        other.execute("DROP TABLE holdfast_idempotency")
+        other.execute("DROP TABLE stormproof_idempotency")
         clock.fails = False
         with pytest.raises(StoreUnavailable, match="OperationalError"):
             store.begin("order-2", "", "a", 60)
@@ -298,19 +298,19 @@ def test_a_file_of_a_later_schema_is_left_alone(path: Path, store: SqliteStore) 
     store.begin("order-1", "", "a", 60)
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as other:
-        other.execute("UPDATE holdfast_schema SET version = 2")
+        other.execute("UPDATE stormproof_schema SET version = 2")
         other.commit()
-    with pytest.raises(StoreUnavailable, match="schema version 2, this Holdfast reads version 1"):
+    with pytest.raises(StoreUnavailable, match="schema version 2, this Stormproof reads version 1"):
         store.begin("order-1", "", "b", 60)
 
 
 def test_a_file_that_another_part_has_begun_gets_its_tables(path: Path, store: SqliteStore) -> None:
     with contextlib.closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE holdfast_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)")
-        other.execute("INSERT INTO holdfast_schema VALUES ('another', 7)")
+        other.execute("CREATE TABLE stormproof_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)")
+        other.execute("INSERT INTO stormproof_schema VALUES ('another', 7)")
         other.commit()
         assert store.begin("order-1", "", "a", 60).state == "new"
-        versions = dict(other.execute("SELECT part, version FROM holdfast_schema"))
+        versions = dict(other.execute("SELECT part, version FROM stormproof_schema"))
     assert versions == {"another": 7, "idempotency": 1}
 
 
@@ -329,7 +329,7 @@ def test_what_has_expired_is_deleted(path: Path) -> None:
 
     def rows() -> int:
         with contextlib.closing(sqlite3.connect(path)) as other:
-            return int(other.execute("SELECT count(*) FROM holdfast_idempotency").fetchone()[0])
+            return int(other.execute("SELECT count(*) FROM stormproof_idempotency").fetchone()[0])
 
     assert rows() == 50
     clock.advance(11)

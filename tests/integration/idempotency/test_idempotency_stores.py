@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop
+from tests.support.loops import Loop, each_loop
 
-from holdfast.idempotency import Claim, Record, Store
-from holdfast.testing import FakeClock
+from stormproof.idempotency import Claim, Record, Store
+from stormproof.testing import FakeClock
 
 DAY = 86_400.0
 

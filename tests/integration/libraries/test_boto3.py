@@ -9,9 +9,9 @@ import boto3
 import botocore.config
 import botocore.exceptions
 import pytest
-from tests.contract.http.server import Server, answer, reset
+from tests.support.http.server import Server, answer, reset
 
-import holdfast as hf
+import stormproof as sp
 
 JSON = [("Content-Type", "application/x-amz-json-1.0")]
 THROTTLED = answer(
@@ -46,34 +46,34 @@ def table(server: Server) -> Iterator[Any]:
     client.close()
 
 
-def get(table: Any, policy: hf.Policy) -> Any:
+def get(table: Any, policy: sp.Policy) -> Any:
     return policy.call(table.get_item, TableName="t", Key={"id": {"S": "7"}})["Item"]
 
 
 @pytest.fixture
-def policy() -> hf.Policy:
-    return hf.Policy(hf.Retry(on=hf.transient, attempts=3, backoff=hf.Exponential(0.001, cap=0.002)))
+def policy() -> sp.Policy:
+    return sp.Policy(sp.Retry(on=sp.transient, attempts=3, backoff=sp.Exponential(0.001, cap=0.002)))
 
 
-def test_throttling_and_a_reset_pass(server: Server, table: Any, policy: hf.Policy) -> None:
+def test_throttling_and_a_reset_pass(server: Server, table: Any, policy: sp.Policy) -> None:
     server.on("/", THROTTLED, reset(), FOUND)
     assert get(table, policy) == {"id": {"S": "7"}}
     assert len(server.seen) == 3
 
 
-def test_a_missing_table_does_not(server: Server, table: Any, policy: hf.Policy) -> None:
+def test_a_missing_table_does_not(server: Server, table: Any, policy: sp.Policy) -> None:
     server.on("/", MISSING)
     with pytest.raises(botocore.exceptions.ClientError):
         get(table, policy)
     assert len(server.seen) == 1
 
 
-def test_the_preset_pays_as_the_sdk_does(server: Server, table: Any, holdfast_instant: object) -> None:
-    policy = hf.presets.aws_standard()
+def test_the_preset_pays_as_the_sdk_does(server: Server, table: Any, stormproof_instant: object) -> None:
+    policy = sp.presets.aws_standard()
     server.on("/", THROTTLED)
     with pytest.raises(botocore.exceptions.ClientError):
         get(table, policy)
     assert len(server.seen) == 3
-    (retry,) = [strategy for strategy in policy.strategies if isinstance(strategy, hf.Retry)]
+    (retry,) = [strategy for strategy in policy.strategies if isinstance(strategy, sp.Retry)]
     # Two retries, five tokens each, of a quota of 500.
     assert retry.budget.balance == 490

@@ -26,7 +26,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.classify import Mark, Verdict, exhausted_by, mark, transient
+from stormproof._classify.classifier import transient
+from stormproof._classify.exhaustion import Mark, exhausted_by, mark
+from stormproof._classify.verdict import Verdict
 
 pytestmark = [
     # A client that failed leaves its sockets to the collector; that is its affair, not ours.

@@ -1,4 +1,4 @@
-"""The OpenAI and Anthropic SDKs over ``holdfast.httpx2``: one layer retries, and it is ours."""
+"""The OpenAI and Anthropic SDKs over ``stormproof.httpx2``: one layer retries, and it is ours."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from tests.contract.http.server import Server, answer, chunked, reset
+from tests.support.http.server import Server, answer, chunked, reset
 
-import holdfast as hf
-import holdfast.httpx2
+import stormproof as sp
+import stormproof.httpx2
 
-QUICK = hf.Exponential(0.001, cap=0.002)
+QUICK = sp.Exponential(0.001, cap=0.002)
 
 
 def openai_says(text: str) -> bytes:
@@ -43,8 +43,8 @@ class Sdk:
     def __repr__(self) -> str:
         return self.name
 
-    def ask(self, server: Server, policy: hf.Policy) -> str:
-        transport = holdfast.httpx2.Transport(policy, idempotency_key="auto")
+    def ask(self, server: Server, policy: sp.Policy) -> str:
+        transport = stormproof.httpx2.Transport(policy, idempotency_key="auto")
         if self.name == "openai":
             http_client: Any = openai.DefaultHttpxClient(transport=transport)
             with openai.OpenAI(
@@ -63,8 +63,8 @@ class Sdk:
             )
             return str(found.content[0].text)
 
-    async def ask_async(self, server: Server, policy: hf.Policy) -> str:
-        transport = holdfast.httpx2.AsyncTransport(policy, idempotency_key="auto")
+    async def ask_async(self, server: Server, policy: sp.Policy) -> str:
+        transport = stormproof.httpx2.AsyncTransport(policy, idempotency_key="auto")
         if self.name == "openai":
             http_client: Any = openai.DefaultAsyncHttpxClient(transport=transport)
             async with openai.AsyncOpenAI(
@@ -102,15 +102,15 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def policy() -> hf.Policy:
-    return hf.Policy(hf.Retry(on=hf.transient, attempts=4, backoff=QUICK))
+def policy() -> sp.Policy:
+    return sp.Policy(sp.Retry(on=sp.transient, attempts=4, backoff=QUICK))
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_429_with_a_hint_then_overload_then_the_answer(sdk: Sdk, server: Server, policy: hf.Policy) -> None:
+def test_429_with_a_hint_then_overload_then_the_answer(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, LIMITED, OVERLOADED, answer(200, sdk.says("yes"), JSON))
     waits: list[float] = []
-    unsubscribe = hf.subscribe(lambda event: waits.append(getattr(event, "wait", None)))
+    unsubscribe = sp.subscribe(lambda event: waits.append(getattr(event, "wait", None)))
     assert sdk.ask(server, policy) == "yes"
     unsubscribe()
     asked = server.requests(sdk.path)
@@ -124,14 +124,14 @@ def test_429_with_a_hint_then_overload_then_the_answer(sdk: Sdk, server: Server,
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_async_after_a_reset(sdk: Sdk, server: Server, policy: hf.Policy) -> None:
+def test_async_after_a_reset(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, reset(), answer(200, sdk.says("yes"), JSON))
     assert asyncio.run(sdk.ask_async(server, policy)) == "yes"
     assert len(server.requests(sdk.path)) == 2
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_given_up_the_sdks_own_error_comes_out(sdk: Sdk, server: Server, policy: hf.Policy) -> None:
+def test_given_up_the_sdks_own_error_comes_out(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, LIMITED)
     kind = openai.RateLimitError if sdk.name == "openai" else anthropic.RateLimitError
     with pytest.raises(kind):
@@ -140,31 +140,31 @@ def test_given_up_the_sdks_own_error_comes_out(sdk: Sdk, server: Server, policy:
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_an_outer_layer_does_not_try_again(sdk: Sdk, server: Server, policy: hf.Policy) -> None:
+def test_an_outer_layer_does_not_try_again(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, LIMITED)
     kind = openai.RateLimitError if sdk.name == "openai" else anthropic.RateLimitError
-    outer = hf.retry(on=hf.transient, attempts=3, backoff=QUICK)
+    outer = sp.retry(on=sp.transient, attempts=3, backoff=QUICK)
     with pytest.raises(kind):
         outer.call(sdk.ask, server, policy)
     assert len(server.requests(sdk.path)) == 4
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_a_bad_request_is_not_repeated(sdk: Sdk, server: Server, policy: hf.Policy) -> None:
+def test_a_bad_request_is_not_repeated(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, answer(400, b'{"error": {"message": "no such model"}}', JSON))
     with pytest.raises((openai.BadRequestError, anthropic.BadRequestError)):
         sdk.ask(server, policy)
     assert len(server.requests(sdk.path)) == 1
 
 
-def test_a_stream_is_retried_until_its_headers_and_not_after(server: Server, policy: hf.Policy) -> None:
+def test_a_stream_is_retried_until_its_headers_and_not_after(server: Server, policy: sp.Policy) -> None:
     piece = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     delta = {"index": 0, "delta": {"content": "ye"}, "finish_reason": None}
     event = b"data: " + json.dumps({**piece, "choices": [delta]}).encode() + b"\n\n"
     streamed = [("Content-Type", "text/event-stream")]
     server.on("/chat/completions", OVERLOADED, chunked(event, headers=streamed, ends=False))
     client: Any = openai.DefaultHttpxClient(
-        transport=holdfast.httpx2.Transport(policy, idempotency_key="auto")
+        transport=stormproof.httpx2.Transport(policy, idempotency_key="auto")
     )
     heard: list[str] = []
     with openai.OpenAI(api_key="k", base_url=server.url(), max_retries=0, http_client=client) as sdk:
@@ -179,10 +179,10 @@ def test_a_stream_is_retried_until_its_headers_and_not_after(server: Server, pol
 
 def test_tokens_are_a_budget_of_their_own(server: Server) -> None:
     """A minute's tokens as a rate limit: what a call is likely to cost, corrected by what it did cost."""
-    tokens = hf.Limiter(rate=1e-9, burst=1000)
-    policy = hf.Policy(hf.RateLimit(tokens, cost=400, cost_of_result=lambda used: used), name="tokens")
+    tokens = sp.Limiter(rate=1e-9, burst=1000)
+    policy = sp.Policy(sp.RateLimit(tokens, cost=400, cost_of_result=lambda used: used), name="tokens")
     assert policy.call(lambda: 250) == 250
     assert tokens.tokens() == pytest.approx(750, abs=0.01)
     assert policy.call(lambda: 700) == 700
-    with pytest.raises(hf.RateLimited):
+    with pytest.raises(sp.RateLimited):
         policy.call(lambda: 1)

@@ -19,8 +19,8 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 from botocore.retries import adaptive, bucket, standard, throttling
 from botocore.retries.quota import RetryQuota
 
-import holdfast as hf
-from holdfast import presets
+import stormproof as sp
+from stormproof import presets
 
 V2_1 = standard.RetryQuotaChecker._RETRY_COST == 14
 OPERATION = SimpleNamespace(
@@ -29,7 +29,7 @@ OPERATION = SimpleNamespace(
 CODES = {"throttle": "ThrottlingException", "transient": "RequestTimeout", "fatal": "ValidationException"}
 
 
-def preset(service: str | None = None, **options: Any) -> hf.Policy:
+def preset(service: str | None = None, **options: Any) -> sp.Policy:
     return presets.aws_v2_1(service, **options) if V2_1 else presets.aws_standard(**options)
 
 
@@ -70,8 +70,8 @@ def backoff(service: str | None, draw: Any) -> Any:
     return standard.ExponentialBackoff(random=draw)
 
 
-def retry_of(policy: hf.Policy) -> hf.Retry:
-    return next(s for s in policy.strategies if isinstance(s, hf.Retry))
+def retry_of(policy: sp.Policy) -> sp.Retry:
+    return next(s for s in policy.strategies if isinstance(s, sp.Retry))
 
 
 @pytest.mark.parametrize("u", [0.0, 0.25, 0.5, 1 - 2**-53])
@@ -86,7 +86,7 @@ def test_waits(service: str | None, u: float) -> None:
 @pytest.mark.parametrize("u", [0.0, 0.5, 1 - 2**-53])
 @pytest.mark.parametrize("kind", ["throttle", "transient", "timeout", "connection"])
 def test_waits_by_the_kind_of_failure(kind: str, u: float) -> None:
-    verdict = hf.transient(failure(kind))
+    verdict = sp.transient(failure(kind))
     for n in range(8):
         theirs = backoff(None, lambda: u).delay_amount(context(n + 1, kind))
         ours, _, _ = retry_of(preset()).backoff.plan(n, None, verdict, lambda: u)
@@ -104,7 +104,7 @@ def test_waits_with_a_hint(header: str) -> None:
         },
         "GetItem",
     )
-    ours, _, _ = retry_of(preset()).backoff.plan(0, None, hf.transient(error), lambda: 0.5)
+    ours, _, _ = retry_of(preset()).backoff.plan(0, None, sp.transient(error), lambda: 0.5)
     assert ours == pytest.approx(theirs)
 
 
@@ -141,7 +141,7 @@ class Theirs:
         raise AssertionError("the script was too short")
 
 
-def ours_call(policy: hf.Policy, outcomes: list[str]) -> tuple[int, str]:
+def ours_call(policy: sp.Policy, outcomes: list[str]) -> tuple[int, str]:
     script = iter(outcomes)
     made = itertools.count()
 
@@ -155,7 +155,7 @@ def ours_call(policy: hf.Policy, outcomes: list[str]) -> tuple[int, str]:
 
     try:
         ended = call()
-    except hf.BudgetExhausted:
+    except sp.BudgetExhausted:
         ended = "quota"
     except Exception:
         ended = "error"
@@ -173,7 +173,7 @@ def test_quota_step_by_step(seed: int) -> None:
         [30, 1, 1, 1, 1],
         [0, 0, 0, 1, 0],
     ][seed]
-    theirs, policy = Theirs(), preset(clock=hf.testing.FakeClock())
+    theirs, policy = Theirs(), preset(clock=sp.testing.FakeClock())
     quota = retry_of(policy).budget
     for _ in range(400):
         outcomes = rng.choices(["ok", "transient", "throttle", "timeout", "fatal"], weights, k=3)
@@ -199,7 +199,7 @@ class Time:
     """botocore's clock, and ours, on the same hands."""
 
     def __init__(self) -> None:
-        self.clock = hf.testing.FakeClock(start=1000.3)
+        self.clock = sp.testing.FakeClock(start=1000.3)
 
     def current_time(self) -> float:
         return self.clock.now()

@@ -1,4 +1,4 @@
-"""`hf.reconnecting` with the real websockets library, against real servers on loopback that drop clients."""
+"""`sp.reconnecting` with the real websockets library, against real servers on loopback that drop clients."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.loops import watchdog
+from tests.support.loops import watchdog
 
-import holdfast as hf
-from holdfast.reconnect import reconnecting
+import stormproof as sp
+from stormproof._programs.reconnecting import reconnecting
 
 __all__ = ["watchdog"]
 
@@ -76,15 +76,15 @@ async def serving() -> AsyncIterator[Server]:
         await server.stop()
 
 
-def policy(number: int = 0, **options: Any) -> hf.Policy:
+def policy(number: int = 0, **options: Any) -> sp.Policy:
     # Without jitter of its own: the spread after a loss is what is shown here.
     given: dict[str, Any] = {
         "attempts": None,
         "within": 60,
-        "backoff": hf.Exponential(WINDOW, jitter="none"),
+        "backoff": sp.Exponential(WINDOW, jitter="none"),
         "budget": None,
     }
-    return hf.Policy(hf.Retry(**{**given, **options}), rng=number)
+    return sp.Policy(sp.Retry(**{**given, **options}), rng=number)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -173,7 +173,7 @@ def test_guard_tells_what_a_new_connection_may_cure() -> None:
         async with serve(hang_up, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             seen = 0
-            retry = hf.Retry(backoff=hf.Constant(0.01), budget=None)
+            retry = sp.Retry(backoff=sp.Constant(0.01), budget=None)
             with pytest.raises(ConnectionClosed) as caught:
                 async with reconnecting(lambda: connect(f"ws://127.0.0.1:{port}", proxy=None), retry) as link:
                     async for ws in link:
@@ -196,9 +196,9 @@ def test_a_handshake_that_is_refused_for_now_is_tried_again() -> None:
         server = Server()
         await server.start(process_request=answer)
         seen: list[Any] = []
-        stop = hf.subscribe(seen.append)
+        stop = sp.subscribe(seen.append)
         try:
-            given = policy(backoff=hf.Constant(0.01))
+            given = policy(backoff=sp.Constant(0.01))
             async with reconnecting(lambda: connect(server.url, proxy=None), given) as link:
                 async for ws in link:
                     assert await ws.recv() == "hello"
@@ -239,7 +239,7 @@ def test_the_blocking_client() -> None:
         try:
             url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
             heard = []
-            given = policy(backoff=hf.Constant(0.01))
+            given = policy(backoff=sp.Constant(0.01))
             with reconnecting(lambda: connect_sync(url, proxy=None), given) as link:
                 for ws in link:
                     try:

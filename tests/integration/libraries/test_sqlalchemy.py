@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Base(DeclarativeBase):
@@ -43,12 +43,12 @@ def test_a_locked_database_is_waited_for_with_a_fresh_transaction(
     other.execute("BEGIN IMMEDIATE")
     attempts: list[int] = []
 
-    def release(attempt: hf.Attempt) -> None:
+    def release(attempt: sp.Attempt) -> None:
         attempts.append(attempt.number)
         if attempt.number == 3:
             other.execute("ROLLBACK")
 
-    @hf.retry(on=hf.transient, backoff=hf.Constant(0), before_attempt=release)
+    @sp.retry(on=sp.transient, backoff=sp.Constant(0), before_attempt=release)
     def place(item: str) -> int:
         with sessions.begin() as session:
             order = Order(item=item)
@@ -66,7 +66,7 @@ def test_a_locked_database_is_waited_for_with_a_fresh_transaction(
 def test_a_violated_constraint_is_not_tried_again(sessions: sessionmaker[Session]) -> None:
     tries = 0
 
-    @hf.retry(on=hf.transient, backoff=hf.Constant(0))
+    @sp.retry(on=sp.transient, backoff=sp.Constant(0))
     def place(number: int) -> None:
         nonlocal tries
         tries += 1
@@ -87,4 +87,4 @@ def test_postgres_errors_are_told_by_their_sqlstate_through_sqlalchemy(sqlstate:
 
     original = psycopg.errors.lookup(sqlstate)("said the server")
     wrapped = sa.exc.DBAPIError.instance("SELECT 1", None, original, psycopg.Error)
-    assert hf.transient(wrapped).retry is retried
+    assert sp.transient(wrapped).retry is retried

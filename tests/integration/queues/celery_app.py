@@ -6,13 +6,13 @@ import os
 import time
 
 import celery
-from tests.queues.runs import ran
+from tests.integration.queues.run_log import ran
 
-import holdfast as hf
-import holdfast.celery
+import stormproof as sp
+import stormproof.celery
 
 app = celery.Celery(
-    "tests", broker=os.environ["HOLDFAST_TEST_BROKER"], backend=os.environ["HOLDFAST_TEST_BROKER"]
+    "tests", broker=os.environ["STORMPROOF_TEST_BROKER"], backend=os.environ["STORMPROOF_TEST_BROKER"]
 )
 app.conf.update(
     worker_prefetch_multiplier=1,
@@ -21,18 +21,18 @@ app.conf.update(
     # A message waits in the worker until its time has come; it need not wait to be noticed as well.
     worker_timer_precision=0.02,
 )
-keys = hf.idempotency.SqliteStore(os.environ["HOLDFAST_TEST_KEYS"])
-quick = hf.Exponential(0.05, cap=0.1)
+keys = sp.idempotency.SqliteStore(os.environ["STORMPROOF_TEST_KEYS"])
+quick = sp.Exponential(0.05, cap=0.1)
 
 
-@app.task(base=holdfast.celery.task_base(hf.retry(on=ConnectionError, attempts=4, backoff=quick)))
+@app.task(base=stormproof.celery.task_base(sp.retry(on=ConnectionError, attempts=4, backoff=quick)))
 def flaky(key: str, failures: int) -> str:
     if ran(key) <= failures:
         raise ConnectionError("secret")
     return "done"
 
 
-@app.task(base=holdfast.celery.task_base(hf.retry(on=ConnectionError, backoff=hf.Constant(1.5))))
+@app.task(base=stormproof.celery.task_base(sp.retry(on=ConnectionError, backoff=sp.Constant(1.5))))
 def patient(key: str) -> str:
     if ran(key) == 1:
         raise ConnectionError
@@ -40,8 +40,8 @@ def patient(key: str) -> str:
 
 
 @app.task(
-    base=holdfast.celery.task_base(
-        hf.retry(on=ConnectionError, attempts=2, backoff=quick), dead_letter="dead"
+    base=stormproof.celery.task_base(
+        sp.retry(on=ConnectionError, attempts=2, backoff=quick), dead_letter="dead"
     )
 )
 def doomed(key: str, kind: str) -> None:
@@ -50,7 +50,7 @@ def doomed(key: str, kind: str) -> None:
 
 
 @app.task(
-    base=holdfast.celery.task_base(hf.retry(on=ConnectionError, backoff=quick, budget=hf.Budget(burst=0)))
+    base=stormproof.celery.task_base(sp.retry(on=ConnectionError, backoff=quick, budget=sp.Budget(burst=0)))
 )
 def broke(key: str) -> None:
     ran(key)
@@ -58,7 +58,9 @@ def broke(key: str) -> None:
 
 
 @app.task(
-    base=holdfast.celery.task_base(hf.retry(on=ConnectionError), idempotency=keys, lease=1, on_unknown="run")
+    base=stormproof.celery.task_base(
+        sp.retry(on=ConnectionError), idempotency=keys, lease=1, on_unknown="run"
+    )
 )
 def careful(key: str, seconds: float) -> int:
     runs = ran(key)
@@ -68,8 +70,8 @@ def careful(key: str, seconds: float) -> int:
 
 
 @app.task(
-    base=holdfast.celery.task_base(
-        hf.retry(on=ConnectionError), idempotency=keys, lease=1, dead_letter="dead"
+    base=stormproof.celery.task_base(
+        sp.retry(on=ConnectionError), idempotency=keys, lease=1, dead_letter="dead"
     )
 )
 def once(key: str, seconds: float) -> int:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import redis
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def until(true: Callable[[], object], what: str, seconds: float = 30.0) -> None:
@@ -47,9 +47,9 @@ class Bench:
         self.runs = Runs(folder / "runs.txt")
         #: What tells the workers, and the module of their tasks here, where everything is.
         self.own = {
-            "HOLDFAST_TEST_BROKER": url,
-            "HOLDFAST_TEST_RUNS": str(self.runs.path),
-            "HOLDFAST_TEST_KEYS": str(folder / "keys.sqlite"),
+            "STORMPROOF_TEST_BROKER": url,
+            "STORMPROOF_TEST_RUNS": str(self.runs.path),
+            "STORMPROOF_TEST_KEYS": str(folder / "keys.sqlite"),
         }
         self.log = folder / "worker.log"
 

@@ -7,37 +7,37 @@ import time
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
-from tests.queues.runs import ran
+from tests.integration.queues.run_log import ran
 
-import holdfast as hf
-import holdfast.dramatiq
+import stormproof as sp
+import stormproof.dramatiq
 
 broker = RedisBroker(
-    url=os.environ["HOLDFAST_TEST_BROKER"],
+    url=os.environ["STORMPROOF_TEST_BROKER"],
     # What a lost worker held goes to the others after this time; looked for with every command.
     heartbeat_timeout=1000,
     maintenance_chance=1_000_000,
 )
 dramatiq.set_broker(broker)
-keys = hf.idempotency.SqliteStore(os.environ["HOLDFAST_TEST_KEYS"])
-holdfast.dramatiq.install(broker, idempotency=keys, lease=1, on_unknown="run")
+keys = sp.idempotency.SqliteStore(os.environ["STORMPROOF_TEST_KEYS"])
+stormproof.dramatiq.install(broker, idempotency=keys, lease=1, on_unknown="run")
 
-quick = hf.Exponential(0.05, cap=0.1)
+quick = sp.Exponential(0.05, cap=0.1)
 
 
-@dramatiq.actor(policy=hf.retry(on=ConnectionError, attempts=4, backoff=quick))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError, attempts=4, backoff=quick))
 def flaky(key: str, failures: int) -> None:
     if ran(key) <= failures:
         raise ConnectionError("secret")
 
 
-@dramatiq.actor(policy=hf.retry(on=ConnectionError, backoff=hf.Constant(1.5)))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError, backoff=sp.Constant(1.5)))
 def patient(key: str) -> None:
     if ran(key) == 1:
         raise ConnectionError
 
 
-@dramatiq.actor(policy=hf.retry(on=ConnectionError, attempts=2, backoff=quick))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError, attempts=2, backoff=quick))
 def doomed(key: str, kind: str) -> None:
     ran(key)
     raise {"fatal": ValueError, "transient": ConnectionError}[kind](kind)
@@ -49,7 +49,7 @@ def unruled(key: str) -> None:
     raise ConnectionError
 
 
-@dramatiq.actor(policy=hf.retry(on=ConnectionError))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError))
 def careful(key: str, seconds: float) -> None:
     if ran(key) == 1:
         time.sleep(seconds)

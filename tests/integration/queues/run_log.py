@@ -7,7 +7,7 @@ import os
 
 def ran(key: str) -> int:
     """Write the line of a run, and give how many there are with it."""
-    path = os.environ["HOLDFAST_TEST_RUNS"]
+    path = os.environ["STORMPROOF_TEST_RUNS"]
     with open(path, "a", encoding="utf-8") as lines:
         lines.write(f"{key} {os.getpid()}\n")
     with open(path, encoding="utf-8") as lines:

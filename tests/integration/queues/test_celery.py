@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from tests.queues.conftest import Bench, stop, until
+from tests.integration.queues.conftest import Bench, stop, until
 
-import holdfast as hf
-import holdfast.celery
+import stormproof as sp
+import stormproof.celery
 
 pytestmark = pytest.mark.redis
 
 
 @pytest.fixture(scope="module")
 def tasks(bench: Bench) -> Iterator[ModuleType]:
-    module = importlib.import_module("tests.queues.celery_app")
-    worker = bench.start("celery", "-A", "tests.queues.celery_app", "worker", "-c", "2", "-l", "INFO")
+    module = importlib.import_module("tests.integration.queues.celery_app")
+    worker = bench.start(
+        "celery", "-A", "tests.integration.queues.celery_app", "worker", "-c", "2", "-l", "INFO"
+    )
     until(lambda: b"ready." in bench.log.read_bytes(), "the worker's start")
     yield module
     stop(worker)
@@ -60,7 +62,7 @@ def test_what_fails_for_good_is_dead_lettered(bench: Bench, tasks: ModuleType, k
         failed.get(timeout=30)
     assert len(bench.runs.of(f"doomed-{kind}")) == runs
     (letter,) = [letter for letter in dead(bench) if letter["headers"]["id"] == failed.id]
-    assert letter["headers"]["task"] == "tests.queues.celery_app.doomed"
+    assert letter["headers"]["task"] == "tests.integration.queues.celery_app.doomed"
     assert f"doomed-{kind}" in letter["headers"]["argsrepr"]
 
 
@@ -92,7 +94,7 @@ def test_a_killed_worker_is_an_unknown_outcome_where_twice_is_too_often(
     held = tasks.once.delay("unknown", 60)
     until(lambda: bench.runs.of("unknown"), "the first run")
     os.kill(bench.runs.of("unknown")[0], signal.SIGKILL)
-    with pytest.raises(hf.idempotency.OutcomeUnknown):
+    with pytest.raises(sp.idempotency.OutcomeUnknown):
         held.get(timeout=60)
     assert len(bench.runs.of("unknown")) == 1
     assert any(letter["headers"]["id"] == held.id for letter in dead(bench))
@@ -112,7 +114,7 @@ def test_applied_eagerly_it_is_retried_at_once(bench: Bench, tasks: ModuleType) 
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"policy": hf.Policy(hf.Breaker())}, "policy must have one Retry"),
+        ({"policy": sp.Policy(sp.Breaker())}, "policy must have one Retry"),
         ({"idempotency": 3}, "idempotency must be a store"),
         ({"lease": 0}, "lease must be"),
         ({"on_unknown": "ask"}, "on_unknown must be"),
@@ -121,4 +123,4 @@ def test_applied_eagerly_it_is_retried_at_once(bench: Bench, tasks: ModuleType) 
 )
 def test_bad_settings_are_refused(options: dict[str, object], rule: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"celery.task_base: {rule}"):
-        holdfast.celery.task_base(**{"policy": hf.retry(on=OSError), **options})
+        stormproof.celery.task_base(**{"policy": sp.retry(on=OSError), **options})

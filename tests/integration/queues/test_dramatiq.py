@@ -13,17 +13,17 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import Retries
-from tests.queues.conftest import Bench, stop, until
+from tests.integration.queues.conftest import Bench, stop, until
 
-import holdfast as hf
-import holdfast.dramatiq
+import stormproof as sp
+import stormproof.dramatiq
 
 pytestmark = pytest.mark.redis
 
 
 @pytest.fixture(scope="module")
 def actors(bench: Bench) -> Iterator[ModuleType]:
-    module = importlib.import_module("tests.queues.dramatiq_app")
+    module = importlib.import_module("tests.integration.queues.dramatiq_app")
     yield module
     module.broker.close()
     module.keys.close()
@@ -34,7 +34,14 @@ def start(bench: Bench, actors: ModuleType) -> Iterator[Callable[[], subprocess.
     workers = []
 
     def start() -> subprocess.Popen[bytes]:
-        arguments = ("tests.queues.dramatiq_app", "--processes", "1", "--threads", "2", "--skip-logging")
+        arguments = (
+            "tests.integration.queues.dramatiq_app",
+            "--processes",
+            "1",
+            "--threads",
+            "2",
+            "--skip-logging",
+        )
         workers.append(bench.start("dramatiq", *arguments))
         return workers[-1]
 
@@ -119,7 +126,7 @@ def test_a_killed_worker_loses_nothing_and_runs_it_once_more(
 def test_it_takes_the_place_of_the_librarys_own_retries() -> None:
     broker = StubBroker()
     place = [type(kept) for kept in broker.middleware].index(Retries)
-    policies = holdfast.dramatiq.install(broker)
+    policies = stormproof.dramatiq.install(broker)
     assert broker.middleware[place] is policies
     assert not any(isinstance(kept, Retries) for kept in broker.middleware)
     broker.close()
@@ -127,9 +134,9 @@ def test_it_takes_the_place_of_the_librarys_own_retries() -> None:
 
 def test_a_message_that_cannot_be_queued_again_is_failed_not_lost() -> None:
     broker = StubBroker()
-    holdfast.dramatiq.install(broker)
+    stormproof.dramatiq.install(broker)
 
-    @dramatiq.actor(broker=broker, policy=hf.retry(on=ConnectionError, backoff=hf.Constant(0)))
+    @dramatiq.actor(broker=broker, policy=sp.retry(on=ConnectionError, backoff=sp.Constant(0)))
     def failing() -> None:
         raise ConnectionError
 
@@ -158,24 +165,24 @@ def test_actors_declared_before_are_refused() -> None:
     broker = StubBroker()
     dramatiq.actor(lambda: None, actor_name="early", broker=broker)
     with pytest.raises(ValueError, match="broker must have no actors yet, got early"):
-        holdfast.dramatiq.install(broker)
+        stormproof.dramatiq.install(broker)
     broker.close()
 
 
 def test_the_librarys_own_retry_options_are_refused() -> None:
     broker = StubBroker()
-    holdfast.dramatiq.install(broker)
+    stormproof.dramatiq.install(broker)
     with pytest.raises(ValueError, match=r"actor 'both': .* max_retries must not be given.* got 3"):
         dramatiq.actor(
-            lambda: None, actor_name="both", broker=broker, policy=hf.retry(on=OSError), max_retries=3
+            lambda: None, actor_name="both", broker=broker, policy=sp.retry(on=OSError), max_retries=3
         )
     broker.close()
 
 
 def test_a_policy_that_cannot_be_followed_is_refused() -> None:
     broker = StubBroker()
-    holdfast.dramatiq.install(broker)
+    stormproof.dramatiq.install(broker)
     with pytest.raises(ValueError, match=r"actor 'bad': .* policy must have one Retry"):
-        dramatiq.actor(lambda: None, actor_name="bad", broker=broker, policy=hf.Policy(hf.Breaker()))
+        dramatiq.actor(lambda: None, actor_name="bad", broker=broker, policy=sp.Policy(sp.Breaker()))
     assert "bad" not in broker.actors
     broker.close()

@@ -15,14 +15,14 @@ import httpx
 import httpx2
 import requests
 import urllib3
-from tests.contract.http.server import Server
+from tests.support.http.server import Server
 
-import holdfast as hf
-import holdfast.aiohttp
-import holdfast.httpx
-import holdfast.httpx2
-import holdfast.requests
-import holdfast.urllib3
+import stormproof as sp
+import stormproof.aiohttp
+import stormproof.httpx
+import stormproof.httpx2
+import stormproof.requests
+import stormproof.urllib3
 
 
 class OneShot:
@@ -73,7 +73,7 @@ class Call:
     stream: bool = False
     timeout: float = 5.0
     redirects: bool = False
-    #: This request's own Holdfast options.
+    #: This request's own Stormproof options.
     override: dict[str, Any] | None = None
 
 
@@ -96,11 +96,11 @@ class Client:
     #: urllib3 closes the connections of a pool when the pool is collected; an error may hold it.
     closed_by_collector = False
 
-    def __init__(self, server: Server, policy: hf.Policy | None, connections: int, options: Any) -> None:
+    def __init__(self, server: Server, policy: sp.Policy | None, connections: int, options: Any) -> None:
         self.server = server
         self.open(policy, connections, options)
 
-    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+    def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         raise NotImplementedError
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
@@ -132,14 +132,14 @@ def _httpx_errors(module: Any) -> dict[str, tuple[type[Exception], ...]]:
 
 def _extensions(client: Any, call: Call) -> dict[str, Any]:
     limits = {"timeout": client.module.Timeout(call.timeout).as_dict()}
-    return limits if call.override is None else {**limits, "holdfast": call.override}
+    return limits if call.override is None else {**limits, "stormproof": call.override}
 
 
 class SyncHttpx(Client):
     module: Any = httpx
-    ours: Any = holdfast.httpx
+    ours: Any = stormproof.httpx
 
-    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+    def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         limits = self.module.Limits(max_connections=connections)
         inner = self.module.HTTPTransport(limits=limits, verify=False)
         transport = inner if policy is None else self.ours.Transport(policy, inner, **options)
@@ -167,7 +167,7 @@ class SyncHttpx(Client):
 
 class SyncHttpx2(SyncHttpx):
     module: Any = httpx2
-    ours: Any = holdfast.httpx2
+    ours: Any = stormproof.httpx2
 
 
 class AsyncHttpx(Client):
@@ -175,9 +175,9 @@ class AsyncHttpx(Client):
     takes_files = False
     loop = "asyncio"
     module: Any = httpx
-    ours: Any = holdfast.httpx
+    ours: Any = stormproof.httpx
 
-    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+    def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         limits = self.module.Limits(max_connections=connections)
         inner = self.module.AsyncHTTPTransport(limits=limits, verify=False)
         transport = inner if policy is None else self.ours.AsyncTransport(policy, inner, **options)
@@ -209,20 +209,20 @@ class TrioHttpx(AsyncHttpx):
 
 class AsyncHttpx2(AsyncHttpx):
     module: Any = httpx2
-    ours: Any = holdfast.httpx2
+    ours: Any = stormproof.httpx2
 
 
 class Requests(Client):
     closed_by_collector = True
 
-    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+    def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         self.client = requests.Session()
         self.client.trust_env = False
         pool = {"pool_maxsize": connections, "pool_block": True}
         if policy is None:
             adapter = requests.adapters.HTTPAdapter(**pool)
         else:
-            adapter = holdfast.requests.Adapter(policy, **options, **pool)
+            adapter = stormproof.requests.Adapter(policy, **options, **pool)
         self.client.mount("http://", adapter)
 
     async def send(self, call: Call) -> Answer:
@@ -230,7 +230,7 @@ class Requests(Client):
         prepared = self.client.prepare_request(
             requests.Request(call.method, call.url, headers=call.headers, data=data)
         )
-        with holdfast.requests.override(**(call.override or {})):
+        with stormproof.requests.override(**(call.override or {})):
             response = self.client.send(
                 prepared, stream=call.stream, timeout=call.timeout, allow_redirects=call.redirects
             )
@@ -251,16 +251,16 @@ class Requests(Client):
 class Urllib3(Client):
     closed_by_collector = True
 
-    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
+    def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         pool: dict[str, Any] = {"maxsize": connections, "block": True}
         if policy is None:
             self.client: Any = urllib3.PoolManager(**pool, retries=False)
         else:
-            self.client = holdfast.urllib3.PoolManager(policy, **options, **pool)
+            self.client = stormproof.urllib3.PoolManager(policy, **options, **pool)
 
     async def send(self, call: Call) -> Answer:
         data = call.body.sync() if isinstance(call.body, OneShot) else call.body
-        own = {} if call.override is None else {"holdfast": call.override}
+        own = {} if call.override is None else {"stormproof": call.override}
         response = self.client.request(
             call.method,
             call.url,
@@ -294,8 +294,8 @@ class Aiohttp(Client):
     overrides_by_middleware = True
     loop = "asyncio"
 
-    def open(self, policy: hf.Policy | None, connections: int, options: dict[str, Any]) -> None:
-        own = () if policy is None else (holdfast.aiohttp.middleware(policy, **options),)
+    def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
+        own = () if policy is None else (stormproof.aiohttp.middleware(policy, **options),)
         self.client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections), middlewares=own
         )
@@ -305,9 +305,9 @@ class Aiohttp(Client):
         limit = aiohttp.ClientTimeout(sock_connect=call.timeout, sock_read=call.timeout)
         own = {}
         if call.override is not None:
-            import holdfast.aiohttp
+            import stormproof.aiohttp
 
-            own = {"middlewares": [holdfast.aiohttp.middleware(**call.override)]}
+            own = {"middlewares": [stormproof.aiohttp.middleware(**call.override)]}
         response = await self.client.request(
             call.method,
             call.url,
@@ -354,9 +354,9 @@ Aiohttp.family = (aiohttp.ClientError,)
 Aiohttp.slow = (aiohttp.ServerTimeoutError,)
 
 for _kind in (SyncHttpx, SyncHttpx2, Requests, Urllib3):
-    _kind.body = holdfast.requests.Body
+    _kind.body = stormproof.requests.Body
 for _kind in (AsyncHttpx, AsyncHttpx2, Aiohttp):
-    _kind.body = holdfast.aiohttp.AsyncBody
+    _kind.body = stormproof.aiohttp.AsyncBody
 
 CLIENTS: dict[str, type[Client]] = {
     "httpx": SyncHttpx,

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 import trio
-from tests.contract.http.clients import CLIENTS, Client
-from tests.contract.http.server import Server
+from tests.support.http.clients import CLIENTS, Client
+from tests.support.http.server import Server
 
-import holdfast as hf
+import stormproof as sp
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Http:
     server: Server
     clients: list[Client] = field(default_factory=list)
 
-    def client(self, policy: hf.Policy | None = None, *, connections: int = 10, **options: Any) -> Client:
+    def client(self, policy: sp.Policy | None = None, *, connections: int = 10, **options: Any) -> Client:
         made = self.kind(self.server, policy, connections, options)
         self.clients.append(made)
         return made
@@ -122,7 +122,7 @@ each_sync_client = _for([name for name, kind in CLIENTS.items() if not kind.is_a
 each_client_that_takes_files = _for([name for name, kind in CLIENTS.items() if kind.takes_files])
 
 
-def retry(attempts: int | None = 4, **options: Any) -> hf.Policy:
+def retry(attempts: int | None = 4, **options: Any) -> sp.Policy:
     """A policy for scripts: no wait, no budget, so that the script alone says what happens."""
-    given: dict[str, Any] = {"backoff": hf.Constant(0), "budget": None, **options}
-    return hf.Policy(hf.Retry(attempts=attempts, **given))
+    given: dict[str, Any] = {"backoff": sp.Constant(0), "budget": None, **options}
+    return sp.Policy(sp.Retry(attempts=attempts, **given))

@@ -1,6 +1,6 @@
 """What is worth retrying: the tables, the rules around them, and objects that misbehave.
 
-Libraries are imitated by name here; `tests/contract` has the real ones.
+Libraries are imitated by name here; `tests/integration` has the real ones.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
-from tests.http_errors import http_error
+from tests.support.http_errors import http_error
 
-from holdfast import errors
-from holdfast.classify import Classifier, Mark, Settings, Verdict, exhausted_by, mark, transient
+from stormproof._classify.classifier import Classifier, Settings, transient
+from stormproof._classify.exhaustion import Mark, exhausted_by, mark
+from stormproof._classify.verdict import Verdict
+from stormproof._primitives import errors
 
 RETRY, TIMEOUT, FATAL = (True, "transient"), (True, "timeout"), (False, "fatal")
 
@@ -666,12 +668,12 @@ def test_sqlite_codes() -> None:
     ]
 
 
-# --- Holdfast's own, groups, interrupts -----------------------------------------------------------
+# --- Stormproof's own, groups, interrupts -----------------------------------------------------------
 
 
 def test_own_refusals_are_final() -> None:
     refusals = [
-        errors.HoldfastError("x"),
+        errors.StormproofError("x"),
         errors.BudgetExhausted("x"),
         errors.DeadlineExceeded("x"),
         errors.CircuitOpen("x", 5.0),
@@ -790,7 +792,7 @@ def hostile_error(name: str, *bases: type) -> BaseException:
                     "sqlstate",
                 ),
                 *("pgcode", "sqlite_errorcode", "trailing_metadata", "details", "connection_invalidated"),
-                *("__cause__", "__context__", "__suppress_context__", "extensions", "holdfast_mark"),
+                *("__cause__", "__context__", "__suppress_context__", "extensions", "stormproof_mark"),
             )
         },
         "__hash__": object.__hash__,
@@ -886,13 +888,13 @@ def test_a_long_chain_of_causes_ends() -> None:
 
 
 def test_many_types_do_not_pile_up() -> None:
-    from holdfast import recognise
+    from stormproof._classify import lookup
 
     own = Classifier().register(ConnectionError, True)
     for number in range(3000):
         error = type(f"Made{number}", (ConnectionError,), {})()
         assert own(error) and transient(error)
-    assert len(recognise._rows) <= 1024
+    assert len(lookup._rows) <= 1024
     assert len(own._plans) <= 1024
 
 
@@ -1158,14 +1160,14 @@ def test_a_mark_travels_on_responses() -> None:
     token = Mark("inner", None, 4)
     response = Response(503, {"retry-after": "5"})
     mark(response, token)
-    assert response.extensions == {"holdfast": token}
+    assert response.extensions == {"stormproof": token}
     assert exhausted_by(response) is exhausted_by(StatusError(response)) is token
     assert transient(StatusError(response)) == Verdict(False, 5.0, "fatal", "exhausted by inner")
     assert transient(response) == Verdict(False, 5.0, "fatal", "exhausted by inner")
     plain = imitate("requests.models.Response", object)()
     plain.status_code = 503
     mark(plain, token)
-    assert plain.holdfast_mark is token
+    assert plain.stormproof_mark is token
     assert exhausted_by(plain) is token and not transient(plain)
 
 
@@ -1177,10 +1179,10 @@ def test_a_mark_on_the_error_itself_is_the_loops_affair() -> None:
 
 def test_what_is_not_a_mark_is_not_read_as_one() -> None:
     response = Response(503)
-    response.extensions["holdfast"] = "inner"
-    response.holdfast_mark = "inner"
+    response.extensions["stormproof"] = "inner"
+    response.stormproof_mark = "inner"
     error = StatusError(response)
-    error.__holdfast_mark__ = "inner"
+    error.__stormproof_mark__ = "inner"
     assert exhausted_by(error) is None
     assert transient(error)
 
@@ -1236,7 +1238,7 @@ def test_no_library_is_imported_to_recognise_its_errors() -> None:
     import sys
 
     code = (
-        "import sys; from holdfast.classify import transient\n"
+        "import sys; from stormproof._classify.classifier import transient\n"
         "for name in ('httpx.ReadError', 'grpc.RpcError', 'redis.RedisError', 'sqlalchemy.DBAPIError'):\n"
         "    module, _, kind = name.rpartition('.')\n"
         "    transient(type(kind, (Exception,), {'__module__': module})('x'))\n"

@@ -10,8 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
-import holdfast as hf
-from holdfast.classify import Classifier, Mark, Verdict, mark, transient
+import stormproof as sp
+from stormproof._classify.classifier import Classifier, transient
+from stormproof._classify.exhaustion import Mark, mark
+from stormproof._classify.verdict import Verdict
 
 
 class Own(Exception):
@@ -43,14 +45,14 @@ def test_a_verdict_without_a_kind_has_that_of_its_answer() -> None:
 def wrapped(times: int) -> Exception:
     error: Exception = ConnectionResetError()
     for _ in range(times):
-        error = hf.RetryAfter(1, error)
+        error = sp.RetryAfter(1, error)
     return error
 
 
 def grouped(times: int) -> Exception:
     error: Exception = ConnectionResetError()
     for _ in range(times):
-        error = hf.RetryAfter(1, ExceptionGroup("", [error]))
+        error = sp.RetryAfter(1, ExceptionGroup("", [error]))
     return error
 
 

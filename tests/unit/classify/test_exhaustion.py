@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.scripted import Bang, Boom, BudgetSpy, retry
+from tests.support.scripted import Bang, Boom, BudgetSpy, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
-def clock() -> Iterator[hf.testing.FakeClock]:
-    with hf.testing.instant() as clock:
+def clock() -> Iterator[sp.testing.FakeClock]:
+    with sp.testing.instant() as clock:
         yield clock
 
 
@@ -33,10 +33,10 @@ class Backend:
         raise self.error()
 
 
-def nested_sync(backend: Backend, *policies: hf.Policy) -> BaseException:
+def nested_sync(backend: Backend, *policies: sp.Policy) -> BaseException:
     """Call the backend through these policies, innermost first; gives what surfaced."""
 
-    def layer(policy: hf.Policy, inner: Callable[[], Any]) -> Callable[[], Any]:
+    def layer(policy: sp.Policy, inner: Callable[[], Any]) -> Callable[[], Any]:
         @policy
         def wrapped() -> Any:
             return inner()
@@ -51,11 +51,11 @@ def nested_sync(backend: Backend, *policies: hf.Policy) -> BaseException:
     return caught.value
 
 
-def nested_async(backend: Backend, *policies: hf.Policy) -> BaseException:
+def nested_async(backend: Backend, *policies: sp.Policy) -> BaseException:
     async def innermost() -> None:
         backend()
 
-    def layer(policy: hf.Policy, inner: Callable[[], Any]) -> Callable[[], Any]:
+    def layer(policy: sp.Policy, inner: Callable[[], Any]) -> Callable[[], Any]:
         @policy
         async def wrapped() -> Any:
             return await inner()
@@ -70,7 +70,7 @@ def nested_async(backend: Backend, *policies: hf.Policy) -> BaseException:
     return caught.value
 
 
-def nested_calls(backend: Backend, *policies: hf.Policy) -> BaseException:
+def nested_calls(backend: Backend, *policies: sp.Policy) -> BaseException:
     call: Callable[[], Any] = backend
     for policy in policies:
         call = lambda policy=policy, inner=call: policy.call(inner)  # noqa: E731
@@ -79,8 +79,8 @@ def nested_calls(backend: Backend, *policies: hf.Policy) -> BaseException:
     return caught.value
 
 
-def nested_blocks(backend: Backend, *policies: hf.Policy) -> BaseException:
-    def layer(policy: hf.Policy, inner: Callable[[], Any]) -> Callable[[], Any]:
+def nested_blocks(backend: Backend, *policies: sp.Policy) -> BaseException:
+    def layer(policy: sp.Policy, inner: Callable[[], Any]) -> Callable[[], Any]:
         def run() -> None:
             for attempt in policy.retrying():
                 with attempt:
@@ -149,7 +149,7 @@ def test_nested_layers_pay_once(nested: Any) -> None:
 
 @each_nesting
 def test_one_budget_in_all_layers_is_charged_for_the_retries_made(nested: Any) -> None:
-    budget = hf.Budget(ratio=0, burst=10)
+    budget = sp.Budget(ratio=0, burst=10)
     backend = Backend()
     nested(backend, *[retry(budget=budget)] * 3)
     assert backend.calls == 4
@@ -159,8 +159,8 @@ def test_one_budget_in_all_layers_is_charged_for_the_retries_made(nested: Any) -
 @each_nesting
 def test_a_denial_by_the_inner_budget_is_final_outside(nested: Any) -> None:
     backend = Backend()
-    error = nested(backend, retry(budget=hf.Budget(burst=1)), retry(on=Exception), retry(on=Exception))
-    assert type(error) is hf.BudgetExhausted
+    error = nested(backend, retry(budget=sp.Budget(burst=1)), retry(on=Exception), retry(on=Exception))
+    assert type(error) is sp.BudgetExhausted
     assert type(error.__cause__) is Boom
     assert backend.calls == 2
 
@@ -182,7 +182,7 @@ def test_a_single_attempt_inside_counts_as_exhausted(nested: Any) -> None:
 
 @each_nesting
 def test_a_hint_beyond_the_limit_inside_is_final_outside(nested: Any) -> None:
-    backend = Backend(lambda: hf.RetryAfter(100, Boom()))
+    backend = Backend(lambda: sp.RetryAfter(100, Boom()))
     error = nested(backend, retry(), retry())
     assert type(error) is Boom
     assert error.retry_after == 100
@@ -192,12 +192,12 @@ def test_a_hint_beyond_the_limit_inside_is_final_outside(nested: Any) -> None:
 @each_nesting
 def test_the_outer_layer_says_who_had_retried_it(nested: Any) -> None:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         nested(Backend(), retry(name="inner"), retry(name="outer"))
     finally:
         stop()
-    ends = [event for event in events if isinstance(event, hf.events.GaveUp)]
+    ends = [event for event in events if isinstance(event, sp.events.GaveUp)]
     assert [(end.operation, end.reason) for end in ends] == [("inner", "attempts"), ("outer", "exhausted")]
 
 
@@ -330,7 +330,7 @@ def test_retry_after_around_an_exhausted_error_is_classified_by_it() -> None:
         try:
             inner()
         except Boom as error:
-            raise hf.RetryAfter(1, error) from None
+            raise sp.RetryAfter(1, error) from None
 
     with pytest.raises(Boom):
         outer()
@@ -430,7 +430,7 @@ def test_the_same_error_object_in_a_generator() -> None:
 
 
 def ours(error: BaseException) -> list[str]:
-    return [note for note in error.__notes__ if note.startswith("holdfast")]
+    return [note for note in error.__notes__ if note.startswith("stormproof")]
 
 
 def test_notes_are_replaced_not_piled_up() -> None:
@@ -451,7 +451,7 @@ def test_the_user_s_own_notes_are_kept() -> None:
         with pytest.raises(Boom):
             decorated()
     error.add_note("mine, last")
-    assert [note for note in error.__notes__ if not note.startswith("holdfast")] == [
+    assert [note for note in error.__notes__ if not note.startswith("stormproof")] == [
         "mine, first",
         "mine, last",
     ]
@@ -512,7 +512,7 @@ def test_what_refuses_is_left_as_it_is(kind: type[Exception]) -> None:
 def test_a_hint_on_what_refuses_is_no_trouble(kind: type[Exception]) -> None:
     error = kind("stubborn")
     with pytest.raises(kind) as caught:
-        retry(on=kind)(Backend(lambda: hf.RetryAfter(100, error)))()
+        retry(on=kind)(Backend(lambda: sp.RetryAfter(100, error)))()
     assert caught.value is error
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.http_errors import http_error
+from tests.support.http_errors import http_error
 
-import holdfast as hf
-from holdfast.classify import Verdict
-from holdfast.judge import judge, judge_result, leaves, whom
+import stormproof as sp
+from stormproof._classify.on_clause import judge, judge_result, leaves, unwrap_marker
+from stormproof._classify.verdict import Verdict
 
 
 class Boom(Exception):
@@ -130,17 +130,17 @@ def test_a_function_that_cannot_be_asked_about_an_exception_is_refused(on: Any) 
 
 @pytest.mark.parametrize("on", [Exception, lambda error: True], ids=["type", "callable"])
 def test_refusals_are_final_unless_they_are_to_be_judged_too(on: Any) -> None:
-    refusal = hf.RateLimited("no room")
+    refusal = sp.RateLimited("no room")
     assert judge(on)(refusal) == Verdict.FATAL
     assert judge(on, "Fallback", names_refusals=True)(refusal).retry
 
 
 @pytest.mark.parametrize("on", [Exception, lambda error: True], ids=["type", "callable"])
 def test_a_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
-    refusal = hf.RateLimited("no room")
+    refusal = sp.RateLimited("no room")
     refusal.retry_after = 4.0
     assert judge(on, names_refusals=True)(refusal).after == 4.0
-    assert judge(hf.RateLimited)(refusal).after == 4.0
+    assert judge(sp.RateLimited)(refusal).after == 4.0
 
 
 # What a callable answers.
@@ -208,9 +208,9 @@ def test_a_server_s_hint_and_throttling_are_kept() -> None:
 def test_a_group_is_judged_by_its_leaves(on: Any) -> None:
     rule = judge(on)
     assert rule(ExceptionGroup("", [Boom(), ExceptionGroup("", [Boom()])])) == Verdict.RETRY
-    permanent = ExceptionGroup("", [Boom(), hf.Permanent(Boom())])
+    permanent = ExceptionGroup("", [Boom(), sp.Permanent(Boom())])
     assert rule(permanent) == Verdict.FATAL
-    hinted = ExceptionGroup("", [hf.RetryAfter(2, Boom()), hf.RetryAfter(5, Boom()), hf.RetryAfter(3)])
+    hinted = ExceptionGroup("", [sp.RetryAfter(2, Boom()), sp.RetryAfter(5, Boom()), sp.RetryAfter(3)])
     assert rule(hinted) == Verdict(True, 5.0)
     assert judge(Boom)(ExceptionGroup("", [Boom(), KeyError()])) == Verdict.FATAL
 
@@ -221,7 +221,7 @@ def test_a_group_that_is_named_is_not_looked_into() -> None:
 
 def test_the_hint_of_a_leaf_s_own_verdict_counts_too() -> None:
     rule = judge(lambda error: True if isinstance(error, ExceptionGroup) else Verdict(True, 6.0))
-    assert rule(ExceptionGroup("", [hf.RetryAfter(5, Boom()), Boom()])) == Verdict(True, 6.0)
+    assert rule(ExceptionGroup("", [sp.RetryAfter(5, Boom()), Boom()])) == Verdict(True, 6.0)
 
 
 def test_leaves_are_all_that_is_no_group() -> None:
@@ -232,13 +232,13 @@ def test_leaves_are_all_that_is_no_group() -> None:
 
 def test_whom_looks_through_the_two_marks() -> None:
     error, cause = Boom(), KeyError()
-    assert whom(error) == (error, None)
-    assert whom(hf.Permanent(error)) == (error, None)
-    assert whom(hf.RetryAfter(3, error)) == (error, 3.0)
-    assert whom(hf.RetryAfter(3)) == (None, 3.0)
-    raised_from = hf.RetryAfter(3)
+    assert unwrap_marker(error) == (error, None)
+    assert unwrap_marker(sp.Permanent(error)) == (error, None)
+    assert unwrap_marker(sp.RetryAfter(3, error)) == (error, 3.0)
+    assert unwrap_marker(sp.RetryAfter(3)) == (None, 3.0)
+    raised_from = sp.RetryAfter(3)
     raised_from.__cause__ = cause
-    assert whom(raised_from) == (cause, 3.0)
-    both = hf.RetryAfter(3, error)
+    assert unwrap_marker(raised_from) == (cause, 3.0)
+    both = sp.RetryAfter(3, error)
     both.__cause__ = cause
-    assert whom(both) == (error, 3.0)
+    assert unwrap_marker(both) == (error, 3.0)

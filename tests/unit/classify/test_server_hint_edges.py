@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import hints
-from holdfast.hints import STOP, header, http_date, pushback, read, retry_after, should_retry
+from stormproof._classify import server_hints
+from stormproof._classify.server_hints import (
+    STOP,
+    header,
+    http_date,
+    pushback,
+    read,
+    retry_after,
+    should_retry,
+)
 
 
 def at(*when: int) -> float:
@@ -108,7 +116,7 @@ def test_the_wall_clock_is_read_only_for_a_date_without_a_time_to_count_from(
         asked.append(1)
         return NOW
 
-    monkeypatch.setattr("holdfast._drive.clock.wall", wall)
+    monkeypatch.setattr("stormproof._runtime.clock.wall", wall)
     assert retry_after({"retry-after": "5"}) == 5.0
     assert retry_after({"retry-after": "not, a date"}) is None
     assert asked == []
@@ -307,9 +315,9 @@ def test_a_header_is_there_if_it_is_not_blank() -> None:
 
 
 def test_digits_are_ascii() -> None:
-    assert hints.is_digits("0123456789")
+    assert server_hints.is_digits("0123456789")
     for text in ("", "1a", "٣", "²", " 1"):
-        assert not hints.is_digits(text)
+        assert not server_hints.is_digits(text)
 
 
 def test_dates_are_read_alike_in_every_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import hints
-from holdfast.hints import STOP, http_date, pushback, retry_after
+from stormproof._classify import server_hints
+from stormproof._classify.server_hints import STOP, http_date, pushback, retry_after
 
 NOW = 784111777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the moment RFC 9110 uses in its own examples
 LATER = "Sun, 06 Nov 1994 08:51:37 GMT"  # two minutes after NOW
@@ -172,7 +172,7 @@ def test_a_date_counts_from_the_servers_own_clock() -> None:
 
 
 def test_the_wall_clock_is_read_for_a_date_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast._drive import clock
+    from stormproof._runtime import clock
 
     read = []
     monkeypatch.setattr(clock, "wall", lambda: read.append(1) or NOW)
@@ -284,7 +284,7 @@ def test_a_clock_without_a_date_gives_no_wait(now: float) -> None:
     ],
 )
 def test_should_retry(headers: Any, told: bool | None) -> None:
-    assert hints.should_retry(hints.read(headers)) is told
+    assert server_hints.should_retry(server_hints.read(headers)) is told
 
 
 @pytest.mark.parametrize(

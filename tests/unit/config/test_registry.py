@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.compose import PolicyWarning
-from holdfast.config.detached import detached
-from holdfast.config.places import in_json, in_toml
-from holdfast.config.sources import parse
-from holdfast.registry import ConfigError, Registry, load, to_data
+import stormproof as sp
+from stormproof._config.detached import detached
+from stormproof._config.key_lines import in_json, in_toml
+from stormproof._config.registry import ConfigError, Registry, load, to_data
+from stormproof._config.sources import parse
+from stormproof._policy.checks import PolicyWarning
 
 EXAMPLE = """\
 [policies.fraud-score]
@@ -31,21 +31,21 @@ timeout = "500ms"
 """
 
 
-def write(folder: Path, text: str, name: str = "holdfast.toml") -> Path:
+def write(folder: Path, text: str, name: str = "stormproof.toml") -> Path:
     path = folder / name
     path.write_text(textwrap.dedent(text), encoding="utf-8")
     return path
 
 
-def read(folder: Path, text: str, name: str = "holdfast.toml", **options: Any) -> Registry:
+def read(folder: Path, text: str, name: str = "stormproof.toml", **options: Any) -> Registry:
     return load(write(folder, text, name), environ=options.pop("environ", {}), **options)
 
 
-def policy(**strategies: Any) -> hf.Policy:
+def policy(**strategies: Any) -> sp.Policy:
     return Registry.from_data({"policies": {"p": strategies}})["p"]
 
 
-def refused(folder: Path, text: str, name: str = "holdfast.toml", **options: Any) -> ConfigError:
+def refused(folder: Path, text: str, name: str = "stormproof.toml", **options: Any) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
         read(folder, text, name, **options)
     return caught.value
@@ -57,17 +57,17 @@ def refused(folder: Path, text: str, name: str = "holdfast.toml", **options: Any
 def test_a_policy_is_what_code_would_make(tmp_path: Path) -> None:
     registry = read(tmp_path, EXAMPLE)
     made = registry["fraud-score"]
-    expected = hf.Policy(
-        hf.Deadline(5),
-        hf.Retry(hf.transient, 4, hf.Exponential(0.1, cap=2), budget=hf.Budget(ratio=0.1)),
-        hf.Breaker(failure_ratio=0.5, min_calls=20, name="fraud-score"),
-        hf.Bulkhead(50, queue=10, max_wait=0.1, name="fraud-score"),
-        hf.RateLimit(hf.Limiter(100, 200)),
-        hf.Timeout(0.5),
+    expected = sp.Policy(
+        sp.Deadline(5),
+        sp.Retry(sp.transient, 4, sp.Exponential(0.1, cap=2), budget=sp.Budget(ratio=0.1)),
+        sp.Breaker(failure_ratio=0.5, min_calls=20, name="fraud-score"),
+        sp.Bulkhead(50, queue=10, max_wait=0.1, name="fraud-score"),
+        sp.RateLimit(sp.Limiter(100, 200)),
+        sp.Timeout(0.5),
         name="fraud-score",
     )
     assert repr(made) == repr(expected)
-    assert isinstance(made, hf.Policy)
+    assert isinstance(made, sp.Policy)
     assert made(lambda x: x + 1)(1) == 2
 
 
@@ -130,40 +130,40 @@ def test_a_list_of_strategies_may_repeat_a_kind() -> None:
 @pytest.mark.parametrize(
     ("strategies", "expected"),
     [
-        ({"deadline": 2}, hf.Deadline(2)),
-        ({"deadline": {"seconds": "2s"}}, hf.Deadline(2)),
-        ({"timeout": {"seconds": "1m", "thread": True}}, hf.Timeout(60, thread=True)),
-        ({"bulkhead": 5}, hf.Bulkhead(5, name="p")),
+        ({"deadline": 2}, sp.Deadline(2)),
+        ({"deadline": {"seconds": "2s"}}, sp.Deadline(2)),
+        ({"timeout": {"seconds": "1m", "thread": True}}, sp.Timeout(60, thread=True)),
+        ({"bulkhead": 5}, sp.Bulkhead(5, name="p")),
         ({"rate_limit": {"limiter": {"kind": "pacer", "rate": "90/min"}, "max_wait": "none"}}, None),
-        ({"retry": {"on": "ConnectionError"}}, hf.Retry(ConnectionError)),
-        ({"retry": {"on": ["OSError", "json.JSONDecodeError"]}}, hf.Retry((OSError, json.JSONDecodeError))),
-        ({"retry": {"on": ["transient"]}}, hf.Retry(hf.transient)),
-        ({"retry": {"on": "holdfast.CircuitOpen"}}, hf.Retry(hf.CircuitOpen)),
-        ({"retry": {"attempts": "none", "within": 5}}, hf.Retry(attempts=None, within=5)),
-        ({"retry": {"within": None, "budget": "none"}}, hf.Retry(within=None, budget=None)),
-        ({"retry": {"max_hint": "inf"}}, hf.Retry(max_hint=math.inf)),
-        ({"retry": {"late": "clip", "retry_exhausted": True}}, hf.Retry(late="clip", retry_exhausted=True)),
+        ({"retry": {"on": "ConnectionError"}}, sp.Retry(ConnectionError)),
+        ({"retry": {"on": ["OSError", "json.JSONDecodeError"]}}, sp.Retry((OSError, json.JSONDecodeError))),
+        ({"retry": {"on": ["transient"]}}, sp.Retry(sp.transient)),
+        ({"retry": {"on": "stormproof.CircuitOpen"}}, sp.Retry(sp.CircuitOpen)),
+        ({"retry": {"attempts": "none", "within": 5}}, sp.Retry(attempts=None, within=5)),
+        ({"retry": {"within": None, "budget": "none"}}, sp.Retry(within=None, budget=None)),
+        ({"retry": {"max_hint": "inf"}}, sp.Retry(max_hint=math.inf)),
+        ({"retry": {"late": "clip", "retry_exhausted": True}}, sp.Retry(late="clip", retry_exhausted=True)),
         (
             {"retry": {"backoff": {"jitter": {"symmetric": 0.2}}}},
-            hf.Retry(backoff=hf.Exponential(jitter=hf.Symmetric(0.2))),
+            sp.Retry(backoff=sp.Exponential(jitter=sp.Symmetric(0.2))),
         ),
         (
             {"retry": {"backoff": {"kind": "schedule", "values": ["100ms", 1]}}},
-            hf.Retry(backoff=hf.Schedule([0.1, 1])),
+            sp.Retry(backoff=sp.Schedule([0.1, 1])),
         ),
-        ({"retry": {"backoff": {"kind": "constant", "wait": 0}}}, hf.Retry(backoff=hf.Constant(0))),
+        ({"retry": {"backoff": {"kind": "constant", "wait": 0}}}, sp.Retry(backoff=sp.Constant(0))),
         (
             {"breaker": {"window": "none", "exclude": ["KeyError"]}},
-            hf.Breaker(window=None, exclude=(KeyError,), name="p"),
+            sp.Breaker(window=None, exclude=(KeyError,), name="p"),
         ),
-        ({"breaker": {"name": "mine"}}, hf.Breaker(name="mine")),
+        ({"breaker": {"name": "mine"}}, sp.Breaker(name="mine")),
         ({"hedge": {"after": "p95", "max": 3, "idempotent": True}}, None),
     ],
 )
 def test_values(strategies: dict[str, Any], expected: Any) -> None:
     made = policy(**strategies).strategies[0]
     if expected is not None:
-        assert repr(made) == repr(hf.Policy(expected, name="p").strategies[0])
+        assert repr(made) == repr(sp.Policy(expected, name="p").strategies[0])
 
 
 def test_values_with_objects_inside() -> None:
@@ -192,7 +192,7 @@ def test_transient_and_other_exceptions_together() -> None:
     assert on(ConnectionError()).retry
     assert on(KeyError()).retry
     assert not on(Odd()).retry
-    assert not hf.transient(KeyError()).retry, "the shipped classifier has learnt nothing from it"
+    assert not sp.transient(KeyError()).retry, "the shipped classifier has learnt nothing from it"
 
 
 def test_an_exception_in_a_module_nobody_has_imported(
@@ -263,7 +263,7 @@ def test_shared_objects_are_the_same_object(tmp_path: Path) -> None:
 
 def test_a_policy_without_a_budget_shares_that_of_its_name() -> None:
     registry = Registry.from_data({"policies": {"shared-by-name": {"retry": {}}}})
-    other = hf.Policy(hf.Retry(), name="shared-by-name")
+    other = sp.Policy(sp.Retry(), name="shared-by-name")
     assert registry["shared-by-name"].strategies[0].budget is other.strategies[0].budget
 
 
@@ -279,7 +279,7 @@ def test_a_doubtful_order_is_told(tmp_path: Path) -> None:
 
 
 def test_clock_and_rng_reach_the_policies(tmp_path: Path) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     registry = read(
         tmp_path,
         '[policies.p]\nretry = { attempts = 3, on = "ConnectionError" }\n',
@@ -330,7 +330,7 @@ def test_a_policy_of_a_registry_can_be_pickled_and_changed() -> None:
     made = Registry.from_data({"policies": {"p": {"retry": {"attempts": 7}}}})["p"]
     assert pickle.loads(pickle.dumps(made)) == made
     assert made.with_(attempts=2).strategies[0].attempts == 2
-    assert type(made.with_(attempts=2)) is hf.Policy
+    assert type(made.with_(attempts=2)) is sp.Policy
 
 
 # --- errors ------------------------------------------------------------------------------------------------
@@ -607,7 +607,7 @@ def test_errors_say_where_and_what(tmp_path: Path, case: str) -> None:
     text, line, key, says = BROKEN[case]
     error = refused(tmp_path, text)
     assert (error.line, error.key) == (line, key)
-    assert error.file == str(tmp_path / "holdfast.toml")
+    assert error.file == str(tmp_path / "stormproof.toml")
     assert says in error.message
     where = error.file if line is None else f"{error.file}:{line}"
     assert str(error).startswith(f"{where}: ")
@@ -737,7 +737,7 @@ def test_a_yaml_bomb_is_refused(tmp_path: Path) -> None:
 
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    assert "install holdfast[yaml]" in refused(tmp_path, "policies: {}\n", "a.yaml").message
+    assert "install stormproof[yaml]" in refused(tmp_path, "policies: {}\n", "a.yaml").message
 
 
 def test_yaml_keys_are_words_and_not_booleans(tmp_path: Path) -> None:
@@ -890,16 +890,16 @@ def overridden(folder: Path, **environ: str) -> Registry:
 def test_variables_change_options(tmp_path: Path) -> None:
     registry = overridden(
         tmp_path,
-        HOLDFAST_FRAUD_SCORE__RETRY__ATTEMPTS="2",
-        HOLDFAST_FRAUD_SCORE__RETRY__ON="ConnectionError, KeyError",
-        HOLDFAST_FRAUD_SCORE__RETRY__RETRY_EXHAUSTED="True",
-        HOLDFAST_FRAUD_SCORE__RETRY__WITHIN="none",
-        HOLDFAST_FRAUD_SCORE__RETRY__BACKOFF__BASE="50ms",
-        HOLDFAST_FRAUD_SCORE__RETRY__BACKOFF__CAP="0.25",
-        HOLDFAST_FRAUD_SCORE__RATE_LIMIT="20/s burst 3",
-        HOLDFAST_FRAUD_SCORE__TIMEOUT__THREAD="true",
-        HOLDFAST_LISTED__RETRY__ATTEMPTS="9",
-        HOLDFAST_BUDGETS__BIG_PARTNER__RATIO="0.5",
+        STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS="2",
+        STORMPROOF_FRAUD_SCORE__RETRY__ON="ConnectionError, KeyError",
+        STORMPROOF_FRAUD_SCORE__RETRY__RETRY_EXHAUSTED="True",
+        STORMPROOF_FRAUD_SCORE__RETRY__WITHIN="none",
+        STORMPROOF_FRAUD_SCORE__RETRY__BACKOFF__BASE="50ms",
+        STORMPROOF_FRAUD_SCORE__RETRY__BACKOFF__CAP="0.25",
+        STORMPROOF_FRAUD_SCORE__RATE_LIMIT="20/s burst 3",
+        STORMPROOF_FRAUD_SCORE__TIMEOUT__THREAD="true",
+        STORMPROOF_LISTED__RETRY__ATTEMPTS="9",
+        STORMPROOF_BUDGETS__BIG_PARTNER__RATIO="0.5",
     )
     retry, limit, timeout = registry["fraud-score"].strategies
     assert (retry.attempts, retry.on, retry.retry_exhausted, retry.within) == (
@@ -916,15 +916,15 @@ def test_variables_change_options(tmp_path: Path) -> None:
 
 
 def test_a_bare_number_is_seconds(tmp_path: Path) -> None:
-    registry = overridden(tmp_path, HOLDFAST_FRAUD_SCORE__TIMEOUT="2")
+    registry = overridden(tmp_path, STORMPROOF_FRAUD_SCORE__TIMEOUT="2")
     assert registry["fraud-score"].strategies[2].seconds == 2.0
 
 
 def test_a_variable_may_hold_the_waits_of_a_schedule(tmp_path: Path) -> None:
     registry = overridden(
         tmp_path,
-        HOLDFAST_FRAUD_SCORE__RETRY__BACKOFF__KIND="schedule",
-        HOLDFAST_FRAUD_SCORE__RETRY__BACKOFF__VALUES="100ms, 2,1m",
+        STORMPROOF_FRAUD_SCORE__RETRY__BACKOFF__KIND="schedule",
+        STORMPROOF_FRAUD_SCORE__RETRY__BACKOFF__VALUES="100ms, 2,1m",
     )
     assert registry["fraud-score"].strategies[0].backoff.values == (0.1, 2.0, 60.0)
 
@@ -933,31 +933,35 @@ def test_a_variable_may_hold_the_waits_of_a_schedule(tmp_path: Path) -> None:
     ("variable", "value", "says"),
     [
         (
-            "HOLDFAST_FRAUD_SCOR__RETRY__ATTEMPTS",
+            "STORMPROOF_FRAUD_SCOR__RETRY__ATTEMPTS",
             "2",
             "unknown policy 'FRAUD_SCOR'; did you mean 'FRAUD_SCORE'?",
         ),
-        ("HOLDFAST_FRAUD_SCORE__RETRIES__ATTEMPTS", "2", "unknown strategy 'retries'; did you mean 'retry'?"),
-        ("HOLDFAST_FRAUD_SCORE__BREAKER__PROBES", "2", "policy 'fraud-score' has no 'breaker'"),
-        ("HOLDFAST_FRAUD_SCORE__RETRY__ATEMPTS", "2", "unknown option 'atempts'; did you mean 'attempts'?"),
-        ("HOLDFAST_FRAUD_SCORE__RETRY__ATTEMPTS", "two", "must be a whole number, got 'two'"),
-        ("HOLDFAST_FRAUD_SCORE__RETRY__ATTEMPTS", "0", "Retry: attempts must be >= 1, got 0"),
-        ("HOLDFAST_FRAUD_SCORE__RETRY__RETRY_EXHAUSTED", "yes", "must be true or false, got 'yes'"),
-        ("HOLDFAST_FRAUD_SCORE__RETRY", "3", "must be a table, got '3'"),
-        ("HOLDFAST_LISTED__TIMEOUT__THREAD", "true", "policy 'listed' has no 'timeout'"),
-        ("HOLDFAST_LISTED__BREAKER__PROBES", "2", "policy 'listed' has 2 strategies of the kind 'breaker'"),
         (
-            "HOLDFAST_LISTED__RETRY__BUDGET__RATIO",
+            "STORMPROOF_FRAUD_SCORE__RETRIES__ATTEMPTS",
+            "2",
+            "unknown strategy 'retries'; did you mean 'retry'?",
+        ),
+        ("STORMPROOF_FRAUD_SCORE__BREAKER__PROBES", "2", "policy 'fraud-score' has no 'breaker'"),
+        ("STORMPROOF_FRAUD_SCORE__RETRY__ATEMPTS", "2", "unknown option 'atempts'; did you mean 'attempts'?"),
+        ("STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS", "two", "must be a whole number, got 'two'"),
+        ("STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS", "0", "Retry: attempts must be >= 1, got 0"),
+        ("STORMPROOF_FRAUD_SCORE__RETRY__RETRY_EXHAUSTED", "yes", "must be true or false, got 'yes'"),
+        ("STORMPROOF_FRAUD_SCORE__RETRY", "3", "must be a table, got '3'"),
+        ("STORMPROOF_LISTED__TIMEOUT__THREAD", "true", "policy 'listed' has no 'timeout'"),
+        ("STORMPROOF_LISTED__BREAKER__PROBES", "2", "policy 'listed' has 2 strategies of the kind 'breaker'"),
+        (
+            "STORMPROOF_LISTED__RETRY__BUDGET__RATIO",
             "1",
             "is the shared 'big-partner': set BUDGETS__BIG_PARTNER",
         ),
         (
-            "HOLDFAST_BUDGETS__BIG_PARTER__RATIO",
+            "STORMPROOF_BUDGETS__BIG_PARTER__RATIO",
             "1",
             "unknown name in budgets 'BIG_PARTER'; did you mean 'BIG_PARTNER'?",
         ),
-        ("HOLDFAST_BUDGETS__BIG_PARTNER", "1", "must name an option too"),
-        ("HOLDFAST_BUDGETS__BIG_PARTNER__RATIOS", "1", "unknown option 'ratios'; did you mean 'ratio'?"),
+        ("STORMPROOF_BUDGETS__BIG_PARTNER", "1", "must name an option too"),
+        ("STORMPROOF_BUDGETS__BIG_PARTNER__RATIOS", "1", "unknown option 'ratios'; did you mean 'ratio'?"),
     ],
 )
 def test_a_wrong_variable_is_named(tmp_path: Path, variable: str, value: str, says: str) -> None:
@@ -971,24 +975,24 @@ def test_a_wrong_variable_is_named(tmp_path: Path, variable: str, value: str, sa
 def test_a_variable_that_fits_two_policies_is_refused() -> None:
     data = {"policies": {"a-b": {"retry": {}}, "a_b": {"retry": {}}}}
     with pytest.raises(ConfigError, match="fits more than one name: 'a-b', 'a_b'"):
-        Registry.from_data(data, environ={"HOLDFAST_A_B__RETRY__ATTEMPTS": "2"})
+        Registry.from_data(data, environ={"STORMPROOF_A_B__RETRY__ATTEMPTS": "2"})
 
 
 def test_other_variables_are_none_of_our_business(tmp_path: Path) -> None:
     registry = overridden(
-        tmp_path, HOLDFAST_DEBUG="1", PATH="/bin", HOLDFASTER_X__RETRY__ATTEMPTS="1", HOLDFAST="1"
+        tmp_path, STORMPROOF_DEBUG="1", PATH="/bin", STORMPROOFER_X__RETRY__ATTEMPTS="1", STORMPROOF="1"
     )
     assert registry["fraud-score"].strategies[0].attempts == 4
 
 
 def test_the_prefix_can_be_chosen(tmp_path: Path) -> None:
-    environ = {"SHOP_FRAUD_SCORE__RETRY__ATTEMPTS": "2", "HOLDFAST_GONE__RETRY__ATTEMPTS": "3"}
+    environ = {"SHOP_FRAUD_SCORE__RETRY__ATTEMPTS": "2", "STORMPROOF_GONE__RETRY__ATTEMPTS": "3"}
     registry = read(tmp_path, SOURCE, environ=environ, prefix="SHOP")
     assert registry["fraud-score"].strategies[0].attempts == 2
 
 
 def test_the_process_environment_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "HOLDFAST_FRAUD_SCORE__RETRY__ATTEMPTS", "6")
+    monkeypatch.setitem(os.environ, "STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS", "6")
     path = write(tmp_path, SOURCE)
     assert load(path)["fraud-score"].strategies[0].attempts == 6
     assert load(str(path), environ={})["fraud-score"].strategies[0].attempts == 4
@@ -996,7 +1000,7 @@ def test_the_process_environment_is_the_default(tmp_path: Path, monkeypatch: pyt
 
 def test_data_is_not_changed_by_overrides() -> None:
     data = {"policies": {"p": {"timeout": 1}}}
-    Registry.from_data(data, environ={"HOLDFAST_P__TIMEOUT__THREAD": "true"})
+    Registry.from_data(data, environ={"STORMPROOF_P__TIMEOUT__THREAD": "true"})
     assert data == {"policies": {"p": {"timeout": 1}}}
 
 
@@ -1004,7 +1008,7 @@ def test_data_is_not_changed_by_overrides() -> None:
 
 
 def test_what_equals_its_default_is_left_out() -> None:
-    assert to_data(hf.Policy(hf.Deadline(5), hf.Retry(), hf.Breaker(), hf.Timeout(0.5))) == {
+    assert to_data(sp.Policy(sp.Deadline(5), sp.Retry(), sp.Breaker(), sp.Timeout(0.5))) == {
         "deadline": "5s",
         "retry": {},
         "breaker": {},
@@ -1013,21 +1017,21 @@ def test_what_equals_its_default_is_left_out() -> None:
 
 
 def test_options_that_differ_are_written() -> None:
-    made = hf.Policy(
-        hf.Retry(
-            (OSError, hf.CircuitOpen),
+    made = sp.Policy(
+        sp.Retry(
+            (OSError, sp.CircuitOpen),
             None,
-            hf.Decorrelated(1, cap=3),
+            sp.Decorrelated(1, cap=3),
             within=90,
             budget=None,
             max_hint=math.inf,
         ),
-        hf.Breaker(window=None, name="other", on=hf.transient),
+        sp.Breaker(window=None, name="other", on=sp.transient),
         name="p",
     )
     assert to_data(made) == {
         "retry": {
-            "on": ["OSError", "holdfast.CircuitOpen"],
+            "on": ["OSError", "stormproof.CircuitOpen"],
             "attempts": "none",
             "backoff": {"kind": "decorrelated", "base": "1s", "cap": "3s"},
             "within": "90s",
@@ -1039,7 +1043,7 @@ def test_options_that_differ_are_written() -> None:
 
 
 def test_a_repeated_kind_is_written_as_a_list() -> None:
-    made = hf.Policy(hf.Breaker(), hf.Retry(), hf.Breaker(probes=2))
+    made = sp.Policy(sp.Breaker(), sp.Retry(), sp.Breaker(probes=2))
     assert to_data(made) == {"strategies": [{"breaker": {}}, {"retry": {}}, {"breaker": {"probes": 2}}]}
 
 
@@ -1058,8 +1062,8 @@ def test_shared_objects_are_written_once() -> None:
 
 
 def test_a_hedge_that_pays_what_the_retry_pays_does_not_say_so_again() -> None:
-    budget = hf.Budget(ratio=0.3)
-    shared = hf.Policy(hf.Retry(budget=budget), hf.Hedge(budget=budget, idempotent=True))
+    budget = sp.Budget(ratio=0.3)
+    shared = sp.Policy(sp.Retry(budget=budget), sp.Hedge(budget=budget, idempotent=True))
     data = to_data(shared)
     assert data == {"retry": {"budget": {"ratio": 0.3}}, "hedge": {"idempotent": True}}
     retry, hedge = policy(**data).strategies
@@ -1067,26 +1071,26 @@ def test_a_hedge_that_pays_what_the_retry_pays_does_not_say_so_again() -> None:
 
 
 def _without_timeouts() -> Any:
-    return hf.transient.with_().register(TimeoutError, False)
+    return sp.transient.with_().register(TimeoutError, False)
 
 
 @pytest.mark.parametrize(
     ("made", "key", "says"),
     [
-        (lambda: hf.Policy(hf.Retry(on=lambda e: True)), "retry.on", "a callable"),
-        (lambda: hf.Policy(hf.Retry(on=_without_timeouts())), "retry.on", "a callable"),
-        (lambda: hf.Policy(hf.Retry(before_attempt=print)), "retry.before_attempt", "a function"),
-        (lambda: hf.Policy(hf.Breaker(trip=lambda c: False)), "breaker.trip", "a function"),
-        (lambda: hf.Policy(hf.Fallback(print)), "fallback.value", "not plain data"),
-        (lambda: hf.Policy(hf.Fallback((1, 2))), "fallback.value", "not plain data"),
-        (lambda: hf.Policy(hf.RateLimit("1/s", cost=len)), "rate_limit.cost", "a callable"),
+        (lambda: sp.Policy(sp.Retry(on=lambda e: True)), "retry.on", "a callable"),
+        (lambda: sp.Policy(sp.Retry(on=_without_timeouts())), "retry.on", "a callable"),
+        (lambda: sp.Policy(sp.Retry(before_attempt=print)), "retry.before_attempt", "a function"),
+        (lambda: sp.Policy(sp.Breaker(trip=lambda c: False)), "breaker.trip", "a function"),
+        (lambda: sp.Policy(sp.Fallback(print)), "fallback.value", "not plain data"),
+        (lambda: sp.Policy(sp.Fallback((1, 2))), "fallback.value", "not plain data"),
+        (lambda: sp.Policy(sp.RateLimit("1/s", cost=len)), "rate_limit.cost", "a callable"),
         (
-            lambda: hf.Policy(hf.Retry(backoff=hf.Exponential(jitter=min))),
+            lambda: sp.Policy(sp.Retry(backoff=sp.Exponential(jitter=min))),
             "retry.backoff.jitter",
             "a callable",
         ),
-        (lambda: hf.Policy(hf.Retry(budget=hf.keyed(hf.Budget(), key=len))), "retry.budget", "a Keyed"),
-        (lambda: hf.Policy(hf.keyed(hf.Breaker(), key=len)), "Keyed", "not a strategy that files know"),
+        (lambda: sp.Policy(sp.Retry(budget=sp.keyed(sp.Budget(), key=len))), "retry.budget", "a Keyed"),
+        (lambda: sp.Policy(sp.keyed(sp.Breaker(), key=len)), "Keyed", "not a strategy that files know"),
     ],
 )
 def test_what_a_file_cannot_hold_is_refused(made: Any, key: str, says: str) -> None:
@@ -1100,4 +1104,4 @@ def test_a_local_exception_is_refused() -> None:
     class Local(Exception): ...
 
     with pytest.raises(ConfigError, match="no other program can import"):
-        to_data(hf.Policy(hf.Retry(on=Local)))
+        to_data(sp.Policy(sp.Retry(on=Local)))

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.adaptive import AdaptiveLimit
-from holdfast.adaptive_rate import AdaptiveRate
-from holdfast.handover import resliced, retune
-from holdfast.pacer import Pacer
-from holdfast.registry import ConfigError, Registry, load
-from holdfast.throttle import Throttle
+import stormproof as sp
+from stormproof._config.handover import resliced, retune
+from stormproof._config.registry import ConfigError, Registry, load
+from stormproof._strategies.adaptive.limit import AdaptiveLimit
+from stormproof._strategies.adaptive.rate import AdaptiveRate
+from stormproof._strategies.limiter.pacer import Pacer
+from stormproof._strategies.throttle import Throttle
 
 
 class Boom(ConnectionError): ...
@@ -48,7 +48,7 @@ class Callee:
 
 def attempts_of(function: Any, callee: Callee) -> int:
     before = callee.calls
-    with hf.testing.instant(), pytest.raises(Boom):
+    with sp.testing.instant(), pytest.raises(Boom):
         function()
     return callee.calls - before
 
@@ -149,7 +149,7 @@ def test_strategies_may_be_added_moved_and_removed() -> None:
     callee = Callee()
     function = made["p"](callee)
     reload(made, p={"fallback": "sorry", "retry": {"attempts": 2, "budget": "none"}})
-    with hf.testing.instant():
+    with sp.testing.instant():
         assert function() == "sorry"
     reload(made, p={})
     with pytest.raises(Boom):
@@ -202,7 +202,7 @@ def test_the_file_is_read_again(tmp_path: Path) -> None:
     path.write_text("[policies.p]\nretry = { attempts = 5 }\n[policies.q]\n")
     assert made.reload() == ("p", "q")
     assert (made["p"].strategies[0].attempts, made.generation) == (5, 2)
-    environ["HOLDFAST_P__RETRY__ATTEMPTS"] = "7"
+    environ["STORMPROOF_P__RETRY__ATTEMPTS"] = "7"
     assert made.reload() == ("p",)
     assert made["p"].strategies[0].attempts == 7
 
@@ -264,7 +264,7 @@ def test_bad_data_is_not_what_the_next_reload_reads() -> None:
 
 
 def test_an_open_breaker_stays_open_and_goes_by_its_new_options() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"consecutive": 3, "open_for": "60s"}})
     breaker = made["p"].strategies[0]
     callee = Callee()
@@ -276,7 +276,7 @@ def test_an_open_breaker_stays_open_and_goes_by_its_new_options() -> None:
     reload(made, p={"breaker": {"consecutive": 3, "open_for": "10s", "probes": 2}})
     assert made["p"].strategies[0] is breaker
     assert (breaker.state, breaker.probes) == ("open", 2)
-    with pytest.raises(hf.CircuitOpen) as caught:
+    with pytest.raises(sp.CircuitOpen) as caught:
         function()
     assert caught.value.retry_after == pytest.approx(10)
     clock.advance(11)
@@ -288,7 +288,7 @@ def test_an_open_breaker_stays_open_and_goes_by_its_new_options() -> None:
 
 
 def test_a_longer_rest_begins_with_the_next_opening() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"consecutive": 1, "open_for": "10s"}})
     function = made["p"](Callee())
     with pytest.raises(Boom):
@@ -297,13 +297,13 @@ def test_a_longer_rest_begins_with_the_next_opening() -> None:
     clock.advance(11)
     with pytest.raises(Boom):
         function()
-    with pytest.raises(hf.CircuitOpen) as caught:
+    with pytest.raises(sp.CircuitOpen) as caught:
         function()
     assert caught.value.retry_after == pytest.approx(100)
 
 
 def test_what_a_breaker_has_counted_counts_on() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"min_calls": 10, "window": "60s"}})
     function = made["p"](Callee())
     for _ in range(5):
@@ -329,7 +329,7 @@ def test_what_a_breaker_has_counted_counts_on() -> None:
     ],
 )
 def test_a_new_window_keeps_what_it_still_reaches(window: str, advance: float, failures: int) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"min_calls": 100, "window": "60s"}})
     function = made["p"](Callee())
     for _ in range(3):
@@ -342,7 +342,7 @@ def test_a_new_window_keeps_what_it_still_reaches(window: str, advance: float, f
 
 
 def test_from_a_window_that_never_clears_to_one_that_does() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"min_calls": 100, "window": "none"}})
     function = made["p"](Callee())
     with pytest.raises(Boom):
@@ -386,7 +386,7 @@ def test_a_call_in_flight_settles_where_it_began() -> None:
 def test_a_budget_keeps_its_balance(
     before: Any, after: Any, spend: int, balance: float, shared: bool
 ) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
 
     def data(budget: Any) -> dict[str, Any]:
         if shared:
@@ -415,7 +415,7 @@ def test_a_throttle_budget_keeps_its_share() -> None:
 
 
 def test_successes_counted_before_a_reload_earn_by_the_old_ratio() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"retry": {"budget": {"ratio": 0.1, "burst": 0}}})
     function = made["p"](Callee(failing=False))
     for _ in range(30):
@@ -443,7 +443,7 @@ def test_all_users_of_a_shared_budget_get_the_new_kind() -> None:
     made = registry(shared={"budgets": {"b": {}}}, **policies)
     assert reload(made, shared={"budgets": {"b": {"kind": "quota"}}}, **policies) == ("p", "q")
     assert made["p"].strategies[0].budget is made["q"].strategies[0].budget is made.budgets["b"]
-    assert type(made.budgets["b"]) is hf.QuotaBudget
+    assert type(made.budgets["b"]) is sp.QuotaBudget
 
 
 def test_giving_a_policy_its_own_budget_does_not_refill_it() -> None:
@@ -520,7 +520,7 @@ def test_a_hedge_without_a_retry_keeps_its_budget() -> None:
 
 
 def test_a_limiter_keeps_its_tokens() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"rate_limit": "1/s burst 10"})
     limiter = made["p"].strategies[0].limiter
     assert limiter.allow(8)
@@ -533,7 +533,7 @@ def test_a_limiter_keeps_its_tokens() -> None:
 
 
 def test_a_pacer_keeps_its_place() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     pacer = {"kind": "pacer", "rate": 1}
     made = registry(clock, p={"rate_limit": {"limiter": pacer}})
     live = made["p"].strategies[0].limiter
@@ -551,7 +551,7 @@ def test_a_pacer_keeps_its_place() -> None:
 class Inside:
     """Calls that stay inside a policy until they are let go, one thread each."""
 
-    def __init__(self, policy: hf.Policy) -> None:
+    def __init__(self, policy: sp.Policy) -> None:
         self.policy = policy
         self.threads: list[threading.Thread] = []
         self.errors: list[BaseException] = []
@@ -590,12 +590,12 @@ def test_a_bulkhead_grows_under_those_inside() -> None:
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])
     doors = inside.enter(2)
-    with pytest.raises(hf.BulkheadFull):
+    with pytest.raises(sp.BulkheadFull):
         made["p"].call(lambda: None)
     reload(made, p={"bulkhead": 3})
     assert made["p"].strategies[0] is bulkhead
     doors += inside.enter(1)
-    with pytest.raises(hf.BulkheadFull):
+    with pytest.raises(sp.BulkheadFull):
         made["p"].call(lambda: None)
     for door in doors:
         door.set()
@@ -611,12 +611,12 @@ def test_a_bulkhead_shrinks_as_those_inside_leave() -> None:
     doors = inside.enter(4)
     reload(made, p={"bulkhead": 1})
     for door in doors[:3]:
-        with pytest.raises(hf.BulkheadFull):
+        with pytest.raises(sp.BulkheadFull):
             made["p"].call(lambda: None)
         door.set()
         inside.threads[doors.index(door)].join(10)
     # One is inside, which is all there is room for now.
-    with pytest.raises(hf.BulkheadFull):
+    with pytest.raises(sp.BulkheadFull):
         made["p"].call(lambda: None)
     doors[3].set()
     inside.close()
@@ -633,7 +633,7 @@ def test_a_bulkhead_that_shrank_too_far_may_grow_again() -> None:
     reload(made, p={"bulkhead": 1})
     reload(made, p={"bulkhead": 6})
     doors += inside.enter(2)
-    with pytest.raises(hf.BulkheadFull):
+    with pytest.raises(sp.BulkheadFull):
         made["p"].call(lambda: None)
     for door in doors:
         door.set()
@@ -682,7 +682,7 @@ def test_an_adaptive_limit_keeps_what_it_has_learnt() -> None:
 
 @pytest.mark.parametrize("kind", ["vegas", "gradient2"])
 def test_latencies_learnt_are_kept(kind: str) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"adaptive_limit": {"kind": kind}})
     limit = made["p"].strategies[0]
     for _ in range(5):
@@ -697,7 +697,7 @@ def test_latencies_learnt_are_kept(kind: str) -> None:
 
 
 def test_an_adaptive_rate_keeps_its_rate() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"adaptive_rate": {}})
     rate = made["p"].strategies[0]
     assert isinstance(rate, AdaptiveRate)
@@ -713,13 +713,13 @@ def test_an_adaptive_rate_keeps_its_rate() -> None:
 
 
 def test_a_throttle_keeps_its_counts() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = registry(clock, p={"throttle": {"window": "120s"}})
     throttle = made["p"].strategies[0]
     assert isinstance(throttle, Throttle)
     function = made["p"](Callee())
     for _ in range(4):
-        with pytest.raises((Boom, hf.Throttled)):
+        with pytest.raises((Boom, sp.Throttled)):
             function()
     before = throttle.describe()
     assert before["requests"] == 4.0
@@ -764,14 +764,14 @@ def test_state_does_not_cross_from_one_policy_to_another() -> None:
 
 
 def test_only_the_same_class_is_retuned() -> None:
-    assert not retune(hf.Budget(), hf.QuotaBudget())
-    assert not retune(hf.Timeout(1), hf.Timeout(2))
-    budget = hf.Budget()
+    assert not retune(sp.Budget(), sp.QuotaBudget())
+    assert not retune(sp.Timeout(1), sp.Timeout(2))
+    budget = sp.Budget()
     assert retune(budget, budget)
 
 
 def test_slices_of_another_width_hold_what_they_still_reach() -> None:
-    from holdfast.budget import Slices
+    from stormproof._strategies.budget.rules import Slices
 
     old = Slices(20.0, 0.0)
     for second in range(20):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.test_registry import EXAMPLE, SOURCE
+from tests.unit.config.test_registry import EXAMPLE, SOURCE
 
-from holdfast.config.catalog import AMBIENT, FAMILIES, REQUIRED, SECTIONS, STRATEGIES, Form
-from holdfast.config.values import Count, Number, Seconds
-from holdfast.registry import ConfigError, Registry
-from holdfast.schema import document
+from stormproof._config.catalog import AMBIENT, FAMILIES, REQUIRED, SECTIONS, STRATEGIES, Form
+from stormproof._config.registry import ConfigError, Registry
+from stormproof._config.schema import document
+from stormproof._config.values import Count, Number, Seconds
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -54,7 +54,7 @@ def test_example_files_are_valid(text: str) -> None:
 
 
 def test_the_documented_files_are_valid() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "policy-files.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "policy-files.md").read_text(encoding="utf-8")
     blocks = [part.partition("```")[0] for part in page.split("```toml\n")[1:]]
     assert blocks
     for block in blocks:
@@ -64,7 +64,7 @@ def test_the_documented_files_are_valid() -> None:
 #: Shapes that both the schema and the loader take.
 GOOD = [
     {"policies": {}},
-    {"$schema": "holdfast.schema.json", "x-note": [1], "policies": {}},
+    {"$schema": "stormproof.schema.json", "x-note": [1], "policies": {}},
     policy(),
     policy(retry={}),
     policy(retry={"attempts": None}),
@@ -164,13 +164,13 @@ def test_the_table_has_every_option_of_the_constructor(name: str) -> None:
 
 
 def test_every_strategy_and_budget_is_in_the_table() -> None:
-    import holdfast as hf
+    import stormproof as sp
 
     made = {form.home.rpartition(".")[2] for form in FORMS.values()}
-    public = {name for name in hf.__all__ if inspect.isclass(getattr(hf, name))}
-    strategies = {name for name in public if hasattr(getattr(hf, name), "sync")}
-    backoffs = {name for name in public if issubclass(getattr(hf, name), hf.Backoff)} - {"Backoff"}
-    budgets = {name for name in public if hasattr(getattr(hf, name), "withdraw")}
+    public = {name for name in sp.__all__ if inspect.isclass(getattr(sp, name))}
+    strategies = {name for name in public if hasattr(getattr(sp, name), "sync")}
+    backoffs = {name for name in public if issubclass(getattr(sp, name), sp.Backoff)} - {"Backoff"}
+    budgets = {name for name in public if hasattr(getattr(sp, name), "withdraw")}
     assert (strategies | backoffs | budgets) - made == set()
 
 
@@ -258,7 +258,7 @@ def test_durations_are_durations_everywhere() -> None:
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer")
     pytest.importorskip("rich")
-    from holdfast import cli
+    from stormproof import cli
 
     assert cli.main(["schema"]) == 0
     assert json.loads(capsys.readouterr().out) == SCHEMA

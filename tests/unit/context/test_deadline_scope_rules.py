@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.deadlines import Scope, ambient, bypass, check, remaining
+import stormproof as sp
+from stormproof._context.deadlines import Scope, ambient, bypass, check, remaining
 
 
 class Hand:
@@ -33,8 +33,8 @@ def test_a_new_scope() -> None:
     made = Scope(5.0)
     assert (made.limit, made.name, made.disabled, made.cancelled) == (5.0, "deadline", False, False)
     assert made.last_error is None
-    assert hf.deadline(5).name == "deadline"
-    assert (hf.disabled().name, hf.disabled().limit) == ("disabled", None)
+    assert sp.deadline(5).name == "deadline"
+    assert (sp.disabled().name, sp.disabled().limit) == ("disabled", None)
 
 
 def test_what_is_left_of_one() -> None:
@@ -65,7 +65,7 @@ def test_what_is_left_of_several_is_the_least() -> None:
 
 
 def test_only_what_can_be_waited_for_is_real() -> None:
-    with hf.deadline(1000), scope(5.0), scope(None) as made:
+    with sp.deadline(1000), scope(5.0), scope(None) as made:
         left = made.real_remaining()
     assert left is not None and 900 < left <= 1000
     with scope(5.0) as made:
@@ -79,19 +79,19 @@ def test_which_of_them_has_ended() -> None:
         check()
         clock.time += 10
         assert inner.ended() is outer
-        with pytest.raises(hf.DeadlineExceeded, match=r"^'outer' allowed 10 s, which are over$") as told:
+        with pytest.raises(sp.DeadlineExceeded, match=r"^'outer' allowed 10 s, which are over$") as told:
             check()
         assert told.value.scope == "outer"
         inner.cancel()
         assert inner.ended() is inner
-        with pytest.raises(hf.Cancelled, match=r"^scope 'inner' was cancelled$"):
+        with pytest.raises(sp.Cancelled, match=r"^scope 'inner' was cancelled$"):
             check()
     check()
 
 
 def test_a_refusal_of_what_would_end_too_late() -> None:
     refusal = scope(1.0, "job").late("too late")
-    assert isinstance(refusal, hf.DeadlineExceeded)
+    assert isinstance(refusal, sp.DeadlineExceeded)
     assert (str(refusal), refusal.scope) == ("too late", "job")
 
 
@@ -103,15 +103,15 @@ def test_a_call_begins_in_a_scope_that_has_time_left() -> None:
         clock.time += 9.99
         assert bypass() is False
         clock.time += 0.01
-        with pytest.raises(hf.DeadlineExceeded, match="outer"):
+        with pytest.raises(sp.DeadlineExceeded, match="outer"):
             bypass()
         inner.cancel()
-        with pytest.raises(hf.Cancelled, match="inner"):
+        with pytest.raises(sp.Cancelled, match="inner"):
             bypass()
 
 
 def test_a_call_begins_without_its_policies_where_they_are_off() -> None:
-    with hf.disabled() as off, scope(None) as inner:
+    with sp.disabled() as off, scope(None) as inner:
         assert bypass() is True
         assert inner.off and off.off
         inner.cancel()
@@ -124,7 +124,7 @@ def test_a_call_begins_without_its_policies_where_they_are_off() -> None:
 def test_a_deadline_of_zero_is_over_at_once() -> None:
     with scope(0.0) as made:
         assert made.ended() is made
-        with pytest.raises(hf.DeadlineExceeded):
+        with pytest.raises(sp.DeadlineExceeded):
             bypass()
 
 
@@ -153,9 +153,9 @@ def test_a_limit_can_be_lifted() -> None:
 
 def test_bad_limits_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"^deadline: limit must be "):
-        hf.deadline(-1)
+        sp.deadline(-1)
     with pytest.raises(ValueError, match=r"^Deadline: seconds must be "):
-        hf.Deadline(-1)
+        sp.Deadline(-1)
 
 
 def test_the_strategy_bounds_a_call_under_its_name() -> None:
@@ -167,8 +167,8 @@ def test_the_strategy_bounds_a_call_under_its_name() -> None:
         seen.append((inside.name, inside.limit, inside.clock))
         return word * times
 
-    clock = hf.testing.FakeClock()
-    policy = hf.Policy(hf.Deadline(3), name="op", clock=clock)
+    clock = sp.testing.FakeClock()
+    policy = sp.Policy(sp.Deadline(3), name="op", clock=clock)
     assert policy.call(callee, "ab", times=2) == "abab"
     assert seen == [("op", 3.0, clock)]
 
@@ -177,7 +177,7 @@ def test_a_carrier_takes_the_deadline_along() -> None:
     def left(*more: Any, **named: Any) -> Any:
         return remaining(), more, named
 
-    with ThreadPoolExecutor(2) as plain, hf.carry(plain) as carried:
+    with ThreadPoolExecutor(2) as plain, sp.carry(plain) as carried:
         with scope(7.0):
             assert carried.submit(left, 1, two=2).result() == (7.0, (1,), {"two": 2})
             assert list(carried.map(left, [1, 2, 3], "ab")) == [(7.0, (1, "a"), {}), (7.0, (2, "b"), {})]
@@ -192,7 +192,7 @@ def test_a_carrier_ends_its_executor() -> None:
             told.append((wait, cancel_futures))
             super().shutdown(wait, cancel_futures=cancel_futures)
 
-    carried = hf.carry(Told(1))
+    carried = sp.carry(Told(1))
     carried.shutdown()
     carried.shutdown(False, cancel_futures=True)
     assert told == [(True, False), (False, True)]
@@ -207,11 +207,11 @@ def test_the_strategy_bounds_an_awaited_call_under_its_name() -> None:
         seen.append((inside.name, inside.limit, inside.clock))
         return word * times
 
-    clock = hf.testing.FakeClock()
-    policy = hf.Policy(hf.Deadline(3), name="op", clock=clock)
+    clock = sp.testing.FakeClock()
+    policy = sp.Policy(sp.Deadline(3), name="op", clock=clock)
     assert asyncio.run(policy.acall(callee, "ab", times=2)) == "abab"
     assert seen == [("op", 3.0, clock)]
-    unnamed = hf.Policy(hf.Deadline(3), clock=clock)
+    unnamed = sp.Policy(sp.Deadline(3), clock=clock)
     asyncio.run(unnamed.acall(callee, "ab", times=2))
     assert seen[-1][0].endswith("callee")
 
@@ -222,15 +222,15 @@ def test_the_strategy_names_what_is_called() -> None:
         assert inside is not None
         return inside.name
 
-    assert hf.Policy(hf.Deadline(3)).call(callee).endswith("callee")
+    assert sp.Policy(sp.Deadline(3)).call(callee).endswith("callee")
 
 
 def test_the_end_of_the_time_is_caused_by_the_last_error_or_by_the_cancelling() -> None:
     boom = ValueError()
 
     async def wait(last: Exception | None) -> BaseException | None:
-        with pytest.raises(hf.DeadlineExceeded) as told:
-            async with hf.deadline(0.001) as made:
+        with pytest.raises(sp.DeadlineExceeded) as told:
+            async with sp.deadline(0.001) as made:
                 made.last_error = last
                 await asyncio.sleep(30)
         assert made.last_error is None
@@ -248,6 +248,6 @@ def test_a_carrier_hands_options_on() -> None:
             given.append(options)
             return super().map(fn, *iterables, **options)
 
-    with hf.carry(Spy(1)) as carried:
+    with sp.carry(Spy(1)) as carried:
         assert list(carried.map(str, [1, 2], timeout=30)) == ["1", "2"]
     assert given == [{"timeout": 30}]

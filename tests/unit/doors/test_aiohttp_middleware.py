@@ -1,4 +1,4 @@
-"""What is aiohttp's own about `holdfast.aiohttp`; what all clients share is in tests/contract/http."""
+"""What is aiohttp's own about `stormproof.aiohttp`; what all clients share is in tests/integration/http."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.contract.http.contract import retry
-from tests.contract.http.server import Exchange, Server, answer, head, reset, unused_port
+from tests.support.http.each_client import retry
+from tests.support.http.server import Exchange, Server, answer, head, reset, unused_port
 
-import holdfast as hf
-import holdfast.aiohttp
+import stormproof as sp
+import stormproof.aiohttp
 
 Opens = Callable[..., aiohttp.ClientSession]
 
@@ -32,8 +32,8 @@ def with_server(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
             async def main() -> None:
                 sessions: list[aiohttp.ClientSession] = []
 
-                def opens(policy: hf.Policy, /, *, session: Any = None, **options: Any) -> Any:
-                    own = holdfast.aiohttp.middleware(policy, **options)
+                def opens(policy: sp.Policy, /, *, session: Any = None, **options: Any) -> Any:
+                    own = stormproof.aiohttp.middleware(policy, **options)
                     sessions.append(aiohttp.ClientSession(middlewares=(own,), **(session or {})))
                     return sessions[-1]
 
@@ -73,7 +73,7 @@ async def test_an_error_that_came_out_is_not_kept(server: Server, opens: Opens, 
     for url in (server.url(), f"http://127.0.0.1:{unused_port()}/"):
         with pytest.raises(aiohttp.ClientConnectionError):
             await session.request(method, url)
-        kept = holdfast.aiohttp._before.get()
+        kept = stormproof.aiohttp._before.get()
         assert kept is None or kept.error is None
 
 
@@ -137,11 +137,11 @@ async def test_an_answer_that_was_given_up_on_tells_when_it_raises(server: Serve
     assert type(response).__name__ == "ClientResponse" and isinstance(response, aiohttp.ClientResponse)
     with pytest.raises(aiohttp.ClientResponseError) as caught:
         response.raise_for_status()
-    assert hf.classify.exhausted_by(caught.value) is not None
+    assert sp.classify.exhausted_by(caught.value) is not None
     always = opens(retry(attempts=2), session={"raise_for_status": True})
     with pytest.raises(aiohttp.ClientResponseError) as caught:
         await always.get(server.url())
-    assert hf.classify.exhausted_by(caught.value) is not None
+    assert sp.classify.exhausted_by(caught.value) is not None
 
 
 @with_server
@@ -200,7 +200,7 @@ async def test_other_middlewares_see_the_call_or_the_attempts(server: Server, op
 
         return watch
 
-    row = (watcher("call"), holdfast.aiohttp.middleware(retry()), watcher("attempt"))
+    row = (watcher("call"), stormproof.aiohttp.middleware(retry()), watcher("attempt"))
     async with aiohttp.ClientSession(middlewares=row) as session:
         await session.get(server.url())
     assert seen == ["attempt 503", "attempt 200", "call 200"]
@@ -209,7 +209,7 @@ async def test_other_middlewares_see_the_call_or_the_attempts(server: Server, op
 @with_server
 async def test_the_sessions_total_timeout_bounds_all_attempts(server: Server, opens: Opens) -> None:
     server.on("/", answer(503))
-    session = opens(retry(backoff=hf.Constant(10)), session={"timeout": aiohttp.ClientTimeout(total=0.1)})
+    session = opens(retry(backoff=sp.Constant(10)), session={"timeout": aiohttp.ClientTimeout(total=0.1)})
     with pytest.raises(TimeoutError):
         await session.get(server.url())
     assert len(server.seen) == 1
@@ -218,11 +218,11 @@ async def test_the_sessions_total_timeout_bounds_all_attempts(server: Server, op
 @with_server
 async def test_the_middleware_says_what_it_goes_by(server: Server, opens: Opens) -> None:
     policy = retry()
-    made = holdfast.aiohttp.middleware(policy, buffer=10)
+    made = stormproof.aiohttp.middleware(policy, buffer=10)
     assert made.policy is policy and made.options.buffer == 10
     assert repr(made) == f"middleware({policy!r})"
     with pytest.raises(TypeError, match="policy must be a Policy"):
-        holdfast.aiohttp.middleware(None)  # type: ignore[arg-type]
+        stormproof.aiohttp.middleware(None)  # type: ignore[arg-type]
 
 
 @with_server

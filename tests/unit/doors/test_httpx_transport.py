@@ -1,6 +1,6 @@
 """What is special about httpx (and httpx2, the same API by another name) as a client.
 
-What every client does alike is in tests/contract/http. Here the transport below ours is a script, so
+What every client does alike is in tests/integration/http. Here the transport below ours is a script, so
 that each response's fate can be seen.
 """
 
@@ -19,18 +19,18 @@ import httpx2
 import pytest
 import trio
 
-import holdfast as hf
-import holdfast.httpx
-import holdfast.httpx2
-from holdfast.classify import exhausted_by
-from holdfast.wire.attempt import judged, release
+import stormproof as sp
+import stormproof.httpx
+import stormproof.httpx2
+from stormproof._classify.exhaustion import exhausted_by
+from stormproof._http.attempt import judged, release
 
 URL = "https://a.example/path?token=secret"
 
 
-def policy(**options: Any) -> hf.Policy:
-    given: dict[str, Any] = {"backoff": hf.Constant(0), "budget": None, **options}
-    return hf.Policy(hf.Retry(**given), name="shop")
+def policy(**options: Any) -> sp.Policy:
+    given: dict[str, Any] = {"backoff": sp.Constant(0), "budget": None, **options}
+    return sp.Policy(sp.Retry(**given), name="shop")
 
 
 class Way:
@@ -45,9 +45,9 @@ class Way:
     def script(self, *steps: Any) -> Script:
         return Script(self, steps)
 
-    def send(self, script: Script, under: hf.Policy, method: str = "GET", **given: Any) -> Any:
+    def send(self, script: Script, under: sp.Policy, method: str = "GET", **given: Any) -> Any:
         """One request; the options of the transport are those that httpx does not know."""
-        own = {key: given.pop(key) for key in list(given) if key in holdfast.httpx.ClientOptions._fields}
+        own = {key: given.pop(key) for key in list(given) if key in stormproof.httpx.ClientOptions._fields}
         if self.loop is None:
             transport = self.ours.Transport(under, script.transport, **own)
             with self.library.Client(transport=transport) as client:
@@ -62,11 +62,11 @@ class Way:
 
 
 WAYS = [
-    Way("httpx", httpx, holdfast.httpx, None),
-    Way("httpx-asyncio", httpx, holdfast.httpx, "asyncio"),
-    Way("httpx-trio", httpx, holdfast.httpx, "trio"),
-    Way("httpx2", httpx2, holdfast.httpx2, None),
-    Way("httpx2-asyncio", httpx2, holdfast.httpx2, "asyncio"),
+    Way("httpx", httpx, stormproof.httpx, None),
+    Way("httpx-asyncio", httpx, stormproof.httpx, "asyncio"),
+    Way("httpx-trio", httpx, stormproof.httpx, "trio"),
+    Way("httpx2", httpx2, stormproof.httpx2, None),
+    Way("httpx2-asyncio", httpx2, stormproof.httpx2, "asyncio"),
 ]
 each = pytest.mark.parametrize("way", WAYS, ids=repr)
 each_sync = pytest.mark.parametrize("way", [way for way in WAYS if way.loop is None], ids=repr)
@@ -340,17 +340,17 @@ def test_an_error_in_a_discarded_body_does_not_matter(way: Way) -> None:
 def test_the_last_response_is_marked(way: Way) -> None:
     got = way.send(way.script(whole(503), whole(502, b"last")), policy(attempts=2))
     assert (got.status_code, got.content) == (502, b"last")
-    mark = got.extensions["holdfast"]
+    mark = got.extensions["stormproof"]
     assert (mark.layer, mark.attempts, mark.reason) == ("shop", 2, "attempts used up")
     with pytest.raises(way.library.HTTPStatusError) as caught:
         got.raise_for_status()
-    assert not hf.transient(caught.value).retry
+    assert not sp.transient(caught.value).retry
 
 
 @each
 def test_a_response_that_was_not_retried_says_why(way: Way) -> None:
     got = way.send(way.script(whole(503)), policy(), "POST", content=b"x")
-    told = got.extensions["holdfast"]
+    told = got.extensions["stormproof"]
     assert (told.attempts, told.reason) == (
         1,
         "not sent again: POST without an idempotency key may have been processed",
@@ -359,7 +359,7 @@ def test_a_response_that_was_not_retried_says_why(way: Way) -> None:
 
 @each
 def test_a_success_is_not_marked(way: Way) -> None:
-    assert "holdfast" not in way.send(way.script(whole(200)), policy()).extensions
+    assert "stormproof" not in way.send(way.script(whole(200)), policy()).extensions
 
 
 @each
@@ -386,12 +386,12 @@ class Empty:
 def test_an_empty_budget_gives_the_response_not_an_error(way: Way) -> None:
     got = way.send(way.script(whole(503, b"busy")), policy(budget=Empty()))
     assert (got.status_code, got.content) == (503, b"busy")
-    reason = got.extensions["holdfast"].reason
+    reason = got.extensions["stormproof"].reason
     assert reason.startswith("BudgetExhausted: shop: ") and reason.endswith("retry budget exhausted")
     # An outer layer stops at the mark.
     with pytest.raises(way.library.HTTPStatusError) as caught:
         got.raise_for_status()
-    assert not hf.transient(caught.value).retry
+    assert not sp.transient(caught.value).retry
 
 
 @each
@@ -406,27 +406,27 @@ def test_an_empty_budget_gives_the_transport_error_not_ours(way: Way) -> None:
 
 @each
 def test_a_wait_past_the_deadline_gives_the_response(way: Way) -> None:
-    under = hf.Policy(hf.Deadline(5), hf.Retry(backoff=hf.Constant(100), budget=None))
+    under = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(100), budget=None))
     got = way.send(way.script(whole(503)), under)
     assert got.status_code == 503
-    assert got.extensions["holdfast"].reason.startswith("DeadlineExceeded: ")
+    assert got.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")
 
 
 @each
 def test_a_circuit_that_opens_in_between_gives_the_last_answer(way: Way) -> None:
-    breaker = hf.Breaker(consecutive=1)
-    under = hf.Policy(hf.Retry(backoff=hf.Constant(0), budget=None), breaker)
+    breaker = sp.Breaker(consecutive=1)
+    under = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None), breaker)
     got = way.send(way.script(whole(503, b"why")), under)
     assert (got.status_code, got.content, breaker.state) == (503, b"why", "open")
-    assert got.extensions["holdfast"].reason.startswith("CircuitOpen: ")
+    assert got.extensions["stormproof"].reason.startswith("CircuitOpen: ")
     # Now there is no answer at all.
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         way.send(way.script(), under)
 
 
 @each
 def test_a_cancelled_scope_is_not_hidden_by_an_answer(way: Way) -> None:
-    with pytest.raises(hf.Cancelled), hf.deadline(None) as scope:
+    with pytest.raises(sp.Cancelled), sp.deadline(None) as scope:
 
         def then_cancel() -> Reply:
             scope.cancelled = True
@@ -437,15 +437,15 @@ def test_a_cancelled_scope_is_not_hidden_by_an_answer(way: Way) -> None:
 
 @each
 def test_without_a_retry_a_failure_is_just_its_response(way: Way) -> None:
-    breaker = hf.Breaker(consecutive=1)
-    got = way.send(way.script(whole(500)), hf.Policy(breaker), "POST")
+    breaker = sp.Breaker(consecutive=1)
+    got = way.send(way.script(whole(500)), sp.Policy(breaker), "POST")
     assert (got.status_code, breaker.state) == (500, "open")
-    assert "holdfast" not in got.extensions
+    assert "stormproof" not in got.extensions
 
 
 @each
 def test_switched_off(way: Way) -> None:
-    with hf.disabled():
+    with sp.disabled():
         assert way.send(way.script(whole(503)), policy()).status_code == 503
 
 
@@ -457,8 +457,8 @@ def test_switched_off(way: Way) -> None:
     ("status", "failures"), [(200, 0), (301, 0), (404, 0), (401, 0), (429, 1), (501, 1), (503, 1)]
 )
 def test_what_counts_as_a_failure(way: Way, status: int, failures: int) -> None:
-    breaker = hf.Breaker()
-    way.send(way.script(whole(status)), hf.Policy(breaker), "POST")
+    breaker = sp.Breaker()
+    way.send(way.script(whole(status)), sp.Policy(breaker), "POST")
     assert breaker.counts.failures == failures
 
 
@@ -486,9 +486,9 @@ def test_on_may_leave_statuses_alone(way: Way) -> None:
 @each
 def test_a_fallback_answers(way: Way) -> None:
     reply = Reply(503, b"x" * 10)
-    under = hf.Policy(
-        hf.Fallback(lambda error: way.library.Response(200, text=type(error).__name__)),
-        hf.Retry(attempts=1, budget=None),
+    under = sp.Policy(
+        sp.Fallback(lambda error: way.library.Response(200, text=type(error).__name__)),
+        sp.Retry(attempts=1, budget=None),
     )
     assert way.send(way.script(reply), under).text == "HTTPStatusError"
     assert reply.closed == 1
@@ -497,16 +497,16 @@ def test_a_fallback_answers(way: Way) -> None:
 @each
 def test_a_fallback_must_give_a_response(way: Way) -> None:
     with pytest.raises(TypeError, match="must give a response of the client's own, got a dict"):
-        way.send(way.script(whole(503)), hf.Policy(hf.Fallback({})))
+        way.send(way.script(whole(503)), sp.Policy(sp.Fallback({})))
 
 
 @each
 def test_a_breaker_per_host(way: Way) -> None:
-    breakers = hf.keyed(hf.Breaker(consecutive=1), key=lambda request: request.url.host)
-    under = hf.Policy(breakers)
+    breakers = sp.keyed(sp.Breaker(consecutive=1), key=lambda request: request.url.host)
+    under = sp.Policy(breakers)
     assert way.send(way.script(whole(500)), under).status_code == 500
     assert way.send(way.script(whole(200)), under, url="https://b.example/").status_code == 200
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         way.send(way.script(), under)
 
 
@@ -519,7 +519,7 @@ def test_tables_of_the_client_go_before_the_policys(way: Way) -> None:
 
 @each
 def test_tables_of_the_policys_classifier_count(way: Way) -> None:
-    on = hf.transient.with_(statuses={409, *hf.transient.settings.statuses})
+    on = sp.transient.with_(statuses={409, *sp.transient.settings.statuses})
     script = way.script(whole(409), whole(200))
     assert way.send(script, policy(on=on)).status_code == 200
 
@@ -534,7 +534,7 @@ def test_the_server_has_the_last_word(way: Way) -> None:
 @each
 def test_events_of_an_unnamed_policy_name_the_client(way: Way) -> None:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         way.send(
             way.script(whole(503), whole(200)),
@@ -608,17 +608,17 @@ def test_a_key_made_from_the_request(way: Way) -> None:
 @each
 def test_what_one_request_says(way: Way) -> None:
     def told(script: Script, **said: Any) -> Any:
-        return way.send(script, policy(), "POST", extensions={"holdfast": said})
+        return way.send(script, policy(), "POST", extensions={"stormproof": said})
 
     script = way.script(whole(503), whole(200))
     assert told(script, idempotency_key="k-1").status_code == 200
     assert script.sent("idempotency-key") == ["k-1", "k-1"]
     got = told(way.script(whole(429)), retry=False)
-    assert got.extensions["holdfast"].reason == "not sent again: the request says retry=False"
+    assert got.extensions["stormproof"].reason == "not sent again: the request says retry=False"
     shown = "NotRetried(attempts=1, reason='not sent again: the request says retry=False')"
-    assert repr(got.extensions["holdfast"]) == shown
-    got = told(way.script(whole(429)), policy=hf.Policy(hf.Retry(attempts=1), name="other"))
-    assert got.extensions["holdfast"].layer == "other"
+    assert repr(got.extensions["stormproof"]) == shown
+    got = told(way.script(whole(429)), policy=sp.Policy(sp.Retry(attempts=1), name="other"))
+    assert got.extensions["stormproof"].layer == "other"
     with pytest.raises(TypeError, match="a request has no option 'attempts'"):
         told(way.script(), attempts=3)
 
@@ -641,12 +641,12 @@ class Counted:
 @each_sync
 def test_a_policy_that_requests_name_is_compiled_once(way: Way) -> None:
     own, other = Counted(), Counted()
-    under, named = hf.Policy(own), hf.Policy(other)
+    under, named = sp.Policy(own), sp.Policy(other)
     script = way.script(*[whole(200)] * 5)
     transport = way.ours.Transport(under, script.transport)
     with way.library.Client(transport=transport) as client:
         for policy in (under, named, named, under, named):
-            client.get(URL, extensions={"holdfast": {"policy": policy}})
+            client.get(URL, extensions={"stormproof": {"policy": policy}})
     assert (own.compiled, other.compiled) == (1, 1)
 
 
@@ -655,7 +655,7 @@ def test_an_override_leaves_nothing_behind(way: Way) -> None:
     script = way.script(whole(503), whole(503), whole(200))
     transport = way.ours.Transport(policy(), script.transport)
     with way.library.Client(transport=transport) as client:
-        assert client.get(URL, extensions={"holdfast": {"retry": False}}).status_code == 503
+        assert client.get(URL, extensions={"stormproof": {"retry": False}}).status_code == 503
         assert client.get(URL).status_code == 200
 
 
@@ -688,7 +688,7 @@ class Unseekable(io.BytesIO):
 def test_a_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", files={"f": ("n", Unseekable(b"data"))})
-    assert "cannot be sent again" in got.extensions["holdfast"].reason
+    assert "cannot be sent again" in got.extensions["stormproof"].reason
 
 
 @each
@@ -703,7 +703,7 @@ def test_a_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
 def test_a_multipart_body_over_the_limit_is_sent_once(way: Way, file: Any, limit: int, says: str) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", files={"f": ("n", file)}, replay=limit)
-    assert got.extensions["holdfast"].reason.endswith(says)
+    assert got.extensions["stormproof"].reason.endswith(says)
 
 
 def _one_shot(way: Way) -> Any:
@@ -721,7 +721,7 @@ def test_a_stream_is_sent_once_and_the_answer_says_why(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", content=_one_shot(way))
     assert script.bodies == [b"once"]
-    assert "a stream is read only once" in got.extensions["holdfast"].reason
+    assert "a stream is read only once" in got.extensions["stormproof"].reason
 
 
 @each
@@ -820,7 +820,7 @@ def test_a_body_made_anew(way: Way) -> None:
 def test_a_body_over_the_limit_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", content=b"12345", replay=4)
-    assert got.extensions["holdfast"].reason.endswith("5 bytes are more than 4 (replay=)")
+    assert got.extensions["stormproof"].reason.endswith("5 bytes are more than 4 (replay=)")
 
 
 # Time.
@@ -828,13 +828,13 @@ def test_a_body_over_the_limit_is_sent_once(way: Way) -> None:
 
 @each
 def test_timeouts_shrink_with_the_deadline(way: Way) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
 
     def slow() -> Reply:
         clock.advance(1)
         return whole(503)
 
-    under = hf.Policy(hf.Deadline(4), hf.Retry(backoff=hf.Constant(0.5), budget=None), clock=clock)
+    under = sp.Policy(sp.Deadline(4), sp.Retry(backoff=sp.Constant(0.5), budget=None), clock=clock)
     script = way.script(slow, slow, whole(200))
     asked = way.library.Timeout(3, connect=None)
     request_timeouts = asked.as_dict()
@@ -851,7 +851,7 @@ def test_timeouts_shrink_with_the_deadline(way: Way) -> None:
 @each
 def test_the_time_left_is_not_told_where_that_is_not_wanted(way: Way) -> None:
     script = way.script(whole(503), whole(200))
-    under = hf.Policy(hf.Deadline(4), hf.Retry(backoff=hf.Constant(0), budget=None))
+    under = sp.Policy(sp.Deadline(4), sp.Retry(backoff=sp.Constant(0), budget=None))
     way.send(script, under, timeout_header=None, attempt_header="X-N")
     assert (script.sent("x-request-timeout-ms"), script.sent("x-n")) == ([None, None], [None, "2"])
 
@@ -866,7 +866,7 @@ def test_without_a_deadline_nothing_is_told_and_nothing_copied(way: Way) -> None
 
 @each
 def test_a_timeout_is_asked_for_when_its_phase_begins(way: Way) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     seen: list[float] = []
     script = way.script(lambda: whole(200))
     library = way.library
@@ -882,7 +882,7 @@ def test_a_timeout_is_asked_for_when_its_phase_begins(way: Way) -> None:
 
     step = script.steps[0]
     script.steps[0] = lambda: (look(script.requests[-1]), step())[1]
-    way.send(script, hf.Policy(hf.Deadline(4), clock=clock), timeout=library.Timeout(3.5))
+    way.send(script, sp.Policy(sp.Deadline(4), clock=clock), timeout=library.Timeout(3.5))
     # Never 0: a socket without any time fails in another way than by a timeout.
     assert seen == [3.5, 3.0, 2.0, 0.001]
 
@@ -898,14 +898,14 @@ def test_an_attempt_that_is_cut_off_ends_in_the_clients_own_timeout(way: Way) ->
 
     script = way.script()
     script.transport = Hanging()
-    under = hf.Policy(
-        hf.Retry(attempts=2, backoff=hf.Constant(0), budget=None), hf.Timeout(0.01), name="shop"
+    under = sp.Policy(
+        sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), sp.Timeout(0.01), name="shop"
     )
     with pytest.raises(way.library.ReadTimeout) as caught:
         way.send(script, under)
     # Both, whichever of the two the caller has learnt to expect.
-    assert isinstance(caught.value, hf.AttemptTimeout) and isinstance(caught.value, TimeoutError)
-    assert type(caught.value.__cause__) is hf.AttemptTimeout
+    assert isinstance(caught.value, sp.AttemptTimeout) and isinstance(caught.value, TimeoutError)
+    assert type(caught.value.__cause__) is sp.AttemptTimeout
     assert str(caught.value) == "an attempt of 'shop' took longer than 0.01 s"
     assert caught.value.request.url == URL
     assert "2 attempts" in caught.value.__notes__[0]
@@ -927,15 +927,15 @@ def test_a_deadline_that_cuts_an_attempt_off_is_final_to_outer_layers(way: Way) 
     script = way.script()
     script.transport = Hanging()
     with pytest.raises(way.library.ReadTimeout) as caught:
-        way.send(script, hf.Policy(hf.Deadline(0.01), hf.Retry(budget=None), name="shop"))
-    assert isinstance(caught.value, hf.DeadlineExceeded) and caught.value.scope == "shop"
+        way.send(script, sp.Policy(sp.Deadline(0.01), sp.Retry(budget=None), name="shop"))
+    assert isinstance(caught.value, sp.DeadlineExceeded) and caught.value.scope == "shop"
     mark = exhausted_by(caught.value)
     assert mark is not None and (mark.attempts, mark.layer) == (1, "shop")
 
 
 @each
 def test_what_is_no_timeout_stays_what_it_is_when_the_time_is_over(way: Way) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     refused = way.library.ConnectError("refused")
 
     def late() -> Exception:
@@ -943,7 +943,7 @@ def test_what_is_no_timeout_stays_what_it_is_when_the_time_is_over(way: Way) -> 
         return refused  # type: ignore[no-any-return]
 
     with pytest.raises(way.library.ConnectError) as caught:
-        way.send(way.script(late), hf.Policy(hf.Deadline(1), clock=clock))
+        way.send(way.script(late), sp.Policy(sp.Deadline(1), clock=clock))
     assert caught.value is refused and caught.value.__cause__ is None
 
 
@@ -1043,7 +1043,7 @@ def test_a_hook_that_raises_does_so_without_a_retry_too(way: Way) -> None:
 
     reply = Reply(401, b"x")
     with pytest.raises(LookupError) as caught:
-        way.send(way.script(reply), hf.Policy(hf.Bulkhead(1)), reauth=broken)
+        way.send(way.script(reply), sp.Policy(sp.Bulkhead(1)), reauth=broken)
     assert caught.value is error
     assert reply.closed == 1
 
@@ -1054,13 +1054,13 @@ def test_an_answer_is_discarded_by_the_end_of_the_call_or_by_the_attempt_and_not
 ) -> None:
     """A hook that runs in a thread left behind may raise when the caller has gone long since."""
     response = httpx.Response(401)
-    transport = holdfast.httpx.Transport(policy(), httpx.MockTransport(lambda _: response), reauth=renew)
+    transport = stormproof.httpx.Transport(policy(), httpx.MockTransport(lambda _: response), reauth=renew)
     exchange = transport._client._own.exchange(httpx.Request("GET", URL))
     steps = judged(exchange, response)
     assert next(steps)[0] is renew
     at_the_end = list(release(exchange, hurry=True)) if is_over else []
     in_the_attempt = []
-    with pytest.raises(hf.Permanent):
+    with pytest.raises(sp.Permanent):
         in_the_attempt.append(steps.throw(LookupError("no token")))
         next(steps)
     assert [step[1:] for step in at_the_end + in_the_attempt] == [(response, 0)]
@@ -1138,37 +1138,37 @@ def test_close_closes_what_is_below() -> None:
         async def aclose(self) -> None:
             told.append("aclosed")
 
-    holdfast.httpx.Transport(policy(), Below()).close()
-    asyncio.run(holdfast.httpx.AsyncTransport(policy(), AsyncBelow()).aclose())
+    stormproof.httpx.Transport(policy(), Below()).close()
+    asyncio.run(stormproof.httpx.AsyncTransport(policy(), AsyncBelow()).aclose())
     assert told == ["closed", "aclosed"]
 
 
 def test_without_a_transport_it_makes_one() -> None:
-    with holdfast.httpx.Transport(policy()) as transport:
+    with stormproof.httpx.Transport(policy()) as transport:
         assert isinstance(transport._inner, httpx.HTTPTransport)
-    assert isinstance(holdfast.httpx2.Transport(policy())._inner, httpx2.HTTPTransport)
+    assert isinstance(stormproof.httpx2.Transport(policy())._inner, httpx2.HTTPTransport)
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: holdfast.httpx.Transport("fast"), "httpx: policy must be a Policy, got 'fast'"),  # type: ignore[arg-type]
+        (lambda: stormproof.httpx.Transport("fast"), "httpx: policy must be a Policy, got 'fast'"),  # type: ignore[arg-type]
         (
-            lambda: holdfast.httpx.Transport(policy(), 5),
+            lambda: stormproof.httpx.Transport(policy(), 5),
             "Transport: transport must be an httpx.BaseTransport or None",
         ),
         (
-            lambda: holdfast.httpx.Transport(policy(), httpx.AsyncHTTPTransport()),
+            lambda: stormproof.httpx.Transport(policy(), httpx.AsyncHTTPTransport()),
             "Transport: transport must be an httpx.BaseTransport or None",
         ),
         (
-            lambda: holdfast.httpx.Transport(policy(), httpx2.HTTPTransport()),
+            lambda: stormproof.httpx.Transport(policy(), httpx2.HTTPTransport()),
             "Transport: transport must be an httpx.BaseTransport or None",
         ),
-        (lambda: holdfast.httpx.Transport(policy(), retries=3), "unexpected keyword argument 'retries'"),
+        (lambda: stormproof.httpx.Transport(policy(), retries=3), "unexpected keyword argument 'retries'"),
         (
-            lambda: holdfast.httpx.Transport(
-                hf.Policy(hf.Hedge(vary=lambda n, a, k: (a, k), idempotent=True))
+            lambda: stormproof.httpx.Transport(
+                sp.Policy(sp.Hedge(vary=lambda n, a, k: (a, k), idempotent=True))
             ),
             "a Hedge must have vary=None",
         ),
@@ -1189,7 +1189,7 @@ def test_one_transport_serves_many_threads() -> None:
         attempts.append(request.headers.get("x-request-attempt"))
         return httpx.Response(503 if len(attempts) < 3 else 200, text=request.url.path)
 
-    transport = holdfast.httpx.Transport(policy(), httpx.MockTransport(handler))
+    transport = stormproof.httpx.Transport(policy(), httpx.MockTransport(handler))
     with httpx.Client(transport=transport) as client, ThreadPoolExecutor(8) as pool:
         paths = [f"/{n}" for n in range(200)]
         assert list(pool.map(lambda path: client.get(f"http://a{path}").text, paths)) == paths
@@ -1210,7 +1210,7 @@ def test_nothing_is_kept_of_a_request() -> None:
         kept.append(weakref.ref(response))
         return response
 
-    transport = holdfast.httpx.Transport(policy(attempts=3), httpx.MockTransport(handler))
+    transport = stormproof.httpx.Transport(policy(attempts=3), httpx.MockTransport(handler))
     with httpx.Client(transport=transport) as client:
         client.get("http://a/")
     gc.collect()
@@ -1218,13 +1218,13 @@ def test_nothing_is_kept_of_a_request() -> None:
 
 
 def test_its_options_can_be_seen() -> None:
-    options = holdfast.httpx.Transport(policy(), buffer=5, drain=0).options
+    options = stormproof.httpx.Transport(policy(), buffer=5, drain=0).options
     assert (options.buffer, options.drain) == (5, 0)
-    assert options == holdfast.httpx.ClientOptions(buffer=5, drain=0)
+    assert options == stormproof.httpx.ClientOptions(buffer=5, drain=0)
 
 
 def test_its_repr_names_policy_and_transport() -> None:
-    assert "name='shop'" in repr(holdfast.httpx.Transport(policy()))
+    assert "name='shop'" in repr(stormproof.httpx.Transport(policy()))
 
 
 @each
@@ -1279,11 +1279,11 @@ def test_what_a_thread_left_behind_brings_is_closed(way: Way) -> None:
         go.wait(10)
         return late
 
-    with hf.deadline(None) as scope:
+    with sp.deadline(None) as scope:
         canceller = threading.Thread(target=lambda: began.wait(10) and scope.cancel())
         canceller.start()
-        with pytest.raises(hf.Cancelled):
-            way.send(way.script(slow), hf.Policy(hf.Timeout(60, thread=True)))
+        with pytest.raises(sp.Cancelled):
+            way.send(way.script(slow), sp.Policy(sp.Timeout(60, thread=True)))
         canceller.join(10)
     go.set()
     assert closed.wait(10) and late.closed == 1
@@ -1291,14 +1291,14 @@ def test_what_a_thread_left_behind_brings_is_closed(way: Way) -> None:
 
 @each
 def test_a_scope_cancelled_in_the_wait_is_not_hidden_by_an_answer(way: Way) -> None:
-    with hf.deadline(None) as scope:
+    with sp.deadline(None) as scope:
 
         def cancel(event: Any) -> None:
             scope.cancelled = True
 
-        stop = hf.subscribe(cancel)
+        stop = sp.subscribe(cancel)
         try:
-            with pytest.raises(hf.Cancelled):
+            with pytest.raises(sp.Cancelled):
                 way.send(way.script(whole(503)), policy())
         finally:
             stop()
@@ -1306,11 +1306,11 @@ def test_a_scope_cancelled_in_the_wait_is_not_hidden_by_an_answer(way: Way) -> N
 
 @each
 def test_nothing_is_sent_when_the_hook_has_used_up_the_time(way: Way) -> None:
-    clock = hf.testing.FakeClock()
-    retry = hf.Retry(before_attempt=lambda attempt: clock.advance(10), budget=None)
+    clock = sp.testing.FakeClock()
+    retry = sp.Retry(before_attempt=lambda attempt: clock.advance(10), budget=None)
     script = way.script()
-    with pytest.raises(hf.DeadlineExceeded):
-        way.send(script, hf.Policy(hf.Deadline(5), retry, clock=clock))
+    with pytest.raises(sp.DeadlineExceeded):
+        way.send(script, sp.Policy(sp.Deadline(5), retry, clock=clock))
     assert script.requests == []
 
 
@@ -1322,7 +1322,7 @@ def test_a_status_below_400_may_be_worth_retrying(way: Way) -> None:
 
 @each
 def test_a_post_is_not_hedged_whatever_the_policy_declares(way: Way) -> None:
-    under = hf.Policy(hf.Hedge(after=0, max=3, idempotent=True, budget=None))
+    under = sp.Policy(sp.Hedge(after=0, max=3, idempotent=True, budget=None))
     script = way.script(whole(200))
     assert way.send(script, under, "POST").status_code == 200
     assert len(script.requests) == 1
@@ -1339,7 +1339,7 @@ def test_the_losing_hedge_is_closed(way: Way) -> None:
         return Noting(closed, 200, b"late", length=4)
 
     script = way.script(slow, whole(200, b"fast"))
-    under = hf.Policy(hf.Hedge(after=0.01, max=2, budget=hf.Budget()))
+    under = sp.Policy(sp.Hedge(after=0.01, max=2, budget=sp.Budget()))
     assert way.send(script, under).content == b"fast"
     go.set()
     assert closed.wait(10)
@@ -1389,7 +1389,7 @@ def test_a_request_that_is_closed_in_the_middle_waits_for_nothing_more() -> None
         await _for_ever()
 
     below = httpx.MockTransport(lambda request: httpx.Response(401, stream=Slow()))
-    transport = holdfast.httpx.AsyncTransport(policy(), below, reauth=renew)
+    transport = stormproof.httpx.AsyncTransport(policy(), below, reauth=renew)
     request = httpx.AsyncClient(transport=transport).get(URL)
     request.send(None)
     request.close()
@@ -1404,6 +1404,6 @@ def test_a_fallback_after_a_broken_hook_closes_what_is_open(way: Way) -> None:
     def broken(response: Any) -> bool:
         raise LookupError
 
-    under = hf.Policy(hf.Fallback(lambda: way.library.Response(204)), hf.Retry(on_result=broken, budget=None))
+    under = sp.Policy(sp.Fallback(lambda: way.library.Response(204)), sp.Retry(on_result=broken, budget=None))
     assert way.send(way.script(reply), under).status_code == 204
     assert reply.closed == 1

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Telemetry:
@@ -33,12 +33,12 @@ class Telemetry:
             for resource in (data.resource_metrics if data else ())
             for scope in resource.scope_metrics
             for metric in scope.metrics
-            if metric.name == f"holdfast.{name}"
+            if metric.name == f"stormproof.{name}"
             for point in metric.data.data_points
         }
 
     def value(self, name: str, **attributes: str) -> Any:
-        wanted = tuple(sorted((f"holdfast.{key}", value) for key, value in attributes.items()))
+        wanted = tuple(sorted((f"stormproof.{key}", value) for key, value in attributes.items()))
         point = self.points(name).get(wanted)
         return None if point is None else point.value
 
@@ -53,7 +53,7 @@ class Telemetry:
 @pytest.fixture
 def telemetry() -> Iterator[Telemetry]:
     kept = Telemetry()
-    uninstall = hf.otel.install(kept.meters)
+    uninstall = sp.otel.install(kept.meters)
     yield kept
     uninstall()
     kept.meters.shutdown()
@@ -62,7 +62,7 @@ def telemetry() -> Iterator[Telemetry]:
 def flaky(name: str, times: int) -> Any:
     failures = [ConnectionError("secret")] * times
 
-    @hf.retry(on=ConnectionError, backoff=hf.Constant(0.25), name=name)
+    @sp.retry(on=ConnectionError, backoff=sp.Constant(0.25), name=name)
     def call() -> str:
         if failures:
             raise failures.pop()
@@ -71,26 +71,36 @@ def flaky(name: str, times: int) -> Any:
     return call
 
 
-def test_every_failed_attempt_and_the_end_are_events_on_the_current_span(telemetry, holdfast_instant) -> None:
+def test_every_failed_attempt_and_the_end_are_events_on_the_current_span(
+    telemetry, stormproof_instant
+) -> None:
     with telemetry.tracer.start_as_current_span("request"):
         flaky("otel-flaky", 2)()
-    retrying = {"holdfast.operation": "otel-flaky", "holdfast.wait": 0.25, "error.type": "ConnectionError"}
+    retrying = {
+        "stormproof.operation": "otel-flaky",
+        "stormproof.wait": 0.25,
+        "error.type": "ConnectionError",
+    }
     assert telemetry.events() == [
-        ("holdfast.retrying", {**retrying, "holdfast.attempt": 1}),
-        ("holdfast.retrying", {**retrying, "holdfast.attempt": 2}),
+        ("stormproof.retrying", {**retrying, "stormproof.attempt": 1}),
+        ("stormproof.retrying", {**retrying, "stormproof.attempt": 2}),
         (
-            "holdfast.succeeded",
-            {"holdfast.operation": "otel-flaky", "holdfast.attempts": 3, "holdfast.elapsed": 0.5},
+            "stormproof.succeeded",
+            {
+                "stormproof.operation": "otel-flaky",
+                "stormproof.attempts": 3,
+                "stormproof.elapsed": 0.5,
+            },
         ),
     ]
 
 
-def test_giving_up_says_why(telemetry, holdfast_instant) -> None:
+def test_giving_up_says_why(telemetry, stormproof_instant) -> None:
     with telemetry.tracer.start_as_current_span("request"), pytest.raises(ConnectionError):
         flaky("otel-down", 99)()
     name, attributes = telemetry.events()[-1]
-    assert name == "holdfast.gave_up"
-    assert attributes["holdfast.reason"] == "attempts"
+    assert name == "stormproof.gave_up"
+    assert attributes["stormproof.reason"] == "attempts"
     assert attributes["error.type"] == "ConnectionError"
     assert "secret" not in str(telemetry.events())
     assert telemetry.value("give_ups", operation="otel-down", reason="attempts") == 1
@@ -100,7 +110,7 @@ def test_events_land_on_the_span_of_their_own_task(telemetry) -> None:
     async def one(name: str) -> None:
         failures = [ConnectionError()]
 
-        @hf.retry(on=ConnectionError, backoff=hf.Constant(0), name=name)
+        @sp.retry(on=ConnectionError, backoff=sp.Constant(0), name=name)
         async def call() -> None:
             await asyncio.sleep(0)
             if failures:
@@ -116,10 +126,10 @@ def test_events_land_on_the_span_of_their_own_task(telemetry) -> None:
     spans = telemetry.spans.get_finished_spans()
     assert len(spans) == 4
     for span in spans:
-        assert [event.attributes["holdfast.operation"] for event in span.events] == [span.name] * 2
+        assert [event.attributes["stormproof.operation"] for event in span.events] == [span.name] * 2
 
 
-def test_counters_and_histogram(telemetry, holdfast_instant) -> None:
+def test_counters_and_histogram(telemetry, stormproof_instant) -> None:
     flaky("otel-counted", 1)()
     flaky("otel-counted", 0)()
     assert telemetry.value("attempts", operation="otel-counted") == 3
@@ -127,40 +137,40 @@ def test_counters_and_histogram(telemetry, holdfast_instant) -> None:
     assert telemetry.value("successes", operation="otel-counted", attempts="1") == 1
     assert telemetry.value("successes", operation="otel-counted", attempts="2") == 1
     (waits,) = (
-        p for key, p in telemetry.points("wait").items() if ("holdfast.operation", "otel-counted") in key
+        p for key, p in telemetry.points("wait").items() if ("stormproof.operation", "otel-counted") in key
     )
     assert (waits.count, waits.sum) == (1, 0.25)
 
 
 def test_gauges(telemetry) -> None:
-    breaker = hf.Breaker()
-    call = hf.Policy(hf.Retry(on=OSError, budget=hf.Budget(burst=3)), breaker, name="otel-live")(lambda: 1)
+    breaker = sp.Breaker()
+    call = sp.Policy(sp.Retry(on=OSError, budget=sp.Budget(burst=3)), breaker, name="otel-live")(lambda: 1)
     call()
     assert telemetry.value("budget_balance", operation="otel-live") == pytest.approx(3.1)
     assert telemetry.value("breaker_state", operation="otel-live", state="closed") == 1
     assert telemetry.value("breaker_state", operation="otel-live", state="open") == 0
 
 
-def test_no_events_outside_a_span_or_for_first_tries(telemetry, holdfast_instant) -> None:
+def test_no_events_outside_a_span_or_for_first_tries(telemetry, stormproof_instant) -> None:
     flaky("otel-none", 1)()
     with telemetry.tracer.start_as_current_span("request"):
         flaky("otel-none", 0)()
     assert telemetry.events() == []
 
 
-def test_first_tries_on_request(holdfast_instant) -> None:
+def test_first_tries_on_request(stormproof_instant) -> None:
     kept = Telemetry()
-    uninstall = hf.otel.install(kept.meters, first_tries=True)
+    uninstall = sp.otel.install(kept.meters, first_tries=True)
     with kept.tracer.start_as_current_span("request"):
         flaky("otel-thorough", 0)()
     uninstall()
-    assert [name for name, _ in kept.events()] == ["holdfast.succeeded"]
+    assert [name for name, _ in kept.events()] == ["stormproof.succeeded"]
     kept.meters.shutdown()
 
 
-def test_uninstalled_it_is_silent(holdfast_instant) -> None:
+def test_uninstalled_it_is_silent(stormproof_instant) -> None:
     kept = Telemetry()
-    hf.otel.install(kept.meters)()
+    sp.otel.install(kept.meters)()
     with kept.tracer.start_as_current_span("request"):
         flaky("otel-over", 1)()
     assert kept.events() == []
@@ -168,8 +178,8 @@ def test_uninstalled_it_is_silent(holdfast_instant) -> None:
     kept.meters.shutdown()
 
 
-def test_without_an_sdk_nothing_breaks(holdfast_instant) -> None:
-    uninstall = hf.otel.install()
+def test_without_an_sdk_nothing_breaks(stormproof_instant) -> None:
+    uninstall = sp.otel.install()
     assert not trace.get_current_span().is_recording()
     assert flaky("otel-bare", 1)() == "ok"
     uninstall()

@@ -12,12 +12,12 @@ import statistics
 from typing import Any
 
 import pytest
-from tests.scripted import SYNC, each_way
+from tests.support.scripted import SYNC, each_way
 
-import holdfast as hf
-from holdfast import presets
-from holdfast.adaptive_rate import AdaptiveRate
-from holdfast.registry import ConfigError, Registry, to_data
+import stormproof as sp
+from stormproof import presets
+from stormproof._config.registry import ConfigError, Registry, to_data
+from stormproof._strategies.adaptive.rate import AdaptiveRate
 
 ALMOST_ONE = 1 - 2**-53
 
@@ -28,16 +28,16 @@ class Boom(ConnectionError): ...
 class Throttling(Exception): ...
 
 
-THROTTLED = hf.Verdict(True, kind="throttle")
-FAILED = hf.Verdict(True)
+THROTTLED = sp.Verdict(True, kind="throttle")
+FAILED = sp.Verdict(True)
 
 
-def hinted(seconds: float) -> hf.Verdict:
-    return hf.Verdict(True, seconds)
+def hinted(seconds: float) -> sp.Verdict:
+    return sp.Verdict(True, seconds)
 
 
-def retry_of(policy: hf.Policy) -> hf.Retry:
-    return next(s for s in policy.strategies if isinstance(s, hf.Retry))
+def retry_of(policy: sp.Policy) -> sp.Retry:
+    return next(s for s in policy.strategies if isinstance(s, sp.Retry))
 
 
 def waits(backoff: Any, u: float, count: int) -> list[float]:
@@ -85,7 +85,7 @@ ALL = {
 
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_every_preset_is_a_policy_that_works(name: str) -> None:
-    policy = ALL[name](name="p", clock=hf.testing.FakeClock(), rng=lambda: 0.5)
+    policy = ALL[name](name="p", clock=sp.testing.FakeClock(), rng=lambda: 0.5)
     assert policy.name == "p"
     assert policy(lambda: 3)() == 3
     calls = []
@@ -114,7 +114,7 @@ def test_an_absurd_hint_ends_the_call(name: str) -> None:
     policy = ALL[name](rng=lambda: 0.5)
     policy = policy.with_(retry_of(policy).replace(on=lambda error: hinted(math.inf)))
     played = SYNC(policy, Boom)
-    assert isinstance(played.error, (Boom, hf.DeadlineExceeded)) and played.sleeps == []
+    assert isinstance(played.error, (Boom, sp.DeadlineExceeded)) and played.sleeps == []
 
 
 def test_presets_are_listed_and_found() -> None:
@@ -160,8 +160,8 @@ def test_aws_standard_quota() -> None:
     for _ in range(48):
         SYNC(policy, Boom, Boom, Boom).made(3)
     assert quota.balance == 6
-    SYNC(policy, Boom, Boom).made(2).raised(hf.BudgetExhausted).caused_by_the_last_error()
-    SYNC(policy, Boom).made(1).raised(hf.BudgetExhausted)
+    SYNC(policy, Boom, Boom).made(2).raised(sp.BudgetExhausted).caused_by_the_last_error()
+    SYNC(policy, Boom).made(1).raised(sp.BudgetExhausted)
     assert quota.balance == 1
 
 
@@ -194,7 +194,7 @@ def test_aws_v2_1_holds_a_hint_to_five_seconds_above_its_own_wait(hint: float, w
 
 
 def test_aws_v2_1_quota() -> None:
-    def on(error: Exception) -> hf.Verdict:
+    def on(error: Exception) -> sp.Verdict:
         return THROTTLED if isinstance(error, Throttling) else FAILED
 
     policy = presets.aws_v2_1(on=on)
@@ -415,7 +415,7 @@ def test_grpc_throttle_sequence() -> None:
     budget = retry_of(policy).budget
     SYNC(policy, Boom, Boom, Boom, Boom).made(4)
     assert budget.balance == 6.0
-    SYNC(policy, Boom).made(1).raised(hf.BudgetExhausted)
+    SYNC(policy, Boom).made(1).raised(sp.BudgetExhausted)
     assert budget.balance == 5.0, "the failure pays, then the retry is refused"
     for _ in range(11):
         SYNC(policy, "ok")
@@ -486,7 +486,7 @@ def test_grpc_errors_in_text_have_a_line() -> None:
 
 def test_grpc_deadline_is_outermost() -> None:
     policy = presets.grpc(SERVICE, "pkg.Service/Get")
-    assert [type(s) for s in policy.strategies] == [hf.Deadline, hf.Retry]
+    assert [type(s) for s in policy.strategies] == [sp.Deadline, sp.Retry]
     assert policy.strategies[0].seconds == 2.5
 
 
@@ -503,7 +503,7 @@ def test_grpc_hedging() -> None:
     throttled = presets.grpc(
         {**hedging(), "retryThrottling": {"maxTokens": 4, "tokenRatio": 1}}, "s/m"
     ).strategies[0]
-    assert isinstance(throttled.budget, hf.ThrottleBudget)
+    assert isinstance(throttled.budget, sp.ThrottleBudget)
 
 
 def rpc_error(code: str, *trailing: tuple[str, str]) -> Exception:
@@ -562,7 +562,7 @@ def test_grpc_hedged_failures_cost_tokens() -> None:
         with pytest.raises(type(error)):
             await call()
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     assert policy.strategies[0].budget.balance == 7.0
 
 
@@ -595,7 +595,7 @@ def test_cenkalti_waits(version: int, u: float, factor: float) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_cenkalti_stops_rather_than_pass_fifteen_minutes(version: int) -> None:
     played = SYNC(presets.cenkalti(version, rng=lambda: 0.5), KeyError, ...)
-    played.raised(hf.DeadlineExceeded).caused_by_the_last_error()
+    played.raised(sp.DeadlineExceeded).caused_by_the_last_error()
     total = sum(played.sleeps)
     assert 840 < total <= 900, "one more wait of 60 s would have passed 900 s"
     assert played.calls == len(played.sleeps) + 1 > 20
@@ -603,7 +603,7 @@ def test_cenkalti_stops_rather_than_pass_fifteen_minutes(version: int) -> None:
 
 def test_cenkalti_retries_everything_but_permanent() -> None:
     SYNC(presets.cenkalti(), KeyError, ValueError, "ok").returned("ok")
-    SYNC(presets.cenkalti(), hf.Permanent(KeyError("x"))).made(1).raised(KeyError)
+    SYNC(presets.cenkalti(), sp.Permanent(KeyError("x"))).made(1).raised(KeyError)
 
 
 def test_cenkalti_v5_plans_a_retry_after_exactly_and_begins_anew() -> None:
@@ -612,7 +612,7 @@ def test_cenkalti_v5_plans_a_retry_after_exactly_and_begins_anew() -> None:
 
 def test_cenkalti_v5_retry_after_in_the_loop() -> None:
     policy = presets.cenkalti(5, rng=lambda: 0.5)
-    told = hf.RetryAfter(42, Boom("busy"))
+    told = sp.RetryAfter(42, Boom("busy"))
     SYNC(policy, Boom, Boom, told, Boom, "ok").returned("ok").slept(0.5, 0.75, 42, 0.5)
 
 
@@ -638,7 +638,7 @@ class Answer(Exception):
 Answer.__module__, Answer.__qualname__ = "requests.exceptions", "HTTPError"
 
 
-def statuses(policy: hf.Policy) -> set[int]:
+def statuses(policy: sp.Policy) -> set[int]:
     judge = retry_of(policy).judge
     return {status for status in range(400, 600) if judge(Answer(status)).retry}
 
@@ -703,7 +703,7 @@ def test_google_stops_after_two_minutes() -> None:
     assert statuses(presets.google()) == {429, 500, 503}
     played = SYNC(presets.google(rng=lambda: 0.5), Boom, ...)
     # 0.5 + 1 + 2 + 4 + 8 + 16 + 30 + 30 = 91.5; another 30 would pass 120.
-    played.raised(hf.DeadlineExceeded).made(9).slept(0.5, 1, 2, 4, 8, 16, 30, 30)
+    played.raised(sp.DeadlineExceeded).made(9).slept(0.5, 1, 2, 4, 8, 16, 30, 30)
 
 
 # --- Finagle -----------------------------------------------------------------------------------------------
@@ -712,7 +712,7 @@ def test_google_stops_after_two_minutes() -> None:
 @pytest.mark.parametrize("percent", [0.0001, 0.001, 0.1, 0.2, 0.25, 0.4, 0.6, 0.7, 0.9, 0.9999])
 def test_finagle_budget_is_exact(percent: float) -> None:
     # Frozen time, 10,000 requests: 10,000 p + the reserve of 10 * 10, +-1.
-    policy = presets.finagle(percent=percent, clock=hf.testing.FakeClock())
+    policy = presets.finagle(percent=percent, clock=sp.testing.FakeClock())
     budget = retry_of(policy).budget
     for _ in range(10_000):
         budget.started()
@@ -723,9 +723,9 @@ def test_finagle_budget_is_exact(percent: float) -> None:
 
 
 def test_finagle_earns_at_the_start_and_retries_at_once() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     policy = presets.finagle(min_retries_per_s=0, percent=0.5, clock=clock)
-    with pytest.raises(hf.BudgetExhausted):
+    with pytest.raises(sp.BudgetExhausted):
         policy(_boom)()
     assert retry_of(policy).budget.balance == 0.5
     calls = []
@@ -735,7 +735,7 @@ def test_finagle_earns_at_the_start_and_retries_at_once() -> None:
         calls.append(1)
         raise Boom
 
-    with pytest.raises(hf.BudgetExhausted):
+    with pytest.raises(sp.BudgetExhausted):
         second()
     assert (len(calls), clock.sleeps) == (2, [0.0])
 
@@ -840,7 +840,7 @@ def test_envoy_in_use_sync_and_async() -> None:
         @policy
         async def call() -> None:
             nonlocal retrying
-            attempt = hf.attempt()
+            attempt = sp.attempt()
             if attempt is None or attempt.number == 1:
                 raise Boom
             retrying += 1
@@ -852,9 +852,9 @@ def test_envoy_in_use_sync_and_async() -> None:
         results = asyncio.gather(*tasks, return_exceptions=True)
         await three.wait()
         gate.set()
-        return sum(isinstance(result, hf.BudgetExhausted) for result in await results)
+        return sum(isinstance(result, sp.BudgetExhausted) for result in await results)
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         assert asyncio.run(main()) == 3
     assert (budget._active, budget._retrying) == (0, 0)
 
@@ -993,7 +993,7 @@ def test_backoffs_are_values(backoff: Any) -> None:
     assert eval(repr(backoff), names) == backoff
     assert pickle.loads(pickle.dumps(backoff)) == backoff
     assert hash(backoff.replace()) == hash(backoff)
-    policy = hf.Policy(hf.Retry(backoff=backoff), name="p")
+    policy = sp.Policy(sp.Retry(backoff=backoff), name="p")
     assert Registry.from_data({"policies": {"p": to_data(policy)}})["p"].strategies[0].backoff == backoff
 
 

@@ -12,11 +12,11 @@ import pytest
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
-import holdfast as hf
-import holdfast.census
-import holdfast.prometheus
+import stormproof as sp
+import stormproof._events.operations
+import stormproof.prometheus
 
-DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana-dashboard.json"
+DASHBOARD = Path(__file__).parents[3] / "docs" / "grafana-dashboard.json"
 
 
 class Scraped:
@@ -31,7 +31,7 @@ class Scraped:
         }
 
     def get(self, name: str, **labels: str) -> float | None:
-        return self.samples.get((f"holdfast_{name}", tuple(sorted(labels.items()))))
+        return self.samples.get((f"stormproof_{name}", tuple(sorted(labels.items()))))
 
     def names(self) -> set[str]:
         return {name for name, _ in self.samples}
@@ -40,7 +40,7 @@ class Scraped:
 @pytest.fixture
 def scrape() -> Iterator[object]:
     registry = CollectorRegistry()
-    uninstall = hf.prometheus.install(registry)
+    uninstall = sp.prometheus.install(registry)
     server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
 
     def get() -> Scraped:
@@ -57,7 +57,7 @@ def scrape() -> Iterator[object]:
 def failing_twice(name: str, **strategies: object) -> object:
     failures = [ConnectionError(), ConnectionError()]
 
-    @hf.Policy(hf.Retry(on=ConnectionError, backoff=hf.Constant(0.3)), name=name)
+    @sp.Policy(sp.Retry(on=ConnectionError, backoff=sp.Constant(0.3)), name=name)
     def call() -> str:
         if failures:
             raise failures.pop()
@@ -66,7 +66,7 @@ def failing_twice(name: str, **strategies: object) -> object:
     return call
 
 
-def test_a_call_that_succeeds_at_its_third_attempt(scrape, holdfast_instant) -> None:
+def test_a_call_that_succeeds_at_its_third_attempt(scrape, stormproof_instant) -> None:
     failing_twice("prom-third")()
     now = scrape()
     assert now.get("attempts_total", operation="prom-third") == 3
@@ -81,8 +81,8 @@ def test_a_call_that_succeeds_at_its_third_attempt(scrape, holdfast_instant) -> 
 
 
 def test_a_limiter_per_key_has_no_level(scrape) -> None:
-    keyed = hf.Policy(hf.RateLimit(hf.keyed(hf.Limiter(0, 5), key=str)), hf.Bulkhead(2), name="prom-keyed")
-    plain = hf.Policy(hf.RateLimit(hf.Limiter(0, 5)), hf.Bulkhead(2), name="prom-plain")
+    keyed = sp.Policy(sp.RateLimit(sp.keyed(sp.Limiter(0, 5), key=str)), sp.Bulkhead(2), name="prom-keyed")
+    plain = sp.Policy(sp.RateLimit(sp.Limiter(0, 5)), sp.Bulkhead(2), name="prom-plain")
     kept = [policy(lambda key: key) for policy in (keyed, plain)]
     for call in kept:
         call("a")
@@ -96,7 +96,7 @@ def test_a_limiter_per_key_has_no_level(scrape) -> None:
 def test_first_tries_are_counted_without_an_event(scrape) -> None:
     told = []
 
-    @hf.retry(on=ConnectionError, name="prom-first")
+    @sp.retry(on=ConnectionError, name="prom-first")
     def fine() -> int:
         return 1
 
@@ -105,7 +105,7 @@ def test_first_tries_are_counted_without_an_event(scrape) -> None:
     now = scrape()
     assert now.get("attempts_total", operation="prom-first") == 500
     assert now.get("attempts_at_success_bucket", operation="prom-first", le="1.0") == 500
-    unsubscribe = hf.subscribe(told.append, first_tries=False)
+    unsubscribe = sp.subscribe(told.append, first_tries=False)
     fine()
     unsubscribe()
     assert told == []
@@ -114,9 +114,9 @@ def test_first_tries_are_counted_without_an_event(scrape) -> None:
 
 def test_first_tries_are_counted_once_beside_a_thorough_subscriber(scrape) -> None:
     told = []
-    unsubscribe = hf.subscribe(told.append)
+    unsubscribe = sp.subscribe(told.append)
 
-    @hf.retry(on=ConnectionError, name="prom-both")
+    @sp.retry(on=ConnectionError, name="prom-both")
     def fine() -> int:
         return 1
 
@@ -128,7 +128,7 @@ def test_first_tries_are_counted_once_beside_a_thorough_subscriber(scrape) -> No
 
 
 def test_hooked_calls_count_too(scrape) -> None:
-    @hf.retry(on=ConnectionError, before_attempt=lambda attempt: None, name="prom-hooked")
+    @sp.retry(on=ConnectionError, before_attempt=lambda attempt: None, name="prom-hooked")
     def fine() -> int:
         return 1
 
@@ -138,14 +138,14 @@ def test_hooked_calls_count_too(scrape) -> None:
     assert now.get("attempts_at_success_count", operation="prom-hooked") == 1
 
 
-def test_nothing_from_before_the_installation(holdfast_instant) -> None:
-    @hf.retry(on=ConnectionError, name="prom-before")
+def test_nothing_from_before_the_installation(stormproof_instant) -> None:
+    @sp.retry(on=ConnectionError, name="prom-before")
     def fine() -> int:
         return 1
 
-    unsubscribe = hf.subscribe(lambda event: None, first_tries=False)
+    unsubscribe = sp.subscribe(lambda event: None, first_tries=False)
     fine()
-    collector = hf.prometheus.HoldfastCollector()
+    collector = sp.prometheus.StormproofCollector()
     fine()
     fine()
     unsubscribe()
@@ -153,14 +153,14 @@ def test_nothing_from_before_the_installation(holdfast_instant) -> None:
         sample.value
         for family in collector.collect()
         for sample in family.samples
-        if sample.name == "holdfast_attempts_total" and sample.labels["operation"] == "prom-before"
+        if sample.name == "stormproof_attempts_total" and sample.labels["operation"] == "prom-before"
     }
     collector.close()
     assert found == {2}
 
 
-def test_give_ups_by_reason(scrape, holdfast_instant) -> None:
-    @hf.retry(on=ConnectionError, attempts=2, name="prom-reasons")
+def test_give_ups_by_reason(scrape, stormproof_instant) -> None:
+    @sp.retry(on=ConnectionError, attempts=2, name="prom-reasons")
     def call(error: Exception) -> None:
         raise error
 
@@ -174,11 +174,11 @@ def test_give_ups_by_reason(scrape, holdfast_instant) -> None:
 
 
 def test_states_and_balances(scrape) -> None:
-    policy = hf.Policy(
-        hf.Retry(on=ConnectionError, budget=hf.Budget(burst=7)),
-        hf.Breaker(name="prom-gate"),
-        hf.RateLimit(hf.Limiter(1e-9, 9)),
-        hf.Bulkhead(5),
+    policy = sp.Policy(
+        sp.Retry(on=ConnectionError, budget=sp.Budget(burst=7)),
+        sp.Breaker(name="prom-gate"),
+        sp.RateLimit(sp.Limiter(1e-9, 9)),
+        sp.Bulkhead(5),
         name="prom-live",
     )
 
@@ -193,7 +193,7 @@ def test_states_and_balances(scrape) -> None:
     assert now.get("limiter_tokens", operation="prom-live") == pytest.approx(8, abs=1e-3)
     assert now.get("breaker_state", operation="prom-live", state="closed") == 1
     policy.strategies[1].force_open()
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         call()
     now = scrape()
     assert now.get("breaker_state", operation="prom-live", state="closed") == 0
@@ -203,7 +203,7 @@ def test_states_and_balances(scrape) -> None:
 
 
 def test_a_policy_that_is_gone_leaves_no_gauge(scrape) -> None:
-    call = hf.Policy(hf.Breaker(), name="prom-gone")(lambda: 1)
+    call = sp.Policy(sp.Breaker(), name="prom-gone")(lambda: 1)
     assert scrape().get("breaker_state", operation="prom-gone", state="closed") == 1
     del call
     gc.collect()
@@ -213,19 +213,19 @@ def test_a_policy_that_is_gone_leaves_no_gauge(scrape) -> None:
 @pytest.mark.parametrize(
     ("make", "by"),
     [
-        (lambda: hf.Bulkhead(1), "bulkhead"),
-        (lambda: hf.RateLimit(hf.Limiter(0, 1)), "rate_limit"),
-        (lambda: hf.AdaptiveLimit(initial=1, max=1), "adaptive_limit"),
+        (lambda: sp.Bulkhead(1), "bulkhead"),
+        (lambda: sp.RateLimit(sp.Limiter(0, 1)), "rate_limit"),
+        (lambda: sp.AdaptiveLimit(initial=1, max=1), "adaptive_limit"),
     ],
 )
 def test_refusals_are_counted_by_strategy(scrape, make, by) -> None:
-    policy = hf.Policy(make(), name=f"prom-refused-{by}")
+    policy = sp.Policy(make(), name=f"prom-refused-{by}")
 
     @policy
     def outer() -> None:
         policy.call(lambda: None)
 
-    with pytest.raises(hf.HoldfastError):
+    with pytest.raises(sp.StormproofError):
         outer()
         outer()
     labels = {
@@ -234,16 +234,16 @@ def test_refusals_are_counted_by_strategy(scrape, make, by) -> None:
     assert labels == {by: 1}
 
 
-def test_labels_are_bounded(monkeypatch, holdfast_instant) -> None:
-    fresh = holdfast.census.Census()
-    monkeypatch.setattr(holdfast.census, "LIMIT", 3)
+def test_labels_are_bounded(monkeypatch, stormproof_instant) -> None:
+    fresh = stormproof._events.operations.Census()
+    monkeypatch.setattr(stormproof._events.operations, "LIMIT", 3)
     names = {fresh.name(f"op-{i}") for i in range(10)}
     assert names == {"op-0", "op-1", "op-2", "other"}
     assert fresh.name("op-1") == "op-1"
 
 
-def test_no_secret_in_a_scrape(scrape, holdfast_instant) -> None:
-    @hf.retry(on=ConnectionError, attempts=2, name="prom-secret\n# HELP evil")
+def test_no_secret_in_a_scrape(scrape, stormproof_instant) -> None:
+    @sp.retry(on=ConnectionError, attempts=2, name="prom-secret\n# HELP evil")
     def call(token: str) -> None:
         raise ConnectionError(f"https://user:{token}@example.invalid/?key={token}")
 
@@ -255,15 +255,15 @@ def test_no_secret_in_a_scrape(scrape, holdfast_instant) -> None:
     assert "\n# HELP evil" not in text
 
 
-def test_the_dashboard_asks_only_for_metrics_that_exist(scrape, holdfast_instant) -> None:
+def test_the_dashboard_asks_only_for_metrics_that_exist(scrape, stormproof_instant) -> None:
     import re
 
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
-    asked = {name for query in queries for name in re.findall(r"holdfast_\w+", query)}
+    asked = {name for query in queries for name in re.findall(r"stormproof_\w+", query)}
     families = set()
     for line in scrape().text.splitlines():
-        if line.startswith("# TYPE holdfast_"):
+        if line.startswith("# TYPE stormproof_"):
             _, _, name, kind = line.split()
             families |= (
                 {name} if kind != "histogram" else {f"{name}_{end}" for end in ("bucket", "sum", "count")}

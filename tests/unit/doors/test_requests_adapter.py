@@ -1,4 +1,4 @@
-"""What is requests' own about `holdfast.requests`; what all clients share is in tests/contract/http."""
+"""What is requests' own about `stormproof.requests`; what all clients share is in tests/integration/http."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import requests
 import urllib3
-from tests.contract.http.contract import retry
-from tests.contract.http.server import Server, answer, hang, reset
+from tests.support.http.each_client import retry
+from tests.support.http.server import Server, answer, hang, reset
 
-import holdfast as hf
-import holdfast.requests
+import stormproof as sp
+import stormproof.requests
 
 
 @pytest.fixture
@@ -30,29 +30,29 @@ def session() -> Iterator[requests.Session]:
         yield made
 
 
-def mounted(policy: hf.Policy, **options: Any) -> requests.Session:
+def mounted(policy: sp.Policy, **options: Any) -> requests.Session:
     session = requests.Session()
     session.trust_env = False
-    session.mount("http://", holdfast.requests.Adapter(policy, **options))
+    session.mount("http://", stormproof.requests.Adapter(policy, **options))
     return session
 
 
 def test_it_is_an_adapter_and_takes_an_adapters_keywords() -> None:
-    adapter = holdfast.requests.Adapter(retry(), pool_maxsize=3, pool_block=True, buffer=10)
+    adapter = stormproof.requests.Adapter(retry(), pool_maxsize=3, pool_block=True, buffer=10)
     assert isinstance(adapter, requests.adapters.HTTPAdapter)
     assert (adapter._pool_maxsize, adapter.options.buffer, adapter.max_retries.total) == (3, 10, 0)
 
 
 def test_retries_are_the_policys_alone() -> None:
     with pytest.raises(TypeError, match="max_retries must not be given"):
-        holdfast.requests.Adapter(retry(), max_retries=3)
+        stormproof.requests.Adapter(retry(), max_retries=3)
     with pytest.raises(TypeError, match="pool_size"):
-        holdfast.requests.Adapter(retry(), pool_size=3)
+        stormproof.requests.Adapter(retry(), pool_size=3)
 
 
 def test_a_pickle_carries_policy_and_options(server: Server) -> None:
     server.on("/", answer(503), answer(200))
-    adapter = pickle.loads(pickle.dumps(holdfast.requests.Adapter(retry(), attempt_header="X-Try")))
+    adapter = pickle.loads(pickle.dumps(stormproof.requests.Adapter(retry(), attempt_header="X-Try")))
     with requests.Session() as session:
         session.mount("http://", adapter)
         assert session.get(server.url()).status_code == 200
@@ -118,7 +118,7 @@ def test_hooks_run_once_and_cookies_are_kept(server: Server, session: requests.S
 @pytest.mark.parametrize("given", [30, (30, 30), urllib3.Timeout(connect=30, read=30), None])
 def test_every_kind_of_timeout_shrinks_to_the_deadline(server: Server, given: Any) -> None:
     server.on("/", hang())
-    with mounted(hf.Policy(hf.Deadline(0.1), *retry().strategies)) as session:
+    with mounted(sp.Policy(sp.Deadline(0.1), *retry().strategies)) as session:
         with pytest.raises((requests.Timeout, TimeoutError)):
             session.get(server.url(), timeout=given)
     assert len(server.seen) == 1
@@ -135,15 +135,15 @@ def test_a_redirected_post_keeps_its_key(server: Server) -> None:
 
 def test_overrides_nest_and_end(server: Server, session: requests.Session) -> None:
     server.on("/", answer(503))
-    with holdfast.requests.override(retry=False):
-        with holdfast.requests.override(policy=retry(attempts=2)):
+    with stormproof.requests.override(retry=False):
+        with stormproof.requests.override(policy=retry(attempts=2)):
             session.get(server.url())
         assert len(server.seen) == 2
         session.get(server.url())
         assert len(server.seen) == 3
     session.get(server.url())
     assert len(server.seen) == 7
-    with pytest.raises(TypeError, match="no option 'attempts'"), holdfast.requests.override(attempts=2):
+    with pytest.raises(TypeError, match="no option 'attempts'"), stormproof.requests.override(attempts=2):
         session.get(server.url())
 
 

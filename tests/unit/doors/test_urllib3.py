@@ -1,4 +1,4 @@
-"""What is urllib3's own about `holdfast.urllib3`; what all clients share is in tests/contract/http."""
+"""What is urllib3's own about `stormproof.urllib3`; what all clients share is in tests/integration/http."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import urllib3
-from tests.contract.http.contract import retry
-from tests.contract.http.server import Server, answer, hang, reset, unused_port
+from tests.support.http.each_client import retry
+from tests.support.http.server import Server, answer, hang, reset, unused_port
 
-import holdfast as hf
-import holdfast.urllib3
+import stormproof as sp
+import stormproof.urllib3
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def http() -> Iterator[holdfast.urllib3.PoolManager]:
-    manager = holdfast.urllib3.PoolManager(retry())
+def http() -> Iterator[stormproof.urllib3.PoolManager]:
+    manager = stormproof.urllib3.PoolManager(retry())
     yield manager
     manager.clear()
 
 
 def test_it_is_a_pool_manager_and_takes_its_keywords() -> None:
-    manager = holdfast.urllib3.PoolManager(retry(), 5, headers={"A": "b"}, maxsize=3, buffer=10)
+    manager = stormproof.urllib3.PoolManager(retry(), 5, headers={"A": "b"}, maxsize=3, buffer=10)
     assert isinstance(manager, urllib3.PoolManager)
     assert manager.headers == {"A": "b"} and manager.options.buffer == 10
     assert manager.connection_from_url("http://x/").pool.maxsize == 3
@@ -86,7 +86,7 @@ def test_a_hop_that_the_pool_follows_is_part_of_its_attempt(server: Server, http
 def test_shared_headers_are_not_written_to(server: Server) -> None:
     server.on("/", answer(503), answer(200))
     shared = {"X-Mine": "1"}
-    manager = holdfast.urllib3.PoolManager(retry(), headers=shared, idempotency_key="auto")
+    manager = stormproof.urllib3.PoolManager(retry(), headers=shared, idempotency_key="auto")
     assert manager.request("POST", server.url(), body=b"x").status == 200
     assert shared == {"X-Mine": "1"}
     assert [seen.header("X-Mine") for seen in server.seen] == ["1", "1"]
@@ -99,7 +99,7 @@ def test_a_redirected_post_keeps_its_key(server: Server, http: Any) -> None:
     server.on("/b", answer(503), answer(201))
     shared = {"X-Mine": "1"}
     told = {"idempotency_key": "auto"}
-    assert http.request("POST", server.url("/a"), body=b"once", headers=shared, holdfast=told).status == 201
+    assert http.request("POST", server.url("/a"), body=b"once", headers=shared, stormproof=told).status == 201
     keys = {seen.header("Idempotency-Key") for seen in server.seen}
     assert len(server.seen) == 4 and len(keys) == 1 and None not in keys
     assert shared == {"X-Mine": "1"}
@@ -145,14 +145,14 @@ def test_a_pipe_is_not_sent_twice(server: Server, http: Any) -> None:
     response = http.request("PUT", server.url(), body=Pipe(b"once"))
     assert (response.status, response.data) == (503, b"why")
     assert [seen.body for seen in server.seen] == [b"once"]
-    assert "read only once" in response.holdfast_mark.reason
+    assert "read only once" in response.stormproof_mark.reason
 
 
 def test_waiting_for_a_connection_is_part_of_the_deadline(server: Server) -> None:
     server.on("/", hang())
-    manager = holdfast.urllib3.PoolManager(retry(), maxsize=1, block=True)
+    manager = stormproof.urllib3.PoolManager(retry(), maxsize=1, block=True)
     held = manager.connection_from_url(server.url())._get_conn()
-    with hf.deadline(0.1), pytest.raises((urllib3.exceptions.EmptyPoolError, TimeoutError)):
+    with sp.deadline(0.1), pytest.raises((urllib3.exceptions.EmptyPoolError, TimeoutError)):
         manager.request("GET", server.url())
     held.close()
     manager.clear()
@@ -160,7 +160,7 @@ def test_waiting_for_a_connection_is_part_of_the_deadline(server: Server) -> Non
 
 def test_requests_through_a_proxy(server: Server) -> None:
     server.on("http://example.test/", answer(503), answer(200, b"by proxy"))
-    proxy = holdfast.urllib3.ProxyManager(retry(), server.url())
+    proxy = stormproof.urllib3.ProxyManager(retry(), server.url())
     assert proxy.request("GET", "http://example.test/").data == b"by proxy"
     assert [seen.target for seen in server.seen] == ["http://example.test/"] * 2
     proxy.clear()
@@ -168,7 +168,7 @@ def test_requests_through_a_proxy(server: Server) -> None:
 
 def test_another_origin_needs_a_manager(server: Server) -> None:
     server.on("/", answer(200))
-    manager = holdfast.urllib3.PoolManager(retry(before_attempt=_elsewhere))
+    manager = stormproof.urllib3.PoolManager(retry(before_attempt=_elsewhere))
     pool = manager.connection_from_url(server.url())
     del manager
     with pytest.raises(ValueError, match="own origin"):

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scripted import SYNC, Bang, Boom, asks, does, each_way, every_way, retry, takes
+from tests.support.scripted import SYNC, Bang, Boom, asks, does, each_way, every_way, retry, takes
 
-import holdfast as hf
-from holdfast import bus
+import stormproof as sp
+from stormproof._events import bus
 
 #: Every attempt of a call that ends by itself is told by exactly one of these.
 COUNTED = ("Retrying", "Succeeded", "GaveUp")
@@ -42,7 +42,7 @@ def counted(events: list[Any]) -> int:
         ([Boom, Boom, Boom, Boom], ["Retrying", "Retrying", "Retrying", "GaveUp"]),
         ([Bang], ["GaveUp"]),
         ([Boom, Bang], ["Retrying", "GaveUp"]),
-        ([hf.Permanent(Boom())], ["GaveUp"]),
+        ([sp.Permanent(Boom())], ["GaveUp"]),
         ([asks(2), "ok"], ["Retrying", "Succeeded"]),
         ([asks(100)], ["GaveUp"]),
     ],
@@ -63,20 +63,20 @@ def test_one_event_per_attempt(play: Any, script: list[Any], kinds: list[str]) -
         ({"within": 2}, None, "within"),
         ({}, 2.5, "deadline"),
         ({"late": "clip"}, 2.5, "deadline"),
-        ({"budget": hf.Budget(burst=0)}, None, "budget"),
+        ({"budget": sp.Budget(burst=0)}, None, "budget"),
     ],
     ids=str,
 )
 def test_one_event_per_attempt_whatever_ends_it(
     play: Any, options: dict[str, Any], limit: float | None, reason: str
 ) -> None:
-    seen = play(retry(**options), Boom, ..., inside=lambda: hf.deadline(limit))
+    seen = play(retry(**options), Boom, ..., inside=lambda: sp.deadline(limit))
     assert seen.events[-1].reason == reason
     assert counted(seen.events) == seen.calls
     assert seen.events[-1].attempts == seen.calls
 
 
-class Oversleeping(hf.testing.FakeClock):
+class Oversleeping(sp.testing.FakeClock):
     """A sleep that takes longer than asked for."""
 
     def __init__(self, extra: float) -> None:
@@ -103,9 +103,9 @@ def test_one_event_per_attempt_when_the_scope_ends_in_the_sleep(end: str) -> Non
         if end == "cancelled":
             scope.cancel()
 
-    stop = hf.subscribe(cancel)
+    stop = sp.subscribe(cancel)
     try:
-        with hf.deadline(50, clock=clock) as scope, pytest.raises((hf.DeadlineExceeded, hf.Cancelled)):
+        with sp.deadline(50, clock=clock) as scope, pytest.raises((sp.DeadlineExceeded, sp.Cancelled)):
             retry(clock=clock).call(fail)
     finally:
         stop()
@@ -128,16 +128,16 @@ def test_the_sum_holds_for_any_script(
     script: list[Any], attempts: int, burst: int, within: float | None, limit: float | None
 ) -> None:
     """Invariant 6."""
-    policy = retry(attempts=attempts, within=within, budget=hf.Budget(burst=burst))
-    seen = SYNC(policy, *script, ..., inside=lambda: hf.deadline(limit))
+    policy = retry(attempts=attempts, within=within, budget=sp.Budget(burst=burst))
+    seen = SYNC(policy, *script, ..., inside=lambda: sp.deadline(limit))
     assert counted(seen.events) == seen.calls
-    assert sum(event.wait for event in seen.events if isinstance(event, hf.events.Retrying)) == pytest.approx(
+    assert sum(event.wait for event in seen.events if isinstance(event, sp.events.Retrying)) == pytest.approx(
         sum(seen.sleeps)
     )
 
 
 def test_refused_calls_make_no_attempt_and_no_event() -> None:
-    seen = SYNC(retry(), "never", inside=lambda: hf.deadline(0)).raised(hf.DeadlineExceeded)
+    seen = SYNC(retry(), "never", inside=lambda: sp.deadline(0)).raised(sp.DeadlineExceeded)
     assert counted(seen.events) == seen.calls == 0
 
 
@@ -145,12 +145,12 @@ def test_refused_calls_make_no_attempt_and_no_event() -> None:
 def test_events_of_many_threads_sum_up() -> None:
     events: list[Any] = []
     calls: list[int] = []
-    policy = retry(backoff=hf.Constant(0), attempts=3)
+    policy = retry(backoff=sp.Constant(0), attempts=3)
 
     @policy
     def callee(number: int) -> None:
         calls.append(1)
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt is not None
         if attempt.number <= number % 4:
             raise Boom
@@ -161,7 +161,7 @@ def test_events_of_many_threads_sum_up() -> None:
         except Boom:
             pass
 
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     threads = [threading.Thread(target=worker, args=(number,)) for number in range(40)]
     try:
         for thread in threads:
@@ -200,7 +200,7 @@ def test_a_partial_or_a_callable_object_has_a_name_too() -> None:
     def fetch() -> None: ...
 
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         retry()(Client())()
         retry()(functools.partial(fetch))()
@@ -223,7 +223,7 @@ def test_the_end_tells_attempts_and_seconds_since_the_first_failure(play: Any) -
     ("outcome", "reason"),
     [
         (Bang, "fatal"),
-        (hf.Permanent(Boom()), "permanent"),
+        (sp.Permanent(Boom()), "permanent"),
         (asks(100), "hint"),
     ],
 )
@@ -235,8 +235,11 @@ def test_the_reason_of_giving_up(play: Any, outcome: Any, reason: str) -> None:
 @every_way
 def test_the_error_told_is_the_one_that_surfaces(play: Any) -> None:
     """Not the mark that carried it."""
-    seen = play(retry(attempts=2), asks(2), hf.Permanent(Bang()))
-    assert [event.error for event in seen.events] == ["tests.scripted.Boom", "tests.scripted.Bang"]
+    seen = play(retry(attempts=2), asks(2), sp.Permanent(Bang()))
+    assert [event.error for event in seen.events] == [
+        "tests.support.scripted.Boom",
+        "tests.support.scripted.Bang",
+    ]
 
 
 @every_way
@@ -269,7 +272,7 @@ class Login(Exception):
 
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.DEBUG, "holdfast")
+    caplog.set_level(logging.DEBUG, "stormproof")
     return caplog
 
 
@@ -291,9 +294,9 @@ def test_arguments_and_messages_stay_out(play: Any, records: pytest.LogCaptureFi
 
 def test_arguments_of_the_function_stay_out() -> None:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
 
-    @retry(attempts=2, backoff=hf.Constant(0))
+    @retry(attempts=2, backoff=sp.Constant(0))
     def login(user: str, password: str) -> None:
         raise Boom
 
@@ -327,10 +330,10 @@ def test_a_function_s_and_an_exception_s_odd_name_is_cleaned_too() -> None:
 
     callee.__qualname__ = "call\nee" + "y" * 500
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         with pytest.raises(odd):
-            retry(on=odd, attempts=2, backoff=hf.Constant(0))(callee)()
+            retry(on=odd, attempts=2, backoff=sp.Constant(0))(callee)()
     finally:
         stop()
     assert events
@@ -369,7 +372,7 @@ def test_a_subscriber_that_raises_does_not_break_the_call(play: Any, unraisable:
     def broken(event: Any) -> None:
         raise ZeroDivisionError
 
-    stop = hf.subscribe(broken)
+    stop = sp.subscribe(broken)
     try:
         seen = play(retry(), Boom, "ok").returned("ok").made(2).slept(1)
         play(retry(attempts=1), Boom).raised_the_last_error()
@@ -382,7 +385,7 @@ def test_a_subscriber_that_raises_does_not_break_the_call(play: Any, unraisable:
 
 def test_several_subscribers_each_hear_everything() -> None:
     heard: list[list[Any]] = [[], [], []]
-    stops = [hf.subscribe(events.append) for events in heard]
+    stops = [sp.subscribe(events.append) for events in heard]
     try:
         SYNC(retry(), Boom, "ok")
     finally:
@@ -394,7 +397,7 @@ def test_several_subscribers_each_hear_everything() -> None:
 
 def test_unsubscribing_ends_it_and_twice_is_once() -> None:
     events: list[Any] = []
-    first, second = hf.subscribe(events.append), hf.subscribe(events.append)
+    first, second = sp.subscribe(events.append), sp.subscribe(events.append)
     first()
     first()
     SYNC(retry(), "ok")
@@ -410,9 +413,9 @@ def test_a_subscriber_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
 
     def once(event: Any) -> None:
         stops.pop()()
-        stops.append(hf.subscribe(late.append))
+        stops.append(sp.subscribe(late.append))
 
-    stops.append(hf.subscribe(once))
+    stops.append(sp.subscribe(once))
     try:
         SYNC(retry(), Boom, "ok")
     finally:
@@ -423,7 +426,7 @@ def test_a_subscriber_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
 
 def test_a_subscriber_may_use_policies_itself() -> None:
     """No lock is held, so it neither deadlocks nor disturbs the call that is told."""
-    budget = hf.Budget()
+    budget = sp.Budget()
     inner: list[Any] = []
     depth = 0
 
@@ -434,12 +437,12 @@ def test_a_subscriber_may_use_policies_itself() -> None:
         depth += 1
         try:
             inner.append(
-                (retry(budget=budget, clock=hf.testing.FakeClock()).call(lambda: "inner"), budget.balance)
+                (retry(budget=budget, clock=sp.testing.FakeClock()).call(lambda: "inner"), budget.balance)
             )
         finally:
             depth -= 1
 
-    stop = hf.subscribe(busy)
+    stop = sp.subscribe(busy)
     try:
         SYNC(retry(budget=budget), Boom, "ok").returned("ok").made(2)
     finally:
@@ -449,7 +452,7 @@ def test_a_subscriber_may_use_policies_itself() -> None:
 
 def test_events_come_in_the_task_where_they_happen() -> None:
     tasks: list[Any] = []
-    stop = hf.subscribe(lambda event: tasks.append(asyncio.current_task()))
+    stop = sp.subscribe(lambda event: tasks.append(asyncio.current_task()))
 
     @retry()
     async def callee() -> None: ...
@@ -471,7 +474,7 @@ def test_events_come_in_the_task_where_they_happen() -> None:
 @pytest.fixture
 def log_lines(records: pytest.LogCaptureFixture) -> Callable[[], list[tuple[str, str]]]:
     def lines() -> list[tuple[str, str]]:
-        ours = (record for record in records.records if record.name == "holdfast")
+        ours = (record for record in records.records if record.name == "stormproof")
         return [(record.levelname, record.getMessage()) for record in ours]
 
     return lines
@@ -497,7 +500,7 @@ def test_gave_up_is_one_warning(play: Any, log_lines: Callable[[], Any]) -> None
 
 
 @every_way
-@pytest.mark.parametrize("script", [["ok"], [Bang], [hf.Permanent(Bang())]], ids=str)
+@pytest.mark.parametrize("script", [["ok"], [Bang], [sp.Permanent(Bang())]], ids=str)
 def test_what_nobody_retried_is_not_logged(
     play: Any, script: list[Any], log_lines: Callable[[], Any]
 ) -> None:
@@ -508,18 +511,18 @@ def test_what_nobody_retried_is_not_logged(
 def test_the_line_carries_the_event_as_data(records: pytest.LogCaptureFixture) -> None:
     SYNC(retry(name="op"), Boom, "ok")
     (record,) = records.records
-    assert record.holdfast["event"] == "Succeeded"  # type: ignore[attr-defined]
-    assert record.holdfast["attempts"] == 2  # type: ignore[attr-defined]
+    assert record.stormproof["event"] == "Succeeded"  # type: ignore[attr-defined]
+    assert record.stormproof["attempts"] == 2  # type: ignore[attr-defined]
 
 
 def test_log_lines_can_be_switched_off_and_on(log_lines: Callable[[], Any]) -> None:
-    hf.logging.off()
+    sp.logging.off()
     try:
         seen = SYNC(retry(), Boom, "ok")
         assert log_lines() == []
         assert seen.kinds() == ["Retrying", "Succeeded"]
     finally:
-        hf.logging.on()
+        sp.logging.on()
     SYNC(retry(), Boom, "ok")
     assert len(log_lines()) == 1
 
@@ -541,9 +544,9 @@ SILENT = """
     import sys
     sys.path.insert(0, {source!r})
     {prelude}
-    import holdfast as hf
+    import stormproof as sp
 
-    @hf.retry(on=OSError, attempts=2, backoff=hf.Constant(0))
+    @sp.retry(on=OSError, attempts=2, backoff=sp.Constant(0))
     def fail():
         raise OSError
 
@@ -557,7 +560,7 @@ SILENT = """
 @pytest.mark.parametrize("prelude", ["", "import logging"], ids=["no logging", "unconfigured"])
 def test_an_application_that_does_not_log_sees_nothing(prelude: str) -> None:
     """Not the "last resort" line on stderr either, and nothing loads logging for its sake."""
-    code = textwrap.dedent(SILENT.format(source=str(Path(hf.__file__).parents[1]), prelude=prelude))
+    code = textwrap.dedent(SILENT.format(source=str(Path(sp.__file__).parents[1]), prelude=prelude))
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert done.stdout == f"{bool(prelude)}\n"

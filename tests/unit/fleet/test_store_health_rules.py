@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.store.health import FIRST_PROBE_S, LONGEST_PROBE_S, Health
+from stormproof._fleet.health import FIRST_PROBE_S, LONGEST_PROBE_S, Health
 
 
 def test_the_first_answer_is_no_return() -> None:

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from holdfast.wire import ClientOptions
-from holdfast.wire.settings import ABSENT, CREDENTIALS, Told
+from stormproof._http import ClientOptions
+from stormproof._http.options import ABSENT, CREDENTIALS, Told
 
 
 def test_the_defaults() -> None:

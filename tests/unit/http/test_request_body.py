@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.wire import AsyncBody, Body
-from holdfast.wire.body import WHOLE, Files, Once, place, replay_of
+from stormproof._http import AsyncBody, Body
+from stormproof._http.body import WHOLE, Files, Once, place, replay_of
 
 
 @pytest.mark.parametrize(

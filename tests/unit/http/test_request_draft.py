@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.wire.draft import Draft, netloc, origin
-from holdfast.wire.fields import Fields, announced
-from holdfast.wire.settings import CREDENTIALS
+from stormproof._http.draft import Draft, netloc, origin
+from stormproof._http.headers import Fields, announced
+from stormproof._http.options import CREDENTIALS
 
 SECRETS = [("Authorization", "Bearer s"), ("COOKIE", "c=1"), ("X-Api-Key", "k"), ("Accept", "*/*")]
 

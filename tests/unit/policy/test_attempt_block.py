@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 import trio
-from tests.scripted import Bang, Boom, retry
+from tests.support.scripted import Bang, Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
-def clock() -> Iterator[hf.testing.FakeClock]:
-    with hf.testing.instant() as clock:
+def clock() -> Iterator[sp.testing.FakeClock]:
+    with sp.testing.instant() as clock:
         yield clock
 
 
@@ -29,9 +29,9 @@ def block(**options: Any) -> Any:
     return retry(**options).retrying()
 
 
-def test_the_documented_shape(clock: hf.testing.FakeClock) -> None:
+def test_the_documented_shape(clock: sp.testing.FakeClock) -> None:
     numbers = []
-    for attempt in hf.retrying(on=Boom, attempts=3, backoff=hf.Constant(2)):
+    for attempt in sp.retrying(on=Boom, attempts=3, backoff=sp.Constant(2)):
         with attempt:
             numbers.append(attempt.number)
             if attempt.number < 3:
@@ -41,11 +41,11 @@ def test_the_documented_shape(clock: hf.testing.FakeClock) -> None:
 
 
 def test_retrying_takes_the_options_of_retry() -> None:
-    clock = hf.testing.FakeClock()
-    loop = hf.retrying(
+    clock = sp.testing.FakeClock()
+    loop = sp.retrying(
         Boom,
         attempts=2,
-        backoff=hf.Exponential(1, cap=9),
+        backoff=sp.Exponential(1, cap=9),
         budget=None,
         name="op",
         clock=clock,
@@ -92,7 +92,7 @@ def test_code_after_the_loop_runs_once() -> None:
 @pytest.mark.parametrize("leave", ["break", "continue"])
 def test_leaving_the_block_early_is_a_success(leave: str) -> None:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     turns = 0
     try:
         for attempt in block():
@@ -114,10 +114,10 @@ def test_the_attempt_knows_what_went_before() -> None:
         with attempt:
             seen.append((attempt.number, attempt.last_error))
             assert repr(attempt) == f"<attempt {attempt.number} of {attempt.operation}>"
-            assert hf.attempt() is attempt
+            assert sp.attempt() is attempt
             if attempt.number == 1:
                 raise error
-        assert hf.attempt() is None
+        assert sp.attempt() is None
     assert seen == [(1, None), (2, error)]
 
 
@@ -179,15 +179,15 @@ def test_nested_loops_over_one_object_do_not_mix() -> None:
             for inner in one:
                 with inner:
                     log.append((outer.number, inner.number))
-                    assert hf.attempt() is inner
+                    assert sp.attempt() is inner
                     if inner.number == 1:
                         raise Boom
-            assert hf.attempt() is outer
+            assert sp.attempt() is outer
     assert log == [(1, 1), (1, 2)]
 
 
 def test_one_block_object_in_many_threads() -> None:
-    one = block(attempts=3, backoff=hf.Constant(0))
+    one = block(attempts=3, backoff=sp.Constant(0))
     barrier = threading.Barrier(8)
 
     def worker(number: int) -> list[int]:
@@ -207,7 +207,7 @@ def test_one_block_object_in_many_threads() -> None:
 
 def test_tasks_that_share_a_block_each_get_their_own_error() -> None:
     """Another library's shared async iterator swallowed two of four tasks' errors."""
-    one = block(attempts=2, backoff=hf.Constant(0))
+    one = block(attempts=2, backoff=sp.Constant(0))
 
     async def worker(number: int) -> None:
         async for attempt in one:
@@ -223,7 +223,7 @@ def test_tasks_that_share_a_block_each_get_their_own_error() -> None:
 
 @pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
 @pytest.mark.parametrize("form", ["async with", "with"])
-def test_the_async_shape(run: Any, form: str, clock: hf.testing.FakeClock) -> None:
+def test_the_async_shape(run: Any, form: str, clock: sp.testing.FakeClock) -> None:
     numbers: list[int] = []
 
     async def main() -> None:
@@ -242,7 +242,7 @@ def test_the_async_shape(run: Any, form: str, clock: hf.testing.FakeClock) -> No
 def test_an_async_before_attempt_is_awaited() -> None:
     log: list[str] = []
 
-    async def before(attempt: hf.Attempt) -> None:
+    async def before(attempt: sp.Attempt) -> None:
         await asyncio.sleep(0)
         log.append(f"before {attempt.number}")
 
@@ -258,7 +258,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
 
 
 def test_a_sync_block_refuses_an_async_before_attempt() -> None:
-    async def before(attempt: hf.Attempt) -> None: ...
+    async def before(attempt: sp.Attempt) -> None: ...
 
     with pytest.raises(TypeError, match="before_attempt"):
         for attempt in block(before_attempt=before):
@@ -301,9 +301,9 @@ def test_the_rest_of_the_function_is_not_retried() -> None:
     assert turns == 1
 
 
-def test_a_deadline_around_the_loop_bounds_it(clock: hf.testing.FakeClock) -> None:
+def test_a_deadline_around_the_loop_bounds_it(clock: sp.testing.FakeClock) -> None:
     turns = 0
-    with pytest.raises(hf.DeadlineExceeded), hf.deadline(10):
+    with pytest.raises(sp.DeadlineExceeded), sp.deadline(10):
         for attempt in block(attempts=10):
             with attempt:
                 turns += 1
@@ -313,18 +313,18 @@ def test_a_deadline_around_the_loop_bounds_it(clock: hf.testing.FakeClock) -> No
 
 
 def test_a_block_of_a_policy_with_more_than_one_retry_is_refused() -> None:
-    for policy in (hf.Policy(), hf.Policy(hf.Deadline(5)), hf.Policy(hf.Deadline(5), hf.Retry(on=Boom))):
+    for policy in (sp.Policy(), sp.Policy(sp.Deadline(5)), sp.Policy(sp.Deadline(5), sp.Retry(on=Boom))):
         with pytest.raises(TypeError, match="block"):
             policy.retrying()
 
 
 def test_a_keyed_budget_has_no_key_in_a_block() -> None:
     with pytest.raises(TypeError, match="key"):
-        block(budget=hf.keyed(hf.Budget(), key=len))
+        block(budget=sp.keyed(sp.Budget(), key=len))
 
 
 def test_a_block_pays_the_policy_s_budget() -> None:
-    budget = hf.Budget(ratio=0.5, burst=2)
+    budget = sp.Budget(ratio=0.5, burst=2)
     for attempt in block(budget=budget):
         with attempt:
             if attempt.number < 3:
@@ -338,14 +338,14 @@ def test_leaving_by_an_interrupt_leaves_nothing_behind() -> None:
         for attempt in one:
             with attempt:
                 raise KeyboardInterrupt
-    assert hf.attempt() is None
+    assert sp.attempt() is None
     turns = [attempt.number for attempt in one if not attempt.__enter__().__exit__(None, None, None)]
     assert turns == [1]
 
 
 @pytest.mark.parametrize("off", [False, True])
 def test_a_loop_that_has_ended_stays_ended(off: bool) -> None:
-    with hf.disabled() if off else contextlib.nullcontext():
+    with sp.disabled() if off else contextlib.nullcontext():
         turns = iter(block())
         with next(turns):
             pass
@@ -355,7 +355,7 @@ def test_a_loop_that_has_ended_stays_ended(off: bool) -> None:
 
 def test_a_loop_that_was_refused_may_begin_later() -> None:
     turns = iter(block())
-    with hf.deadline(0), pytest.raises(hf.DeadlineExceeded):
+    with sp.deadline(0), pytest.raises(sp.DeadlineExceeded):
         next(turns)
     with next(turns) as attempt:
         assert attempt.number == 1
@@ -363,4 +363,4 @@ def test_a_loop_that_was_refused_may_begin_later() -> None:
 
 
 def test_the_repr_says_what_it_retries() -> None:
-    assert "Boom" in repr(hf.retrying(on=Boom))
+    assert "Boom" in repr(sp.retrying(on=Boom))

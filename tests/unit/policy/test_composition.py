@@ -6,22 +6,22 @@ import math
 from typing import Any
 
 import pytest
-from tests.scripted import Boom, Play, each_way
+from tests.support.scripted import Boom, Play, each_way
 
-import holdfast as hf
+import stormproof as sp
 
 
-def retry(**options: Any) -> hf.Retry:
-    given = {"on": Boom, "attempts": 3, "backoff": hf.Constant(1), "budget": None, "within": None}
-    return hf.Retry(**{**given, **options})
+def retry(**options: Any) -> sp.Retry:
+    given = {"on": Boom, "attempts": 3, "backoff": sp.Constant(1), "budget": None, "within": None}
+    return sp.Retry(**{**given, **options})
 
 
 @each_way
 def test_a_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) -> None:
-    outside, inside = hf.Breaker(min_calls=50), hf.Breaker(min_calls=50)
-    with hf.testing.instant():
-        play(hf.Policy(outside, retry()), Boom, Boom, "ok").returned("ok")
-        play(hf.Policy(retry(), inside), Boom, Boom, "ok").returned("ok")
+    outside, inside = sp.Breaker(min_calls=50), sp.Breaker(min_calls=50)
+    with sp.testing.instant():
+        play(sp.Policy(outside, retry()), Boom, Boom, "ok").returned("ok")
+        play(sp.Policy(retry(), inside), Boom, Boom, "ok").returned("ok")
         assert (outside.counts.requests, outside.counts.failures) == (1, 0)
         assert (inside.counts.requests, inside.counts.failures) == (3, 2)
 
@@ -29,13 +29,13 @@ def test_a_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) ->
 @each_way
 def test_a_breaker_that_opens_ends_the_retries(play: Play) -> None:
     """The refusal is final: Retry does not retry it unless told."""
-    play(hf.Policy(retry(attempts=9), hf.Breaker(consecutive=2)), Boom, Boom).raised(hf.CircuitOpen).made(2)
+    play(sp.Policy(retry(attempts=9), sp.Breaker(consecutive=2)), Boom, Boom).raised(sp.CircuitOpen).made(2)
 
 
 @each_way
 def test_a_refusal_is_retried_where_on_names_it(play: Play) -> None:
-    breaker = hf.Breaker(consecutive=1, open_for=1.5)
-    policy = hf.Policy(retry(on=(Boom, hf.CircuitOpen), attempts=9, backoff=hf.Constant(1)), breaker)
+    breaker = sp.Breaker(consecutive=1, open_for=1.5)
+    policy = sp.Policy(retry(on=(Boom, sp.CircuitOpen), attempts=9, backoff=sp.Constant(1)), breaker)
     play(policy, Boom, "ok").returned("ok").made(2)
 
 
@@ -44,37 +44,37 @@ def test_a_refusal_is_retried_where_on_names_it(play: Play) -> None:
     [
         (lambda: (retry(), retry()), "one Retry"),
         (lambda: (retry(attempts=None),), "attempts must be a number"),
-        (lambda: (hf.Hedge(1, idempotent=True), retry()), "share its budget"),
-        (lambda: (hf.Retry,), "must be strategies"),
+        (lambda: (sp.Hedge(1, idempotent=True), retry()), "share its budget"),
+        (lambda: (sp.Retry,), "must be strategies"),
         (lambda: (3,), "must be strategies"),
     ],
 )
 def test_rows_that_make_no_sense_are_refused(row: Any, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):
-        hf.Policy(*row())
+        sp.Policy(*row())
 
 
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (lambda: (hf.Deadline(1), hf.Timeout(2)), "never acts"),
-        (lambda: (hf.Timeout(1), retry()), "Deadline is made for that"),
-        (lambda: (hf.Bulkhead(1), retry()), "keeps its place"),
-        (lambda: (retry(), hf.Deadline(1)), "ends the call for good"),
-        (lambda: (hf.Breaker(window=2), hf.Timeout(2)), "does not count a call that the Timeout"),
-        (lambda: (hf.keyed(hf.Breaker(window=2), str), retry(), hf.Timeout(3)), "does not count a call"),
+        (lambda: (sp.Deadline(1), sp.Timeout(2)), "never acts"),
+        (lambda: (sp.Timeout(1), retry()), "Deadline is made for that"),
+        (lambda: (sp.Bulkhead(1), retry()), "keeps its place"),
+        (lambda: (retry(), sp.Deadline(1)), "ends the call for good"),
+        (lambda: (sp.Breaker(window=2), sp.Timeout(2)), "does not count a call that the Timeout"),
+        (lambda: (sp.keyed(sp.Breaker(window=2), str), retry(), sp.Timeout(3)), "does not count a call"),
     ],
 )
 def test_doubtful_rows_are_warned_about(row: Any, says: str) -> None:
     with pytest.warns(UserWarning, match=says):
-        hf.Policy(*row())
+        sp.Policy(*row())
 
 
 def test_sound_rows_are_not_warned_about() -> None:
-    hf.Policy(hf.Deadline(5), retry(attempts=None), hf.Breaker(), hf.Bulkhead(5), hf.Timeout(1))
-    hf.Policy(retry(), hf.Breaker(window=2), hf.Timeout(1.9))
-    hf.Policy(retry(), hf.Breaker(window=None), hf.Timeout(100))
-    hf.Policy(hf.Deadline(9), hf.Timeout(3), hf.Breaker(window=2))
+    sp.Policy(sp.Deadline(5), retry(attempts=None), sp.Breaker(), sp.Bulkhead(5), sp.Timeout(1))
+    sp.Policy(retry(), sp.Breaker(window=2), sp.Timeout(1.9))
+    sp.Policy(retry(), sp.Breaker(window=None), sp.Timeout(100))
+    sp.Policy(sp.Deadline(9), sp.Timeout(3), sp.Breaker(window=2))
 
 
 # By hand: 3 attempts of 2 s; two waits of at most max(1, 1.1 * max_hint).
@@ -82,36 +82,36 @@ def test_sound_rows_are_not_warned_about() -> None:
     ("row", "attempts", "seconds", "amplification"),
     [
         (lambda: (), 1, math.inf, 1),
-        (lambda: (hf.Timeout(2),), 1, 2, 1),
-        (lambda: (retry(max_hint=0), hf.Timeout(2)), 3, 3 * 2 + 2 * 1, 3),
-        (lambda: (retry(max_hint=10), hf.Timeout(2)), 3, 3 * 2 + 2 * 11, 3),
-        (lambda: (retry(within=5), hf.Timeout(2)), 3, 2 + 5 + 2, 3),
-        (lambda: (hf.Deadline(4), retry(), hf.Timeout(2)), 3, 4, 3),
-        (lambda: (hf.Deadline(4), retry(attempts=None)), math.inf, 4, math.inf),
-        (lambda: (retry(budget=hf.Budget(ratio=0.1)), hf.Timeout(2)), 3, 3 * 2 + 2 * 66, 1.1),
+        (lambda: (sp.Timeout(2),), 1, 2, 1),
+        (lambda: (retry(max_hint=0), sp.Timeout(2)), 3, 3 * 2 + 2 * 1, 3),
+        (lambda: (retry(max_hint=10), sp.Timeout(2)), 3, 3 * 2 + 2 * 11, 3),
+        (lambda: (retry(within=5), sp.Timeout(2)), 3, 2 + 5 + 2, 3),
+        (lambda: (sp.Deadline(4), retry(), sp.Timeout(2)), 3, 4, 3),
+        (lambda: (sp.Deadline(4), retry(attempts=None)), math.inf, 4, math.inf),
+        (lambda: (retry(budget=sp.Budget(ratio=0.1)), sp.Timeout(2)), 3, 3 * 2 + 2 * 66, 1.1),
     ],
 )
 def test_the_worst_case(row: Any, attempts: float, seconds: float, amplification: float) -> None:
-    worst = hf.Policy(*row()).worst_case()
+    worst = sp.Policy(*row()).worst_case()
     assert worst.attempts == attempts
     assert worst.seconds == pytest.approx(seconds)
     assert worst.amplification == pytest.approx(amplification)
 
 
 def test_the_worst_case_in_words() -> None:
-    worst = hf.Policy(retry(budget=hf.Budget(ratio=0.1), max_hint=0), hf.Timeout(2)).worst_case()
+    worst = sp.Policy(retry(budget=sp.Budget(ratio=0.1), max_hint=0), sp.Timeout(2)).worst_case()
     assert str(worst) == "at most 3 attempts, 8 s, 1.1 times the load in the long run"
 
 
 def test_the_worst_case_of_retry_and_hedge_is_a_sum() -> None:
-    worst = hf.Policy(retry(attempts=4), hf.Hedge(1, max=3, idempotent=True, budget=hf.Budget())).worst_case()
+    worst = sp.Policy(retry(attempts=4), sp.Hedge(1, max=3, idempotent=True, budget=sp.Budget())).worst_case()
     assert worst.attempts == 4 + 3 - 1
 
 
 def test_each_key_has_a_breaker_of_its_own() -> None:
-    breakers = hf.keyed(hf.Breaker(consecutive=1), key=lambda host: host)
+    breakers = sp.keyed(sp.Breaker(consecutive=1), key=lambda host: host)
 
-    @hf.Policy(breakers)
+    @sp.Policy(breakers)
     def call(host: str) -> str:
         if host == "bad":
             raise Boom
@@ -119,14 +119,14 @@ def test_each_key_has_a_breaker_of_its_own() -> None:
 
     with pytest.raises(Boom):
         call("bad")
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         call("bad")
     assert call("good") == "good"
     assert (breakers["bad"].state, breakers["good"].state) == ("open", "closed")
 
 
 def test_a_million_keys_stay_within_the_bound() -> None:
-    made = hf.keyed(object, limit=100)
+    made = sp.keyed(object, limit=100)
     for key in range(1_000_000):
         made[key]
     assert len(made) == 100
@@ -134,7 +134,7 @@ def test_a_million_keys_stay_within_the_bound() -> None:
 
 
 def test_the_least_recently_used_key_goes_first() -> None:
-    made = hf.keyed(hf.Breaker(), limit=2)
+    made = sp.keyed(sp.Breaker(), limit=2)
     one = made["one"]
     made["two"]
     assert made["one"] is one

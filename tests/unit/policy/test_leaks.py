@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import trio
-from tests.scripted import Bang, Boom, retry
+from tests.support.scripted import Bang, Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
-def clock() -> Iterator[hf.testing.FakeClock]:
-    with hf.testing.instant() as clock:
+def clock() -> Iterator[sp.testing.FakeClock]:
+    with sp.testing.instant() as clock:
         yield clock
 
 
@@ -60,7 +60,7 @@ class Failing:
         return [ref() for ref in self.seen if ref() is not None]
 
 
-def run_sync(policy: hf.Policy, failing: Failing) -> None:
+def run_sync(policy: sp.Policy, failing: Failing) -> None:
     @policy
     def callee(argument: Payload) -> str:
         return failing.step()
@@ -71,14 +71,14 @@ def run_sync(policy: hf.Policy, failing: Failing) -> None:
         pass
 
 
-def run_call(policy: hf.Policy, failing: Failing) -> None:
+def run_call(policy: sp.Policy, failing: Failing) -> None:
     try:
         policy.call(failing.step)
     except Exception:
         pass
 
 
-def run_block(policy: hf.Policy, failing: Failing) -> None:
+def run_block(policy: sp.Policy, failing: Failing) -> None:
     try:
         for attempt in policy.retrying():
             with attempt:
@@ -89,7 +89,7 @@ def run_block(policy: hf.Policy, failing: Failing) -> None:
     del attempt
 
 
-def run_generator(policy: hf.Policy, failing: Failing) -> None:
+def run_generator(policy: sp.Policy, failing: Failing) -> None:
     @policy
     def callee() -> Iterator[str]:
         yield failing.step()
@@ -100,7 +100,7 @@ def run_generator(policy: hf.Policy, failing: Failing) -> None:
         pass
 
 
-async def attempt_async(policy: hf.Policy, failing: Failing) -> None:
+async def attempt_async(policy: sp.Policy, failing: Failing) -> None:
     @policy
     async def callee(argument: Payload) -> str:
         return failing.step()
@@ -112,7 +112,7 @@ async def attempt_async(policy: hf.Policy, failing: Failing) -> None:
     assert failing.alive() == []
 
 
-async def attempt_async_block(policy: hf.Policy, failing: Failing) -> None:
+async def attempt_async_block(policy: sp.Policy, failing: Failing) -> None:
     try:
         async for attempt in policy.retrying():
             async with attempt:
@@ -123,7 +123,7 @@ async def attempt_async_block(policy: hf.Policy, failing: Failing) -> None:
     assert failing.alive() == []
 
 
-async def attempt_async_generator(policy: hf.Policy, failing: Failing) -> None:
+async def attempt_async_generator(policy: sp.Policy, failing: Failing) -> None:
     @policy
     async def callee() -> AsyncIterator[str]:
         yield failing.step()
@@ -136,19 +136,19 @@ async def attempt_async_generator(policy: hf.Policy, failing: Failing) -> None:
     assert failing.alive() == []
 
 
-def run_asyncio(policy: hf.Policy, failing: Failing) -> None:
+def run_asyncio(policy: sp.Policy, failing: Failing) -> None:
     asyncio.run(attempt_async(policy, failing))
 
 
-def run_trio(policy: hf.Policy, failing: Failing) -> None:
+def run_trio(policy: sp.Policy, failing: Failing) -> None:
     trio.run(attempt_async, policy, failing)
 
 
-def run_async_block(policy: hf.Policy, failing: Failing) -> None:
+def run_async_block(policy: sp.Policy, failing: Failing) -> None:
     asyncio.run(attempt_async_block(policy, failing))
 
 
-def run_async_generator(policy: hf.Policy, failing: Failing) -> None:
+def run_async_generator(policy: sp.Policy, failing: Failing) -> None:
     asyncio.run(attempt_async_generator(policy, failing))
 
 
@@ -166,17 +166,17 @@ each_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.__name__.rem
 
 
 def permanent(text: str) -> Exception:
-    return hf.Permanent(Boom(text))
+    return sp.Permanent(Boom(text))
 
 
-class Asking(hf.RetryAfter):
+class Asking(sp.RetryAfter):
     """`RetryAfter` with a cause of its own; a subclass, so that it can be weakly referenced."""
 
     def __init__(self, text: str) -> None:
         super().__init__(1, Boom(text))
 
 
-class Demanding(hf.RetryAfter):
+class Demanding(sp.RetryAfter):
     def __init__(self, text: str) -> None:
         super().__init__(10_000, Boom(text))
 
@@ -187,7 +187,7 @@ ENDS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "fatal after retries": ({}, [Boom, Boom, Bang]),
     "success after retries": ({}, [Boom, Boom, "ok"]),
     "within": ({"within": 2}, [Boom]),
-    "budget": ({"budget": hf.Budget(burst=1)}, [Boom]),
+    "budget": ({"budget": sp.Budget(burst=1)}, [Boom]),
     "asked to wait": ({}, [Asking, Asking, "ok"]),
     "asked too much": ({}, [Demanding]),
     "result refused": ({"on_result": lambda value: True}, ["ok"]),
@@ -209,7 +209,7 @@ def test_errors_are_freed_by_reference_counts_alone(run: Callable[..., None], en
 @each_run
 def test_with_somebody_listening_it_is_the_same(run: Callable[..., None]) -> None:
     failing = Failing(Boom)
-    stop = hf.subscribe(lambda event: None)
+    stop = sp.subscribe(lambda event: None)
     try:
         run(retry(), failing)
     finally:
@@ -223,7 +223,7 @@ def test_with_somebody_listening_it_is_the_same(run: Callable[..., None]) -> Non
 @pytest.mark.parametrize("limit", [2.5, 100])
 def test_with_a_deadline_in_the_policy_it_is_the_same(run: Callable[..., None], limit: float) -> None:
     failing = Failing(Boom)
-    run(hf.Policy(hf.Deadline(limit), retry().strategies[0]), failing)
+    run(sp.Policy(sp.Deadline(limit), retry().strategies[0]), failing)
     assert len(failing.seen) >= 2
     assert failing.alive() == []
 
@@ -233,7 +233,7 @@ def test_a_deadline_around_it_keeps_no_error_of_a_call_that_is_over(run: Callabl
     """A scope may live for hours: a call that has come to its end leaves nothing in it."""
     for kinds in ([Boom], [Boom, "ok"]):
         failing = Failing(*kinds)
-        with hf.deadline(10_000):
+        with sp.deadline(10_000):
             run(retry(), failing)
             assert failing.alive() == []
 
@@ -272,9 +272,9 @@ def test_the_error_a_caller_keeps_frees_the_rest() -> None:
 @pytest.fixture
 def quiet() -> Iterator[None]:
     """pytest keeps every log record."""
-    hf.logging.off()
+    sp.logging.off()
     yield
-    hf.logging.on()
+    sp.logging.on()
 
 
 LOOPS = 2_000
@@ -312,17 +312,17 @@ def ok() -> str:
     return "ok"
 
 
-POLICIES: dict[str, hf.Policy] = {
-    "default": hf.retry(on=Boom),
-    "named": hf.retry(on=Boom, name="named"),
-    "no budget": hf.retry(on=Boom, budget=None),
-    "window": hf.retry(on=Boom, budget=hf.WindowBudget()),
-    "quota": hf.retry(on=Boom, budget=hf.QuotaBudget()),
-    "throttle": hf.retry(on=Boom, budget=hf.ThrottleBudget()),
-    "rate": hf.retry(on=Boom, budget=hf.RateBudget()),
-    "keyed": hf.retry(on=Boom, budget=hf.keyed(hf.Budget(), key=lambda *args: "key")),
-    "hooked": hf.retry(on=Boom, before_attempt=lambda attempt: None, on_result=lambda value: False),
-    "deadline": hf.Policy(hf.Deadline(1e6), hf.Retry(on=Boom)),
+POLICIES: dict[str, sp.Policy] = {
+    "default": sp.retry(on=Boom),
+    "named": sp.retry(on=Boom, name="named"),
+    "no budget": sp.retry(on=Boom, budget=None),
+    "window": sp.retry(on=Boom, budget=sp.WindowBudget()),
+    "quota": sp.retry(on=Boom, budget=sp.QuotaBudget()),
+    "throttle": sp.retry(on=Boom, budget=sp.ThrottleBudget()),
+    "rate": sp.retry(on=Boom, budget=sp.RateBudget()),
+    "keyed": sp.retry(on=Boom, budget=sp.keyed(sp.Budget(), key=lambda *args: "key")),
+    "hooked": sp.retry(on=Boom, before_attempt=lambda attempt: None, on_result=lambda value: False),
+    "deadline": sp.Policy(sp.Deadline(1e6), sp.Retry(on=Boom)),
 }
 
 
@@ -357,7 +357,7 @@ def test_a_successful_async_call_keeps_nothing(name: str) -> None:
 
 
 def test_a_failed_call_keeps_nothing_either(quiet: None) -> None:
-    policy = hf.retry(on=Boom, attempts=2, backoff=hf.Constant(0), budget=None, clock=hf.testing.FakeClock())
+    policy = sp.retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None, clock=sp.testing.FakeClock())
 
     @policy
     def fail() -> None:
@@ -397,7 +397,7 @@ def test_policies_blocks_and_budgets_are_freed() -> None:
     refs: list[weakref.ref[Any]] = []
 
     def work() -> None:
-        budget = hf.Budget()
+        budget = sp.Budget()
         policy = retry(budget=budget, name="passing")
         policy.call(ok)
         for attempt in policy.retrying():
@@ -412,6 +412,6 @@ def test_policies_blocks_and_budgets_are_freed() -> None:
 
 def test_subscribing_and_ending_it_keeps_nothing() -> None:
     def work() -> None:
-        hf.subscribe(lambda event: None)()
+        sp.subscribe(lambda event: None)()
 
     assert grown(work) <= 5

@@ -21,14 +21,14 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
 import trio
-from tests.scripted import SYNC, Boom, BudgetSpy, each_way, retry, takes
+from tests.support.scripted import SYNC, Boom, BudgetSpy, each_way, retry, takes
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
-def clock() -> Iterator[hf.testing.FakeClock]:
-    with hf.testing.instant() as clock:
+def clock() -> Iterator[sp.testing.FakeClock]:
+    with sp.testing.instant() as clock:
         yield clock
 
 
@@ -333,7 +333,7 @@ SIGNATURES: list[Callable[..., Any]] = [
     lambda a, /, b=1, *, c=2, **d: (a, b, c, d),
     lambda self, cls, args, kwargs: (self, cls, args, kwargs),
     lambda call, error, failed, result: (call, error, failed, result),
-    lambda _hf_call, _hf_error: (_hf_call, _hf_error),
+    lambda _sp_call, _sp_error: (_sp_call, _sp_error),
     lambda fn, args=(), kwargs=None: (fn, args, kwargs),
     lambda größe: (größe,),  # noqa: PLC2401
 ]
@@ -381,8 +381,8 @@ def test_arguments_arrive_as_without_a_policy(original: Callable[..., Any]) -> N
         for policy in (
             retry(),
             retry(before_attempt=lambda attempt: None),
-            hf.Policy(),
-            hf.Policy(hf.Deadline(9)),
+            sp.Policy(),
+            sp.Policy(sp.Deadline(9)),
         ):
             assert outcome(policy(original), args, kwargs) == expected
         assert outcome(retry()(fails_first), args, kwargs) == expected
@@ -486,22 +486,22 @@ def test_acall_refuses_generators() -> None:
 
 
 def test_a_policy_without_strategies_is_a_plain_call() -> None:
-    assert hf.Policy().call(lambda: "ok") == "ok"
+    assert sp.Policy().call(lambda: "ok") == "ok"
     with pytest.raises(Boom):
-        SYNC(hf.Policy(), Boom).returned("never")
+        SYNC(sp.Policy(), Boom).returned("never")
 
 
 @each_way
 def test_the_first_strategy_is_the_outermost(play: Any) -> None:
     """A deadline outside Retry bounds all attempts together, one inside each of them."""
-    one = hf.Retry(on=Boom, backoff=hf.Constant(0), budget=None)
-    outside = hf.Policy(hf.Deadline(5), one)
+    one = sp.Retry(on=Boom, backoff=sp.Constant(0), budget=None)
+    outside = sp.Policy(sp.Deadline(5), one)
     with warnings.catch_warnings():
         # It may say that this order is rarely meant.
         warnings.simplefilter("ignore")
-        inside = hf.Policy(one, hf.Deadline(5))
+        inside = sp.Policy(one, sp.Deadline(5))
     script = [takes(3, Boom), takes(3, Boom), "ok"]
-    play(outside, *script).raised(hf.DeadlineExceeded).made(2)
+    play(outside, *script).raised(sp.DeadlineExceeded).made(2)
     play(inside, *script).returned("ok").made(3)
 
 
@@ -509,24 +509,24 @@ def test_the_first_strategy_is_the_outermost(play: Any) -> None:
 
 
 def test_with_replaces_an_option_by_name() -> None:
-    policy = hf.Policy(hf.Deadline(5), hf.Retry(on=Boom, attempts=3), name="op")
+    policy = sp.Policy(sp.Deadline(5), sp.Retry(on=Boom, attempts=3), name="op")
     changed = policy.with_(attempts=7)
     assert changed.strategies[1].attempts == 7
     assert policy.strategies[1].attempts == 3
     assert changed.strategies[1].on is Boom
-    assert changed.strategies[0] == hf.Deadline(5)
+    assert changed.strategies[0] == sp.Deadline(5)
     assert changed.name == "op"
 
 
 def test_with_replaces_a_strategy_by_type() -> None:
-    policy = hf.Policy(hf.Deadline(5), hf.Retry(on=Boom))
-    changed = policy.with_(hf.Deadline(9))
-    assert changed.strategies[0] == hf.Deadline(9)
+    policy = sp.Policy(sp.Deadline(5), sp.Retry(on=Boom))
+    changed = policy.with_(sp.Deadline(9))
+    assert changed.strategies[0] == sp.Deadline(9)
     assert changed.strategies[1].on is Boom
 
 
 def test_with_replaces_name_clock_and_rng() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     changed = retry().with_(name="other", clock=clock, rng=lambda: 0.5)
     assert changed.name == "other"
     with pytest.raises(Boom):
@@ -534,22 +534,22 @@ def test_with_replaces_name_clock_and_rng() -> None:
     assert clock.sleeps
 
 
-@pytest.mark.parametrize("settings", [{}, {"name": "shared"}, {"clock": hf.testing.FakeClock()}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"name": "shared"}, {"clock": sp.testing.FakeClock()}], ids=str)
 def test_with_shares_the_state_of_what_it_does_not_replace(settings: dict[str, Any]) -> None:
-    policy = hf.retry(on=Boom, **settings)
+    policy = sp.retry(on=Boom, **settings)
     changed = policy.with_(attempts=2)
     assert changed.strategies[0].budget is policy.strategies[0].budget
 
 
 def test_with_keeps_a_budget_that_was_given() -> None:
-    budget = hf.Budget()
+    budget = sp.Budget()
     assert retry(budget=budget).with_(attempts=2).strategies[0].budget is budget
     assert retry(budget=None).with_(attempts=2).strategies[0].budget is None
 
 
 def test_with_keeps_the_clock_and_the_draws() -> None:
-    clock = hf.testing.FakeClock()
-    policy = retry(clock=clock, rng=lambda: 0.5, backoff=hf.Exponential(1, cap=100)).with_(attempts=3)
+    clock = sp.testing.FakeClock()
+    policy = retry(clock=clock, rng=lambda: 0.5, backoff=sp.Exponential(1, cap=100)).with_(attempts=3)
     with pytest.raises(Boom):
         policy.call(plays(*[Boom] * 9))
     assert clock.sleeps == [0.5, 1]
@@ -560,12 +560,12 @@ def test_with_keeps_the_clock_and_the_draws() -> None:
     [
         (lambda p: p.with_(nonsense=1), "nonsense"),
         (lambda p: p.with_(attempts=0), "attempts"),
-        (lambda p: hf.Policy(hf.Deadline(5)).with_(hf.Retry(on=Boom)), "Retry"),
-        (lambda p: hf.Policy(hf.Deadline(5), hf.Deadline(6)).with_(seconds=7), "seconds"),
-        (lambda p: hf.Policy(hf.Deadline(5), hf.Deadline(6)).with_(hf.Deadline(7)), "Deadline"),
+        (lambda p: sp.Policy(sp.Deadline(5)).with_(sp.Retry(on=Boom)), "Retry"),
+        (lambda p: sp.Policy(sp.Deadline(5), sp.Deadline(6)).with_(seconds=7), "seconds"),
+        (lambda p: sp.Policy(sp.Deadline(5), sp.Deadline(6)).with_(sp.Deadline(7)), "Deadline"),
     ],
 )
-def test_with_refuses_what_it_cannot_place(change: Callable[[hf.Policy], Any], word: str) -> None:
+def test_with_refuses_what_it_cannot_place(change: Callable[[sp.Policy], Any], word: str) -> None:
     with pytest.raises((TypeError, ValueError), match=word):
         change(retry())
 
@@ -585,27 +585,27 @@ def test_policies_and_options_are_frozen() -> None:
 
 
 POLICIES = [
-    hf.Policy(),
-    hf.Policy(name="named"),
-    hf.Policy(hf.Deadline(5)),
-    hf.Policy(hf.Deadline(timedelta(seconds=1.5)), hf.Retry(), name='it\'s "quoted"'),
-    hf.retry(on=ConnectionError),
-    hf.retry(on=(ConnectionError, TimeoutError), attempts=None, within=1e-9),
-    hf.retry(on=(OSError,), budget=None, late="clip", retry_exhausted=True, max_hint=math.inf),
-    hf.retry(on=hf.transient, budget=hf.Budget(0.25, burst=3, window=7)),
-    hf.retry(on=hf.AttemptTimeout, budget=hf.WindowBudget(0.5, floor=2, window=3)),
-    hf.retry(on=OSError, budget=hf.QuotaBudget(100, retry_cost=2)),
-    hf.retry(on=OSError, budget=hf.ThrottleBudget(20, token_ratio=0.5)),
-    hf.retry(on=OSError, budget=hf.RateBudget(math.inf, burst=0, wait=True)),
-    hf.retry(on=OSError, backoff=hf.Constant(0)),
-    hf.retry(on=OSError, backoff=hf.Decorrelated(0.5, cap=9, clip="sample")),
-    hf.retry(on=OSError, backoff=hf.Schedule([0.1, 0.5, 2])),
-    hf.retry(on=OSError, backoff=hf.Exponential(jitter=hf.Symmetric(0.25), min=0.01)),
+    sp.Policy(),
+    sp.Policy(name="named"),
+    sp.Policy(sp.Deadline(5)),
+    sp.Policy(sp.Deadline(timedelta(seconds=1.5)), sp.Retry(), name='it\'s "quoted"'),
+    sp.retry(on=ConnectionError),
+    sp.retry(on=(ConnectionError, TimeoutError), attempts=None, within=1e-9),
+    sp.retry(on=(OSError,), budget=None, late="clip", retry_exhausted=True, max_hint=math.inf),
+    sp.retry(on=sp.transient, budget=sp.Budget(0.25, burst=3, window=7)),
+    sp.retry(on=sp.AttemptTimeout, budget=sp.WindowBudget(0.5, floor=2, window=3)),
+    sp.retry(on=OSError, budget=sp.QuotaBudget(100, retry_cost=2)),
+    sp.retry(on=OSError, budget=sp.ThrottleBudget(20, token_ratio=0.5)),
+    sp.retry(on=OSError, budget=sp.RateBudget(math.inf, burst=0, wait=True)),
+    sp.retry(on=OSError, backoff=sp.Constant(0)),
+    sp.retry(on=OSError, backoff=sp.Decorrelated(0.5, cap=9, clip="sample")),
+    sp.retry(on=OSError, backoff=sp.Schedule([0.1, 0.5, 2])),
+    sp.retry(on=OSError, backoff=sp.Exponential(jitter=sp.Symmetric(0.25), min=0.01)),
 ]
 each_policy = pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
 
 
-def options_of(policy: hf.Policy) -> Any:
+def options_of(policy: sp.Policy) -> Any:
     """Everything but the live state."""
 
     def strip(data: Any) -> Any:
@@ -617,15 +617,15 @@ def options_of(policy: hf.Policy) -> Any:
 
 
 @each_policy
-def test_the_repr_rebuilds_it(policy: hf.Policy) -> None:
-    names = {name: getattr(hf, name) for name in hf.__all__}
+def test_the_repr_rebuilds_it(policy: sp.Policy) -> None:
+    names = {name: getattr(sp, name) for name in sp.__all__}
     rebuilt = eval(repr(policy), {"inf": math.inf, **names})
     assert repr(rebuilt) == repr(policy)
     assert options_of(rebuilt) == options_of(policy)
 
 
 @each_policy
-def test_pickle_rebuilds_it(policy: hf.Policy) -> None:
+def test_pickle_rebuilds_it(policy: sp.Policy) -> None:
     # From 3 on: the older ones rename ConnectionError for Python 2.
     for protocol in range(3, pickle.HIGHEST_PROTOCOL + 1):
         rebuilt = pickle.loads(pickle.dumps(policy, protocol))
@@ -633,7 +633,7 @@ def test_pickle_rebuilds_it(policy: hf.Policy) -> None:
 
 
 def test_pickle_carries_options_not_tokens() -> None:
-    policy = hf.retry(on=Boom, budget=hf.Budget(burst=5))
+    policy = sp.retry(on=Boom, budget=sp.Budget(burst=5))
     for _ in range(3):
         policy.strategies[0].budget.withdraw()
     rebuilt = pickle.loads(pickle.dumps(policy))
@@ -642,14 +642,14 @@ def test_pickle_carries_options_not_tokens() -> None:
 
 
 def test_a_used_policy_can_still_be_pickled() -> None:
-    policy = hf.retry(on=Boom)
+    policy = sp.retry(on=Boom)
     policy.call(int)
     asyncio.run(policy.acall(AsyncMock()))
     assert pickle.loads(pickle.dumps(policy)).call(lambda: "ok") == "ok"
 
 
 @each_policy
-def test_describe_is_plain_data(policy: hf.Policy) -> None:
+def test_describe_is_plain_data(policy: sp.Policy) -> None:
     described = policy.describe()
     assert described["name"] == policy.name
     assert [strategy["kind"] for strategy in described["strategies"]] == [
@@ -659,62 +659,62 @@ def test_describe_is_plain_data(policy: hf.Policy) -> None:
 
 
 @each_policy
-def test_describe_is_strict_json(policy: hf.Policy) -> None:
+def test_describe_is_strict_json(policy: sp.Policy) -> None:
     """`Infinity` is no JSON: what reads it elsewhere would choke."""
     json.dumps(policy.describe(), allow_nan=False)
 
 
 def test_describe_names_what_is_not_plain() -> None:
-    described = hf.retry(on=(KeyError, Boom), before_attempt=print).describe()["strategies"][0]
+    described = sp.retry(on=(KeyError, Boom), before_attempt=print).describe()["strategies"][0]
     assert described["on"] == ["KeyError", "Boom"]
     assert described["before_attempt"] == "print"
     assert described["budget"]["balance"] == 10
 
 
 @each_policy
-def test_copies_share_the_live_state(policy: hf.Policy) -> None:
+def test_copies_share_the_live_state(policy: sp.Policy) -> None:
     copied = copy.copy(policy)
     assert options_of(copied) == options_of(policy)
 
 
 def test_equal_policies() -> None:
-    assert hf.Policy(hf.Deadline(5), name="a") == hf.Policy(hf.Deadline(5.0), name="a")
-    assert hf.Policy(hf.Deadline(5)) != hf.Policy(hf.Deadline(6))
-    assert hf.Policy(hf.Deadline(5)) != "Policy"
-    assert hash(hf.Policy(hf.Deadline(5))) == hash(hf.Policy(hf.Deadline(5)))
+    assert sp.Policy(sp.Deadline(5), name="a") == sp.Policy(sp.Deadline(5.0), name="a")
+    assert sp.Policy(sp.Deadline(5)) != sp.Policy(sp.Deadline(6))
+    assert sp.Policy(sp.Deadline(5)) != "Policy"
+    assert hash(sp.Policy(sp.Deadline(5))) == hash(sp.Policy(sp.Deadline(5)))
 
 
 def test_retry_is_a_policy_of_one_retry() -> None:
-    policy = hf.retry(Boom, 7, hf.Constant(1), 9, None, max_hint=3, name="op")
-    assert policy == hf.Policy(
-        hf.Retry(on=Boom, attempts=7, backoff=hf.Constant(1), within=9, budget=None, max_hint=3), name="op"
+    policy = sp.retry(Boom, 7, sp.Constant(1), 9, None, max_hint=3, name="op")
+    assert policy == sp.Policy(
+        sp.Retry(on=Boom, attempts=7, backoff=sp.Constant(1), within=9, budget=None, max_hint=3), name="op"
     )
 
 
 def test_the_documented_defaults() -> None:
-    one = hf.Retry()
-    assert (one.on, one.attempts, one.within) == (hf.transient, 4, 30.0)
-    assert one.backoff == hf.Exponential(base=0.1, factor=2.0, cap=5.0, jitter="full", min=0.0)
+    one = sp.Retry()
+    assert (one.on, one.attempts, one.within) == (sp.transient, 4, 30.0)
+    assert one.backoff == sp.Exponential(base=0.1, factor=2.0, cap=5.0, jitter="full", min=0.0)
     assert (one.on_result, one.max_hint, one.late) == (None, 60.0, "stop")
     assert (one.retry_exhausted, one.before_attempt) == (False, None)
-    assert isinstance(one.budget, hf.Budget)
+    assert isinstance(one.budget, sp.Budget)
 
 
 def test_durations_may_be_timedeltas() -> None:
-    one = hf.Retry(on=Boom, within=timedelta(minutes=1), max_hint=timedelta(milliseconds=1500))
+    one = sp.Retry(on=Boom, within=timedelta(minutes=1), max_hint=timedelta(milliseconds=1500))
     assert (one.within, one.max_hint) == (60.0, 1.5)
-    assert hf.Deadline(timedelta(hours=25)).seconds == 90_000
+    assert sp.Deadline(timedelta(hours=25)).seconds == 90_000
 
 
 # Sharing.
 
 
 def test_one_policy_in_many_threads() -> None:
-    policy = retry(attempts=3, backoff=hf.Constant(0))
+    policy = retry(attempts=3, backoff=sp.Constant(0))
 
     @policy
     def callee(number: int) -> int:
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt is not None
         if attempt.number < 3:
             raise Boom
@@ -732,10 +732,10 @@ def test_one_policy_in_many_threads() -> None:
 def test_first_use_in_many_threads_at_once() -> None:
     """The compiled callers are made on first use: all racers must get a working one."""
     for _ in range(20):
-        policy = retry(attempts=2, backoff=hf.Constant(0))
+        policy = retry(attempts=2, backoff=sp.Constant(0))
         barrier = threading.Barrier(4)
 
-        def use(_: int, policy: hf.Policy = policy, barrier: threading.Barrier = barrier) -> Any:
+        def use(_: int, policy: sp.Policy = policy, barrier: threading.Barrier = barrier) -> Any:
             barrier.wait(30)
             return policy.call(plays(Boom, "ok"))
 
@@ -747,7 +747,7 @@ def test_one_policy_in_many_tasks() -> None:
     @retry(attempts=3)
     async def callee(number: int) -> int:
         await asyncio.sleep(0)
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt is not None
         if attempt.number < 3:
             raise Boom(str(number))
@@ -764,7 +764,7 @@ def test_one_policy_in_many_tasks() -> None:
 
 
 def test_one_policy_in_several_loops_and_libraries() -> None:
-    policy = hf.Policy(hf.Deadline(60), hf.Retry(on=Boom, budget=None))
+    policy = sp.Policy(sp.Deadline(60), sp.Retry(on=Boom, budget=None))
 
     @policy
     async def callee(step: Callable[[], None]) -> str:
@@ -779,41 +779,41 @@ def test_one_policy_in_several_loops_and_libraries() -> None:
 
 
 def test_one_policy_for_sync_and_async_shares_the_budget() -> None:
-    budget = hf.Budget(burst=2)
+    budget = sp.Budget(burst=2)
     policy = retry(budget=budget)
     assert policy.call(plays(Boom, "ok")) == "ok"
     assert asyncio.run(policy.acall(AsyncMock(side_effect=[Boom, "ok"]))) == "ok"
-    with pytest.raises(hf.BudgetExhausted):
+    with pytest.raises(sp.BudgetExhausted):
         policy.call(plays(Boom, "never"))
 
 
 def test_policies_of_the_same_name_share_their_default_budget() -> None:
-    one, two, other = (hf.retry(on=Boom, name=name) for name in ("shared", "shared", "other"))
+    one, two, other = (sp.retry(on=Boom, name=name) for name in ("shared", "shared", "other"))
     assert one.strategies[0].budget is two.strategies[0].budget
     assert one.strategies[0].budget is not other.strategies[0].budget
 
 
 def test_policies_without_a_name_do_not_share() -> None:
-    assert hf.retry(on=Boom).strategies[0].budget is not hf.retry(on=Boom).strategies[0].budget
+    assert sp.retry(on=Boom).strategies[0].budget is not sp.retry(on=Boom).strategies[0].budget
 
 
 def test_a_budget_that_was_given_is_not_replaced_by_the_name_s() -> None:
-    budget = hf.Budget()
-    assert hf.retry(on=Boom, name="shared", budget=budget).strategies[0].budget is budget
-    assert hf.retry(on=Boom, name="shared", budget=None).strategies[0].budget is None
+    budget = sp.Budget()
+    assert sp.retry(on=Boom, name="shared", budget=budget).strategies[0].budget is budget
+    assert sp.retry(on=Boom, name="shared", budget=None).strategies[0].budget is None
 
 
 def test_a_name_s_budget_goes_with_its_last_policy() -> None:
-    policy = hf.retry(on=Boom, name="short-lived")
+    policy = sp.retry(on=Boom, name="short-lived")
     policy.strategies[0].budget.withdraw()
     del policy
     gc.collect()
-    assert hf.retry(on=Boom, name="short-lived").strategies[0].budget.balance == 10
+    assert sp.retry(on=Boom, name="short-lived").strategies[0].budget.balance == 10
 
 
 def test_every_retry_has_a_budget_of_its_own() -> None:
-    first, second = hf.Retry(on=Boom), hf.Retry(on=Boom)
-    assert isinstance(first.budget, hf.Budget)
+    first, second = sp.Retry(on=Boom), sp.Retry(on=Boom)
+    assert isinstance(first.budget, sp.Budget)
     assert first.budget is not second.budget
     assert (first.budget.ratio, first.budget.burst, first.budget.window) == (0.1, 10, 10)
 
@@ -829,8 +829,8 @@ NOT_HOOKS: list[Any] = [0, False, "print", [print], 5]
 HUGE = 10**400
 
 
-def retry_with(**options: Any) -> hf.Retry:
-    return hf.Retry(**{"on": Boom, **options})
+def retry_with(**options: Any) -> sp.Retry:
+    return sp.Retry(**{"on": Boom, **options})
 
 
 def refusals() -> Iterator[Any]:
@@ -842,34 +842,34 @@ def refusals() -> Iterator[Any]:
     yield retry_with, "Retry", "retry_exhausted", NOT_FLAGS
     yield retry_with, "Retry", "on_result", NOT_HOOKS
     yield retry_with, "Retry", "before_attempt", NOT_HOOKS
-    yield retry_with, "Retry", "backoff", [0, 1.5, "exponential", [1, 2], False, hf.Exponential, hf.Constant]
-    yield retry_with, "Retry", "budget", [0, 10, True, False, "budget", object(), hf.Budget, hf.QuotaBudget]
+    yield retry_with, "Retry", "backoff", [0, 1.5, "exponential", [1, 2], False, sp.Exponential, sp.Constant]
+    yield retry_with, "Retry", "budget", [0, 10, True, False, "budget", object(), sp.Budget, sp.QuotaBudget]
     yield retry_with, "Retry", "on", [None, 0, "ConnectionError", (), [], [Boom], (Boom, 5), (Boom, "x")]
     yield retry_with, "Retry", "on", [int, (int,), Boom(), KeyboardInterrupt]
-    yield hf.Deadline, "Deadline", "seconds", [*NOT_SECONDS, None, math.inf, HUGE]
-    yield hf.deadline, "deadline", "limit", [*NOT_SECONDS, math.inf, HUGE]
-    yield hf.Policy, "Policy", "name", ["", 5, b"x", True, ["x"]]
-    yield hf.Policy, "Policy", "clock", [5, True, object(), "now", hf.testing.FakeClock]
-    yield hf.Policy, "Policy", "rng", ["seed", True, object(), 1.5]
+    yield sp.Deadline, "Deadline", "seconds", [*NOT_SECONDS, None, math.inf, HUGE]
+    yield sp.deadline, "deadline", "limit", [*NOT_SECONDS, math.inf, HUGE]
+    yield sp.Policy, "Policy", "name", ["", 5, b"x", True, ["x"]]
+    yield sp.Policy, "Policy", "clock", [5, True, object(), "now", sp.testing.FakeClock]
+    yield sp.Policy, "Policy", "rng", ["seed", True, object(), 1.5]
     for field in ("ratio", "burst"):
-        yield hf.Budget, "Budget", field, [*NOT_NUMBERS, *NOT_FINITE, -1, -0.1, None, HUGE]
+        yield sp.Budget, "Budget", field, [*NOT_NUMBERS, *NOT_FINITE, -1, -0.1, None, HUGE]
     for field in ("ratio", "floor"):
-        yield hf.WindowBudget, "WindowBudget", field, [*NOT_NUMBERS, *NOT_FINITE, -1, None, HUGE]
-    for kind in (hf.Budget, hf.WindowBudget):
+        yield sp.WindowBudget, "WindowBudget", field, [*NOT_NUMBERS, *NOT_FINITE, -1, None, HUGE]
+    for kind in (sp.Budget, sp.WindowBudget):
         yield kind, kind.__name__, "window", [*NOT_SECONDS, 0, math.inf, None, HUGE]
     for field in ("capacity", "retry_cost", "timeout_cost"):
-        yield hf.QuotaBudget, "QuotaBudget", field, [*NOT_NUMBERS, *NOT_FINITE, 0, -1, None, HUGE]
-    yield hf.QuotaBudget, "QuotaBudget", "success_credit", [*NOT_NUMBERS, *NOT_FINITE, -1, None, HUGE]
-    yield hf.ThrottleBudget, "ThrottleBudget", "max_tokens", [*NOT_NUMBERS, *NOT_FINITE, 0, -1, 1000.5, None]
-    yield hf.ThrottleBudget, "ThrottleBudget", "token_ratio", [*NOT_NUMBERS, *NOT_FINITE, 0, -0.1, None]
-    yield hf.RateBudget, "RateBudget", "rate", [*NOT_NUMBERS, math.nan, -math.inf, -1, None]
-    yield hf.RateBudget, "RateBudget", "burst", [-1, 1.5, "4", True, math.nan, math.inf, None]
-    yield hf.RateBudget, "RateBudget", "wait", NOT_FLAGS
-    for kind in (hf.Budget, hf.WindowBudget, hf.QuotaBudget, hf.ThrottleBudget, hf.RateBudget):
-        yield kind, kind.__name__, "clock", [5, True, object(), hf.testing.FakeClock]
+        yield sp.QuotaBudget, "QuotaBudget", field, [*NOT_NUMBERS, *NOT_FINITE, 0, -1, None, HUGE]
+    yield sp.QuotaBudget, "QuotaBudget", "success_credit", [*NOT_NUMBERS, *NOT_FINITE, -1, None, HUGE]
+    yield sp.ThrottleBudget, "ThrottleBudget", "max_tokens", [*NOT_NUMBERS, *NOT_FINITE, 0, -1, 1000.5, None]
+    yield sp.ThrottleBudget, "ThrottleBudget", "token_ratio", [*NOT_NUMBERS, *NOT_FINITE, 0, -0.1, None]
+    yield sp.RateBudget, "RateBudget", "rate", [*NOT_NUMBERS, math.nan, -math.inf, -1, None]
+    yield sp.RateBudget, "RateBudget", "burst", [-1, 1.5, "4", True, math.nan, math.inf, None]
+    yield sp.RateBudget, "RateBudget", "wait", NOT_FLAGS
+    for kind in (sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget, sp.RateBudget):
+        yield kind, kind.__name__, "clock", [5, True, object(), sp.testing.FakeClock]
         yield kind, kind.__name__, "rng", ["seed", True, object(), 1.5]
-    for kind in (hf.Budget, hf.RateBudget):
-        yield kind, kind.__name__, "store", [0, True, False, "redis://localhost", object(), hf.Budget]
+    for kind in (sp.Budget, sp.RateBudget):
+        yield kind, kind.__name__, "store", [0, True, False, "redis://localhost", object(), sp.Budget]
         yield kind, kind.__name__, "name", ["", 0, 5, True, b"x", ["x"]]
 
 
@@ -901,33 +901,33 @@ def test_bad_input_is_refused_by_name(make: Callable[..., Any], owner: str, fiel
 def test_every_option_of_the_retry_family_has_a_case() -> None:
     covered = {(owner, field) for _, owner, field, _ in refusals()}
     for kind in (
-        hf.Retry,
-        hf.Deadline,
-        hf.Budget,
-        hf.WindowBudget,
-        hf.ThrottleBudget,
-        hf.RateBudget,
-        hf.Policy,
+        sp.Retry,
+        sp.Deadline,
+        sp.Budget,
+        sp.WindowBudget,
+        sp.ThrottleBudget,
+        sp.RateBudget,
+        sp.Policy,
     ):
         for name, parameter in inspect.signature(kind).parameters.items():
             if parameter.kind is not parameter.VAR_POSITIONAL:
                 assert (kind.__name__, name) in covered, f"no case for {kind.__name__}({name}=)"
 
 
-@pytest.mark.parametrize("thing", [5, "Retry", None, hf.Retry, Boom, print, hf.Budget()])
+@pytest.mark.parametrize("thing", [5, "Retry", None, sp.Retry, Boom, print, sp.Budget()])
 def test_a_policy_takes_strategies_only(thing: Any) -> None:
     with pytest.raises(TypeError, match="Policy: strategies must"):
-        hf.Policy(thing)
+        sp.Policy(thing)
 
 
 def test_an_unknown_option_is_refused() -> None:
-    for make in (hf.Retry, hf.retry, hf.retrying, hf.Deadline, hf.Budget):
+    for make in (sp.Retry, sp.retry, sp.retrying, sp.Deadline, sp.Budget):
         with pytest.raises(TypeError):
             make(on=Boom, atempts=3)  # type: ignore[operator]
 
 
 def test_on_is_required_where_nothing_else_is_said() -> None:
-    for make in (hf.retry, hf.retrying):
+    for make in (sp.retry, sp.retrying):
         with pytest.raises(TypeError, match="on"):
             make()
 
@@ -935,15 +935,15 @@ def test_on_is_required_where_nothing_else_is_said() -> None:
 @pytest.mark.parametrize("settings", [{"attempts": None, "within": None}])
 def test_a_loop_that_nothing_bounds_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="attempts"):
-        hf.retry(on=Boom, **settings)
+        sp.retry(on=Boom, **settings)
     with pytest.raises(ValueError, match="attempts"):
         # A deadline inside bounds one attempt, not the loop.
-        hf.Policy(hf.Retry(on=Boom, **settings), hf.Deadline(5))
+        sp.Policy(sp.Retry(on=Boom, **settings), sp.Deadline(5))
     with pytest.raises(ValueError, match="attempts"):
-        hf.retry(on=Boom).with_(**settings)
+        sp.retry(on=Boom).with_(**settings)
 
 
-@pytest.mark.parametrize("budget", [BudgetSpy(), hf.keyed(hf.Budget(), key=lambda: "k")])
+@pytest.mark.parametrize("budget", [BudgetSpy(), sp.keyed(sp.Budget(), key=lambda: "k")])
 def test_a_budget_may_be_anything_that_behaves_like_one(budget: Any) -> None:
     SYNC(retry(budget=budget), Boom, "ok").returned("ok")
 
@@ -951,17 +951,17 @@ def test_a_budget_may_be_anything_that_behaves_like_one(budget: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: hf.Permanent("text"), "Permanent: error"),
-        (lambda: hf.RetryAfter(-1), "RetryAfter: seconds"),
-        (lambda: hf.RetryAfter(math.nan), "RetryAfter: seconds"),
-        (lambda: hf.RetryAfter(True), "RetryAfter: seconds"),
-        (lambda: hf.RetryAfter(1, "text"), "RetryAfter: cause"),
-        (lambda: hf.subscribe(5), "subscribe: callback"),
-        (lambda: hf.keyed(5), "keyed: template"),
-        (lambda: hf.keyed(hf.Budget(), key=5), "keyed: key"),
-        (lambda: hf.keyed(hf.Budget(), limit=0), "keyed: limit"),
-        (lambda: hf.testing.FakeClock("now"), "FakeClock: start"),
-        (lambda: hf.testing.FakeClock().advance(math.nan), "FakeClock: seconds"),
+        (lambda: sp.Permanent("text"), "Permanent: error"),
+        (lambda: sp.RetryAfter(-1), "RetryAfter: seconds"),
+        (lambda: sp.RetryAfter(math.nan), "RetryAfter: seconds"),
+        (lambda: sp.RetryAfter(True), "RetryAfter: seconds"),
+        (lambda: sp.RetryAfter(1, "text"), "RetryAfter: cause"),
+        (lambda: sp.subscribe(5), "subscribe: callback"),
+        (lambda: sp.keyed(5), "keyed: template"),
+        (lambda: sp.keyed(sp.Budget(), key=5), "keyed: key"),
+        (lambda: sp.keyed(sp.Budget(), limit=0), "keyed: limit"),
+        (lambda: sp.testing.FakeClock("now"), "FakeClock: start"),
+        (lambda: sp.testing.FakeClock().advance(math.nan), "FakeClock: seconds"),
     ],
 )
 def test_the_other_public_makers_refuse_too(make: Callable[[], Any], word: str) -> None:
@@ -970,5 +970,5 @@ def test_the_other_public_makers_refuse_too(make: Callable[[], Any], word: str) 
 
 
 def test_the_signature_says_what_the_default_budget_is() -> None:
-    for call in (hf.Retry, hf.retry):
+    for call in (sp.Retry, sp.retry):
         assert "= <a fresh Budget()>" in str(inspect.signature(call))

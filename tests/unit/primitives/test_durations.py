@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.durations import PATTERN, parse, spell
+from stormproof._primitives.durations import PATTERN, parse, spell
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
+import stormproof as sp
 
 NEGATIVE: dict[Callable[..., Any], tuple[str, ...]] = {
-    hf.Budget: ("ratio", "burst", "window"),
-    hf.WindowBudget: ("ratio", "floor", "window"),
-    hf.QuotaBudget: ("capacity", "retry_cost", "timeout_cost", "success_credit", "throttle_cost"),
-    hf.ThrottleBudget: ("max_tokens", "token_ratio"),
-    hf.RateBudget: ("rate", "burst"),
-    hf.Retry: ("attempts", "within", "max_hint"),
-    hf.Exponential: ("base", "factor", "cap", "min"),
-    hf.Linear: ("base", "cap", "min"),
-    hf.Fibonacci: ("base", "cap", "min"),
-    hf.Decorrelated: ("base", "cap", "min"),
+    sp.Budget: ("ratio", "burst", "window"),
+    sp.WindowBudget: ("ratio", "floor", "window"),
+    sp.QuotaBudget: ("capacity", "retry_cost", "timeout_cost", "success_credit", "throttle_cost"),
+    sp.ThrottleBudget: ("max_tokens", "token_ratio"),
+    sp.RateBudget: ("rate", "burst"),
+    sp.Retry: ("attempts", "within", "max_hint"),
+    sp.Exponential: ("base", "factor", "cap", "min"),
+    sp.Linear: ("base", "cap", "min"),
+    sp.Fibonacci: ("base", "cap", "min"),
+    sp.Decorrelated: ("base", "cap", "min"),
 }
 
 
@@ -49,24 +49,24 @@ def test_what_is_no_number_is_refused_by_name(owner: Callable[..., Any], field: 
 
 #: Where zero is a meaning of its own, and where it is refused.
 ZERO = [
-    (hf.Budget, "ratio", True),
-    (hf.Budget, "burst", True),
-    (hf.Budget, "window", False),
-    (hf.WindowBudget, "ratio", True),
-    (hf.WindowBudget, "floor", True),
-    (hf.WindowBudget, "window", False),
-    (hf.QuotaBudget, "capacity", False),
-    (hf.QuotaBudget, "retry_cost", False),
-    (hf.QuotaBudget, "timeout_cost", False),
-    (hf.QuotaBudget, "success_credit", True),
-    (hf.QuotaBudget, "throttle_cost", False),
-    (hf.ThrottleBudget, "max_tokens", False),
-    (hf.ThrottleBudget, "token_ratio", False),
-    (hf.RateBudget, "rate", True),
-    (hf.RateBudget, "burst", True),
-    (hf.Exponential, "base", False),
-    (hf.Exponential, "min", True),
-    (hf.Constant, "wait", True),
+    (sp.Budget, "ratio", True),
+    (sp.Budget, "burst", True),
+    (sp.Budget, "window", False),
+    (sp.WindowBudget, "ratio", True),
+    (sp.WindowBudget, "floor", True),
+    (sp.WindowBudget, "window", False),
+    (sp.QuotaBudget, "capacity", False),
+    (sp.QuotaBudget, "retry_cost", False),
+    (sp.QuotaBudget, "timeout_cost", False),
+    (sp.QuotaBudget, "success_credit", True),
+    (sp.QuotaBudget, "throttle_cost", False),
+    (sp.ThrottleBudget, "max_tokens", False),
+    (sp.ThrottleBudget, "token_ratio", False),
+    (sp.RateBudget, "rate", True),
+    (sp.RateBudget, "burst", True),
+    (sp.Exponential, "base", False),
+    (sp.Exponential, "min", True),
+    (sp.Constant, "wait", True),
 ]
 
 
@@ -81,21 +81,21 @@ def test_zero_is_a_number_where_it_means_something(owner: Any, field: str, allow
 
 def test_small_numbers_are_numbers() -> None:
     """A bar of 1 where 0 is meant would refuse these."""
-    assert hf.Budget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "burst": 0.5, "window": 0.25}
-    assert hf.WindowBudget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "floor": 0.5, "window": 0.25}
-    assert hf.QuotaBudget(0.5, 0.1, 0.2, 0.3, 0.4).fields() == {
+    assert sp.Budget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "burst": 0.5, "window": 0.25}
+    assert sp.WindowBudget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "floor": 0.5, "window": 0.25}
+    assert sp.QuotaBudget(0.5, 0.1, 0.2, 0.3, 0.4).fields() == {
         "capacity": 0.5,
         "retry_cost": 0.1,
         "timeout_cost": 0.2,
         "success_credit": 0.3,
         "throttle_cost": 0.4,
     }
-    assert hf.ThrottleBudget(0.5, 0.001).fields() == {"max_tokens": 0.5, "token_ratio": 0.001}
-    assert hf.ThrottleBudget(1000).max_tokens == 1000
+    assert sp.ThrottleBudget(0.5, 0.001).fields() == {"max_tokens": 0.5, "token_ratio": 0.001}
+    assert sp.ThrottleBudget(1000).max_tokens == 1000
     with pytest.raises(ValueError, match=r"^ThrottleBudget: max_tokens must be "):
-        hf.ThrottleBudget(1000.5)
+        sp.ThrottleBudget(1000.5)
     with pytest.raises(ValueError, match=r"^ThrottleBudget: token_ratio must be "):
-        hf.ThrottleBudget(10, 0.0009)
-    assert hf.RateBudget(math.inf, 3, True).fields() == {"rate": math.inf, "burst": 3, "wait": True}
+        sp.ThrottleBudget(10, 0.0009)
+    assert sp.RateBudget(math.inf, 3, True).fields() == {"rate": math.inf, "burst": 3, "wait": True}
     with pytest.raises((ValueError, TypeError), match=r"^RateBudget: wait must be "):
-        hf.RateBudget(wait=1)  # type: ignore[arg-type]
+        sp.RateBudget(wait=1)  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast import rates
-from holdfast.rates import parse
+import stormproof as sp
+from stormproof._primitives import rates
+from stormproof._primitives.rates import parse
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_anything_is_read_or_refused(text: str) -> None:
     except ValueError:
         return
     assert 0 <= rate < float("inf") and burst >= 0
-    hf.Limiter(rate, burst)
+    sp.Limiter(rate, burst)
 
 
 @given(
@@ -132,16 +132,16 @@ def test_a_long_text_is_not_read_and_not_repeated(text: str, monkeypatch: pytest
 
 
 def test_a_limit_and_a_pacer_read_them() -> None:
-    limiter = hf.RateLimit("100/s burst 200").limiter
+    limiter = sp.RateLimit("100/s burst 200").limiter
     assert (limiter.rate, limiter.burst) == (100, 200)
-    pacer = hf.Pacer("90/min")
+    pacer = sp.Pacer("90/min")
     assert (pacer.rate, pacer.burst) == (1.5, 1)
     with pytest.raises(ValueError, match="RateLimit: the rate must read like"):
-        hf.RateLimit("fast")
+        sp.RateLimit("fast")
     with pytest.raises(ValueError, match="Pacer: the rate must read like"):
-        hf.Pacer("fast")
+        sp.Pacer("fast")
     with pytest.raises(ValueError, match="burst must be part of the text '1/s'"):
-        hf.Pacer("1/s", 2)
+        sp.Pacer("1/s", 2)
 
 
 # The limits themselves, on both sides.

@@ -1,4 +1,4 @@
-"""`hf.once`: one set-up for all who come at the same time; success is kept, failure is not."""
+"""`sp.once`: one set-up for all who come at the same time; success is kept, failure is not."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 import trio
-from tests.loops import Loop, each_loop, watchdog
-from tests.scripted import Boom, retry
+from tests.support.loops import Loop, each_loop, watchdog
+from tests.support.scripted import Boom, retry
 
-import holdfast as hf
-from holdfast._drive import single
-from holdfast.singly import once
+import stormproof as sp
+from stormproof._programs import once_cell
+from stormproof._programs.once import once
 
 __all__ = ["watchdog"]
 
@@ -165,7 +165,7 @@ def test_the_policy_works_inside() -> None:
             raise Boom
         return len(calls)
 
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         assert setup() == 3
         assert clock.sleeps == [1, 2]
         assert setup.reset()
@@ -262,13 +262,13 @@ def test_with_nobody_to_hand_over_to_the_next_call_starts_anew() -> None:
 
 
 def test_a_deadline_of_the_runner_alone_does_not_fail_those_who_wait() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     gate = Gate(Boom("late"), "pool")
     shared = once(gate)
     runner: list[BaseException] = []
 
     def hurried() -> None:
-        with hf.deadline(1, clock=clock):
+        with sp.deadline(1, clock=clock):
             try:
                 shared()
             except Boom as error:
@@ -289,10 +289,10 @@ def test_a_deadline_of_the_runner_alone_does_not_fail_those_who_wait() -> None:
 def test_a_wait_that_does_not_fit_the_runners_deadline_hands_over_too() -> None:
     # The loop refuses to sleep past the deadline: DeadlineExceeded before the deadline is over.
     gate = Gate(Boom("first"), "pool")
-    shared = once(gate, retry(attempts=3, backoff=hf.Constant(60)))
+    shared = once(gate, retry(attempts=3, backoff=sp.Constant(60)))
 
     def hurried() -> Any:
-        with hf.deadline(30):
+        with sp.deadline(30):
             return shared()
 
     first = Crowd(hurried, 1).start()
@@ -300,22 +300,22 @@ def test_a_wait_that_does_not_fit_the_runners_deadline_hands_over_too() -> None:
     crowd = Crowd(shared, 2).start()
     until(lambda: waiting(shared) == 2)
     gate.opened.set()
-    assert [type(outcome) for outcome in first.join()] == [hf.DeadlineExceeded]
+    assert [type(outcome) for outcome in first.join()] == [sp.DeadlineExceeded]
     assert crowd.join() == ["pool"] * 2
 
 
 def test_a_deadline_inside_the_set_up_is_everybodys() -> None:
-    gate = Gate(hf.DeadlineExceeded("too slow", "inner"), "pool")
+    gate = Gate(sp.DeadlineExceeded("too slow", "inner"), "pool")
     shared = once(gate)
 
     def call() -> Any:
-        with hf.deadline(30, "outer"):
+        with sp.deadline(30, "outer"):
             return shared()
 
     crowd = Crowd(call, 3).start()
     until(lambda: waiting(shared) == 2)
     gate.opened.set()
-    assert [type(outcome) for outcome in crowd.join()] == [hf.DeadlineExceeded] * 3
+    assert [type(outcome) for outcome in crowd.join()] == [sp.DeadlineExceeded] * 3
     assert gate.runs == 1
 
 
@@ -324,7 +324,7 @@ def test_a_waiters_own_deadline_ends_only_its_wait() -> None:
     shared = once(gate)
     crowd = Crowd(shared, 1).start()
     assert gate.entered.wait(10)
-    with pytest.raises(hf.DeadlineExceeded), hf.deadline(0.01):
+    with pytest.raises(sp.DeadlineExceeded), sp.deadline(0.01):
         shared()
     assert waiting(shared) == 0
     gate.opened.set()
@@ -337,7 +337,7 @@ def test_a_waiter_can_be_cancelled() -> None:
     shared = once(gate)
     runner = Crowd(shared, 1).start()
     assert gate.entered.wait(10)
-    scope = hf.deadline(None)
+    scope = sp.deadline(None)
 
     def call() -> Any:
         with scope:
@@ -346,7 +346,7 @@ def test_a_waiter_can_be_cancelled() -> None:
     crowd = Crowd(call, 1).start()
     until(lambda: waiting(shared) == 1)
     scope.cancel()
-    assert [type(outcome) for outcome in crowd.join()] == [hf.Cancelled]
+    assert [type(outcome) for outcome in crowd.join()] == [sp.Cancelled]
     gate.opened.set()
     assert runner.join() == ["pool"]
 
@@ -428,7 +428,7 @@ def test_a_task_started_by_the_set_up_cannot_wait_for_it(loop: Loop) -> None:
     async def main() -> Any:
         return await setup()
 
-    with hf.deadline(30):
+    with sp.deadline(30):
         outcome = loop.run(main)
     assert isinstance(outcome, RuntimeError)
 
@@ -556,12 +556,12 @@ def test_a_runner_whose_deadline_comes_hands_over(loop: Loop) -> None:
 
     async def hurried() -> Any:
         # The loop's own timer, so it comes in virtual time.
-        with hf.deadline(3, clock=LoopClock(loop)):
+        with sp.deadline(3, clock=LoopClock(loop)):
             return await setup()
 
     async def main() -> None:
         outcomes = await loop.together(hurried, later(loop, 1, setup))
-        assert isinstance(outcomes[0], hf.DeadlineExceeded)
+        assert isinstance(outcomes[0], sp.DeadlineExceeded)
         assert outcomes[1] == "pool"
 
     loop.run(main)
@@ -689,9 +689,9 @@ def test_who_looks_just_as_the_set_up_ends_gets_its_result(colour: str) -> None:
 
     # They have seen it under way, and join it when it is done.
     if colour == "sync":
-        assert single.get(setup._cell, again, ()) is made
+        assert once_cell.get(setup._cell, again, ()) is made
     else:
-        assert asyncio.run(single.get_async(setup._cell, again, ())) is made
+        assert asyncio.run(once_cell.get_async(setup._cell, again, ())) is made
 
 
 def test_loops_share_one_run() -> None:
@@ -890,10 +890,10 @@ def test_asked_of_the_class_it_is_the_decorated_function_itself() -> None:
 def test_threads_that_first_use_an_instance_at_once_share_one_place_for_its_result() -> None:
     client = Client("a")
     kept: dict[str, Any] = {}
-    first, second = single.Cell("pool", client), single.Cell("pool", client)
-    assert single.adopt(kept, "pool", first, client) is first
+    first, second = once_cell.Cell("pool", client), once_cell.Cell("pool", client)
+    assert once_cell.adopt(kept, "pool", first, client) is first
     # This thread had found nothing either, and comes second.
-    assert single.adopt(kept, "pool", second, client) is first
+    assert once_cell.adopt(kept, "pool", second, client) is first
     assert kept == {"pool": first}
 
 
@@ -963,7 +963,7 @@ def test_bad_uses_are_refused() -> None:
     ]:
         with pytest.raises(TypeError, match=says):
             once(bad)
-    bad = hf.Retry()
+    bad = sp.Retry()
     with pytest.raises(TypeError, match="policy must be a Policy or None, got Retry"):
         once(lambda: 1, policy=bad)
 

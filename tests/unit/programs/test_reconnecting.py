@@ -1,4 +1,4 @@
-"""`hf.reconnecting`: live connections one after the other, in virtual time, sync and async."""
+"""`sp.reconnecting`: live connections one after the other, in virtual time, sync and async."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 import scipy.stats
 import trio
 import trio.testing
-from tests.loops import watchdog
-from tests.scripted import Bang, Boom, BudgetSpy
+from tests.support.loops import watchdog
+from tests.support.scripted import Bang, Boom, BudgetSpy
 
-import holdfast as hf
-from holdfast import events
-from holdfast.reconnect import reconnecting
-from holdfast.streak import ConnectionLost
+import stormproof as sp
+from stormproof import events
+from stormproof._programs.reconnect_loop import ConnectionLost
+from stormproof._programs.reconnecting import reconnecting
 
 __all__ = ["watchdog"]
 
@@ -35,7 +35,7 @@ class Line:
     is told to leave.
     """
 
-    def __init__(self, clock: hf.testing.FakeClock, *outcomes: Any) -> None:
+    def __init__(self, clock: sp.testing.FakeClock, *outcomes: Any) -> None:
         self.clock = clock
         self.outcomes = list(outcomes)
         self.times: list[float] = []
@@ -96,7 +96,7 @@ def _nothing(link: Any, error: Exception) -> None:
 
 def _sync(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, options: Any) -> Ridden:
     ridden = Ridden()
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         clock.advance(-clock.now())
         line = ridden.line = Line(clock, *outcomes)
         try:
@@ -119,7 +119,7 @@ def _sync(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, optio
 def _async(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, options: Any) -> Ridden:
     ridden = Ridden()
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         line = ridden.line = Line(clock, *outcomes)
 
         async def connect() -> Connection:
@@ -141,7 +141,7 @@ def _async(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, opti
         ridden.sleeps, ridden.times = clock.sleeps, line.times
         assert line.open == 0
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     return ridden
 
 
@@ -159,7 +159,7 @@ class Way:
         **options: Any,
     ) -> Ridden:
         seen: list[Any] = []
-        stop = hf.subscribe(seen.append)
+        stop = sp.subscribe(seen.append)
         try:
             ridden = self.run(outcomes, policy, tell, inside, options)
         finally:
@@ -173,16 +173,16 @@ each_way = pytest.mark.parametrize(
 )
 
 
-def policy(draw: float = 0.5, **options: Any) -> hf.Policy:
+def policy(draw: float = 0.5, **options: Any) -> sp.Policy:
     """Waits exactly 8, 16, 32 s after a failed connect; the draw of every spread is ``draw``."""
     given: dict[str, Any] = {
         "on": Boom,
         "attempts": 10,
-        "backoff": hf.Exponential(8, cap=32, jitter="none"),
+        "backoff": sp.Exponential(8, cap=32, jitter="none"),
         "within": 10_000,
         "budget": None,
     }
-    return hf.Policy(hf.Retry(**{**given, **options}), rng=lambda: draw, name="feed")
+    return sp.Policy(sp.Retry(**{**given, **options}), rng=lambda: draw, name="feed")
 
 
 # The waits.
@@ -242,21 +242,21 @@ def test_stable_zero_forgives_and_inf_does_not(ride: Way) -> None:
 
 @each_way
 def test_the_shortest_wait_holds_after_a_loss(ride: Way) -> None:
-    backoff = hf.Exponential(8, cap=32, min=3)
+    backoff = sp.Exponential(8, cap=32, min=3)
     assert ride(100, 100, policy=policy(0.1, backoff=backoff)).sleeps == [3]
 
 
 @each_way
 def test_any_backoff_is_spread(ride: Way) -> None:
     for backoff, longest in [
-        (hf.Exponential(8, cap=32), 8),
-        (hf.Exponential(8, cap=32, jitter="equal"), 8),
-        (hf.Exponential(8, cap=32, jitter=hf.Symmetric(0.5)), 12),
-        (hf.Exponential(8, cap=32, jitter=lambda u, ceiling: ceiling * u), 8),
-        (hf.Decorrelated(8, cap=60), 24),
-        (hf.Constant(8), 8),
-        (hf.Constant(0), 0),
-        (hf.Schedule([8, 9]), 8),
+        (sp.Exponential(8, cap=32), 8),
+        (sp.Exponential(8, cap=32, jitter="equal"), 8),
+        (sp.Exponential(8, cap=32, jitter=sp.Symmetric(0.5)), 12),
+        (sp.Exponential(8, cap=32, jitter=lambda u, ceiling: ceiling * u), 8),
+        (sp.Decorrelated(8, cap=60), 24),
+        (sp.Constant(8), 8),
+        (sp.Constant(0), 0),
+        (sp.Schedule([8, 9]), 8),
     ]:
         assert ride(100, 100, policy=policy(backoff=backoff)).sleeps == [longest / 2], backoff
 
@@ -299,47 +299,47 @@ def test_what_is_not_worth_retrying_ends_the_loop(ride: Way) -> None:
 @each_way
 def test_within_counts_from_the_first_failure_of_a_streak(ride: Way) -> None:
     ridden = ride(100, Boom(), 100, Boom(), Boom(), 1, policy=policy(within=20))
-    assert isinstance(ridden.error, hf.DeadlineExceeded) and ridden.error.scope == "within"
+    assert isinstance(ridden.error, sp.DeadlineExceeded) and ridden.error.scope == "within"
     assert ridden.sleeps == [4, 16, 4, 16]
 
 
 @each_way
 def test_no_wait_starts_that_would_end_past_the_deadline(ride: Way) -> None:
     # Entered around the loop's own code in the sync ride only: in a task it would cut the body.
-    ridden = ride(100, 1, policy=policy(), inside=lambda: hf.deadline(103))
-    assert isinstance(ridden.error, hf.DeadlineExceeded)
+    ridden = ride(100, 1, policy=policy(), inside=lambda: sp.deadline(103))
+    assert isinstance(ridden.error, sp.DeadlineExceeded)
     assert isinstance(ridden.error.__cause__, ConnectionLost)
     assert ridden.sleeps == []
 
 
 @each_way
 def test_late_clip_sleeps_what_is_left(ride: Way) -> None:
-    ridden = ride(100, 1, policy=policy(late="clip"), inside=lambda: hf.deadline(103))
-    assert isinstance(ridden.error, hf.DeadlineExceeded)
+    ridden = ride(100, 1, policy=policy(late="clip"), inside=lambda: sp.deadline(103))
+    assert isinstance(ridden.error, sp.DeadlineExceeded)
     assert ridden.sleeps == [3] or ridden.sleeps == pytest.approx([3])
 
 
 @each_way
 def test_a_deadline_that_is_over_lets_no_connect_start(ride: Way) -> None:
-    ridden = ride(100, policy=policy(), inside=lambda: hf.deadline(0))
-    assert isinstance(ridden.error, hf.DeadlineExceeded)
+    ridden = ride(100, policy=policy(), inside=lambda: sp.deadline(0))
+    assert isinstance(ridden.error, sp.DeadlineExceeded)
     assert ridden.times == []
 
 
 @each_way
 def test_a_scope_that_ends_while_a_lost_connection_is_waited_for_lets_no_connect_start(ride: Way) -> None:
-    scope = hf.deadline(None, "job")
+    scope = sp.deadline(None, "job")
 
     def cancel(event: Any) -> None:
         if isinstance(event, events.Disconnected):
             scope.cancel()
 
-    stop = hf.subscribe(cancel)
+    stop = sp.subscribe(cancel)
     try:
         ridden = ride(100, 1, policy=policy(), inside=lambda: scope)
     finally:
         stop()
-    assert isinstance(ridden.error, hf.Cancelled)
+    assert isinstance(ridden.error, sp.Cancelled)
     assert ridden.times == [0]
 
 
@@ -368,7 +368,7 @@ def test_the_first_connect_of_a_streak_is_free_and_retries_are_paid(ride: Way) -
 def test_an_empty_budget_ends_the_loop_without_a_wait(ride: Way) -> None:
     boom = Boom()
     ridden = ride(100, boom, 1, policy=policy(budget=BudgetSpy(allow=0)))
-    assert isinstance(ridden.error, hf.BudgetExhausted)
+    assert isinstance(ridden.error, sp.BudgetExhausted)
     assert ridden.error.__cause__ is boom
     assert ridden.sleeps == [4]
 
@@ -399,7 +399,7 @@ def test_what_was_told_and_no_connection_cures_is_raised(ride: Way, life: float)
 @each_way
 @pytest.mark.parametrize("life", [1, 100])
 def test_a_hint_is_a_floor(ride: Way, life: float) -> None:
-    ridden = ride((life, hf.RetryAfter(20, Boom())), 1, policy=policy(), tell=_tell)
+    ridden = ride((life, sp.RetryAfter(20, Boom())), 1, policy=policy(), tell=_tell)
     # 20 s and half of the 10 % spread.
     assert ridden.sleeps == pytest.approx([21])
 
@@ -407,7 +407,7 @@ def test_a_hint_is_a_floor(ride: Way, life: float) -> None:
 @each_way
 def test_a_hint_beyond_the_limit_is_raised(ride: Way) -> None:
     boom = Boom()
-    ridden = ride((100, hf.RetryAfter(61, boom)), 1, policy=policy(), tell=_tell)
+    ridden = ride((100, sp.RetryAfter(61, boom)), 1, policy=policy(), tell=_tell)
     assert ridden.error is boom
     assert boom.retry_after == 61  # type: ignore[attr-defined]
 
@@ -423,7 +423,7 @@ def test_what_was_told_of_one_connection_is_not_said_of_the_next(ride: Way) -> N
 
 
 def test_guard_ends_on_what_a_new_connection_may_cure() -> None:
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         line = Line(clock, 100, (100, Bang()), 1)
         link = reconnecting(line.connect, policy())
         seen = 0
@@ -462,7 +462,7 @@ def test_lost_needs_a_loop_and_an_exception() -> None:
 @each_way
 def test_events(ride: Way) -> None:
     ridden = ride(100, Boom(), 1, 100, 1, policy=policy(), tell=_tell)
-    name = "tests.scripted.Boom"
+    name = "tests.support.scripted.Boom"
     assert [event.as_dict() for event in ridden.events] == [
         {"event": "Connected", "operation": "feed", "attempts": 1},
         {"event": "Succeeded", "operation": "feed", "attempts": 1, "elapsed": 0.0},
@@ -491,7 +491,7 @@ def test_the_end_is_told(ride: Way) -> None:
 @each_way
 def test_disabled_connects_plainly(ride: Way) -> None:
     boom = Boom()
-    ridden = ride(1, 1, boom, policy=policy(), inside=hf.disabled)
+    ridden = ride(1, 1, boom, policy=policy(), inside=sp.disabled)
     assert ridden.error is boom
     assert ridden.sleeps == []
     assert len(ridden.times) == 3
@@ -499,25 +499,25 @@ def test_disabled_connects_plainly(ride: Way) -> None:
 
 @each_way
 def test_strategies_inside_the_retry_apply_to_each_connect(ride: Way) -> None:
-    breaker = hf.Breaker(consecutive=2, open_for=100)
+    breaker = sp.Breaker(consecutive=2, open_for=100)
     given = policy()
-    wrapped = hf.Policy(given.strategies[0], breaker, rng=lambda: 0.5)
+    wrapped = sp.Policy(given.strategies[0], breaker, rng=lambda: 0.5)
     ridden = ride(100, Boom(), Boom(), 1, policy=wrapped)
     # The refusal of the open breaker is final.
-    assert isinstance(ridden.error, hf.CircuitOpen)
+    assert isinstance(ridden.error, sp.CircuitOpen)
     assert len(ridden.times) == 3
 
 
 def test_a_timeout_inside_bounds_one_connect_and_not_the_connection() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         connects = itertools.count()
 
         async def connect() -> object:
             await asyncio.sleep(100 if next(connects) == 0 else 1)
             return object()
 
-        given = hf.Policy(
-            hf.Retry(backoff=hf.Constant(8), budget=None), hf.Timeout(5), rng=lambda: 0.5, clock=clock
+        given = sp.Policy(
+            sp.Retry(backoff=sp.Constant(8), budget=None), sp.Timeout(5), rng=lambda: 0.5, clock=clock
         )
         async with reconnecting(connect, given) as link:
             async for _ in link:
@@ -526,7 +526,7 @@ def test_a_timeout_inside_bounds_one_connect_and_not_the_connection() -> None:
                 break
             assert clock.now() == 64
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 @each_way
@@ -538,7 +538,7 @@ def test_connect_sees_its_attempt(ride: Way) -> None:
 
 
 def test_what_a_hook_raises_is_not_retried() -> None:
-    def hook(attempt: hf.Attempt) -> None:
+    def hook(attempt: sp.Attempt) -> None:
         raise Boom("in the hook")
 
     with pytest.raises(Boom, match="in the hook"):
@@ -546,7 +546,7 @@ def test_what_a_hook_raises_is_not_retried() -> None:
 
 
 def test_a_loop_starts_anew() -> None:
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         line = Line(clock, 1, 1, 1)
         link = reconnecting(line.connect, policy())
         for _ in range(3):
@@ -636,7 +636,7 @@ class Recorder:
 def in_turn(make: Callable[[], Any], **options: Any) -> None:
     """Two connections in an async loop."""
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async with reconnecting(make, policy(), **options) as link:
             turns = 0
             async for _ in link:
@@ -644,7 +644,7 @@ def in_turn(make: Callable[[], Any], **options: Any) -> None:
                 if turns == 2:
                     break
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def later(value: Callable[[], Any]) -> Callable[[], Any]:
@@ -679,7 +679,7 @@ def test_a_connection_that_is_its_own_context_manager() -> None:
     in_turn(later(recorder.itself))
     assert recorder.log == ["close"] * 2
     recorder = Recorder()
-    with hf.testing.instant():
+    with sp.testing.instant():
         for turn, _ in enumerate(reconnecting(recorder.itself, policy())):
             if turn == 1:
                 break
@@ -715,7 +715,7 @@ def test_sync_context_managers_are_left() -> None:
         finally:
             log.append("exit")
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         for turn, connection in enumerate(link := reconnecting(connect, policy())):
             assert connection == 1
             if turn == 1:
@@ -730,7 +730,7 @@ def test_an_error_in_closing_is_no_reason_to_stop() -> None:
             raise OSError("already gone")
 
     in_turn(Broken)
-    with hf.testing.instant():
+    with sp.testing.instant():
         for turn, _ in enumerate(reconnecting(Broken, policy())):
             if turn == 1:
                 break
@@ -741,7 +741,7 @@ def test_closing_is_given_up_after_a_while() -> None:
         async def aclose(self) -> None:
             await asyncio.sleep(10_000)
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         seen: list[float] = []
         async with reconnecting(Stuck, policy()) as link:
             async for _ in link:
@@ -750,13 +750,13 @@ def test_closing_is_given_up_after_a_while() -> None:
                     break
         assert seen == [0, 14]  # 10 s for closing, 4 s of wait
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_break_closes_without_a_with() -> None:
     recorder = Recorder()
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async for _ in reconnecting(recorder.managed, policy()):
             break
         await asyncio.sleep(1)
@@ -764,7 +764,7 @@ def test_break_closes_without_a_with() -> None:
 
     gc.disable()
     try:
-        hf.testing.run(main)
+        sp.testing.run(main)
         for _ in reconnecting(recorder.with_close, policy()):
             break
         assert recorder.log == ["enter", "exit", "close"]
@@ -775,18 +775,18 @@ def test_break_closes_without_a_with() -> None:
 def test_an_error_in_the_body_closes_too() -> None:
     recorder = Recorder()
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         with pytest.raises(Bang):
             async with reconnecting(recorder.managed, policy()) as link:
                 async for _ in link:
                     raise Bang
         assert recorder.log == ["enter", "exit"]
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_cancellation_in_every_phase() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         for at, log in [(1, []), (5, ["enter", "exit"]), (13, ["enter", "exit"])]:
             recorder = Recorder()
 
@@ -809,21 +809,21 @@ def test_cancellation_in_every_phase() -> None:
                 await task
             assert recorder.log == log, at
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_a_deadline_around_the_loop_cuts_the_body() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         recorder = Recorder()
-        with pytest.raises(hf.DeadlineExceeded):
-            with hf.deadline(7):
+        with pytest.raises(sp.DeadlineExceeded):
+            with sp.deadline(7):
                 async with reconnecting(recorder.managed, policy()) as link:
                     async for _ in link:
                         await asyncio.sleep(100)
         assert clock.now() == 7
         assert recorder.log == ["enter", "exit"]
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 @pytest.mark.parametrize("told", [False, True])
@@ -840,7 +840,7 @@ def test_the_old_connection_and_its_error_are_let_go(told: bool) -> None:
         return made
 
     link = reconnecting(connect, policy(), stable=0)
-    with hf.testing.instant():
+    with sp.testing.instant():
         for turn, _ in enumerate(link):
             if turn == 2:
                 gc.collect()
@@ -858,7 +858,7 @@ def test_the_old_connection_and_its_error_are_let_go(told: bool) -> None:
 def test_trio() -> None:
     recorder = Recorder()
     times: list[float] = []
-    given = hf.Retry(backoff=hf.Exponential(8, cap=8), budget=None)
+    given = sp.Retry(backoff=sp.Exponential(8, cap=8), budget=None)
 
     async def main() -> None:
         async with reconnecting(recorder.managed, given, stable=0) as link:
@@ -883,16 +883,16 @@ def test_bad_input_is_refused() -> None:
     for bad in (None, "ws://localhost", 3):
         with pytest.raises(TypeError, match="connect must be a function that connects"):
             reconnecting(bad)
-    bad = hf.Exponential()
+    bad = sp.Exponential()
     with pytest.raises(TypeError, match="policy must be a Policy, a Retry or None, got Exponential"):
         reconnecting(object, bad)
-    for bad in (hf.Policy(), hf.Policy(hf.Timeout(1)), hf.Policy(hf.Deadline(9), hf.Retry())):
+    for bad in (sp.Policy(), sp.Policy(sp.Timeout(1)), sp.Policy(sp.Deadline(9), sp.Retry())):
         with pytest.raises(TypeError, match="first strategy must be a Retry"):
             reconnecting(object, bad)
     with pytest.raises(TypeError, match="keyed budget"):
-        reconnecting(object, hf.Retry(budget=hf.keyed(hf.Budget())))
+        reconnecting(object, sp.Retry(budget=sp.keyed(sp.Budget())))
     with pytest.raises(TypeError, match="on_result"):
-        reconnecting(object, hf.Retry(on_result=lambda value: True))
+        reconnecting(object, sp.Retry(on_result=lambda value: True))
     for bad in (-1, float("nan")):
         with pytest.raises(ValueError, match="reconnecting: stable must be"):
             reconnecting(object, stable=bad)
@@ -920,11 +920,11 @@ def test_an_async_connect_in_a_sync_loop_is_told() -> None:
 def test_a_with_without_a_loop_opens_nothing_and_closes_nothing() -> None:
     recorder = Recorder()
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async with reconnecting(recorder.managed, policy()):
             pass
 
-    hf.testing.run(main)
+    sp.testing.run(main)
     with reconnecting(recorder.managed, policy()) as link:
         pass
     with pytest.raises(RuntimeError, match="no connection has been asked for yet"):
@@ -944,7 +944,7 @@ def herd(make: Callable[[int], Any], down: float = 0.0) -> list[list[float]]:
     """For each of 200 clients: when it tried to connect, counted from the drop. The server is down
     for ``down`` seconds after it."""
 
-    async def main(clock: hf.testing.FakeClock) -> list[list[float]]:
+    async def main(clock: sp.testing.FakeClock) -> list[list[float]]:
         dropped = asyncio.Event()
         tries: list[list[float]] = [[] for _ in range(200)]
 
@@ -969,11 +969,11 @@ def herd(make: Callable[[int], Any], down: float = 0.0) -> list[list[float]]:
         await asyncio.gather(*clients)
         return tries
 
-    return hf.testing.run(main)
+    return sp.testing.run(main)
 
 
 def test_two_hundred_dropped_clients_come_back_spread_out() -> None:
-    tries = herd(lambda number: hf.Policy(hf.Retry(backoff=hf.Exponential(5, jitter="none")), rng=number))
+    tries = herd(lambda number: sp.Policy(sp.Retry(backoff=sp.Exponential(5, jitter="none")), rng=number))
     waits = [first for (first,) in tries]
     assert len(waits) == 200
     # Uniform over the five seconds of the first window: seeded, so this cannot flicker.
@@ -991,8 +991,8 @@ def test_the_default_policy_spreads_them_too() -> None:
 
 
 def test_a_longer_outage_does_not_bring_them_into_step() -> None:
-    retry = hf.Retry(attempts=None, within=None, backoff=hf.Exponential(5, cap=60), budget=None)
-    tries = herd(lambda number: hf.Policy(retry.replace(within=3600), rng=number), down=30)
+    retry = sp.Retry(attempts=None, within=None, backoff=sp.Exponential(5, cap=60), budget=None)
+    tries = herd(lambda number: sp.Policy(retry.replace(within=3600), rng=number), down=30)
     assert all(times[-1] >= 30 for times in tries)
     per_second = [sum(s <= t < s + 1 for times in tries for t in times) for s in range(120)]
     # The first five seconds are the densest, and hold at most about 40 a second out of 200 clients.

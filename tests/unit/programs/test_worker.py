@@ -1,4 +1,4 @@
-"""`hf.Worker`: every job that was taken is settled exactly once, whatever happens."""
+"""`sp.Worker`: every job that was taken is settled exactly once, whatever happens."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tests.loops import watchdog
-from tests.scripted import Bang, Boom, retry
+from tests.support.loops import watchdog
+from tests.support.scripted import Bang, Boom, retry
 
-import holdfast as hf
-from holdfast import deadlines
-from holdfast.deadlines import check
-from holdfast.shift import WorkerStopped
-from holdfast.worker import Stats, Worker
+import stormproof as sp
+from stormproof._context import deadlines
+from stormproof._context.deadlines import check
+from stormproof._programs.worker import Stats, Worker
+from stormproof._programs.worker_run import WorkerStopped
 
 __all__ = ["watchdog"]
 
@@ -185,7 +185,7 @@ def test_jobs_are_retried_by_the_policy(mode: Mode) -> None:
         if job == 1 or tries.count(job) < 3:
             raise Boom
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         stats = mode(handle, range(3), policy=retry(attempts=3), dead_letter=letters)
     assert sorted(tries) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert stats == Stats(taken=3, succeeded=2, failed=1)
@@ -230,7 +230,7 @@ def test_at_most_so_many_at_once(mode: Mode) -> None:
 @each_mode
 def test_events(mode: Mode) -> None:
     seen: list[Any] = []
-    stop = hf.subscribe(seen.append)
+    stop = sp.subscribe(seen.append)
 
     def handle(job: int) -> None:
         if job:
@@ -242,7 +242,12 @@ def test_events(mode: Mode) -> None:
         stop()
     assert [event.as_dict() for event in seen] == [
         {"event": "JobEnded", "operation": "mail", "outcome": "succeeded", "error": None},
-        {"event": "JobEnded", "operation": "mail", "outcome": "failed", "error": "tests.scripted.Bang"},
+        {
+            "event": "JobEnded",
+            "operation": "mail",
+            "outcome": "failed",
+            "error": "tests.support.scripted.Bang",
+        },
     ]
 
 
@@ -288,7 +293,7 @@ def test_a_failure_is_seen_even_when_logging_is_not_set_up(
         monkeypatch.setattr(logging, "lastResort", None)
     root = logging.getLogger()
     before, root.handlers = root.handlers, []
-    ours = logging.getLogger("holdfast")
+    ours = logging.getLogger("stormproof")
     null = logging.NullHandler()
     ours.addHandler(null)
     try:
@@ -505,12 +510,12 @@ def test_a_source_whose_own_scope_is_cancelled_has_failed(mode: Mode) -> None:
 
     async def jobs() -> AsyncIterator[int]:
         yield 1
-        with hf.deadline(None, "the subscription") as scope:
+        with sp.deadline(None, "the subscription") as scope:
             scope.cancel()
             deadlines.check()
 
     worker = mode.make(seen.append, concurrency=1)
-    with pytest.raises(hf.Cancelled, match="'the subscription' was cancelled"):
+    with pytest.raises(sp.Cancelled, match="'the subscription' was cancelled"):
         mode.run(worker, jobs())
     assert seen == [1]
     assert worker.stats == Stats(taken=1, succeeded=1)
@@ -630,9 +635,9 @@ def test_what_is_no_source_is_refused(jobs: Any) -> None:
 @each_mode
 def test_the_deadline_is_ambient(mode: Mode) -> None:
     seen: list[float | None] = []
-    mode(lambda job: seen.append(hf.remaining()), [1], deadline=60)
+    mode(lambda job: seen.append(sp.remaining()), [1], deadline=60)
     assert seen[0] is not None and 50 < seen[0] <= 60
-    mode(lambda job: seen.append(hf.remaining()), [1])
+    mode(lambda job: seen.append(sp.remaining()), [1])
     assert seen[1] is None
 
 
@@ -643,16 +648,16 @@ def test_retries_stop_at_the_deadline(mode: Mode) -> None:
     def handle(job: int) -> None:
         raise Boom
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         mode(handle, [1], deadline=5, policy=retry(attempts=100), dead_letter=letters, name="mail")
     ((_, error),) = letters.all
     # Waits of 1 and 2 s fit into 5 s, another 4 s do not.
-    assert isinstance(error, hf.DeadlineExceeded) and error.scope == "mail"
+    assert isinstance(error, sp.DeadlineExceeded) and error.scope == "mail"
     assert "3 attempts" in str(error)
 
 
 def test_an_async_job_is_cut_at_its_deadline() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         letters = Letters()
 
         async def handle(job: int) -> None:
@@ -660,10 +665,10 @@ def test_an_async_job_is_cut_at_its_deadline() -> None:
 
         stats = await Worker(handle, deadline=5, dead_letter=letters).run_async([1, 100])
         assert stats == Stats(taken=2, succeeded=1, failed=1)
-        assert letters.jobs == [100] and letters.kinds == {hf.DeadlineExceeded}
+        assert letters.jobs == [100] and letters.kinds == {sp.DeadlineExceeded}
         assert clock.now() == 5
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 # The end: in virtual time.
@@ -672,7 +677,7 @@ def test_an_async_job_is_cut_at_its_deadline() -> None:
 class Field:
     """A worker in virtual time: jobs are seconds of work, and what became of them is written down."""
 
-    def __init__(self, clock: hf.testing.FakeClock, *jobs: float, **options: Any) -> None:
+    def __init__(self, clock: sp.testing.FakeClock, *jobs: float, **options: Any) -> None:
         self.clock = clock
         self.jobs: asyncio.Queue[float] = asyncio.Queue()
         for job in jobs:
@@ -694,7 +699,7 @@ class Field:
 
 
 def test_stop_finishes_what_runs_and_takes_no_more() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 10, 20, 5)
         stats = await field.run(3)
         assert field.done == {10: 10, 20: 20}
@@ -702,20 +707,20 @@ def test_stop_finishes_what_runs_and_takes_no_more() -> None:
         assert field.jobs.qsize() == 1
         assert stats == Stats(taken=2, succeeded=2)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_stop_ends_an_idle_worker_at_once() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock)
         assert await field.run(3) == Stats()
         assert clock.now() == 3
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_what_does_not_end_within_the_drain_is_cancelled_and_handed_over() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 10, 100, name="mail")
         stats = await field.run(3)
         assert field.done == {10: 10}
@@ -723,15 +728,15 @@ def test_what_does_not_end_within_the_drain_is_cancelled_and_handed_over() -> No
         ((job, error),) = field.letters.all
         assert job == 100
         assert type(error) is WorkerStopped and error.reason == "shutdown"
-        assert isinstance(error, hf.Cancelled) and "mail" in str(error)
+        assert isinstance(error, sp.Cancelled) and "mail" in str(error)
         assert stats == Stats(taken=2, succeeded=1, unfinished=1)
         await asyncio.wait_for(field.jobs.join(), 1)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_it_is_put_back_instead_if_there_is_a_way() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async def requeue(job: float) -> None:
             await field.jobs.put(job)
 
@@ -743,12 +748,12 @@ def test_it_is_put_back_instead_if_there_is_a_way() -> None:
         assert sorted(field.jobs._queue) == [10, 100]  # type: ignore[attr-defined]
         assert stats == Stats(taken=2, requeued=2)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_cannot_be_put_back_goes_to_the_dead_letters(is_async: bool) -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         def requeue(job: float) -> None:
             raise OSError
 
@@ -760,58 +765,58 @@ def test_what_cannot_be_put_back_goes_to_the_dead_letters(is_async: bool) -> Non
         assert field.letters.jobs == [100] and field.letters.kinds == {WorkerStopped}
         assert stats == Stats(taken=1, unfinished=1)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_a_second_stop_does_not_wait() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100, 200)
         stats = await field.run(3, 5)
         assert clock.now() == 5
         assert stats == Stats(taken=2, unfinished=2)
         assert field.letters.jobs == [100, 200]
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_stop_now_does_not_wait() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100)
         asyncio.get_running_loop().call_later(3, lambda: field.worker.stop(now=True))
         assert await field.run() == Stats(taken=1, unfinished=1)
         assert clock.now() == 3
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_no_drain_at_all() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100, drain=0)
         assert await field.run(3) == Stats(taken=1, unfinished=1)
         assert clock.now() == 3
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_a_retry_that_sleeps_is_woken_at_the_end_of_the_drain() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async def handle(job: int) -> None:
             raise Boom
 
         letters = Letters()
-        policy = retry(backoff=hf.Constant(1000))
+        policy = retry(backoff=sp.Constant(1000))
         worker = Worker(handle, policy=policy, dead_letter=letters, drain=5)
         asyncio.get_running_loop().call_later(1, worker.stop)
         await worker.run_async([1])
         assert clock.now() == 6
         ((_, error),) = letters.all
-        assert type(error) is WorkerStopped and isinstance(error.__cause__, hf.Cancelled)
+        assert type(error) is WorkerStopped and isinstance(error.__cause__, sp.Cancelled)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_a_job_that_fails_while_it_is_cancelled_has_failed() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async def handle(job: int) -> None:
             try:
                 await asyncio.sleep(100)
@@ -824,11 +829,11 @@ def test_a_job_that_fails_while_it_is_cancelled_has_failed() -> None:
         assert (await worker.run_async([1])).failed == 1
         assert letters.kinds == {Bang}
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_a_job_that_does_not_care_is_left_behind() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         letters = Letters()
         ended: list[float] = []
 
@@ -850,11 +855,11 @@ def test_a_job_that_does_not_care_is_left_behind() -> None:
         assert ended == [60]
         assert worker.stats == stats and letters.jobs == [1]
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_cancelling_the_run_settles_what_was_taken() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         async def requeue(job: float) -> None:
             await asyncio.sleep(0.1)
             back.append(job)
@@ -871,7 +876,7 @@ def test_cancelling_the_run_settles_what_was_taken() -> None:
         assert field.worker.stats == Stats(taken=2, requeued=2)
         assert field.jobs.qsize() == 1
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_cancelling_the_run_under_trio() -> None:
@@ -923,21 +928,21 @@ def test_the_drain_under_trio() -> None:
 
 
 def test_a_deadline_around_the_run() -> None:
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100)
-        with pytest.raises(hf.DeadlineExceeded):
-            with hf.deadline(7):
+        with pytest.raises(sp.DeadlineExceeded):
+            with sp.deadline(7):
                 await field.run()
         assert clock.now() == pytest.approx(7, abs=0.5)
         assert field.letters.jobs == [100]
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 def test_no_job_is_lost_wherever_the_stop_comes() -> None:
     """Whatever was not handled is still in the queue, or was put back there."""
 
-    async def main(clock: hf.testing.FakeClock) -> None:
+    async def main(clock: sp.testing.FakeClock) -> None:
         draw = random.Random(5)
         for _ in range(60):
             jobs: asyncio.Queue[int] = asyncio.Queue()
@@ -961,7 +966,7 @@ def test_no_job_is_lost_wherever_the_stop_comes() -> None:
             assert sorted(done + left) == list(range(30))
             assert stats.taken == stats.succeeded + stats.requeued and stats.running == 0
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 # The end: in threads.
@@ -1036,7 +1041,7 @@ def test_a_thread_that_waits_in_a_policy_is_woken() -> None:
         entered.set()
         raise Boom
 
-    policy = hf.retry(on=Boom, backoff=hf.Constant(1000), within=None, budget=None)
+    policy = sp.retry(on=Boom, backoff=sp.Constant(1000), within=None, budget=None)
     worker = Worker(handle, policy=policy, drain=0, requeue=back.append)
     thread, out = background(lambda: worker.run([1]))
     assert entered.wait(10)
@@ -1091,8 +1096,8 @@ def wait_for_the_end() -> None:
         raise Boom
 
     try:
-        hf.retry(on=Boom, backoff=hf.Constant(1000), within=None, budget=None).call(fail)
-    except hf.Cancelled:
+        sp.retry(on=Boom, backoff=sp.Constant(1000), within=None, budget=None).call(fail)
+    except sp.Cancelled:
         ended.append("cancelled")
         raise
 
@@ -1174,7 +1179,7 @@ def test_a_scope_around_a_run_in_threads(cares: bool) -> None:
             busy(job)
 
     worker = Worker(handle, dead_letter=letters)
-    scope = hf.deadline(None)
+    scope = sp.deadline(None)
 
     def run() -> Any:
         with scope:
@@ -1184,7 +1189,7 @@ def test_a_scope_around_a_run_in_threads(cares: bool) -> None:
     until(lambda: busy.entered)
     scope.cancel()
     thread.join(10)
-    assert [type(error) for error in out] == [hf.Cancelled]
+    assert [type(error) for error in out] == [sp.Cancelled]
     # The job may notice before the worker does; it is unfinished either way.
     assert letters.jobs == [1] and letters.kinds == {WorkerStopped}
     assert ended == (["cancelled"] if cares else [])
@@ -1197,14 +1202,14 @@ def test_a_job_may_still_succeed_after_the_scope_around_the_run_has_ended() -> N
 
     def handle(job: int) -> None:
         entered.set()
-        with contextlib.suppress(hf.Cancelled):
+        with contextlib.suppress(sp.Cancelled):
             wait_for_the_end()
         # Well within the moment of grace.
         time.sleep(0.02)
 
     letters = Letters()
     worker = Worker(handle, dead_letter=letters)
-    scope = hf.deadline(None)
+    scope = sp.deadline(None)
 
     def run() -> Any:
         with scope:
@@ -1214,7 +1219,7 @@ def test_a_job_may_still_succeed_after_the_scope_around_the_run_has_ended() -> N
     assert entered.wait(10)
     scope.cancel()
     thread.join(10)
-    assert [type(error) for error in out] == [hf.Cancelled]
+    assert [type(error) for error in out] == [sp.Cancelled]
     assert worker.stats == Stats(taken=1, succeeded=1) and letters.all == []
 
 
@@ -1244,15 +1249,15 @@ def test_of_several_interrupts_the_first_ends_the_run_and_what_runs_is_still_wai
 
 
 def test_jobs_are_not_taken_only_to_be_put_back_when_the_time_for_the_run_is_over() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     jobs = fill(queue.Queue(), range(3))
 
     def handle(job: int) -> None:
         clock.advance(10)
-        hf.retry(on=Boom, clock=clock)(lambda: None)()
+        sp.retry(on=Boom, clock=clock)(lambda: None)()
 
     worker = Worker(handle, requeue=jobs.put, concurrency=1)
-    with pytest.raises(hf.DeadlineExceeded), hf.deadline(5, clock=clock):
+    with pytest.raises(sp.DeadlineExceeded), sp.deadline(5, clock=clock):
         worker.run(jobs)
     assert worker.stats == Stats(taken=1, requeued=1)
     assert sorted(jobs.get_nowait() for _ in range(jobs.qsize())) == [0, 1, 2]
@@ -1331,7 +1336,7 @@ def test_disabled_reaches_the_jobs_and_lets_them_be_taken_in_order() -> None:
     def jobs() -> Iterator[int]:
         yield from range(50)
 
-    with hf.disabled():
+    with sp.disabled():
         stats = Worker(handle, policy=retry(), dead_letter=Letters()).run(jobs())
     assert stats.failed == 50 and sorted(tries) == list(range(50))
 
@@ -1342,7 +1347,9 @@ def handler(job: int) -> None:
 
 def test_the_options_are_data() -> None:
     worker = Worker(handler, retry(), 3, deadline=5, drain=1, name="mail", signals=("SIGTERM", "SIGINT"))
-    assert repr(worker).startswith("Worker(handler=tests.unit.test_worker.handler, policy=Policy(Retry(")
+    assert repr(worker).startswith(
+        "Worker(handler=tests.unit.programs.test_worker.handler, policy=Policy(Retry("
+    )
     assert "concurrency=3, deadline=5.0, dead_letter=None, drain=1.0" in repr(worker)
     worker.run([1])
     data = worker.describe()
@@ -1353,7 +1360,7 @@ def test_the_options_are_data() -> None:
     copied = pickle.loads(pickle.dumps(plain))
     assert copied.fields() == plain.fields() and copied != plain
     assert plain.operation == "handler" and worker.operation == "mail"
-    assert Worker(handler, hf.Policy(name="post")).operation == "post"
+    assert Worker(handler, sp.Policy(name="post")).operation == "post"
 
 
 def test_bad_options_are_refused() -> None:
@@ -1364,7 +1371,7 @@ def test_bad_options_are_refused() -> None:
     for options, says in [
         ({"handler": 3}, "handler must be a function or coroutine function, got 3"),
         ({"handler": items}, "handler must be a function"),
-        ({"policy": hf.Retry()}, "policy must be a Policy or None, got Retry"),
+        ({"policy": sp.Retry()}, "policy must be a Policy or None, got Retry"),
         ({"concurrency": 0}, "concurrency must be >= 1, got 0"),
         ({"concurrency": True}, "concurrency must be a whole number, got True"),
         ({"deadline": 0}, "deadline must be > 0 seconds, got 0"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.requeue import Again, End, Memory, Requeue
+import stormproof as sp
+from stormproof._queues.requeue import Again, End, Memory, Requeue
 
 START = 1_700_000_000.0
 
@@ -18,7 +18,7 @@ def through_a_message(memory: Memory) -> Memory:
     return Memory.from_data(json.loads(json.dumps(memory.to_data())))
 
 
-def run(policy: hf.Policy, failures: int, every: float = 0.0) -> tuple[list[float], End | None]:
+def run(policy: sp.Policy, failures: int, every: float = 0.0) -> tuple[list[float], End | None]:
     """The waits of a task that fails so often, each attempt judged by a fresh `Requeue`, and its end."""
     now, memory, waits = START, Memory(), []
     for _ in range(failures):
@@ -32,8 +32,8 @@ def run(policy: hf.Policy, failures: int, every: float = 0.0) -> tuple[list[floa
 
 
 def test_the_schedule_goes_on_from_message_to_message() -> None:
-    backoff = hf.Exponential(1, cap=100, jitter="none")
-    waits, end = run(hf.retry(on=ConnectionError, attempts=5, backoff=backoff, within=None), 9)
+    backoff = sp.Exponential(1, cap=100, jitter="none")
+    waits, end = run(sp.retry(on=ConnectionError, attempts=5, backoff=backoff, within=None), 9)
     assert waits == [1, 2, 4, 8]
     assert end is not None and end.reason == "attempts"
     assert isinstance(end.error, ConnectionError)
@@ -45,25 +45,25 @@ def test_decorrelated_waits_know_the_wait_before() -> None:
         def random(self) -> float:
             return 0.9999999
 
-    policy = hf.retry(
-        on=ConnectionError, attempts=4, backoff=hf.Decorrelated(1, cap=100), within=None, rng=Longest()
+    policy = sp.retry(
+        on=ConnectionError, attempts=4, backoff=sp.Decorrelated(1, cap=100), within=None, rng=Longest()
     )
     waits, _ = run(policy, 3)
     assert waits == pytest.approx([3, 9, 27], rel=1e-3)
 
 
 def test_time_in_the_queue_counts_for_within() -> None:
-    policy = hf.retry(on=ConnectionError, attempts=None, backoff=hf.Constant(1), within=10)
+    policy = sp.retry(on=ConnectionError, attempts=None, backoff=sp.Constant(1), within=10)
     waits, end = run(policy, 99, every=4)
     # Attempts at 0, 5 and 10 s after the first failure: at 10 there is no second left to wait.
     assert waits == [1, 1]
     assert end is not None and end.reason == "within"
-    assert isinstance(end.error, hf.DeadlineExceeded)
+    assert isinstance(end.error, sp.DeadlineExceeded)
 
 
 def test_a_fatal_error_ends_it_at_once() -> None:
     error = ValueError("no")
-    answer = Requeue(hf.retry(on=ConnectionError), "task", "test").failed(error, Memory(), START)
+    answer = Requeue(sp.retry(on=ConnectionError), "task", "test").failed(error, Memory(), START)
     assert isinstance(answer, End)
     assert answer.error is error and answer.reason == "fatal"
 
@@ -73,33 +73,33 @@ def test_a_rule_that_raises_ends_it_and_hides_nothing() -> None:
         raise KeyError("rule")
 
     error = ConnectionError("asked about")
-    answer = Requeue(hf.retry(on=on), "task", "test").failed(error, Memory(), START)
+    answer = Requeue(sp.retry(on=on), "task", "test").failed(error, Memory(), START)
     assert isinstance(answer, End) and answer.reason == "fault"
     assert isinstance(answer.error, KeyError) and answer.error.__context__ is error
 
 
 def test_a_servers_hint_is_waited_for() -> None:
-    policy = hf.retry(on=ConnectionError, backoff=hf.Constant(0))
-    answer = Requeue(policy, "task", "test").failed(hf.RetryAfter(7, ConnectionError()), Memory(), START)
+    policy = sp.retry(on=ConnectionError, backoff=sp.Constant(0))
+    answer = Requeue(policy, "task", "test").failed(sp.RetryAfter(7, ConnectionError()), Memory(), START)
     assert isinstance(answer, Again)
     assert 7 <= answer.wait <= 7.7
 
 
 def test_the_budget_is_asked_and_paid_back() -> None:
-    budget = hf.QuotaBudget(capacity=12)
-    requeue = Requeue(hf.retry(on=ConnectionError, backoff=hf.Constant(0), budget=budget), "task", "test")
+    budget = sp.QuotaBudget(capacity=12)
+    requeue = Requeue(sp.retry(on=ConnectionError, backoff=sp.Constant(0), budget=budget), "task", "test")
     first = requeue.failed(ConnectionError(), Memory(), START)
     assert isinstance(first, Again) and budget.balance == 7
     requeue.succeeded(through_a_message(first.memory), START)
     assert budget.balance == 12
     spent = [requeue.failed(ConnectionError(), Memory(), START) for _ in range(3)]
     assert [type(answer) for answer in spent] == [Again, Again, End]
-    assert isinstance(spent[2].error, hf.BudgetExhausted)
+    assert isinstance(spent[2].error, sp.BudgetExhausted)
 
 
 def test_first_attempts_are_told_to_the_budget_once() -> None:
-    budget = hf.WindowBudget(ratio=0.5, floor=0.1, window=10)
-    requeue = Requeue(hf.retry(on=ConnectionError, budget=budget), "task", "test")
+    budget = sp.WindowBudget(ratio=0.5, floor=0.1, window=10)
+    requeue = Requeue(sp.retry(on=ConnectionError, budget=budget), "task", "test")
     before = budget.balance
     requeue.started(Memory())
     requeue.started(Memory(attempts=1))
@@ -107,33 +107,33 @@ def test_first_attempts_are_told_to_the_budget_once() -> None:
 
 
 def test_the_other_strategies_run_around_each_attempt() -> None:
-    breaker = hf.Breaker()
-    requeue = Requeue(hf.Policy(hf.Retry(on=ConnectionError), breaker, name="mail"), "task", "test")
+    breaker = sp.Breaker()
+    requeue = Requeue(sp.Policy(sp.Retry(on=ConnectionError), breaker, name="mail"), "task", "test")
     assert requeue.inner is not None
     assert requeue.inner.strategies == (breaker,)
     assert requeue.operation == "mail"
-    assert Requeue(hf.retry(on=ConnectionError), "tasks.send", "test").inner is None
+    assert Requeue(sp.retry(on=ConnectionError), "tasks.send", "test").inner is None
 
 
 def test_it_is_told() -> None:
     events: list[object] = []
-    unsubscribe = hf.subscribe(events.append)
-    run(hf.retry(on=ConnectionError, attempts=2, backoff=hf.Constant(3)), 2)
+    unsubscribe = sp.subscribe(events.append)
+    run(sp.retry(on=ConnectionError, attempts=2, backoff=sp.Constant(3)), 2)
     unsubscribe()
     assert [type(event).__name__ for event in events] == ["Retrying", "GaveUp"]
-    assert events[0] == hf.events.Retrying("task", attempt=1, wait=3.0, error="ConnectionError")
+    assert events[0] == sp.events.Retrying("task", attempt=1, wait=3.0, error="ConnectionError")
     assert events[1].attempts == 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     ("policy", "rule"),
     [
-        (hf.Policy(hf.Breaker()), "one Retry"),
-        (hf.retry(on=OSError, on_result=bool), "on_result"),
-        (hf.retry(on=OSError, before_attempt=print), "before_attempt"),
+        (sp.Policy(sp.Breaker()), "one Retry"),
+        (sp.retry(on=OSError, on_result=bool), "on_result"),
+        (sp.retry(on=OSError, before_attempt=print), "before_attempt"),
     ],
 )
-def test_policies_it_cannot_follow_are_refused(policy: hf.Policy, rule: str) -> None:
+def test_policies_it_cannot_follow_are_refused(policy: sp.Policy, rule: str) -> None:
     with pytest.raises(ValueError, match=f"celery.Task: policy must .*{rule}"):
         Requeue(policy, "task", "celery.Task")
 
@@ -152,7 +152,7 @@ def test_what_is_no_policy_is_refused() -> None:
 def test_any_header_gives_a_memory_that_can_be_gone_on_from(data: object) -> None:
     memory = Memory.from_data(data)
     assert 0 <= memory.attempts < 2**31 and 0 <= memory.place < 2**31
-    Requeue(hf.retry(on=ConnectionError, attempts=None), "task", "test").failed(
+    Requeue(sp.retry(on=ConnectionError, attempts=None), "task", "test").failed(
         ConnectionError(), memory, START
     )
 

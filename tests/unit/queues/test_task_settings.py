@@ -8,14 +8,14 @@ import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import Shutdown, TimeLimitExceeded
 
-import holdfast as hf
-import holdfast.celery
-import holdfast.dramatiq
-from holdfast.idempotency import IdempotencyConflict, MemoryStore, StoreUnavailable
-from holdfast.requeue import Requeue
-from holdfast.tasks import Busy, TaskSettings
+import stormproof as sp
+import stormproof.celery
+import stormproof.dramatiq
+from stormproof._queues.requeue import Requeue
+from stormproof._queues.task_settings import Busy, TaskSettings
+from stormproof.idempotency import IdempotencyConflict, MemoryStore, StoreUnavailable
 
-POLICY = hf.retry(on=(ConnectionError, StoreUnavailable), attempts=2, backoff=hf.Constant(0))
+POLICY = sp.retry(on=(ConnectionError, StoreUnavailable), attempts=2, backoff=sp.Constant(0))
 
 
 def settings(store: MemoryStore | None) -> TaskSettings:
@@ -63,7 +63,7 @@ def test_celerys_own_retry_options_are_refused(options: dict[str, object]) -> No
 
     app = celery.Celery("tests", broker="memory://", set_as_current=False)
     with pytest.raises(ValueError, match=f"{next(iter(options))} of task .* must not be given"):
-        app.task(base=holdfast.celery.task_base(POLICY), name="t", lazy=False, **options)(task)
+        app.task(base=stormproof.celery.task_base(POLICY), name="t", lazy=False, **options)(task)
     app.close()
 
 
@@ -73,7 +73,7 @@ class Broker(StubBroker):
     def __init__(self) -> None:
         super().__init__()
         self.again: list[tuple[object, int | None]] = []
-        self.policies = holdfast.dramatiq.install(self, idempotency=MemoryStore())
+        self.policies = stormproof.dramatiq.install(self, idempotency=MemoryStore())
 
     def enqueue(self, message, *, delay=None):
         self.again.append((message, delay))
@@ -106,16 +106,16 @@ def test_a_worker_that_stops_leaves_its_message_to_the_next(broker: Broker) -> N
     broker.policies.after_process_message(broker, message, exception=Shutdown())
     assert not message.failed
     assert broker.again == [(message, 0)]
-    assert message.options["holdfast"]["attempts"] == 0
+    assert message.options["stormproof"]["attempts"] == 0
 
 
 def test_a_time_limit_is_an_attempts_timeout(broker: Broker) -> None:
     dramatiq.actor(
-        lambda: None, actor_name="slow", broker=broker, policy=hf.retry(on=TimeoutError, attempts=2)
+        lambda: None, actor_name="slow", broker=broker, policy=sp.retry(on=TimeoutError, attempts=2)
     )
     message = Message("slow")
     broker.policies.after_process_message(broker, message, exception=TimeLimitExceeded())
-    assert message.options["holdfast"]["attempts"] == 1
+    assert message.options["stormproof"]["attempts"] == 1
     broker.policies.after_process_message(broker, message, exception=TimeLimitExceeded())
     assert message.failed
 

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from holdfast._drive import chance
-from holdfast._drive.chance import draw, source
+from stormproof._runtime import randomness
+from stormproof._runtime.randomness import draw, source
 
 
 def draws(rng: object, count: int = 8) -> list[float]:
@@ -52,14 +52,14 @@ def test_forked_children_share_no_draw_with_their_parent_or_each_other():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: fork")
 def test_a_fork_leaves_the_parent_with_the_generator_it_had():
     draw()
-    before = chance._own
+    before = randomness._own
     in_fork(1)
-    assert chance._own is before
+    assert randomness._own is before
 
 
 @pytest.mark.proves("invariant 4")
 def test_two_processes_started_alike_draw_differently():
-    program = "from holdfast._drive.chance import draw; print([draw() for _ in range(20)])"
+    program = "from stormproof._runtime.randomness import draw; print([draw() for _ in range(20)])"
     runs = [
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
         for _ in range(2)
@@ -91,13 +91,13 @@ def test_draws_are_in_the_unit_interval_and_all_different():
 
 def test_the_generator_is_made_once():
     draw()
-    before = chance._own
+    before = randomness._own
     draw()
-    assert chance._own is before
+    assert randomness._own is before
 
 
 def test_importing_it_does_not_import_random():
-    program = "import sys, holdfast._drive.chance as c; print('random' in sys.modules); c.draw()"
+    program = "import sys, stormproof._runtime.randomness as c; print('random' in sys.modules); c.draw()"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

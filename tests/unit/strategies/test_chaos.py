@@ -11,15 +11,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
-from tests.scripted import ASYNCIO, SYNC, Boom, each_way, retry
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import ASYNCIO, SYNC, Boom, each_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
-def chaotic(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> hf.Policy:
-    return hf.Policy(*more, hf.Chaos(rate=rate, **kinds), name="pay", rng=rng)
+def chaotic(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> sp.Policy:
+    return sp.Policy(*more, sp.Chaos(rate=rate, **kinds), name="pay", rng=rng)
 
 
 # The switch.
@@ -34,34 +34,34 @@ def test_it_is_off_unless_switched_on(play: Any) -> None:
 @each_way
 def test_it_is_on_inside_the_block(play: Any) -> None:
     policy = chaotic(fault=Boom)
-    seen = play(policy, "never", inside=hf.chaos).raised(Boom).made(0)
-    assert seen.events == [hf.events.ChaosInjected("pay", "fault")]
+    seen = play(policy, "never", inside=sp.chaos).raised(Boom).made(0)
+    assert seen.events == [sp.events.ChaosInjected("pay", "fault")]
     play(policy, "fine").returned("fine")
 
 
 def test_the_block_may_name_the_rate() -> None:
     policy = chaotic(fault=Boom, rate=0)
-    SYNC(policy, "fine", inside=hf.chaos).returned("fine")
-    SYNC(policy, "never", inside=lambda: hf.chaos(rate=1)).raised(Boom)
+    SYNC(policy, "fine", inside=sp.chaos).returned("fine")
+    SYNC(policy, "never", inside=lambda: sp.chaos(rate=1)).raised(Boom)
     always = chaotic(fault=Boom, rate=1)
-    SYNC(always, "fine", inside=lambda: hf.chaos(rate=0)).returned("fine")
+    SYNC(always, "fine", inside=lambda: sp.chaos(rate=0)).returned("fine")
 
 
 def test_the_block_may_name_whom_it_means() -> None:
     policy = chaotic(fault=Boom, name="db")
-    SYNC(policy, "never", inside=lambda: hf.chaos("cache", "db")).raised(Boom)
-    SYNC(policy, "fine", inside=lambda: hf.chaos("cache")).returned("fine")
-    SYNC(chaotic(fault=Boom), "fine", inside=lambda: hf.chaos("cache")).returned("fine")
+    SYNC(policy, "never", inside=lambda: sp.chaos("cache", "db")).raised(Boom)
+    SYNC(policy, "fine", inside=lambda: sp.chaos("cache")).returned("fine")
+    SYNC(chaotic(fault=Boom), "fine", inside=lambda: sp.chaos("cache")).returned("fine")
 
 
 def test_an_inner_block_replaces_the_outer_one() -> None:
     policy = chaotic(fault=Boom, outcome=None)
 
     def inner() -> str:
-        with hf.chaos(rate=0):
+        with sp.chaos(rate=0):
             return policy.call(lambda: "fine")
 
-    with hf.chaos():
+    with sp.chaos():
         assert inner() == "fine"
         with pytest.raises(Boom):
             policy.call(lambda: "never")
@@ -69,24 +69,24 @@ def test_an_inner_block_replaces_the_outer_one() -> None:
 
 
 def test_it_ends_with_the_block_even_when_that_fails() -> None:
-    with pytest.raises(KeyError), hf.chaos(rate=1):
+    with pytest.raises(KeyError), sp.chaos(rate=1):
         raise KeyError
     assert chaotic(fault=Boom).call(lambda: "fine") == "fine"
 
 
 def test_a_block_is_entered_once_at_a_time() -> None:
-    block = hf.chaos(rate=0.5)
+    block = sp.chaos(rate=0.5)
     with block, pytest.raises(RuntimeError, match="already entered"):
         block.__enter__()
     with block:
         pass
-    assert repr(hf.chaos("db", rate=0.5)) == "chaos('db', rate=0.5)"
+    assert repr(sp.chaos("db", rate=0.5)) == "chaos('db', rate=0.5)"
 
 
 def test_another_thread_and_another_task_are_spared() -> None:
     policy = chaotic(fault=Boom)
     answers: list[Any] = []
-    with hf.chaos():
+    with sp.chaos():
         thread = threading.Thread(target=lambda: answers.append(policy.call(lambda: "fine")))
         thread.start()
         thread.join()
@@ -94,7 +94,7 @@ def test_another_thread_and_another_task_are_spared() -> None:
 
     async def main() -> None:
         outside = contextvars.copy_context()
-        with hf.chaos():
+        with sp.chaos():
             inherits = asyncio.create_task(policy.acall(answer))
             spared = asyncio.create_task(policy.acall(answer), context=outside)
         with pytest.raises(Boom):
@@ -108,8 +108,8 @@ def test_another_thread_and_another_task_are_spared() -> None:
 
 
 def test_switched_off_policies_have_no_chaos() -> None:
-    with hf.chaos():
-        SYNC(chaotic(fault=Boom), "fine", inside=hf.disabled).returned("fine")
+    with sp.chaos():
+        SYNC(chaotic(fault=Boom), "fine", inside=sp.disabled).returned("fine")
 
 
 # The kinds.
@@ -117,42 +117,42 @@ def test_switched_off_policies_have_no_chaos() -> None:
 
 @each_way
 def test_an_outcome_is_given_without_a_call(play: Any) -> None:
-    seen = play(chaotic(outcome="stale"), "never", inside=hf.chaos).returned("stale").made(0)
-    assert seen.events == [hf.events.ChaosInjected("pay", "outcome")]
+    seen = play(chaotic(outcome="stale"), "never", inside=sp.chaos).returned("stale").made(0)
+    assert seen.events == [sp.events.ChaosInjected("pay", "outcome")]
 
 
 @each_way
 def test_an_outcome_may_be_made(play: Any) -> None:
-    play(chaotic(outcome=lambda: None), "never", inside=hf.chaos).returned(None).made(0)
+    play(chaotic(outcome=lambda: None), "never", inside=sp.chaos).returned(None).made(0)
 
 
 @each_way
 def test_latency_comes_before_the_call(play: Any) -> None:
-    seen = play(chaotic(latency=2), "fine", inside=hf.chaos).returned("fine").made(1).slept(2)
+    seen = play(chaotic(latency=2), "fine", inside=sp.chaos).returned("fine").made(1).slept(2)
     assert seen.times == pytest.approx([2])
-    assert seen.events == [hf.events.ChaosInjected("pay", "latency")]
+    assert seen.events == [sp.events.ChaosInjected("pay", "latency")]
 
 
 @each_way
 @pytest.mark.parametrize("latency", [lambda: 3, timedelta(seconds=3), lambda: timedelta(seconds=3)])
 def test_latency_may_be_made_or_a_timedelta(play: Any, latency: Any) -> None:
-    play(chaotic(latency=latency), "fine", inside=hf.chaos).slept(3)
+    play(chaotic(latency=latency), "fine", inside=sp.chaos).slept(3)
 
 
 @each_way
 def test_a_behaviour_runs_before_the_call(play: Any) -> None:
     ran: list[str] = []
     seen = (
-        play(chaotic(behaviour=lambda: ran.append("ran")), "fine", inside=hf.chaos).returned("fine").made(1)
+        play(chaotic(behaviour=lambda: ran.append("ran")), "fine", inside=sp.chaos).returned("fine").made(1)
     )
     assert ran == ["ran"]
-    assert seen.events == [hf.events.ChaosInjected("pay", "behaviour")]
+    assert seen.events == [sp.events.ChaosInjected("pay", "behaviour")]
 
 
 @each_way
 def test_several_kinds_come_in_order(play: Any) -> None:
     policy = chaotic(fault=Boom, latency=1, behaviour=lambda: None, name="all")
-    seen = play(policy, "never", inside=hf.chaos).raised(Boom).made(0).slept(1)
+    seen = play(policy, "never", inside=sp.chaos).raised(Boom).made(0).slept(1)
     assert [event.what for event in seen.events] == ["behaviour", "latency", "fault"]
     assert {event.name for event in seen.events} == {"all"}
 
@@ -167,7 +167,7 @@ def test_an_async_behaviour_is_awaited(loop: Loop) -> None:
         return loop.time()
 
     async def scenario() -> None:
-        with hf.chaos():
+        with sp.chaos():
             assert await call() == 1
 
     loop.run(scenario)
@@ -191,7 +191,7 @@ def test_latency_is_cancellable(loop: Loop) -> None:
         calls += 1
 
     async def scenario() -> None:
-        with hf.chaos():
+        with sp.chaos():
             assert await loop.cut(1, call)
         assert loop.time() == 1
 
@@ -213,7 +213,7 @@ def test_a_fault_is_a_new_object_each_time(fault: Any) -> None:
     policy = chaotic(fault=fault)
     raised = []
     for _ in range(2):
-        error = SYNC(policy, "never", inside=hf.chaos).raised(WithState).error
+        error = SYNC(policy, "never", inside=sp.chaos).raised(WithState).error
         assert isinstance(error, WithState) and error.code == 7
         raised.append(error)
     assert raised[0] is not raised[1]
@@ -228,20 +228,20 @@ def test_a_fault_that_cannot_be_copied_is_raised_itself() -> None:
             self.code = code
 
     fault = Unyielding(code=1)
-    assert SYNC(chaotic(fault=fault), "never", inside=hf.chaos).error is fault
+    assert SYNC(chaotic(fault=fault), "never", inside=sp.chaos).error is fault
 
 
 def test_retries_meet_chaos_at_every_attempt() -> None:
     draws = iter([0.0, 0.0, 0.9, 0.9, 0.9])
-    policy = chaotic(*retry(attempts=5, on=Boom, backoff=hf.Constant(0)).strategies, fault=Boom, rate=0.5)
+    policy = chaotic(*retry(attempts=5, on=Boom, backoff=sp.Constant(0)).strategies, fault=Boom, rate=0.5)
     policy = policy.with_(rng=lambda: next(draws))
     # Draws: hit, the wait's jitter, and the next attempt is spared.
-    seen = SYNC(policy, "fine", inside=hf.chaos).returned("fine").made(1)
+    seen = SYNC(policy, "fine", inside=sp.chaos).returned("fine").made(1)
     assert seen.kinds() == ["ChaosInjected", "Retrying", "Succeeded"]
 
 
 def test_a_factory_must_make_an_error() -> None:
-    SYNC(chaotic(fault=lambda: "oops"), "never", inside=hf.chaos).raised(TypeError)
+    SYNC(chaotic(fault=lambda: "oops"), "never", inside=sp.chaos).raised(TypeError)
 
 
 # How often, and whom.
@@ -251,7 +251,7 @@ def test_the_rate_is_the_share_of_calls() -> None:
     hits = 0
     draws = iter([i / 100 for i in range(100)])
     policy = chaotic(fault=Boom, rate=0.3, rng=lambda: next(draws))
-    with hf.chaos():
+    with sp.chaos():
         for _ in range(100):
             try:
                 policy.call(lambda: None)
@@ -263,7 +263,7 @@ def test_the_rate_is_the_share_of_calls() -> None:
 def test_the_same_seed_hits_the_same_calls() -> None:
     def hits(seed: int) -> list[int]:
         policy = chaotic(outcome="hit", rate=0.5, rng=seed)
-        with hf.chaos():
+        with sp.chaos():
             return [i for i in range(50) if policy.call(lambda: "spared") == "hit"]
 
     assert hits(1) == hits(1) != hits(2)
@@ -271,8 +271,8 @@ def test_the_same_seed_hits_the_same_calls() -> None:
 
 @each_way
 def test_the_predicate_chooses_calls(play: Any) -> None:
-    play(chaotic(fault=Boom, when=lambda args, kwargs: False), "fine", inside=hf.chaos).returned("fine")
-    play(chaotic(fault=Boom, when=lambda args, kwargs: True), "never", inside=hf.chaos).raised(Boom)
+    play(chaotic(fault=Boom, when=lambda args, kwargs: False), "fine", inside=sp.chaos).returned("fine")
+    play(chaotic(fault=Boom, when=lambda args, kwargs: True), "never", inside=sp.chaos).raised(Boom)
 
 
 def test_the_predicate_sees_the_arguments_however_it_is_called() -> None:
@@ -287,7 +287,7 @@ def test_the_predicate_sees_the_arguments_however_it_is_called() -> None:
     def work(a: int, *, b: int = 0) -> int:
         return a + b
 
-    with hf.chaos():
+    with sp.chaos():
         assert policy(work)(1, b=2) == policy.call(work, 1, b=2) == 3
     assert seen == [((1,), {"b": 2})] * 2
 
@@ -295,9 +295,9 @@ def test_the_predicate_sees_the_arguments_however_it_is_called() -> None:
 def test_only_calls_that_may_be_hit_draw() -> None:
     draws = iter([0.0])
     policy = chaotic(fault=Boom, rate=0.5, when=lambda args, kwargs: bool(args), rng=lambda: next(draws))
-    with hf.chaos():
+    with sp.chaos():
         policy.call(lambda: None)
-        with hf.chaos("somebody else"):
+        with sp.chaos("somebody else"):
             policy.call(lambda *_: None, 1)
         with pytest.raises(Boom):
             policy.call(lambda *_: None, 1)
@@ -308,21 +308,21 @@ def test_only_calls_that_may_be_hit_draw() -> None:
 
 @pytest.mark.parametrize("play", [SYNC, ASYNCIO], ids=["sync", "async"])
 def test_latency_ends_with_the_deadline(play: Any) -> None:
-    policy = chaotic(hf.Deadline(1), latency=60)
-    play(policy, "never", inside=hf.chaos).raised(hf.DeadlineExceeded).made(0).slept(1)
+    policy = chaotic(sp.Deadline(1), latency=60)
+    play(policy, "never", inside=sp.chaos).raised(sp.DeadlineExceeded).made(0).slept(1)
 
 
 @pytest.mark.parametrize("play", [SYNC, ASYNCIO], ids=["sync", "async"])
 def test_latency_longer_than_the_timeout_is_an_attempt_timed_out(play: Any) -> None:
-    policy = hf.Policy(hf.Timeout(2), hf.Chaos(latency=60, rate=1))
-    play(policy, "never", inside=hf.chaos).raised(hf.AttemptTimeout).made(0).slept(2)
+    policy = sp.Policy(sp.Timeout(2), sp.Chaos(latency=60, rate=1))
+    play(policy, "never", inside=sp.chaos).raised(sp.AttemptTimeout).made(0).slept(2)
 
 
 @each_loop
 def test_latency_is_interrupted_by_a_real_timeout(loop: Loop) -> None:
     async def scenario() -> None:
-        policy = hf.Policy(hf.Timeout(2), hf.Chaos(latency=60, rate=1), clock=LoopClock(loop))
-        with hf.chaos(), pytest.raises(hf.AttemptTimeout):
+        policy = sp.Policy(sp.Timeout(2), sp.Chaos(latency=60, rate=1), clock=LoopClock(loop))
+        with sp.chaos(), pytest.raises(sp.AttemptTimeout):
             await policy.acall(async_behaviour)
         assert loop.time() == pytest.approx(2)
 
@@ -342,7 +342,7 @@ def test_a_stream_may_be_replaced_or_broken() -> None:
     async def collected() -> list[int]:
         return [item async for item in chaotic(outcome=[7, 8])(async_items)()]
 
-    with hf.chaos():
+    with sp.chaos():
         assert list(chaotic(outcome=[7, 8])(items)()) == [7, 8]
         assert asyncio.run(collected()) == [7, 8]
         with pytest.raises(Boom):
@@ -376,21 +376,21 @@ def test_a_stream_may_be_replaced_or_broken() -> None:
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Chaos: {says}"):
-        hf.Chaos(**options)
+        sp.Chaos(**options)
 
 
 def test_a_bad_latency_from_a_factory_is_refused_when_it_comes() -> None:
-    SYNC(chaotic(latency=lambda: -1), "never", inside=hf.chaos).raised(ValueError)
+    SYNC(chaotic(latency=lambda: -1), "never", inside=sp.chaos).raised(ValueError)
 
 
 @pytest.mark.parametrize(("args", "rate"), [((5,), None), (("",), None), ((), 2), ((), float("nan"))])
 def test_a_switch_is_checked_too(args: Any, rate: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="chaos: "):
-        hf.chaos(*args, rate=rate)
+        sp.chaos(*args, rate=rate)
 
 
 def test_defaults_and_equality() -> None:
-    chaos = hf.Chaos(fault=ValueError, when=sum)
+    chaos = sp.Chaos(fault=ValueError, when=sum)
     assert chaos.rate == 0.001
     assert pickle.loads(pickle.dumps(chaos)) == chaos
-    assert eval(repr(chaos), {"Chaos": hf.Chaos}) == chaos
+    assert eval(repr(chaos), {"Chaos": sp.Chaos}) == chaos

@@ -10,14 +10,14 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import ASYNCIO, SYNC, Bang, Boom, each_way, retry
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import ASYNCIO, SYNC, Bang, Boom, each_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
-def falling(value: Any, **options: Any) -> hf.Policy:
-    return hf.Policy(hf.Fallback(value, **options), name="score")
+def falling(value: Any, **options: Any) -> sp.Policy:
+    return sp.Policy(sp.Fallback(value, **options), name="score")
 
 
 # What is given.
@@ -32,7 +32,7 @@ def test_a_success_passes(play: Any) -> None:
 @each_way
 def test_a_failure_gives_the_value(play: Any) -> None:
     seen = play(falling("plan b"), Boom).returned("plan b").made(1)
-    assert seen.events == [hf.events.FellBack("score", "tests.scripted.Boom")]
+    assert seen.events == [sp.events.FellBack("score", "tests.support.scripted.Boom")]
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], False])
@@ -130,7 +130,7 @@ def test_a_callable_that_needs_more_is_refused(fallback: Any) -> None:
     with pytest.raises(
         TypeError, match="Fallback: value must be callable without arguments or with the error"
     ):
-        hf.Fallback(fallback)
+        sp.Fallback(fallback)
 
 
 # Async.
@@ -183,7 +183,7 @@ def test_on_says_what_it_catches(play: Any) -> None:
 
 @pytest.mark.parametrize(
     "on",
-    [(ConnectionError, KeyError), lambda error: isinstance(error, Boom), hf.transient],
+    [(ConnectionError, KeyError), lambda error: isinstance(error, Boom), sp.transient],
     ids=["a tuple", "a callable", "a classifier"],
 )
 def test_on_may_be_a_tuple_a_callable_or_a_classifier(on: Any) -> None:
@@ -193,13 +193,13 @@ def test_on_may_be_a_tuple_a_callable_or_a_classifier(on: Any) -> None:
 
 def refusals() -> list[Exception]:
     return [
-        hf.BudgetExhausted(),
-        hf.DeadlineExceeded(),
-        hf.AttemptTimeout(),
-        hf.CircuitOpen(),
-        hf.RateLimited(),
-        hf.BulkheadFull(),
-        hf.Throttled(),
+        sp.BudgetExhausted(),
+        sp.DeadlineExceeded(),
+        sp.AttemptTimeout(),
+        sp.CircuitOpen(),
+        sp.RateLimited(),
+        sp.BulkheadFull(),
+        sp.Throttled(),
     ]
 
 
@@ -210,14 +210,14 @@ def test_refusals_are_failures_like_any_other(refusal: Exception) -> None:
 
 
 def test_it_stands_in_when_the_breaker_inside_is_open() -> None:
-    breaker = hf.Breaker()
+    breaker = sp.Breaker()
     breaker.force_open()
-    SYNC(hf.Policy(hf.Fallback("plan b"), breaker), "never").returned("plan b").made(0)
+    SYNC(sp.Policy(sp.Fallback("plan b"), breaker), "never").returned("plan b").made(0)
 
 
 @each_way
 def test_it_stands_in_for_what_retrying_could_not_mend(play: Any) -> None:
-    policy = hf.Policy(hf.Fallback(one_argument), *retry(attempts=3).strategies)
+    policy = sp.Policy(sp.Fallback(one_argument), *retry(attempts=3).strategies)
     play(policy, Boom, ...).returned("Boom").made(3)
 
 
@@ -249,7 +249,7 @@ def test_a_cancelled_call_has_no_fallback(loop: Loop) -> None:
 
 @each_way
 def test_a_cancelled_scope_has_no_fallback(play: Any) -> None:
-    play(falling("plan b"), hf.Cancelled("cancelled")).raised(hf.Cancelled)
+    play(falling("plan b"), sp.Cancelled("cancelled")).raised(sp.Cancelled)
 
 
 @each_way
@@ -257,10 +257,10 @@ def test_a_mark_is_judged_by_what_it_carries(play: Any) -> None:
     inner = Boom()
     got: list[Any] = []
     policy = falling(got.append, on=ConnectionError)
-    play(policy, hf.Permanent(inner)).returned(None)
-    play(policy, hf.RetryAfter(5, inner)).returned(None)
+    play(policy, sp.Permanent(inner)).returned(None)
+    play(policy, sp.RetryAfter(5, inner)).returned(None)
     assert got == [inner, inner]
-    play(policy, hf.Permanent(Bang())).raised(hf.Permanent)
+    play(policy, sp.Permanent(Bang())).raised(sp.Permanent)
 
 
 def test_what_the_fallback_raises_says_why_it_was_asked() -> None:
@@ -272,7 +272,7 @@ def test_what_the_fallback_raises_says_why_it_was_asked() -> None:
 
 
 def test_switched_off_it_does_nothing() -> None:
-    SYNC(falling("plan b"), Boom, inside=hf.disabled).raised(Boom)
+    SYNC(falling("plan b"), Boom, inside=sp.disabled).raised(Boom)
 
 
 # Streams.
@@ -334,14 +334,14 @@ def test_items_in_place_of_an_async_stream(loop: Loop, fallback: Any, expected: 
 )
 def test_what_cannot_be_meant_is_refused(on: Any, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Fallback: {says}"):
-        hf.Fallback(None, on=on)
+        sp.Fallback(None, on=on)
 
 
 def test_equal_options_make_equal_fallbacks() -> None:
-    fallback = hf.Fallback("x", on=(KeyError,))
-    assert fallback == hf.Fallback("x", on=(KeyError,)) != hf.Fallback("y", on=(KeyError,))
+    fallback = sp.Fallback("x", on=(KeyError,))
+    assert fallback == sp.Fallback("x", on=(KeyError,)) != sp.Fallback("y", on=(KeyError,))
     assert pickle.loads(pickle.dumps(fallback)) == fallback
-    assert eval(repr(fallback), {"Fallback": hf.Fallback}) == fallback
+    assert eval(repr(fallback), {"Fallback": sp.Fallback}) == fallback
     assert fallback.describe() == {"kind": "Fallback", "value": "x", "on": ["KeyError"]}
 
 

@@ -6,10 +6,10 @@ import pickle
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import SYNC, Bang, Boom, each_way
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import SYNC, Bang, Boom, each_way
 
-import holdfast as hf
+import stormproof as sp
 
 
 class Draws:
@@ -28,10 +28,10 @@ class Bench:
     """A throttle under a policy, in time that stands still, and a backend that answers as told."""
 
     def __init__(self, draw: float = 1.0, **options: Any) -> None:
-        self.clock = hf.testing.FakeClock(1000.0)
-        self.throttle = hf.Throttle(**{"on": Boom, **options})
+        self.clock = sp.testing.FakeClock(1000.0)
+        self.throttle = sp.Throttle(**{"on": Boom, **options})
         self.draws = Draws(draw)
-        self.policy = hf.Policy(self.throttle, clock=self.clock, rng=self.draws)
+        self.policy = sp.Policy(self.throttle, clock=self.clock, rng=self.draws)
         self.calls = 0
 
     def call(self, outcome: Any = "ok") -> Any:
@@ -77,7 +77,7 @@ def test_a_call_is_refused_when_the_draw_is_below_the_share() -> None:
     bench = Bench()
     bench.send(10, 30)
     bench.draws.value = 20 / 41 - 1e-9
-    with pytest.raises(hf.Throttled, match=r"throttle refuses 48.8% of the calls"):
+    with pytest.raises(sp.Throttled, match=r"throttle refuses 48.8% of the calls"):
         bench.call()
     assert bench.calls == 40
     bench.draws.value = 21 / 42 + 1e-9
@@ -89,7 +89,7 @@ def test_what_is_refused_counts_as_a_request() -> None:
     bench.send(10, 30)
     bench.draws.value = 0.0
     for _ in range(5):
-        with pytest.raises(hf.Throttled):
+        with pytest.raises(sp.Throttled):
             bench.call()
     assert bench.throttle.rejection == pytest.approx((45 - 20) / 46)
 
@@ -107,13 +107,13 @@ def test_the_backend_recovers_and_the_share_falls() -> None:
 
 @each_way
 def test_every_way_of_calling(play: Any) -> None:
-    throttle = hf.Throttle(on=Boom)
-    policy = hf.Policy(throttle, rng=lambda: 0.0)
+    throttle = sp.Throttle(on=Boom)
+    policy = sp.Policy(throttle, rng=lambda: 0.0)
     play(policy, "fine").returned("fine")
     play(policy, Boom).raised(Boom).made(1)
     play(policy, Boom).raised(Boom).made(1)
     # 1 of 3 accepted, k = 2: a share of 1/4 is refused, and a draw of 0 is below it.
-    play(policy, "never").raised(hf.Throttled).made(0)
+    play(policy, "never").raised(sp.Throttled).made(0)
 
 
 # What counts.
@@ -129,10 +129,10 @@ def test_another_failure_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [hf.CircuitOpen(), hf.BulkheadFull(), hf.DeadlineExceeded(), hf.Cancelled()]
+    "error", [sp.CircuitOpen(), sp.BulkheadFull(), sp.DeadlineExceeded(), sp.Cancelled()]
 )
 def test_a_refusal_from_inside_is_not_the_backends(error: Exception) -> None:
-    bench = Bench(on=hf.transient)
+    bench = Bench(on=sp.transient)
     with pytest.raises(type(error)):
         bench.call(error)
     described = bench.throttle.describe()
@@ -140,23 +140,23 @@ def test_a_refusal_from_inside_is_not_the_backends(error: Exception) -> None:
 
 
 def test_an_attempt_that_timed_out_is_a_failure() -> None:
-    bench = Bench(on=hf.transient)
-    with pytest.raises(hf.AttemptTimeout):
-        bench.call(hf.AttemptTimeout())
+    bench = Bench(on=sp.transient)
+    with pytest.raises(sp.AttemptTimeout):
+        bench.call(sp.AttemptTimeout())
     assert bench.throttle.rejection == 0.5
 
 
 def test_a_refusal_counts_where_on_names_it() -> None:
-    bench = Bench(on=(hf.CircuitOpen,))
-    with pytest.raises(hf.CircuitOpen):
-        bench.call(hf.CircuitOpen())
+    bench = Bench(on=(sp.CircuitOpen,))
+    with pytest.raises(sp.CircuitOpen):
+        bench.call(sp.CircuitOpen())
     assert bench.throttle.rejection == 0.5
 
 
 def test_a_mark_counts_as_what_it_carries() -> None:
     bench = Bench(on=Boom)
-    with pytest.raises(hf.RetryAfter):
-        bench.call(hf.RetryAfter(1, Boom()))
+    with pytest.raises(sp.RetryAfter):
+        bench.call(sp.RetryAfter(1, Boom()))
     assert bench.throttle.rejection == 0.5
 
 
@@ -169,9 +169,9 @@ def test_an_interrupted_call_does_not_count() -> None:
 
 @each_loop
 def test_a_cancelled_call_does_not_count(loop: Loop) -> None:
-    throttle = hf.Throttle(on=BaseException)
+    throttle = sp.Throttle(on=BaseException)
 
-    @hf.Policy(throttle)
+    @sp.Policy(throttle)
     async def call() -> None:
         await loop.sleep(60)
 
@@ -184,8 +184,8 @@ def test_a_cancelled_call_does_not_count(loop: Loop) -> None:
 
 def test_calls_under_way_at_a_cold_start_are_not_lost_calls() -> None:
     """Counted at their start, ten calls under way and none answered would refuse the eleventh."""
-    throttle = hf.Throttle(on=Boom)
-    policy = hf.Policy(throttle, rng=lambda: 0.0)
+    throttle = sp.Throttle(on=Boom)
+    policy = sp.Policy(throttle, rng=lambda: 0.0)
 
     def nested(depth: int) -> int:
         return depth if depth == 10 else policy.call(nested, depth + 1)
@@ -249,19 +249,19 @@ def test_a_clock_set_forward_forgets() -> None:
 
 
 def test_it_takes_the_policys_clock_and_keeps_what_it_counted() -> None:
-    throttle = hf.Throttle(on=Boom)
-    SYNC(hf.Policy(throttle), Boom)
-    clock = hf.testing.FakeClock(5.0)
-    hf.Policy(throttle, clock=clock)
+    throttle = sp.Throttle(on=Boom)
+    SYNC(sp.Policy(throttle), Boom)
+    clock = sp.testing.FakeClock(5.0)
+    sp.Policy(throttle, clock=clock)
     assert throttle.rejection == 0.5
     clock.advance(121)
     assert throttle.rejection == 0
 
 
 def test_a_clock_of_its_own_is_kept() -> None:
-    own, policys = hf.testing.FakeClock(5.0), hf.testing.FakeClock(5.0)
-    throttle = hf.Throttle(on=Boom, clock=own)
-    SYNC(hf.Policy(throttle, clock=policys), Boom)
+    own, policys = sp.testing.FakeClock(5.0), sp.testing.FakeClock(5.0)
+    throttle = sp.Throttle(on=Boom, clock=own)
+    SYNC(sp.Policy(throttle, clock=policys), Boom)
     policys.advance(121)
     assert throttle.clock is own and throttle.rejection == 0.5
     own.advance(121)
@@ -327,7 +327,7 @@ def test_while_nothing_fails_no_lock_no_clock_no_draw() -> None:
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Throttle: {says}"):
-        hf.Throttle(**options)
+        sp.Throttle(**options)
 
 
 def test_two_throttles_are_two_and_a_copy_is_fresh() -> None:
@@ -335,9 +335,9 @@ def test_two_throttles_are_two_and_a_copy_is_fresh() -> None:
     bench.send(failed=3)
     throttle = bench.throttle
     assert throttle != throttle.fresh()
-    for copy in (throttle.fresh(), throttle.replace(k=3), pickle.loads(pickle.dumps(hf.Throttle()))):
+    for copy in (throttle.fresh(), throttle.replace(k=3), pickle.loads(pickle.dumps(sp.Throttle()))):
         assert copy.rejection == 0
-    assert eval(repr(hf.Throttle(k=3)), {"Throttle": hf.Throttle, "transient": hf.transient}).k == 3
+    assert eval(repr(sp.Throttle(k=3)), {"Throttle": sp.Throttle, "transient": sp.transient}).k == 3
     assert throttle.describe() == {
         "kind": "Throttle",
         "k": 2.0,
@@ -353,7 +353,7 @@ def test_two_throttles_are_two_and_a_copy_is_fresh() -> None:
 
 
 def test_one_per_key() -> None:
-    policy = hf.Policy(hf.keyed(hf.Throttle(on=Boom), key=lambda host: host), rng=lambda: 0.0)
+    policy = sp.Policy(sp.keyed(sp.Throttle(on=Boom), key=lambda host: host), rng=lambda: 0.0)
 
     @policy
     def call(host: str) -> str:
@@ -363,15 +363,15 @@ def test_one_per_key() -> None:
 
     with pytest.raises(Boom):
         call("bad")
-    with pytest.raises(hf.Throttled):
+    with pytest.raises(sp.Throttled):
         call("bad")
     assert call("good") == "ok"
 
 
 def test_the_key_sees_the_arguments_however_it_is_called() -> None:
     """``policy.call(fn, "a")`` must find the key of ``fn("a")``, as a decorated ``fn`` does."""
-    strategy = hf.keyed(hf.Throttle(on=Boom), key=lambda host: host)
-    policy = hf.Policy(strategy)
+    strategy = sp.keyed(sp.Throttle(on=Boom), key=lambda host: host)
+    policy = sp.Policy(strategy)
     assert policy(lambda host: host)("a") == "a"
     assert policy.call(lambda host: host, "a") == "a"
     assert list(strategy) == ["a"]

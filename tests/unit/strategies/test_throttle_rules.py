@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.http_errors import http_error
+from tests.support.http_errors import http_error
 
-import holdfast as hf
-from holdfast.throttle import Ledger, rejection
+import stormproof as sp
+from stormproof._strategies.throttle import Ledger, rejection
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ class Draws:
         return self.value
 
 
-def throttle(**options: Any) -> hf.Throttle:
-    return hf.Throttle(clock=hf.testing.FakeClock(), **options)
+def throttle(**options: Any) -> sp.Throttle:
+    return sp.Throttle(clock=sp.testing.FakeClock(), **options)
 
 
 def test_the_defaults() -> None:
-    made = hf.Throttle()
+    made = sp.Throttle()
     assert (made.k, made.window, made.min_calls, made.max_rejection, made.name) == (2.0, 120.0, 0, 1.0, None)
 
 
@@ -122,11 +122,11 @@ def test_each_end_counts_as_what_it_is() -> None:
     made = throttle(on=ConnectionError)
     for error in (
         ConnectionError(),
-        hf.RetryAfter(1, ConnectionError()),
+        sp.RetryAfter(1, ConnectionError()),
         KeyError(),
-        hf.Permanent(KeyError()),
-        hf.AttemptTimeout("late"),
-        hf.RateLimited("no room"),
+        sp.Permanent(KeyError()),
+        sp.AttemptTimeout("late"),
+        sp.RateLimited("no room"),
     ):
         made._ended(error)
     described = made.describe()
@@ -135,9 +135,9 @@ def test_each_end_counts_as_what_it_is() -> None:
 
 
 def test_what_was_accepted_before_a_failure_belongs_to_the_time_before_it() -> None:
-    clock = hf.testing.FakeClock()
-    made = hf.Throttle(on=ConnectionError, window=20, clock=clock)
-    policy = hf.Policy(made)
+    clock = sp.testing.FakeClock()
+    made = sp.Throttle(on=ConnectionError, window=20, clock=clock)
+    policy = sp.Policy(made)
     for _ in range(10):
         policy.call(lambda: None)
     clock.advance(10)
@@ -153,9 +153,9 @@ def test_a_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
     assert made.rejection == pytest.approx(0.9)
     made._admit(Draws(0.9))
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
-        with pytest.raises(hf.Throttled, match=r"^door refuses 90\.0% of the calls: too many of them fail$"):
+        with pytest.raises(sp.Throttled, match=r"^door refuses 90\.0% of the calls: too many of them fail$"):
             made._admit(Draws(0.89))
     finally:
         stop()
@@ -174,9 +174,9 @@ def test_one_without_a_name_is_called_throttle() -> None:
     made = throttle(on=ConnectionError)
     made._ended(ConnectionError())
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
-        with pytest.raises(hf.Throttled, match=r"^throttle refuses 50\.0% "):
+        with pytest.raises(sp.Throttled, match=r"^throttle refuses 50\.0% "):
             made._admit(Draws(0.0))
     finally:
         stop()
@@ -216,18 +216,18 @@ def test_a_copy_has_counted_nothing() -> None:
 )
 def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, Any], says: str) -> None:
     with pytest.raises((ValueError, TypeError)) as told:
-        hf.Throttle(**options)
+        sp.Throttle(**options)
     assert str(told.value).startswith(says)
 
 
 def test_the_edges_of_what_can_be_meant() -> None:
-    made = hf.Throttle(k=1, window=0.5, min_calls=0, max_rejection=0.01)
+    made = sp.Throttle(k=1, window=0.5, min_calls=0, max_rejection=0.01)
     assert (made.k, made.window, made.min_calls, made.max_rejection) == (1.0, 0.5, 0, 0.01)
 
 
 def test_who_counts_failures_counts_refusals_that_are_named_and_asks_no_server_about_retrying() -> None:
     made = throttle(on=Exception)
-    made._ended(hf.RateLimited("no room"))
+    made._ended(sp.RateLimited("no room"))
     assert made.describe()["requests"] == 1.0
     made = throttle(on=OSError)
     made._ended(http_error(503, x_should_retry="false"))

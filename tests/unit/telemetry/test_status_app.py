@@ -13,11 +13,11 @@ import starlette.applications
 import starlette.routing
 import uvicorn
 
-import holdfast as hf
-import holdfast.census
-import holdfast.meters
-import holdfast.policy
-from holdfast.asgi import StatusApp
+import stormproof as sp
+import stormproof._events.operations
+import stormproof._policy.policy
+import stormproof._telemetry.meters
+from stormproof.asgi import StatusApp
 
 pytestmark = pytest.mark.proves("security web-page")
 
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.proves("security web-page")
 @pytest.fixture(autouse=True)
 def own_census(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests have run in this process may have used up the names."""
-    fresh = holdfast.census.Census()
-    for module in (holdfast.census, holdfast.meters, holdfast.policy):
+    fresh = stormproof._events.operations.Census()
+    for module in (stormproof._events.operations, stormproof._telemetry.meters, stormproof._policy.policy):
         monkeypatch.setattr(module, "census", fresh)
 
 
@@ -40,7 +40,7 @@ def app() -> Iterator[StatusApp]:
 @pytest.fixture
 def client(app: StatusApp) -> Iterator[httpx.Client]:
     """A real server in a thread, the page mounted in a Starlette application."""
-    site = starlette.applications.Starlette(routes=[starlette.routing.Mount("/holdfast", app)])
+    site = starlette.applications.Starlette(routes=[starlette.routing.Mount("/stormproof", app)])
     server = uvicorn.Server(uvicorn.Config(site, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -48,7 +48,7 @@ def client(app: StatusApp) -> Iterator[httpx.Client]:
         while not server.started:
             assert thread.is_alive()
         port = server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}/holdfast", follow_redirects=True) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}/stormproof", follow_redirects=True) as client:
             yield client
     finally:
         server.should_exit = True
@@ -56,7 +56,7 @@ def client(app: StatusApp) -> Iterator[httpx.Client]:
 
 
 def trouble(name: str) -> None:
-    @hf.Policy(hf.Retry(on=ConnectionError, attempts=2), hf.Breaker(name=f"{name}-gate"), name=name)
+    @sp.Policy(sp.Retry(on=ConnectionError, attempts=2), sp.Breaker(name=f"{name}-gate"), name=name)
     def call(token: str) -> None:
         raise ConnectionError(token)
 
@@ -64,7 +64,7 @@ def trouble(name: str) -> None:
         call("hunter2")
 
 
-def test_a_call_that_gave_up(client: httpx.Client, holdfast_instant: object) -> None:
+def test_a_call_that_gave_up(client: httpx.Client, stormproof_instant: object) -> None:
     trouble("status-mail")
     data = client.get("/data.json").json()
     (row,) = [row for row in data["operations"] if row["operation"] == "status-mail"]
@@ -79,9 +79,9 @@ def test_a_call_that_gave_up(client: httpx.Client, holdfast_instant: object) -> 
 
 
 def test_living_policies_are_shown_with_their_state(client: httpx.Client) -> None:
-    breaker = hf.Breaker()
-    call = hf.Policy(
-        hf.Retry(on=OSError, budget=hf.Budget(burst=4)), breaker, hf.Bulkhead(9), name="status-live"
+    breaker = sp.Breaker()
+    call = sp.Policy(
+        sp.Retry(on=OSError, budget=sp.Budget(burst=4)), breaker, sp.Bulkhead(9), name="status-live"
     )(lambda: 1)
     call()
     breaker.force_open()
@@ -92,14 +92,14 @@ def test_living_policies_are_shown_with_their_state(client: httpx.Client) -> Non
     assert '<td class="open">open</td>' in client.get("/").text
 
 
-def test_recent_trouble_is_bounded(client: httpx.Client, holdfast_instant: object) -> None:
+def test_recent_trouble_is_bounded(client: httpx.Client, stormproof_instant: object) -> None:
     for i in range(5):
         trouble(f"status-many-{i}")
     recent = [row["operation"] for row in client.get("/data.json").json()["recent"]]
     assert recent == ["status-many-4", "status-many-3", "status-many-2"]
 
 
-def test_names_are_text_not_html(client: httpx.Client, holdfast_instant: object) -> None:
+def test_names_are_text_not_html(client: httpx.Client, stormproof_instant: object) -> None:
     trouble('<script>alert("x")</script>')
     page = client.get("/").text
     assert "<script" not in page
@@ -116,7 +116,7 @@ def test_it_is_read_only_and_locked_down(client: httpx.Client) -> None:
     assert head.status_code == 200 and head.content == b""
 
 
-def test_closed_it_counts_no_further(holdfast_instant: object) -> None:
+def test_closed_it_counts_no_further(stormproof_instant: object) -> None:
     app = StatusApp()
     app.close()
     trouble("status-closed")

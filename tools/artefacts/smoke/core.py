@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
 
 def installed() -> None:
-    home = Path(hf.__file__).parent
+    home = Path(sp.__file__).parent
     assert home.is_relative_to(sys.prefix), home
     assert (home / "py.typed").is_file()
     assert (home / "lab/_page/index.html").is_file() or "without-page" in sys.argv
@@ -47,54 +47,54 @@ def raised(kind: type[Exception], call: Callable[..., object], *args: object) ->
 def retries() -> None:
     left = failing(2)
 
-    @hf.retry(on=ConnectionError, attempts=3)
+    @sp.retry(on=ConnectionError, attempts=3)
     def fetch() -> object:
         return answer(left)
 
-    @hf.retry(on=hf.transient, attempts=3)
+    @sp.retry(on=sp.transient, attempts=3)
     async def fetch_async() -> object:
         return answer(left)
 
-    with hf.testing.instant() as clock:
+    with sp.testing.instant() as clock:
         assert fetch() == "done"
         assert len(clock.sleeps) == 2
     left[:] = failing(1)
     assert asyncio.run(fetch_async()) == "done"
     left[:] = failing(9)
-    with hf.testing.instant():
+    with sp.testing.instant():
         assert "3 attempts" in raised(ConnectionError, fetch).__notes__[0]
 
 
 def budget() -> None:
-    policy = hf.Policy(hf.Retry(on=ConnectionError, attempts=5, budget=hf.Budget(burst=1)))
+    policy = sp.Policy(sp.Retry(on=ConnectionError, attempts=5, budget=sp.Budget(burst=1)))
     left = failing(9)
-    with hf.testing.instant():
-        refusal = raised(hf.BudgetExhausted, policy.call, answer, left)
+    with sp.testing.instant():
+        refusal = raised(sp.BudgetExhausted, policy.call, answer, left)
     assert isinstance(refusal.__cause__, ConnectionError)
     assert len(left) == 8, "one call and one retry"
 
 
 def breaker() -> None:
-    policy = hf.Policy(hf.Breaker(consecutive=2))
+    policy = sp.Policy(sp.Breaker(consecutive=2))
     left = failing(9)
     for _ in range(2):
         raised(ConnectionError, policy.call, answer, left)
-    assert raised(hf.CircuitOpen, policy.call, answer, left).retry_after > 29
+    assert raised(sp.CircuitOpen, policy.call, answer, left).retry_after > 29
     assert len(left) == 8
 
 
 def files_and_presets() -> None:
     Path("policies.toml").write_text('[policies.scores]\ndeadline = "5s"\nretry = { attempts = 4 }\n')
-    assert hf.load("policies.toml")["scores"].worst_case().attempts == 4
-    assert hf.presets.aws_standard().worst_case().attempts == 3
-    assert hf.idempotency.MemoryStore() is not None
+    assert sp.load("policies.toml")["scores"].worst_case().attempts == 4
+    assert sp.presets.aws_standard().worst_case().attempts == 3
+    assert sp.idempotency.MemoryStore() is not None
 
 
 def alone() -> None:
     """Nothing that was imported came from elsewhere than the standard library and the wheel."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        assert file is None or "site-packages" not in file or "holdfast" in file, file
+        assert file is None or "site-packages" not in file or "stormproof" in file, file
 
 
 for part in (installed, retries, budget, breaker, files_and_presets, alone):

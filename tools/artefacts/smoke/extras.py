@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
+import stormproof as sp
 
-POLICY = hf.Policy(hf.Deadline(20), hf.Retry(attempts=3, backoff=hf.Constant(0.01)), name="smoke")
+POLICY = sp.Policy(sp.Deadline(20), sp.Retry(attempts=3, backoff=sp.Constant(0.01)), name="smoke")
 RETRIED = "a GET that was answered 503, then 200"
 
 
@@ -48,7 +48,7 @@ def shaky_server() -> Iterator[str]:
 def httpx() -> str:
     import httpx
 
-    from holdfast.httpx import AsyncTransport, Transport
+    from stormproof.httpx import AsyncTransport, Transport
 
     with shaky_server() as url, httpx.Client(transport=Transport(POLICY)) as client:
         assert client.get(url).text == "ok"
@@ -65,7 +65,7 @@ def httpx() -> str:
 def httpx2() -> str:
     import httpx2
 
-    from holdfast.httpx2 import Transport
+    from stormproof.httpx2 import Transport
 
     with shaky_server() as url, httpx2.Client(transport=Transport(POLICY)) as client:
         assert client.get(url).text == "ok"
@@ -75,7 +75,7 @@ def httpx2() -> str:
 def requests() -> str:
     import requests
 
-    from holdfast.requests import Adapter
+    from stormproof.requests import Adapter
 
     with shaky_server() as url, requests.Session() as session:
         session.mount("http://", Adapter(POLICY))
@@ -84,7 +84,7 @@ def requests() -> str:
 
 
 def urllib3() -> str:
-    from holdfast.urllib3 import PoolManager
+    from stormproof.urllib3 import PoolManager
 
     with shaky_server() as url, PoolManager(POLICY) as pool:
         assert pool.request("GET", url).data == b"ok"
@@ -94,7 +94,7 @@ def urllib3() -> str:
 def aiohttp() -> str:
     import aiohttp
 
-    from holdfast.aiohttp import middleware
+    from stormproof.aiohttp import middleware
 
     async def ask(url: str) -> str:
         holding = [middleware(POLICY)]
@@ -111,7 +111,7 @@ def grpc() -> str:
 
     import grpc
 
-    from holdfast.grpc import interceptors
+    from stormproof.grpc import interceptors
 
     failures = [grpc.StatusCode.UNAVAILABLE]
 
@@ -138,10 +138,10 @@ def asgi() -> str:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    from holdfast.asgi import DeadlineMiddleware, SheddingMiddleware
+    from stormproof.asgi import DeadlineMiddleware, SheddingMiddleware
 
     async def show(request: Any) -> JSONResponse:
-        return JSONResponse({"left": hf.remaining()})
+        return JSONResponse({"left": sp.remaining()})
 
     app = SheddingMiddleware(DeadlineMiddleware(Starlette(routes=[Route("/", show)]), default=7), limit=1)
     sent: list[dict[str, Any]] = []
@@ -162,8 +162,8 @@ def redis() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    store = hf.redis.RedisStore(f"redis://:secret@127.0.0.1:{port}/3", timeout=0.05, on_failure="local")
-    limiter = hf.Limiter(1, 5, store=store, name="smoke")
+    store = sp.redis.RedisStore(f"redis://:secret@127.0.0.1:{port}/3", timeout=0.05, on_failure="local")
+    limiter = sp.Limiter(1, 5, store=store, name="smoke")
     assert limiter.allow()
     assert "secret" not in repr(store)
     store.close()
@@ -173,46 +173,46 @@ def redis() -> str:
 def prometheus() -> str:
     from prometheus_client import CollectorRegistry, generate_latest
 
-    import holdfast.prometheus
+    import stormproof.prometheus
 
     registry = CollectorRegistry()
-    holdfast.prometheus.install(registry)
+    stormproof.prometheus.install(registry)
     POLICY(lambda: 1)()
     page = generate_latest(registry).decode()
-    assert 'holdfast_attempts_total{operation="smoke"} 1.0' in page, page
+    assert 'stormproof_attempts_total{operation="smoke"} 1.0' in page, page
     return "a call that was counted"
 
 
 def otel() -> str:
-    import holdfast.otel
+    import stormproof.otel
 
-    uninstall = holdfast.otel.install()
+    uninstall = stormproof.otel.install()
     assert POLICY.call(lambda: 1) == 1
     uninstall()
     return "a call with the sink in place"
 
 
 def yaml() -> str:
-    Path("holdfast.yaml").write_text("policies:\n  scores:\n    retry: {attempts: 7}\n")
-    assert hf.load("holdfast.yaml")["scores"].worst_case().attempts == 7
+    Path("stormproof.yaml").write_text("policies:\n  scores:\n    retry: {attempts: 7}\n")
+    assert sp.load("stormproof.yaml")["scores"].worst_case().attempts == 7
     return "a policy file in YAML"
 
 
 def cli() -> str:
-    from holdfast.cli import main
+    from stormproof.cli import main
 
-    Path("holdfast.toml").write_text('[policies.scores]\ndeadline = "5s"\nretry = { attempts = 4 }\n')
+    Path("stormproof.toml").write_text('[policies.scores]\ndeadline = "5s"\nretry = { attempts = 4 }\n')
     Path("app.py").write_text("import time\n")
     said = []
-    for command in ("explain holdfast.toml", "lint app.py", "schema", "demo --help", "run -- true"):
+    for command in ("explain stormproof.toml", "lint app.py", "schema", "demo --help", "run -- true"):
         assert ended(main, command.split()) == 0, command
         said.append(command.split()[0])
-    return "holdfast " + ", ".join(said)
+    return "stormproof " + ", ".join(said)
 
 
 def ended(main: Any, arguments: list[str]) -> int:
     """The exit code of the command line, which talks into the void."""
-    sys.argv = ["holdfast", *arguments]
+    sys.argv = ["stormproof", *arguments]
     with Path("said").open("w") as void, contextlib.redirect_stdout(void):
         try:
             return int(main() or 0)
@@ -221,13 +221,13 @@ def ended(main: Any, arguments: list[str]) -> int:
 
 
 def lab() -> str:
-    from holdfast import lab
+    from stormproof import lab
 
     storm = lab.Scenario(
         clients=20, arrival_rps=200, capacity_rps=300, outage=lab.Outage(at=5, lasts=3), timeout=0.5
     )
-    naive = hf.Policy(hf.Retry(attempts=4, budget=None))
-    held = hf.Policy(hf.Retry(attempts=4))
+    naive = sp.Policy(sp.Retry(attempts=4, budget=None))
+    held = sp.Policy(sp.Retry(attempts=4))
     for engine in ("exact", "fast"):
         assert not lab.simulate(naive, storm, seed=1, engine=engine).recovered
         result = lab.simulate(held, storm, seed=1, engine=engine)
@@ -241,12 +241,12 @@ def lab() -> str:
 def celery() -> str:
     import celery
 
-    import holdfast.celery
+    import stormproof.celery
 
     app = celery.Celery("mail", broker="memory://", backend="cache+memory://")
     failures = [ConnectionError("greylisted")]
 
-    @app.task(base=holdfast.celery.task_base(POLICY))  # type: ignore[untyped-decorator]
+    @app.task(base=stormproof.celery.task_base(POLICY))  # type: ignore[untyped-decorator]
     def send(address: str) -> str:
         if failures:
             raise failures.pop()
@@ -261,10 +261,10 @@ def dramatiq() -> str:
     import dramatiq
     from dramatiq.brokers.stub import StubBroker
 
-    import holdfast.dramatiq
+    import stormproof.dramatiq
 
     broker = StubBroker()
-    holdfast.dramatiq.install(broker)
+    stormproof.dramatiq.install(broker)
     ran: list[int] = []
 
     @dramatiq.actor(broker=broker, policy=POLICY)
@@ -284,5 +284,5 @@ def dramatiq() -> str:
 
 
 if __name__ == "__main__":
-    assert Path(hf.__file__).is_relative_to(sys.prefix), hf.__file__
+    assert Path(sp.__file__).is_relative_to(sys.prefix), sp.__file__
     print(globals()[sys.argv[1]]())

@@ -1,4 +1,5 @@
-"""The pytest fixture from an installed wheel, in a pytest that knows of Holdfast by its entry point alone."""
+"""The pytest fixture from an installed wheel, in a pytest that knows of Stormproof by its entry point
+alone."""
 
 from __future__ import annotations
 
@@ -7,24 +8,24 @@ import sys
 from pathlib import Path
 
 TEST = """
-import holdfast as hf
+import stormproof as sp
 
 left = [ConnectionError("refused")] * 3 + ["done"]
 
-@hf.retry(on=ConnectionError)
+@sp.retry(on=ConnectionError)
 def fetch():
     answer = left.pop(0)
     if isinstance(answer, Exception):
         raise answer
     return answer
 
-def test_it(holdfast_instant):
+def test_it(stormproof_instant):
     assert fetch() == "done"
-    assert len(holdfast_instant.sleeps) == 3
+    assert len(stormproof_instant.sleeps) == 3
 """
 
 Path("test_it.py").write_text(TEST)
 command = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
 done = subprocess.run(command, capture_output=True, text=True, check=False)
 assert done.returncode == 0, done.stdout + done.stderr
-print("a test with the fixture holdfast_instant")
+print("a test with the fixture stormproof_instant")

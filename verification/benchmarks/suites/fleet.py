@@ -10,14 +10,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-from ..calls import Calls, Steps
+from ..call_timing import Calls, Steps
 from ..model import Bar, Case, Group
 
-_LIMITER = "Holdfast Limiter.allow(), store"
-_REFUSED = "Holdfast Limiter.allow(), store, nothing left"
-_BUDGET = "Holdfast Budget.withdraw(), store"
+_LIMITER = "Stormproof Limiter.allow(), store"
+_REFUSED = "Stormproof Limiter.allow(), store, nothing left"
+_BUDGET = "Stormproof Budget.withdraw(), store"
 _EVALSHA = "one EVALSHA that returns 1"
 
 #: So many that none of them is ever refused; the most that a store counts exactly.
@@ -34,7 +34,7 @@ def _server() -> Server:
 @cache
 def _store() -> Any:
     # Room for a machine that is busy measuring.
-    return import_module("holdfast").redis.RedisStore(_server().url, timeout=1.0)
+    return import_module("stormproof").redis.RedisStore(_server().url, timeout=1.0)
 
 
 def _client() -> Any:
@@ -52,14 +52,14 @@ def evalsha() -> Steps:
 
 def limiter() -> Steps:
     """Limiter(10**9, 10**9, store=RedisStore(...)): tokens are there; the exchange runs beside it."""
-    made = import_module("holdfast").Limiter(_PLENTY, _PLENTY, store=_store(), name="plenty")
+    made = import_module("stormproof").Limiter(_PLENTY, _PLENTY, store=_store(), name="plenty")
     _store().settle(5)
     return Steps("allow()", {"allow": made.allow}, lambda _: made.allow())
 
 
 def refused() -> Steps:
     """Limiter(0.01, 1, store=RedisStore(...)): the fleet has nothing left."""
-    made = import_module("holdfast").Limiter(0.01, 1, store=_store(), name="dry")
+    made = import_module("stormproof").Limiter(0.01, 1, store=_store(), name="dry")
     _store().settle(5)
     made.allow()
     return Steps("allow()", {"allow": made.allow}, lambda _: not made.allow())
@@ -67,7 +67,7 @@ def refused() -> Steps:
 
 def budget() -> Steps:
     """Budget(0.1, 10**9, store=RedisStore(...)).withdraw(): paid."""
-    made = import_module("holdfast").Budget(0.1, _PLENTY, store=_store(), name="plenty")
+    made = import_module("stormproof").Budget(0.1, _PLENTY, store=_store(), name="plenty")
     _store().settle(5)
     return Steps("withdraw()", {"withdraw": made.withdraw}, lambda _: made.withdraw() == 1.0)
 

@@ -42,10 +42,10 @@ class PerAttempt:
 
 def exact() -> Callable[[], int]:
     """`lab.simulate(policy, scenario, engine="exact")` with the default Retry and Budget."""
-    import holdfast as hf
-    from holdfast import lab
+    import stormproof as sp
+    from stormproof import lab
 
-    policy = hf.Policy(hf.Retry(on=(lab.BackendError, hf.AttemptTimeout)))
+    policy = sp.Policy(sp.Retry(on=(lab.BackendError, sp.AttemptTimeout)))
     outage = lab.Outage(OUTAGE[0], OUTAGE[1] - OUTAGE[0], "fail")
     scenario = lab.Scenario(CLIENTS, OFFERED, CAPACITY, outage, timeout=TIMEOUT, duration=DURATION)
     return lambda: lab.simulate(policy, scenario, seed=1, engine="exact").attempts
@@ -53,11 +53,11 @@ def exact() -> Callable[[], int]:
 
 def general() -> Callable[[], int]:
     """The same policy run by the general way: a task per call, the compiled policy."""
-    import holdfast as hf
-    from holdfast import lab
-    from holdfast.lab.simulate import exact as run
+    import stormproof as sp
+    from stormproof import lab
+    from stormproof.lab.simulate import exact as run
 
-    policy = hf.Policy(hf.Retry(on=(lab.BackendError, hf.AttemptTimeout)))
+    policy = sp.Policy(sp.Retry(on=(lab.BackendError, sp.AttemptTimeout)))
     outage = lab.Outage(OUTAGE[0], OUTAGE[1] - OUTAGE[0], "fail")
     scenario = lab.Scenario(CLIENTS, OFFERED, CAPACITY, outage, timeout=TIMEOUT, duration=DURATION)
     return lambda: run(policy, scenario, 1, way="driven").attempts
@@ -118,12 +118,15 @@ GROUPS = [
         meter=PerAttempt(),
         cases=(
             Case("SimPy", simpy_model, "simpy"),
-            Case("Holdfast lab, exact engine", exact),
-            Case("Holdfast lab, exact engine, general way", general),
+            Case("Stormproof lab, exact engine", exact),
+            Case("Stormproof lab, exact engine, general way", general),
         ),
         bars=(
             Bar(
-                "300,000 simulated attempts a second", "Holdfast lab, exact engine", 1e6 / 300_000, of="value"
+                "300,000 simulated attempts a second",
+                "Stormproof lab, exact engine",
+                1e6 / 300_000,
+                of="value",
             ),
         ),
     )

@@ -15,10 +15,10 @@ from ..model import Bar, Case, Effort, Figures, Group, Ready
 
 _RUN = """
 import json, resource, sys, time
-import holdfast as hf
-from holdfast import lab
-from holdfast.lab.scenarios import scenarios
-ON = (lab.BackendError, hf.AttemptTimeout)
+import stormproof as sp
+from stormproof import lab
+from stormproof.lab.scenarios import scenarios
+ON = (lab.BackendError, sp.AttemptTimeout)
 engine, best = {engine!r}, None
 policy, scenario = {what}
 lab.simulate(None, lab.Scenario(duration=1), engine=engine)
@@ -40,7 +40,7 @@ print(json.dumps(best))
 """
 
 _MILLION = (
-    "hf.Policy(hf.Retry(on=ON)), "
+    "sp.Policy(sp.Retry(on=ON)), "
     "lab.Scenario({n}, {n}, {n} * 1.2, lab.Outage(2, 1, 'fail'), timeout=1, duration=12)"
 )
 _PLAYERS = "(lambda s: (s.policies['once, jittered, one in 30 s'], s.scenario))(scenarios['video-players'])"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from .. import contenders as c
-from ..calls import finish
+from ..call_timing import finish
 from ..memory import Retained
 from ..model import Bar, Case, Group
 
@@ -24,7 +24,7 @@ def _stepped(make: Callable[[c.AsyncFunction], c.AsyncFunction]) -> c.Function:
 
 
 def _group(name: str, title: str, cases: tuple[Case, ...], limit: float, share: float = 1.0) -> Group:
-    ours = [case.name for case in cases if case.name.startswith("Holdfast")]
+    ours = [case.name for case in cases if case.name.startswith("Stormproof")]
     return Group(
         name=name,
         title=f"{title}: memory, per call",
@@ -42,8 +42,8 @@ GROUPS = [
         "A call that succeeds",
         (
             Case("hand-written loop", partial(c.hand_written, c.work)),
-            Case("Holdfast retry", partial(c.holdfast, c.work)),
-            Case("Holdfast retry in a deadline", partial(c.holdfast, c.work), inside=c.within_deadline),
+            Case("Stormproof retry", partial(c.stormproof, c.work)),
+            Case("Stormproof retry in a deadline", partial(c.stormproof, c.work), inside=c.within_deadline),
             Case("nopanic + budget", partial(c.nopanic_budget, c.work), needs="nopanic"),
         ),
         _NOTHING,
@@ -53,7 +53,7 @@ GROUPS = [
         "An awaited call that succeeds",
         (
             Case("hand-written loop", partial(_stepped, c.hand_written_async)),
-            Case("Holdfast retry", partial(_stepped, c.holdfast)),
+            Case("Stormproof retry", partial(_stepped, c.stormproof)),
             Case("nopanic + budget", partial(_stepped, c.nopanic_budget), needs="nopanic"),
         ),
         _NOTHING,
@@ -63,7 +63,7 @@ GROUPS = [
         "A call that fails 3 times, then succeeds",
         (
             Case("hand-written loop", partial(c.hand_written, c.flaky(), pause=False), inside=c.sleepless),
-            Case("Holdfast retry", partial(c.holdfast_now, c.flaky()), inside=c.sleepless),
+            Case("Stormproof retry", partial(c.stormproof_now, c.flaky()), inside=c.sleepless),
             Case(
                 "nopanic + budget",
                 partial(c.nopanic_budget, c.flaky(), pause=False),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from .. import contenders as c
-from ..calls import Calls
+from ..call_timing import Calls
 from ..model import Bar, Case, Group
 
 
@@ -18,8 +18,8 @@ def _cases(flaky: Callable[[], c.Function], by_hand: Callable[..., c.Function]) 
 
     return (
         case("hand-written loop", by_hand, pause=False),
-        case("Holdfast retry", c.holdfast_now),
-        replace(case("Holdfast retry, no log line", c.holdfast_now), inside=c.without_log_lines),
+        case("Stormproof retry", c.stormproof_now),
+        replace(case("Stormproof retry, no log line", c.stormproof_now), inside=c.without_log_lines),
         case("tenacity", c.tenacity, "tenacity", pause=False),
         case("stamina", c.stamina, "stamina", pause=False),
         case("backoff", c.backoff, "backoff", pause=False),
@@ -36,7 +36,7 @@ GROUPS = [
         baseline="tenacity",
         meter=Calls(),
         cases=_cases(c.flaky, c.hand_written),
-        bars=(Bar("retried call", "Holdfast retry", 1 / 3),),
+        bars=(Bar("retried call", "Stormproof retry", 1 / 3),),
     ),
     Group(
         name="retried-async",
@@ -44,6 +44,6 @@ GROUPS = [
         baseline="tenacity",
         meter=Calls(is_async=True),
         cases=_cases(c.flaky_async, c.hand_written_async),
-        bars=(Bar("retried async call", "Holdfast retry", 1 / 3),),
+        bars=(Bar("retried async call", "Stormproof retry", 1 / 3),),
     ),
 ]

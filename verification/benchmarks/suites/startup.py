@@ -12,7 +12,7 @@ from ..model import Bar, Case, Group
 from ..processes import Modules, Processes
 
 _FIRST_USE = {
-    "holdfast": "holdfast.retry(on=ConnectionError)(f)",
+    "stormproof": "stormproof.retry(on=ConnectionError)(f)",
     "tenacity": "tenacity.retry(stop=tenacity.stop_after_attempt(4))(f)",
     "stamina": "stamina.retry(on=ConnectionError, attempts=4)(f)",
     "backoff": "backoff.on_exception(backoff.expo, ConnectionError, max_tries=4)(f)",
@@ -28,13 +28,13 @@ def _nothing() -> str:
 
 def _import(module: str) -> str:
     """python -I -c 'import ...', the bytecode being there."""
-    if module != "holdfast":
+    if module != "stormproof":
         return f"import {module}"
-    # An isolated interpreter does not see PYTHONPATH; take the Holdfast that this process sees.
-    spec = find_spec("holdfast")
+    # An isolated interpreter does not see PYTHONPATH; take the Stormproof that this process sees.
+    spec = find_spec("stormproof")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("holdfast is neither installed nor on the path")
-    return f"import sys; sys.path.insert(0, {str(Path(spec.origin).parents[1])!r}); import holdfast"
+        raise ModuleNotFoundError("stormproof is neither installed nor on the path")
+    return f"import sys; sys.path.insert(0, {str(Path(spec.origin).parents[1])!r}); import stormproof"
 
 
 def _first_use(module: str) -> str:
@@ -45,7 +45,7 @@ def _first_use(module: str) -> str:
 def _cases(verb: str, make: Callable[[str], str]) -> tuple[Case, ...]:
     return (
         Case("bare interpreter", _nothing),
-        Case(f"{verb} holdfast", partial(make, "holdfast")),
+        Case(f"{verb} stormproof", partial(make, "stormproof")),
         *(Case(f"{verb} {rival}", partial(make, rival), needs=rival) for rival in c.RIVALS),
     )
 
@@ -57,7 +57,7 @@ GROUPS = [
         baseline="bare interpreter",
         meter=Processes(),
         cases=_cases("import", _import),
-        bars=(Bar("import, ms over a bare interpreter", "import holdfast", 15.0, of="excess"),),
+        bars=(Bar("import, ms over a bare interpreter", "import stormproof", 15.0, of="excess"),),
         compare="excess",
     ),
     Group(
@@ -74,7 +74,7 @@ GROUPS = [
         baseline="bare interpreter",
         meter=Modules(),
         cases=_cases("first use of", _first_use),
-        bars=(Bar("third-party modules loaded", "first use of holdfast", 0, of="value"),),
+        bars=(Bar("third-party modules loaded", "first use of stormproof", 0, of="value"),),
         compare="value",
     ),
 ]

@@ -6,13 +6,13 @@ from functools import partial
 
 from .. import compositions as s
 from .. import contenders as c
-from ..calls import Calls
+from ..call_timing import Calls
 from ..memory import Growth
 from ..model import Bar, Case, Group
 
 _STACK = "retry + budget + breaker + bulkhead"
-_ALLOW = "Holdfast Limiter.allow()"
-_KEYED = "Holdfast keyed budget, 1,000 keys at most"
+_ALLOW = "Stormproof Limiter.allow()"
+_KEYED = "Stormproof keyed budget, 1,000 keys at most"
 #: Bytes in a million calls that count as none: the interpreter's own noise.
 _NOISE = 512
 
@@ -33,19 +33,19 @@ GROUPS = [
         meter=Calls(),
         cases=(
             Case("hand-written loop", partial(c.hand_written, c.work)),
-            Case("Holdfast breaker", partial(s.breaker, c.work)),
-            Case("Holdfast bulkhead", partial(s.bulkhead, c.work)),
-            Case("Holdfast timeout", partial(s.timeout, c.work)),
-            Case("Holdfast rate limit", partial(s.rate_limit, c.work)),
-            Case("Holdfast throttle", partial(s.throttle, c.work)),
-            Case("Holdfast deadline + retry", partial(s.deadline_retry, c.work)),
-            Case(f"Holdfast {_STACK}", partial(s.stack, c.work)),
+            Case("Stormproof breaker", partial(s.breaker, c.work)),
+            Case("Stormproof bulkhead", partial(s.bulkhead, c.work)),
+            Case("Stormproof timeout", partial(s.timeout, c.work)),
+            Case("Stormproof rate limit", partial(s.rate_limit, c.work)),
+            Case("Stormproof throttle", partial(s.throttle, c.work)),
+            Case("Stormproof deadline + retry", partial(s.deadline_retry, c.work)),
+            Case(f"Stormproof {_STACK}", partial(s.stack, c.work)),
             Case("pybreaker", partial(s.pybreaker, c.work), needs="pybreaker"),
             *_breakers(c.work),
         ),
         bars=(
-            Bar("sync breaker", "Holdfast breaker", 3.5),
-            Bar(f"sync {_STACK}", f"Holdfast {_STACK}", 5, goal=2),
+            Bar("sync breaker", "Stormproof breaker", 3.5),
+            Bar(f"sync {_STACK}", f"Stormproof {_STACK}", 5, goal=2),
         ),
     ),
     Group(
@@ -55,11 +55,11 @@ GROUPS = [
         meter=Calls(is_async=True),
         cases=(
             Case("hand-written loop", partial(c.hand_written_async, c.work_async)),
-            Case("Holdfast breaker", partial(s.breaker, c.work_async)),
-            Case(f"Holdfast {_STACK}", partial(s.stack, c.work_async)),
+            Case("Stormproof breaker", partial(s.breaker, c.work_async)),
+            Case(f"Stormproof {_STACK}", partial(s.stack, c.work_async)),
             *_breakers(c.work_async),
         ),
-        bars=(Bar(f"async {_STACK}", f"Holdfast {_STACK}", 4),),
+        bars=(Bar(f"async {_STACK}", f"Stormproof {_STACK}", 4),),
     ),
     Group(
         name="limiters",
@@ -84,13 +84,13 @@ GROUPS = [
         meter=Growth(),
         cases=(
             Case("nothing", s.nothing_held),
-            Case("Holdfast breaker", s.breaker_held),
-            Case("Holdfast limiter", s.limiter_held),
+            Case("Stormproof breaker", s.breaker_held),
+            Case("Stormproof limiter", s.limiter_held),
             Case(_KEYED, s.keyed_held),
         ),
         bars=(
-            Bar("breaker: bytes more after a million", "Holdfast breaker", _NOISE, of="excess"),
-            Bar("limiter: bytes more after a million", "Holdfast limiter", _NOISE, of="excess"),
+            Bar("breaker: bytes more after a million", "Stormproof breaker", _NOISE, of="excess"),
+            Bar("limiter: bytes more after a million", "Stormproof limiter", _NOISE, of="excess"),
             Bar("keyed budget: bytes more after a million", _KEYED, _NOISE, of="excess"),
             Bar("keyed budget: entries", _KEYED, 1000, of="value", unit="entries"),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from .. import contenders as c
-from ..calls import Calls
+from ..call_timing import Calls
 from ..model import Bar, Case, Group
 
 
@@ -34,12 +34,12 @@ def _rivals(fn: c.Function) -> tuple[Case, ...]:
     )
 
 
-def _holdfast(fn: c.Function) -> tuple[Case, ...]:
+def _stormproof(fn: c.Function) -> tuple[Case, ...]:
     return (
-        Case("Holdfast retry", partial(c.holdfast, fn)),
-        Case("Holdfast retry + shared budget", partial(c.holdfast_shared, fn)),
-        Case("Holdfast retry, no budget", partial(c.holdfast_without_budget, fn)),
-        Case("Holdfast retry in a deadline", partial(c.holdfast, fn), inside=c.within_deadline),
+        Case("Stormproof retry", partial(c.stormproof, fn)),
+        Case("Stormproof retry + shared budget", partial(c.stormproof_shared, fn)),
+        Case("Stormproof retry, no budget", partial(c.stormproof_without_budget, fn)),
+        Case("Stormproof retry in a deadline", partial(c.stormproof, fn), inside=c.within_deadline),
     )
 
 
@@ -54,12 +54,12 @@ GROUPS = [
             Case("hand-written loop", partial(c.hand_written, c.work)),
             Case("hand-written while loop", partial(c.hand_written_while, c.work)),
             Case("hand-written decorator", partial(c.hand_written_decorator, c.work)),
-            *_holdfast(c.work),
-            Case("Holdfast retry, 5 functions in turn", partial(c.holdfast_in_turn, _another)),
-            Case("Holdfast policy.call", partial(c.holdfast_call, c.work)),
+            *_stormproof(c.work),
+            Case("Stormproof retry, 5 functions in turn", partial(c.stormproof_in_turn, _another)),
+            Case("Stormproof policy.call", partial(c.stormproof_call, c.work)),
             *_rivals(c.work),
         ),
-        bars=(Bar("sync call, default budget", "Holdfast retry", 1.5, goal=1.1),),
+        bars=(Bar("sync call, default budget", "Stormproof retry", 1.5, goal=1.1),),
     ),
     Group(
         name="async",
@@ -69,11 +69,11 @@ GROUPS = [
         cases=(
             Case("bare call", partial(c.bare, c.work_async)),
             Case("hand-written loop", partial(c.hand_written_async, c.work_async)),
-            *_holdfast(c.work_async),
-            Case("Holdfast retry, 5 functions in turn", partial(c.holdfast_in_turn, _another_async)),
-            Case("Holdfast policy.acall", partial(c.holdfast_acall, c.work_async)),
+            *_stormproof(c.work_async),
+            Case("Stormproof retry, 5 functions in turn", partial(c.stormproof_in_turn, _another_async)),
+            Case("Stormproof policy.acall", partial(c.stormproof_acall, c.work_async)),
             *_rivals(c.work_async),
         ),
-        bars=(Bar("async call, default budget", "Holdfast retry", 1.4),),
+        bars=(Bar("async call, default budget", "Stormproof retry", 1.4),),
     ),
 ]

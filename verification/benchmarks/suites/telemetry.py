@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import holdfast as hf
+import stormproof as sp
 
 from .. import contenders as c
-from ..calls import Calls
+from ..call_timing import Calls
 from ..model import Bar, Case, Group
 
 
@@ -17,7 +17,7 @@ from ..model import Bar, Case, Group
 def _prometheus() -> Iterator[None]:
     from prometheus_client import CollectorRegistry
 
-    uninstall = hf.prometheus.install(CollectorRegistry())
+    uninstall = sp.prometheus.install(CollectorRegistry())
     try:
         yield
     finally:
@@ -26,7 +26,7 @@ def _prometheus() -> Iterator[None]:
 
 @contextmanager
 def _otel() -> Iterator[None]:
-    uninstall = hf.otel.install()
+    uninstall = sp.otel.install()
     try:
         yield
     finally:
@@ -35,7 +35,7 @@ def _otel() -> Iterator[None]:
 
 @contextmanager
 def _subscriber() -> Iterator[None]:
-    unsubscribe = hf.subscribe(lambda event: None)
+    unsubscribe = sp.subscribe(lambda event: None)
     try:
         yield
     finally:
@@ -49,10 +49,10 @@ GROUPS = [
         baseline="nobody listens",
         meter=Calls(),
         cases=(
-            Case("nobody listens", partial(c.holdfast, c.work)),
-            Case("Prometheus", partial(c.holdfast, c.work), inside=_prometheus),
-            Case("OpenTelemetry, metrics and spans", partial(c.holdfast, c.work), inside=_otel),
-            Case("a subscriber to every event", partial(c.holdfast, c.work), inside=_subscriber),
+            Case("nobody listens", partial(c.stormproof, c.work)),
+            Case("Prometheus", partial(c.stormproof, c.work), inside=_prometheus),
+            Case("OpenTelemetry, metrics and spans", partial(c.stormproof, c.work), inside=_otel),
+            Case("a subscriber to every event", partial(c.stormproof, c.work), inside=_subscriber),
         ),
         bars=(Bar("a call that Prometheus counts", "Prometheus", 2),),
     ),

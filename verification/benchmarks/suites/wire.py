@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import clients as c
 from ..model import Bar, Case, Group
-from ..talks import Talks
+from ..request_timing import Talks
 
 
 def _group(library: str, title: str, cases: tuple[Case, ...], is_async: bool, rival: str) -> Group:
@@ -29,7 +29,7 @@ GROUPS = [
         "A GET with httpx",
         (
             Case("httpx", c.httpx_bare, needs="httpx"),
-            Case("holdfast.httpx", c.httpx_holdfast),
+            Case("stormproof.httpx", c.httpx_stormproof),
             Case("httpx-retries", c.httpx_retries, needs="httpx_retries"),
         ),
         is_async=False,
@@ -40,7 +40,7 @@ GROUPS = [
         "An awaited GET with httpx",
         (
             Case("httpx", c.httpx_async_bare, needs="httpx"),
-            Case("holdfast.httpx", c.httpx_async_holdfast),
+            Case("stormproof.httpx", c.httpx_async_stormproof),
             Case("httpx-retries", c.httpx_async_retries, needs="httpx_retries"),
         ),
         is_async=True,
@@ -51,7 +51,7 @@ GROUPS = [
         "A GET with aiohttp",
         (
             Case("aiohttp", c.aiohttp_bare, needs="aiohttp"),
-            Case("holdfast.aiohttp", c.aiohttp_holdfast),
+            Case("stormproof.aiohttp", c.aiohttp_stormproof),
             Case("aiohttp-retry", c.aiohttp_retry, needs="aiohttp_retry"),
         ),
         is_async=True,
@@ -62,7 +62,7 @@ GROUPS = [
         "A GET with requests",
         (
             Case("requests", c.requests_bare, needs="requests"),
-            Case("holdfast.requests", c.requests_holdfast),
+            Case("stormproof.requests", c.requests_stormproof),
             Case("requests + urllib3 Retry", c.requests_urllib3, needs="requests"),
         ),
         is_async=False,

@@ -193,7 +193,7 @@ def _lost(make: Make) -> str:
 lost_probe = Probe(
     "lost-probe",
     "breaker",
-    "The one call that may try hangs for ever (Holdfast: `probe_timeout=0.5`).",
+    "The one call that may try hangs for ever (Stormproof: `probe_timeout=0.5`).",
     "within 2 s another call may try.",
     lambda seen: (seen, seen == "lets another try"),
 )

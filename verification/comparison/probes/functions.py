@@ -153,11 +153,11 @@ picklable = Probe(
 picklable.lacks("backoff", "opnieuw", why="no such object")
 
 
-@picklable.by("holdfast")
-def _pickled_holdfast() -> bool:
-    import holdfast as hf
+@picklable.by("stormproof")
+def _pickled_stormproof() -> bool:
+    import stormproof as sp
 
-    return _pickled(hf.Policy(hf.Deadline(5), hf.Retry(on=ConnectionError, attempts=4)))
+    return _pickled(sp.Policy(sp.Deadline(5), sp.Retry(on=ConnectionError, attempts=4)))
 
 
 @picklable.by("tenacity")
@@ -204,12 +204,12 @@ waits_in_tests = Probe(
 waits_in_tests.lacks("backoff")
 
 
-@waits_in_tests.by("holdfast")
-def _free_holdfast() -> float:
-    import holdfast as hf
+@waits_in_tests.by("stormproof")
+def _free_stormproof() -> float:
+    import stormproof as sp
 
-    with hf.testing.instant():
-        return _spent(RETRIERS["holdfast"].plain(4, 5)(_down))
+    with sp.testing.instant():
+        return _spent(RETRIERS["stormproof"].plain(4, 5)(_down))
 
 
 @waits_in_tests.by("tenacity")
@@ -250,7 +250,7 @@ stale_answers = Probe(
     "the old answer is served.",
     yes_no("served", "not served"),
 )
-stale_answers.lacks("holdfast", "tenacity", "stamina", "backoff", "opnieuw")
+stale_answers.lacks("stormproof", "tenacity", "stamina", "backoff", "opnieuw")
 
 
 @stale_answers.by("nopanic")

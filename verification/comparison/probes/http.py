@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 
-from ..loopback import Answer, serving
 from ..model import Probe, counted, seconds
+from ..scripted_server import Answer, serving
 from ..setups.clients import CLIENTS, Ask, Client
 
 WAITING = "still waiting"

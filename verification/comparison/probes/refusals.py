@@ -7,7 +7,7 @@ from abc import ABCMeta
 
 from .. import wall_clock
 from ..model import Probe, yes_no
-from ..setups.breakers import BREAKERS, FAILURES, OPEN_FOR, Circuit, Holdfast, Pybreaker
+from ..setups.breakers import BREAKERS, FAILURES, OPEN_FOR, Circuit, Pybreaker, Stormproof
 from .breakers import LONG, Make
 
 
@@ -67,7 +67,7 @@ abstract_exclude = Probe(
     "the other errors still open it.",
     yes_no("opens", "never opens"),
 )
-abstract_exclude.ways["holdfast"] = lambda: _excluding(Holdfast(LONG, exclude=_Abstract))
+abstract_exclude.ways["stormproof"] = lambda: _excluding(Stormproof(LONG, exclude=_Abstract))
 abstract_exclude.ways["pybreaker"] = lambda: _excluding(Pybreaker(LONG, exclude=[_Abstract]))
 abstract_exclude.lacks("circuitbreaker", "nopanic", why="no `exclude`")
 

@@ -242,11 +242,11 @@ shared_block = Probe(
 shared_block.lacks("backoff", "opnieuw", "nopanic")
 
 
-@shared_block.by("holdfast")
-def _shared_holdfast() -> int:
-    import holdfast as hf
+@shared_block.by("stormproof")
+def _shared_stormproof() -> int:
+    import stormproof as sp
 
-    return _shared(hf.retrying(on=ConnectionError, attempts=3, backoff=hf.Constant(0)))
+    return _shared(sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(0)))
 
 
 @shared_block.by("tenacity")
@@ -282,7 +282,7 @@ def _logged(library: Retrier) -> tuple[bool, bool]:
     root = logging.getLogger()
     root.addHandler(keeper)
     decorate = library.told(logging.getLogger("app"))
-    for name in ("", "stamina", "backoff", "opnieuw", "holdfast", "nopanic"):
+    for name in ("", "stamina", "backoff", "opnieuw", "stormproof", "nopanic"):
         logging.getLogger(name or None).setLevel(logging.DEBUG)
     with library.recorded():
         Failing().spent(decorate, SECRET)

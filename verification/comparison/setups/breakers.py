@@ -46,13 +46,13 @@ class Circuit:
         return True
 
 
-class Holdfast(Circuit):
+class Stormproof(Circuit):
     def __init__(self, open_for: float = OPEN_FOR, **more: Any) -> None:
-        import holdfast as hf
+        import stormproof as sp
 
-        self.refusal = hf.CircuitOpen
-        self.policy = hf.Policy(
-            hf.Breaker(consecutive=FAILURES, open_for=open_for, probe_timeout=0.5, **more)
+        self.refusal = sp.CircuitOpen
+        self.policy = sp.Policy(
+            sp.Breaker(consecutive=FAILURES, open_for=open_for, probe_timeout=0.5, **more)
         )
 
     def guard(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,7 +100,7 @@ class Nopanic(Circuit):
 
 
 BREAKERS: dict[str, Callable[..., Circuit]] = {
-    "holdfast": Holdfast,
+    "stormproof": Stormproof,
     "pybreaker": Pybreaker,
     "circuitbreaker": Circuitbreaker,
     "nopanic": Nopanic,

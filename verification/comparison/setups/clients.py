@@ -57,27 +57,27 @@ class Client:
             yield waits
 
 
-class Holdfast(Client):
+class Stormproof(Client):
     @contextmanager
     def recorded(self) -> Iterator[list[float]]:
-        import holdfast as hf
+        import stormproof as sp
 
-        with hf.testing.instant() as clock:
+        with sp.testing.instant() as clock:
             yield clock.sleeps
 
 
 def _policy(ask: Ask) -> Any:
-    import holdfast as hf
+    import stormproof as sp
 
-    more: dict[str, Any] = {} if ask.default_waits else {"backoff": hf.Constant(0)}
+    more: dict[str, Any] = {} if ask.default_waits else {"backoff": sp.Constant(0)}
     if ask.longest is not None:
         more["max_hint"] = ask.longest
-    return hf.Policy(hf.Retry(attempts=3, **more))
+    return sp.Policy(sp.Retry(attempts=3, **more))
 
 
-class HoldfastHttpx(Holdfast):
+class StormproofHttpx(Stormproof):
     def send(self, ask: Ask) -> tuple[int, bytes]:
-        from holdfast.httpx import Transport
+        from stormproof.httpx import Transport
 
         return _httpx(ask, lambda pool: Transport(_policy(ask), pool))
 
@@ -91,11 +91,11 @@ def _httpx(ask: Ask, wrap: Callable[[Any], Any]) -> tuple[int, bytes]:
         return answer.status_code, answer.content
 
 
-class HoldfastRequests(Holdfast):
+class StormproofRequests(Stormproof):
     def send(self, ask: Ask) -> tuple[int, bytes]:
         import requests
 
-        from holdfast.requests import Adapter
+        from stormproof.requests import Adapter
 
         with requests.Session() as session:
             session.mount("http://", Adapter(_policy(ask), pool_maxsize=1, pool_block=True))
@@ -103,9 +103,9 @@ class HoldfastRequests(Holdfast):
             return answer.status_code, answer.content
 
 
-class HoldfastAiohttp(Holdfast):
+class StormproofAiohttp(Stormproof):
     def send(self, ask: Ask) -> tuple[int, bytes]:
-        from holdfast.aiohttp import middleware
+        from stormproof.aiohttp import middleware
 
         guard = middleware(_policy(ask))
         return _aiohttp(ask, lambda session: session, middlewares=(guard,))
@@ -162,9 +162,9 @@ class Urllib3(Client):
 
 
 CLIENTS: dict[str, Client] = {
-    "holdfast": HoldfastHttpx(),
-    "holdfast.requests": HoldfastRequests(),
-    "holdfast.aiohttp": HoldfastAiohttp(),
+    "stormproof": StormproofHttpx(),
+    "stormproof.requests": StormproofRequests(),
+    "stormproof.aiohttp": StormproofAiohttp(),
     "httpx-retries": HttpxRetries(),
     "aiohttp-retry": AiohttpRetry(),
     "urllib3": Urllib3(),

@@ -28,11 +28,11 @@ class Limiter:
         raise NotImplementedError
 
 
-class Holdfast(Limiter):
+class Stormproof(Limiter):
     def __init__(self, rate: int, burst: int) -> None:
-        import holdfast as hf
+        import stormproof as sp
 
-        self.limiter = hf.Limiter(rate, burst)
+        self.limiter = sp.Limiter(rate, burst)
 
     def allow(self) -> bool:
         return self.limiter.allow()
@@ -172,7 +172,7 @@ class Nopanic(Limiter):
 
 
 LIMITERS: dict[str, type[Limiter]] = {
-    "holdfast": Holdfast,
+    "stormproof": Stormproof,
     "limits": Limits,
     "pyrate-limiter": Pyrate,
     "throttled-py": Throttled,

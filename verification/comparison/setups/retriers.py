@@ -68,41 +68,41 @@ class Retrier:
         return self.plain()
 
 
-class Holdfast(Retrier):
+class Stormproof(Retrier):
     def plain(self, attempts: int = 4, wait: float = 0.0) -> Decorator:
-        import holdfast as hf
+        import stormproof as sp
 
-        return hf.retry(on=ConnectionError, attempts=attempts, backoff=hf.Constant(wait))
+        return sp.retry(on=ConnectionError, attempts=attempts, backoff=sp.Constant(wait))
 
     def bounded(self, limit: float, wait: float) -> Decorator:
-        import holdfast as hf
+        import stormproof as sp
 
-        return hf.Policy(
-            hf.Deadline(limit), hf.Retry(on=ConnectionError, attempts=None, backoff=hf.Constant(wait))
+        return sp.Policy(
+            sp.Deadline(limit), sp.Retry(on=ConnectionError, attempts=None, backoff=sp.Constant(wait))
         )
 
     def growing(self, attempts: int, base: float, cap: float) -> Decorator:
-        import holdfast as hf
+        import stormproof as sp
 
-        return hf.retry(
-            on=ConnectionError, attempts=attempts, backoff=hf.Exponential(base=base, cap=cap), budget=None
+        return sp.retry(
+            on=ConnectionError, attempts=attempts, backoff=sp.Exponential(base=base, cap=cap), budget=None
         )
 
     def but_value_error(self) -> Decorator:
-        import holdfast as hf
+        import stormproof as sp
 
-        return hf.retry(on=_but_value_error, attempts=4, backoff=hf.Constant(0))
+        return sp.retry(on=_but_value_error, attempts=4, backoff=sp.Constant(0))
 
     def default(self) -> Decorator:
-        import holdfast as hf
+        import stormproof as sp
 
-        return hf.retry(on=ConnectionError, attempts=4)
+        return sp.retry(on=ConnectionError, attempts=4)
 
     @contextmanager
     def recorded(self) -> Iterator[list[float]]:
-        import holdfast as hf
+        import stormproof as sp
 
-        with hf.testing.instant() as clock:
+        with sp.testing.instant() as clock:
             yield clock.sleeps
 
 
@@ -286,7 +286,7 @@ class Nopanic(Retrier):
 
 
 RETRIERS: dict[str, Retrier] = {
-    "holdfast": Holdfast(),
+    "stormproof": Stormproof(),
     "tenacity": Tenacity(),
     "stamina": Stamina(),
     "backoff": Backoff(),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from importlib import import_module
 
-from holdfast.cli._app import COMMANDS
-from holdfast.cli._options import parse
-from holdfast.cli._outcome import UsageError
-from holdfast.cli._values import choice, duration, fraction, whole
+from stormproof.cli._app import COMMANDS
+from stormproof.cli._options import parse
+from stormproof.cli._outcome import UsageError
+from stormproof.cli._values import choice, duration, fraction, whole
 
 from ..model import Target, must, text
 
@@ -32,7 +32,7 @@ def check_values(data: bytes) -> None:
 
 
 def _tables() -> list[object]:
-    modules = [import_module(f"holdfast.cli.{name}") for name in COMMANDS]
+    modules = [import_module(f"stormproof.cli.{name}") for name in COMMANDS]
     return [module.OPTIONS for module in modules if hasattr(module, "OPTIONS")]
 
 
@@ -63,7 +63,7 @@ TARGETS = (
         "command-line",
         "the options of every command",
         check_line,
-        ("--attempts\n3\n--\nls\n-l", "--json\nholdfast.toml", "--select=HF001\n--select\nHF002\nsrc", "-"),
+        ("--attempts\n3\n--\nls\n-l", "--json\nstormproof.toml", "--select=SP001\n--select\nHF002\nsrc", "-"),
         (
             "--",
             "-",

@@ -6,7 +6,15 @@ import math
 from datetime import UTC, datetime
 from email.utils import formatdate, parsedate_to_datetime
 
-from holdfast.hints import FAR_S, STOP, http_date, pushback, read, retry_after, should_retry
+from stormproof._classify.server_hints import (
+    FAR_S,
+    STOP,
+    http_date,
+    pushback,
+    read,
+    retry_after,
+    should_retry,
+)
 
 from ..model import Target, lines, must, text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 import warnings
 
-from holdfast.lint import Settings, SettingsError, check
-from holdfast.lint.findings import lines_of
-from holdfast.lint.settings import make
+from stormproof.lint import Settings, SettingsError, check
+from stormproof.lint.findings import lines_of
+from stormproof.lint.settings import make
 
 from ..model import Target, must, text
 
@@ -25,7 +25,7 @@ def check_source(data: bytes) -> None:
         # What the compiler thinks of the text is the text's own business.
         warnings.simplefilter("ignore")
         found = check(rest, f"file{suffix}", _ALL)
-        ignored = check(f"# holdfast: ignore-file\n{rest}", "file.py", _ALL) if suffix == ".py" else []
+        ignored = check(f"# stormproof: ignore-file\n{rest}", "file.py", _ALL) if suffix == ".py" else []
     # PyYAML ends a line at more characters than the others do.
     last = len(rest.splitlines()) + 1 if suffix == ".yaml" else len(lines_of(rest))
     for finding in found:
@@ -51,7 +51,8 @@ def check_settings(data: bytes) -> None:
         return
     must(settings.select <= _ALL.select, "no such rule")
     must(
-        settings.is_policy_file("a/holdfast.toml") and isinstance(settings.excluded("a/b.py"), bool), "paths"
+        settings.is_policy_file("a/stormproof.toml") and isinstance(settings.excluded("a/b.py"), bool),
+        "paths",
     )
     must(Settings().select <= _ALL.select, "no such rule by default")
 
@@ -71,16 +72,16 @@ def two(n=5):
     for attempt in range(n):
         try:
             return h.get("u", timeout=3)
-        except Exception:  # holdfast: ignore[HF004]
+        except Exception:  # stormproof: ignore[SP004]
             if attempt == n - 1:
                 raise
             time.sleep(2 ** attempt * random.random())
 """
 _OURS = """\
-import holdfast as hf
+import stormproof as sp
 import backoff, stamina, openai
 from urllib3 import Retry
-policy = hf.Policy(hf.Retry(attempts=10, budget=None, on=Exception), hf.Timeout(5))
+policy = sp.Policy(sp.Retry(attempts=10, budget=None, on=Exception), sp.Timeout(5))
 client = openai.OpenAI()
 
 @policy
@@ -99,7 +100,7 @@ _WORDS = (
     "tenacity",
     "stamina",
     "backoff",
-    "holdfast",
+    "stormproof",
     "urllib3",
     "retry",
     "Retry",
@@ -149,7 +150,7 @@ _WORDS = (
     '"""',
     "f'{a}'",
     "ä",
-    "# holdfast: ignore",
+    "# stormproof: ignore",
     "attempts",
     "stop_after_attempt",
     "0x" + "f" * 40,
@@ -164,8 +165,8 @@ TARGETS = (
             "\x00" + _HAND,
             "\x00" + _OURS,
             "\x00time.sleep(1)\nretry\n\x0cfor i in range(-~-3):\n try: f()\n except: sleep(-(-i))\n",
-            "\x00from tenacity import retry\n\x0c\n@retry  # holdfast: ignore\ndef f(): pass\n",
-            "\x00import holdfast\nx = " + "-" * 200 + "1\nsleep(x)\n",
+            "\x00from tenacity import retry\n\x0c\n@retry  # stormproof: ignore\ndef f(): pass\n",
+            "\x00import stormproof\nx = " + "-" * 200 + "1\nsleep(x)\n",
             "\x01[policies.p]\nretry = { attempts = 50, budget = 'none', backoff = { kind = 'linear' } }\n",
             '\x02{"policies": {"p": {"retry": {"on": "Exception"}, "timeout": 5}}}',
             "\x03policies:\n  p:\n    retry: {attempts: 3}\n",
@@ -179,7 +180,7 @@ TARGETS = (
         "the settings of lint in pyproject.toml",
         check_settings,
         (
-            'select = ["ALL"]\nignore = ["HF001, HF002"]\n',
+            'select = ["ALL"]\nignore = ["SP001, SP002"]\n',
             'exclude = ["a/*"]\npolicy-files = ["[!a]"]\n',
             "x = 1",
         ),
@@ -193,7 +194,7 @@ TARGETS = (
             "]",
             '"',
             ",",
-            "HF0",
+            "SP0",
             "ALL",
             "\n",
             "*",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from holdfast import durations, rates
-from holdfast.hedge import Hedge
+from stormproof._primitives import durations, rates
+from stormproof._strategies.hedge.hedge import Hedge
 
 from ..model import Target, must, text
 

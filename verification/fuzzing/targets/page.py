@@ -6,11 +6,11 @@ import json
 from functools import cache
 from typing import Any
 
-from holdfast.lab import page_policy
-from holdfast.lab.page_guard import LARGEST_BODY, Refusal, admit
-from holdfast.lab.page_runs import _jobs
-from holdfast.lab.page_scenario import offered, values
-from holdfast.lab.server import application
+from stormproof.lab.page import policy
+from stormproof.lab.page.guard import LARGEST_BODY, Refusal, admit
+from stormproof.lab.page.runs import _jobs
+from stormproof.lab.page.scenario import offered, values
+from stormproof.lab.page.server import application
 
 from ..model import Target, lines, must, text
 
@@ -30,7 +30,7 @@ def _post(path: str, body: bytes) -> tuple[int, bytes]:
         "origin": f"http://{_HOST}",
         "content-type": "application/json",
         "content-length": str(len(body)),
-        "x-holdfast-token": _TOKEN,
+        "x-stormproof-token": _TOKEN,
     }
     scope = {
         "type": "http",
@@ -73,7 +73,7 @@ def check_policy(data: bytes) -> None:
     if status == 422:
         must(isinstance(answer["error"]["message"], str), "a refusal must say why")
         return
-    again = page_policy.read(answer["toml"], answer["name"])
+    again = policy.read(answer["toml"], answer["name"])
     must(repr(again.policy) == answer["repr"], "the text that is shown must be the same policy")
     compile(answer["python"], "<page>", "exec", dont_inherit=True)
 
@@ -105,7 +105,7 @@ def check_guard(data: bytes) -> None:
     must(len(found) >= 5, "a header is missing")
     must(found[b"host"] == _HOST.encode(), "another host")
     must(found[b"origin"].lower() == b"http://" + _HOST.encode(), "another origin")
-    must(found[b"x-holdfast-token"] == _TOKEN.encode(), "another token")
+    must(found[b"x-stormproof-token"] == _TOKEN.encode(), "another token")
     must(0 <= int(found[b"content-length"]) <= LARGEST_BODY, "too long")
 
 
@@ -221,7 +221,7 @@ TARGETS = (
         (
             (
                 f"host:{_HOST}\norigin:http://{_HOST}\ncontent-type:application/json; charset=utf-8\n"
-                f"content-length:2\nx-holdfast-token:{_TOKEN}"
+                f"content-length:2\nx-stormproof-token:{_TOKEN}"
             ),
             f"host:LOCALHOST:8080\norigin:null\nhost:{_HOST}",
         ),
@@ -230,7 +230,7 @@ TARGETS = (
             "origin:",
             "content-type:",
             "content-length:",
-            "x-holdfast-token:",
+            "x-stormproof-token:",
             _HOST,
             _TOKEN,
             "\n",

@@ -7,17 +7,17 @@ import json
 import warnings
 from typing import Any
 
-from holdfast.compose import PolicyWarning
-from holdfast.config.catalog import SECTIONS
-from holdfast.config.detached import detached
-from holdfast.config.overrides import overridden
-from holdfast.config.problem import ConfigError, Document
-from holdfast.config.sources import parse
-from holdfast.policy import Policy
-from holdfast.presets import from_service_config, to_service_config
-from holdfast.presets.service_config import grpc, grpc_throttle
-from holdfast.presets.service_config_text import LossyServiceConfig
-from holdfast.registry import Registry
+from stormproof._config.catalog import SECTIONS
+from stormproof._config.detached import detached
+from stormproof._config.errors import ConfigError, Document
+from stormproof._config.overrides import overridden
+from stormproof._config.registry import Registry
+from stormproof._config.sources import parse
+from stormproof._policy.checks import PolicyWarning
+from stormproof._policy.policy import Policy
+from stormproof.presets import from_service_config, to_service_config
+from stormproof.presets.service_config import grpc, grpc_throttle
+from stormproof.presets.service_config_text import LossyServiceConfig
 
 from ..model import Target, must, text
 
@@ -122,9 +122,9 @@ def check_environment(data: bytes) -> None:
     document = Document(copy.deepcopy(_DOCUMENTS[place % len(_DOCUMENTS)]))
     before = repr(document.data)
     pairs = (line.partition("=") for line in text(rest).split("\n"))
-    environ = {f"HOLDFAST_{name}": value for name, equals, value in pairs if equals}
+    environ = {f"STORMPROOF_{name}": value for name, equals, value in pairs if equals}
     try:
-        laid = overridden(document, environ, "HOLDFAST")
+        laid = overridden(document, environ, "STORMPROOF")
     except ConfigError as error:
         must(any(name in str(error) for name in environ), f"an error that names no variable: {error}")
     else:
@@ -326,7 +326,7 @@ def _variants() -> tuple[str, ...]:
 
 
 def _each_kind() -> Any:
-    from holdfast.config.catalog import FAMILIES
+    from stormproof._config.catalog import FAMILIES
 
     for family, option in (("backoff", "backoff"), ("budget", "budget")):
         for kind in FAMILIES[family].forms:

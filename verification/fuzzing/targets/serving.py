@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from holdfast.idempotency import keys
-from holdfast.serving.arrivals import ATTEMPT_HEADERS, attempt_number, time_left
-from holdfast.serving.deadline import allowed
-from holdfast.serving.problem import Problem
-from holdfast.serving.replays import MALFORMED, pack, read_key, replay, unpack
+from stormproof._server.deadline import allowed
+from stormproof._server.problem import Problem
+from stormproof._server.replay import MALFORMED, pack, read_key, replay, unpack
+from stormproof._server.request_facts import ATTEMPT_HEADERS, attempt_number, time_left
+from stormproof.idempotency import keys
 
 from ..model import Target, lines, must, text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.address import Address
+from stormproof._fleet.address import Address
 
 from ..model import Target, must, text
 

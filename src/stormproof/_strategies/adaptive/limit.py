@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from . import bus
-from ._drive import chance
-from ._drive import clock as _clock
-from ._drive.memory import guard
-from .classify import transient
-from .errors import Throttled
-from .judge import judge, whom
-from .limits import Aimd, Gradient2, Vegas
-from .naming import label
-from .options import Options, choice, count, number, seconds, timepiece
+from ..._classify.classifier import transient
+from ..._classify.on_clause import judge, unwrap_marker
+from ..._events import bus
+from ..._events.labels import label
+from ..._primitives.errors import Throttled
+from ..._primitives.options import Options, choice, count, number, seconds, timepiece
+from ..._runtime import clock as _clock
+from ..._runtime import randomness
+from ..._runtime.locks import guard
+from .rules.limits import Aimd, Gradient2, Vegas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal
 
-    from ._drive.clock import Clock
-    from .judge import On
-    from .limits import Limit
-    from .options import Seconds
-    from .policy import Env
+    from ..._classify.on_clause import On
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..protocol import Env
+    from .rules.limits import Limit
 
 _put = object.__setattr__
 
@@ -167,7 +167,7 @@ class AdaptiveLimit(Options):
         if self.kind == "aimd":
             return Aimd(self.initial, self.min, self.max, **given)
         if self.kind == "vegas":
-            return Vegas(self.initial, self.min, self.max, draw=chance.source(self.rng), **given)
+            return Vegas(self.initial, self.min, self.max, draw=randomness.source(self.rng), **given)
         return Gradient2(self.initial, self.min, self.max, **given)
 
     def keep_time(self, clock: Clock) -> None:
@@ -203,7 +203,7 @@ class AdaptiveLimit(Options):
 
     def outcome_of(self, error: BaseException) -> bool | None:
         """Whether a call that raised ``error`` was dropped: True, or None when that teaches nothing."""
-        asked = whom(error)[0] or error
+        asked = unwrap_marker(error)[0] or error
         return True if isinstance(asked, Exception) and self._judge(asked).retry else None
 
     # As a strategy.

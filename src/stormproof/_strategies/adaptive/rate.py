@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import math
 
-from . import bus
-from ._drive import aio as _aio
-from ._drive import clock as _clock
-from ._drive import sync as _sync
-from ._drive.memory import guard
-from .classify import transient
-from .cubic import Cubic, Tokens
-from .deadlines import ambient, check
-from .errors import AttemptTimeout, DeadlineExceeded, HoldfastError, RateLimited
-from .judge import judge, whom
-from .naming import label
-from .options import Options, number, seconds, timepiece
+from ..._classify.classifier import transient
+from ..._classify.on_clause import judge, unwrap_marker
+from ..._context.deadlines import ambient, check
+from ..._drivers import aio as _aio
+from ..._drivers import sync as _sync
+from ..._events import bus
+from ..._events.labels import label
+from ..._primitives.errors import AttemptTimeout, DeadlineExceeded, RateLimited, StormproofError
+from ..._primitives.options import Options, number, seconds, timepiece
+from ..._runtime import clock as _clock
+from ..._runtime.locks import guard
+from .rules.cubic import Cubic, Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ._drive.clock import Clock
-    from .judge import On
-    from .options import Seconds
-    from .policy import Env
+    from ..._classify.on_clause import On
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..protocol import Env
 
 _put = object.__setattr__
 
@@ -171,10 +171,10 @@ class AdaptiveRate(Options):
     def _learn(self, error: Exception | None) -> None:
         throttled = False
         if error is not None:
-            asked = whom(error)[0] or error
+            asked = unwrap_marker(error)[0] or error
             verdict = self._judge(asked)
             throttled = verdict.kind == "throttle"
-            refused = isinstance(asked, HoldfastError) and not isinstance(asked, AttemptTimeout)
+            refused = isinstance(asked, StormproofError) and not isinstance(asked, AttemptTimeout)
             if refused and not verdict.retry:
                 return
         with self._lock:

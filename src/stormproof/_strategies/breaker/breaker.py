@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import math
 
-from . import bus
-from ._drive import chance
-from ._drive import clock as _clock
-from ._drive.memory import guard
-from ._drive.shape import Template
-from .circuit import Circuit, default_trip
-from .errors import Cancelled, CircuitOpen
-from .judge import judge, whom
-from .keys import of_key
-from .options import Options, count, hook, label, number, seconds, shared_store, timepiece
-from .tickets import Ticket
-from .timeouts import Timeout
+from ..._classify.on_clause import judge, unwrap_marker
+from ..._events import bus, labels
+from ..._events.key_names import of_key
+from ..._primitives.errors import Cancelled, CircuitOpen
+from ..._primitives.options import Options, count, hook, label, number, seconds, shared_store, timepiece
+from ..._runtime import clock as _clock
+from ..._runtime import randomness
+from ..._runtime.call_template import Template
+from ..._runtime.locks import guard
+from ..timeout import Timeout
+from .rules.circuit import Circuit, default_trip
+from .ticket import Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from ._drive.clock import Clock
-    from .circuit import Bucket, Counts, Probe
-    from .judge import On
-    from .options import Seconds
-    from .policy import Env
-    from .redis import RedisStore
-    from .store.breaker import FleetBreaker
+    from ..._classify.on_clause import On
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..protocol import Env, Store
+    from .rules.circuit import Bucket, Counts, Probe
+
+    class FleetMember(Protocol):
+        """The fleet's side of a breaker with a store."""
+
+        def start(self) -> None: ...
+        def kick(self) -> None: ...
 
     Trip = Callable[[Counts], bool]
 
@@ -147,9 +151,9 @@ class Breaker(Options):
     open_max: float
     ramp: float
     clock: Clock | None
-    store: RedisStore | None
+    store: Store | None
     quorum: int
-    _fleet: FleetBreaker | None
+    _fleet: FleetMember | None
     _live: Live
     _lock: Any
     _trip: Trip
@@ -180,7 +184,7 @@ class Breaker(Options):
         *,
         clock: Clock | None = None,
         rng: Any = None,
-        store: RedisStore | None = None,
+        store: Store | None = None,
     ) -> None:
         def positive(field: str, value: Seconds | None) -> float | None:
             return None if value is None else seconds("Breaker", field, value, above=0)
@@ -220,7 +224,7 @@ class Breaker(Options):
                 self.consecutive,
                 None if slow_call is None else self.slow_ratio,
             ),
-            _draw=chance.source(rng, "Breaker"),
+            _draw=randomness.source(rng, "Breaker"),
             _live=Live(self._circuit(), _clock.AMBIENT if clock is None else clock),
         )
         guard(self)
@@ -228,9 +232,8 @@ class Breaker(Options):
         if store is not None:
             self._join(store)
 
-    def _join(self, store: RedisStore) -> None:
-        from .store.breaker import FleetBreaker
-        from .store.names import name_of
+    def _join(self, store: Store) -> None:
+        from ..._primitives.options import shared_name
 
         for field in ("window", "probe_timeout"):
             if getattr(self, field) is None:
@@ -238,7 +241,7 @@ class Breaker(Options):
                 raise ValueError(
                     f"Breaker: {field} must be a number of seconds when there is a store, got None"
                 )
-        fleet = FleetBreaker(self, store, name_of("Breaker", self.name))
+        fleet: FleetMember = store.join("breaker", self, shared_name("Breaker", self.name))
         self._set(_fleet=fleet)
         fleet.start()
 
@@ -258,7 +261,7 @@ class Breaker(Options):
         if self.store is None:
             kind = Circuit
         else:
-            from .fleet_circuit import FleetCircuit as kind  # noqa: N813 - one of two kinds
+            from .rules.fleet_circuit import FleetCircuit as kind  # noqa: N813 - one of two kinds
         return kind(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
 
     def _now(self) -> float:
@@ -333,7 +336,7 @@ class Breaker(Options):
         circuit = self._live.circuit
         return circuit.counts() if asked and circuit.state == "closed" else None
 
-    def _settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
+    def settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
         now = self._now()
         with self._lock:
             live = self._live
@@ -387,20 +390,20 @@ class Breaker(Options):
                 before=before,
                 after=after,
                 observed=observed,
-                error=bus.error_name(self._live.last_failure),
+                error=labels.error_name(self._live.last_failure),
             )
 
     def _refusal(self, retry_after: float | None) -> CircuitOpen:
         bus.publish("Refused", operation=self.name or "breaker", by="breaker")
         last = self._live.last_failure
         when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
-        refusal = CircuitOpen(f"{bus.clean(self.name or 'breaker')} is open: {when}", retry_after, last)
+        refusal = CircuitOpen(f"{labels.clean(self.name or 'breaker')} is open: {when}", retry_after, last)
         refusal.__cause__ = last
         return refusal
 
     def outcome_of(self, error: BaseException) -> str:
         """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
-        asked = whom(error)[0]
+        asked = unwrap_marker(error)[0]
         asked = error if asked is None else asked
         if not isinstance(asked, Exception) or isinstance(asked, Cancelled):
             return "excluded"
@@ -523,16 +526,16 @@ _GUARDED = Template(
     "guarded",
     """\
 {async_}def guarded({params}):
-    _hf_bucket = _hf_live.bucket
-    if _hf_bucket is None or _hf_live.timer.now() > _hf_bucket.end:
-        return {await_}_hf_ticketed({packed})
-    _hf_bucket.started()
+    _sp_bucket = _sp_live.bucket
+    if _sp_bucket is None or _sp_live.timer.now() > _sp_bucket.end:
+        return {await_}_sp_ticketed({packed})
+    _sp_bucket.started()
     try:
-        _hf_result = {await_}_hf_call({args})
-    except BaseException as _hf_error:
-        _hf_ended(_hf_bucket, _hf_error)
+        _sp_result = {await_}_sp_call({args})
+    except BaseException as _sp_error:
+        _sp_ended(_sp_bucket, _sp_error)
         raise
-    _hf_bucket.succeeded()
-    return _hf_result
+    _sp_bucket.succeeded()
+    return _sp_result
 """,
 )

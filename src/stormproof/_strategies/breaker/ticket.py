@@ -4,10 +4,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .breaker import Breaker
-    from .circuit import Bucket, Probe
+    from .rules.circuit import Bucket, Probe
+
+    class Breaker(Protocol):
+        """The breaker that admitted the call."""
+
+        def outcome_of(self, error: BaseException) -> str: ...
+
+        def settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None: ...
 
 
 class Ticket:
@@ -29,7 +35,7 @@ class Ticket:
     def _end(self, outcome: str, error: BaseException | None = None) -> None:
         breaker, self._breaker = self._breaker, None
         if breaker is not None:
-            breaker._settle(self, outcome, error)
+            breaker.settle(self, outcome, error)
 
     def success(self) -> None:
         """The call succeeded."""

@@ -9,68 +9,31 @@ from __future__ import annotations
 
 import math
 
-from ._drive import chance
-from ._drive import clock as _clock
-from ._drive.memory import Tally, guard
-from .keys import of_key
-from .options import Options, label, number, seconds, shared_store, timepiece
+from ..._events.key_names import of_key
+from ..._primitives.options import Options, label, number, seconds, shared_store, timepiece
+from ..._runtime import clock as _clock
+from ..._runtime import randomness
+from ..._runtime.counters import Tally
+from ..._runtime.locks import guard
+from .rules import ROUNDING, Slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Self
+    from typing import Any, Protocol, Self
 
-    from ._drive.chance import Rng
-    from ._drive.clock import Clock
-    from .options import Seconds
-    from .redis import RedisStore
-    from .store.budget import FleetBudget
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..._runtime.randomness import Rng
+    from ..protocol import Store
 
-#: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
-ROUNDING = 1e-9
+    class FleetMember(Protocol):
+        """The fleet's side of a budget with a store."""
 
-_SLICES = 20
-
-#: No slice is shorter than this: it would be shorter than the clock's own noise.
-_SHORTEST_S = 1e-7
-
-
-class Slices:
-    """A sum over the last ``window`` seconds in O(1) memory: whole slices fall out at the far end."""
-
-    __slots__ = ("_at", "_sums", "_width", "end", "total")
-
-    def __init__(self, window_s: float, now: float) -> None:
-        self._width = max(window_s / _SLICES, _SHORTEST_S)
-        self._sums = [0.0] * _SLICES
-        self._at = int(now // self._width)
-        #: When the next slice begins.
-        self.end = (self._at + 1) * self._width
-        self.total = 0.0
-
-    def roll(self, now: float) -> None:
-        """Drop the slices that ``now`` has left behind. Time that runs backwards drops nothing."""
-        if now < self.end:
-            return
-        at = int(now // self._width)
-        self.end = (at + 1) * self._width
-        steps = at - self._at
-        if steps <= 0:
-            return
-        if steps >= _SLICES:
-            self._sums = [0.0] * _SLICES
-        else:
-            for slot in range(self._at + 1, at + 1):
-                self._sums[slot % _SLICES] = 0.0
-        self._at = at
-        self.total = sum(self._sums)
-
-    def add(self, amount: float, elapsed: float = 0.0) -> None:
-        """Add ``amount``, spread evenly over the ``elapsed`` seconds (<= window) that end now."""
-        slots = min(_SLICES, max(1, round(elapsed / self._width)))
-        for back in range(slots):
-            self._sums[(self._at - back) % _SLICES] += amount / slots
-        self.total += amount
+        def start(self) -> None: ...
+        def withdraw(self) -> float: ...
+        def balance(self) -> float: ...
+        def change(self, owner: Budget) -> None: ...
 
 
 class Live:
@@ -110,7 +73,7 @@ class Allowance(Options):
 
     def _open(self, clock: Clock | None, rng: Rng | None, tokens: float = 0.0) -> None:
         # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
-        chance.source(rng, type(self).__name__)
+        randomness.source(rng, type(self).__name__)
         self._set(_tally=Tally(), _live=Live(timepiece(type(self).__name__, clock), tokens))
         guard(self)
 
@@ -215,10 +178,10 @@ class Budget(Allowance):
     ratio: float
     burst: float
     window: float
-    store: RedisStore | None
+    store: Store | None
     name: str | None
     _earned: Slices
-    _fleet: FleetBudget | None
+    _fleet: FleetMember | None
 
     def __init__(
         self,
@@ -228,7 +191,7 @@ class Budget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
-        store: RedisStore | None = None,
+        store: Store | None = None,
         name: str | None = None,
     ) -> None:
         self._set(
@@ -242,13 +205,12 @@ class Budget(Allowance):
         if store is not None:
             self._join(store)
 
-    def _join(self, store: RedisStore) -> None:
-        from .leases import MOST_SHARED
-        from .store.budget import FleetBudget
-        from .store.names import name_of
+    def _join(self, store: Store) -> None:
+        from ..._primitives.options import shared_name
+        from ..limiter.rules.leases import MOST_SHARED
 
         number("Budget", "burst", self.burst, most=MOST_SHARED)
-        fleet = FleetBudget(self, store, name_of("Budget", self.name))
+        fleet: FleetMember = store.join("budget", self, shared_name("Budget", self.name))
         self._set(_fleet=fleet)
         fleet.start()
 

@@ -5,22 +5,23 @@ For parity with them, and for those who know what they want. `Budget` says why n
 
 from __future__ import annotations
 
-from .bucket import MOST_TOKENS, Bucket
-from .budget import ROUNDING, Allowance, Slices
-from .keys import of_key
-from .limiter import Limiter
-from .options import count, flag, label, number, seconds, shared_store
+from ..._events.key_names import of_key
+from ..._primitives.options import count, flag, label, number, seconds, shared_store
+from ..limiter.limiter import Limiter
+from ..limiter.rules.bucket import MOST_TOKENS, Bucket
+from .budget import Allowance
+from .rules import ROUNDING, Slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from ._drive.chance import Rng
-    from ._drive.clock import Clock
-    from .bucket import Grant
-    from .options import Seconds
-    from .redis import RedisStore
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..._runtime.randomness import Rng
+    from ..limiter.rules.bucket import Grant
+    from ..protocol import Store
 
 
 class WindowBudget(Allowance):
@@ -229,7 +230,7 @@ class RateBudget(Allowance):
     rate: float
     burst: int
     wait: bool
-    store: RedisStore | None
+    store: Store | None
     name: str | None
     _bucket: Bucket
     #: What pays in its place when there is a store.
@@ -243,7 +244,7 @@ class RateBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
-        store: RedisStore | None = None,
+        store: Store | None = None,
         name: str | None = None,
     ) -> None:
         self._set(
@@ -307,9 +308,9 @@ class RateBudget(Allowance):
         return max(0.0, self._bucket.tokens(self._live.last))
 
 
-def _shared_limiter(budget: RateBudget, clock: Clock | None, store: RedisStore, name: str | None) -> Limiter:
+def _shared_limiter(budget: RateBudget, clock: Clock | None, store: Store, name: str | None) -> Limiter:
     """What pays for ``budget`` in the whole fleet; a limiter of the same name is another matter."""
-    from .store.names import name_of
+    from ..._primitives.options import shared_name
 
-    own = name_of("RateBudget", name) + "/rate-budget"
+    own = shared_name("RateBudget", name) + "/rate-budget"
     return Limiter(budget.rate, budget.burst, clock=clock, store=store, name=own)

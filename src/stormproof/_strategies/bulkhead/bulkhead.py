@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 
-from . import bus
-from ._drive.memory import guard
-from ._drive.queue import Waiter
-from ._drive.shape import Template
-from .errors import BulkheadFull
-from .keys import of_key
-from .options import Options, count, label, seconds, shared_store
+from ..._drivers.waiter import Waiter
+from ..._events import bus, labels
+from ..._events.key_names import of_key
+from ..._primitives.errors import BulkheadFull
+from ..._primitives.options import Options, count, label, seconds, shared_store
+from ..._runtime.call_template import Template
+from ..._runtime.locks import guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .options import Seconds
-    from .policy import Env
-    from .redis import RedisStore
-    from .store.bulkhead import FleetBulkhead
+    from ..._primitives.options import Seconds
+    from ..protocol import Env, Store
+
+    class FleetMember(Protocol):
+        """The fleet's side of a bulkhead with a store."""
+
+        def start(self) -> None: ...
+        def kick(self) -> None: ...
+        def hope(self) -> int: ...
+        def places(self, owner: Bulkhead) -> int: ...
+        def change(self, owner: Bulkhead) -> None: ...
 
 
 class Bulkhead(Options):
@@ -54,8 +61,8 @@ class Bulkhead(Options):
     queue: int
     max_wait: float | None
     name: str | None
-    store: RedisStore | None
-    _fleet: FleetBulkhead | None
+    store: Store | None
+    _fleet: FleetMember | None
     _lock: Any
     #: How many places this process has, free or in use.
     _places: int
@@ -70,7 +77,7 @@ class Bulkhead(Options):
         max_wait: Seconds | None = 0,
         *,
         name: str | None = None,
-        store: RedisStore | None = None,
+        store: Store | None = None,
     ) -> None:
         self._set(
             limit=count("Bulkhead", "limit", limit, most=1_000_000),
@@ -87,11 +94,10 @@ class Bulkhead(Options):
         if store is not None:
             self._join(store)
 
-    def _join(self, store: RedisStore) -> None:
-        from .store.bulkhead import FleetBulkhead
-        from .store.names import name_of
+    def _join(self, store: Store) -> None:
+        from ..._primitives.options import shared_name
 
-        fleet = FleetBulkhead(self, store, name_of("Bulkhead", self.name))
+        fleet: FleetMember = store.join("bulkhead", self, shared_name("Bulkhead", self.name))
         self._set(_fleet=fleet)
         self.set_places(fleet.places(self))
         fleet.start()
@@ -174,7 +180,7 @@ class Bulkhead(Options):
 
     def _refusal(self, why: str) -> BulkheadFull:
         bus.publish("Refused", operation=self.name or "bulkhead", by="bulkhead")
-        name = bus.clean(self.name or "bulkhead")
+        name = labels.clean(self.name or "bulkhead")
         return BulkheadFull(f"{name} is full with {self.limit} call{'' if self.limit == 1 else 's'}, {why}")
 
     def _limit_s(self) -> float | None:
@@ -288,18 +294,18 @@ _BOXED = Template(
     "boxed",
     """\
 {async_}def boxed({params}):
-    if not _hf_waiting and _hf_permits:
+    if not _sp_waiting and _sp_permits:
         try:
-            _hf_take()
+            _sp_take()
         except IndexError:
             pass
         else:
             try:
-                return {await_}_hf_call({args})
+                return {await_}_sp_call({args})
             finally:
-                _hf_give(None)
-                if _hf_waiting:
-                    _hf_dispatch()
-    return {await_}_hf_queued({packed})
+                _sp_give(None)
+                if _sp_waiting:
+                    _sp_dispatch()
+    return {await_}_sp_queued({packed})
 """,
 )

@@ -1,31 +1,31 @@
 """Hedging: a second attempt while the first is still out, for calls that may be made twice.
 
-`Race` is the rule: when to launch another, and what an outcome means. `_drive.race` runs it with
+`Race` is the rule: when to launch another, and what an outcome means. `_drivers.race` runs it with
 asyncio tasks, trio tasks or threads.
 """
 
 from __future__ import annotations
 
-from . import bus
-from ._drive import race as _race
-from ._drive.memory import guard
-from .attempts import running
-from .classify import transient
-from .errors import Permanent
-from .hints import is_digits
-from .judge import judge, whom
-from .options import Options, count, flag, hook, seconds
-from .sketch import Sketch
+from ..._classify.classifier import transient
+from ..._classify.on_clause import judge, unwrap_marker
+from ..._classify.server_hints import is_digits
+from ..._context.attempts import running
+from ..._drivers import race as _race
+from ..._events import bus
+from ..._primitives.errors import Permanent
+from ..._primitives.options import Options, count, flag, hook, seconds
+from ..._runtime.locks import guard
+from .quantile import Sketch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ._drive.clock import Clock
-    from .judge import On
-    from .options import Seconds
-    from .policy import Env
+    from ..._classify.on_clause import On
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..protocol import Env
 
     Vary = Callable[[int, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -306,9 +306,9 @@ class Race:
         if number == self._lone:
             self._lone = 0
         if self._first_error is None:
-            shown = whom(error)[0]
+            shown = unwrap_marker(error)[0]
             self._first_error = error if shown is None else shown
-        asked = whom(error)[0]
+        asked = unwrap_marker(error)[0]
         if (
             not isinstance(error, Exception)
             or isinstance(error, Permanent)

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import math
 
-from ._drive import aio as _aio
-from ._drive import chance
-from ._drive import clock as _clock
-from ._drive import sync as _sync
-from ._drive.memory import guard, has_gil
-from .bucket import MOST_TOKENS, Bucket
-from .deadlines import ambient, check
-from .errors import RateLimited
-from .keys import of_key
-from .options import count, label, number, seconds, shared_store, timepiece
-from .rates import parse
+from ..._context.deadlines import ambient, check
+from ..._drivers import aio as _aio
+from ..._drivers import sync as _sync
+from ..._events.key_names import of_key
+from ..._primitives.errors import RateLimited
+from ..._primitives.options import count, label, number, seconds, shared_store, timepiece
+from ..._primitives.rates import parse
+from ..._runtime import clock as _clock
+from ..._runtime import randomness
+from ..._runtime.locks import guard, has_gil
+from .rules.bucket import MOST_TOKENS, Bucket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, TypeVar
+    from typing import Any, Protocol, TypeVar
 
-    from ._drive.chance import Rng
-    from ._drive.clock import Clock
-    from .bucket import Grant
-    from .options import Seconds
-    from .redis import RedisStore
-    from .store.limiter import FleetLimiter
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..._runtime.randomness import Rng
+    from ..protocol import Store
+    from .rules.bucket import Grant
+
+    class FleetMember(Protocol):
+        """The fleet's side of a limiter with a store."""
+
+        rate: float
+        burst: int
+        bucket: Bucket
+
+        def start(self) -> None: ...
+        def kick(self) -> None: ...
+        def is_dry(self, now: float) -> bool: ...
+        def change(self, owner: Limiter, rate: float, burst: int) -> None: ...
 
     T = TypeVar("T")
 
@@ -151,7 +162,7 @@ class Limiter(Waiting):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
-        store: RedisStore | None = None,
+        store: Store | None = None,
         name: str | None = None,
     ) -> None:
         if isinstance(rate, str):
@@ -164,7 +175,7 @@ class Limiter(Waiting):
         self.clock = timepiece("Limiter", clock)
         self._timer = _clock.AMBIENT if clock is None else clock
         # Everything that holds state takes a clock and a source of randomness; a limiter draws nothing.
-        chance.source(rng, "Limiter")
+        randomness.source(rng, "Limiter")
         self._bucket = Bucket(
             number("Limiter", "rate", rate, least=0, infinite=True),
             count("Limiter", "burst", burst, least=0, most=MOST_TOKENS),
@@ -173,16 +184,16 @@ class Limiter(Waiting):
         guard(self)
         self.store = shared_store("Limiter", store)
         self.name = label("Limiter", name)
-        self._fleet: FleetLimiter | None = None
+        self._fleet: FleetMember | None = None
         self._quick = self._quickest()
         if store is not None:
             self._join(store)
 
-    def _join(self, store: RedisStore) -> None:
-        from .store.limiter import FleetLimiter
-        from .store.names import name_of
+    def _join(self, store: Store) -> None:
+        from ..._primitives.options import shared_name
 
-        fleet = FleetLimiter(self, store, name_of("Limiter", self.name), *_shared(self.rate, self.burst))
+        _shared(self.rate, self.burst)
+        fleet: FleetMember = store.join("limiter", self, shared_name("Limiter", self.name))
         self._swap(fleet.bucket)
         self._fleet = fleet
         fleet.start()
@@ -326,13 +337,13 @@ class Limiter(Waiting):
         return {"kind": "Limiter", "rate": self.rate, "burst": self.burst, "tokens": self.tokens(), **shared}
 
 
-def _rebuild(rate: float, burst: int, store: RedisStore | None, name: str | None) -> Limiter:
+def _rebuild(rate: float, burst: int, store: Store | None, name: str | None) -> Limiter:
     return Limiter(rate, burst, store=store, name=name)
 
 
 def _shared(rate: float, burst: int) -> tuple[float, int]:
     """``rate`` and ``burst`` if a store can count them."""
-    from .leases import MOST_SHARED
+    from .rules.leases import MOST_SHARED
 
     number("Limiter", "rate", rate, most=MOST_SHARED)
     return rate, count("Limiter", "burst", burst, least=0, most=MOST_SHARED)

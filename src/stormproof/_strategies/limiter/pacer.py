@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 
-from ._drive import clock as _clock
-from ._drive.memory import guard
-from .bucket import Grant, Line
-from .deadlines import ambient, check
+from ..._context.deadlines import ambient, check
+from ..._primitives.options import count, number, seconds, timepiece
+from ..._primitives.rates import parse
+from ..._runtime import clock as _clock
+from ..._runtime.locks import guard
 from .limiter import Reservation, Waiting
-from .options import count, number, seconds, timepiece
-from .rates import parse
+from .rules.bucket import Grant, Line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ._drive.clock import Clock
-    from .options import Seconds
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
 
 
 class Timetable(Line):

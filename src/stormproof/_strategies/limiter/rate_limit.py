@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 
-from . import bus
-from ._drive import aio as _aio
-from ._drive import sync as _sync
-from ._drive.shape import Template
-from .deadlines import ambient, check
-from .errors import RateLimited
-from .keys import Keyed
+from ..._context.deadlines import ambient, check
+from ..._drivers import aio as _aio
+from ..._drivers import sync as _sync
+from ..._events import bus
+from ..._primitives.errors import RateLimited
+from ..._primitives.options import Options, count, hook, seconds
+from ..._primitives.rates import parse
+from ..._runtime.call_template import Template
+from ..generator_calls import is_stream
+from ..keyed import Keyed
 from .limiter import Limiter
-from .options import Options, count, hook, seconds
-from .rates import parse
-from .stand_in import is_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ._drive.clock import Clock
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..protocol import Env
     from .limiter import Reservation
-    from .options import Seconds
     from .pacer import Pacer
-    from .policy import Env
 
     Cost = int | Callable[..., int]
 
@@ -186,9 +186,9 @@ _METERED = Template(
     "metered",
     """\
 {async_}def metered({params}):
-    if not _hf_allow():
-        {await_}_hf_late({packed})
-    return {await_}_hf_call({args})
+    if not _sp_allow():
+        {await_}_sp_late({packed})
+    return {await_}_sp_call({args})
 """,
 )
 

@@ -21,19 +21,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 
+from ..._primitives.options import Options, choice, count, number, seconds
 from .jitter import Symmetric, spread_for
-from .options import Options, choice, count, number, seconds
-from .waits import LARGEST, general, greater, lesser, mean, multiple, per_n, span
+from .rules import LARGEST, general, greater, lesser, mean, multiple, per_n, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from ._drive.chance import Rng
-    from .classify import Verdict
+    from ..._classify.verdict import Verdict
+    from ..._primitives.options import Seconds
+    from ..._runtime.randomness import Rng
     from .jitter import Jitter
-    from .options import Seconds
 
     Array = Any
 
@@ -104,7 +104,7 @@ class Backoff(Options, ABC):
 
         Else ``seed`` is whatever ``rng=`` takes: a whole number, an object with ``random()``, a callable.
         """
-        from ._drive.chance import source
+        from ..._runtime.randomness import source
 
         return _chain(self, source(seed))
 
@@ -174,7 +174,7 @@ class Jittered(Backoff):
         wait = general(self, n, prev, u)
         return wait
 
-    def _many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
+    def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         ceilings = np.broadcast_to(self.ceiling(n), u.shape)
         if self._known:
             waits = self._spread(u, ceilings)
@@ -357,7 +357,7 @@ class Decorrelated(Backoff):
         wait: float = general(self, n, prev, u)
         return wait
 
-    def _many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
+    def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         self.ceiling(n)  # for its check of n
         return self._wait(self.base if prev is None else prev, u, np.minimum, np.maximum)
 

@@ -35,7 +35,7 @@ class Tried:
         self.over = False
 
 
-_tried: ContextVar[Tried | None] = ContextVar("holdfast_streams", default=None)
+_tried: ContextVar[Tried | None] = ContextVar("stormproof_streams", default=None)
 
 
 def _remember(items: Any) -> Tried:

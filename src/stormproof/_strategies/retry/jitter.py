@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .options import Options, number, seconds
+from ..._primitives.options import Options, number, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

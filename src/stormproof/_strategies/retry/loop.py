@@ -8,35 +8,44 @@ from __future__ import annotations
 
 import math
 
-from . import bus
-from .attempts import Attempt, encloses
+from ..._classify.exhaustion import Mark, exhausted_by, mark, response_mark, unmarked
+from ..._classify.on_clause import unwrap_marker
+from ..._classify.verdict import Verdict
+from ..._context.attempts import Attempt, encloses
+from ..._context.deadlines import ambient
+from ..._events import bus, labels
+from ..._events.labels import tried
+from ..._primitives.attach_context import attach_context
+from ..._primitives.errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
+from ..._primitives.options import seconds
+from ..budget.other_systems import RateBudget
 from .backoff import spread
-from .classify import Mark, Verdict, exhausted_by, mark
-from .deadlines import ambient
-from .errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
-from .judge import whom
-from .marks import response_mark, unmarked
-from .naming import tried
-from .options import seconds
-from .quotas import RateBudget
-from .sight import keep_in_sight
-from .stream import Opened
+from .generators import Opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Any
+    from typing import Any, Literal, Protocol
 
-    from .attempts import Exchange
-    from .bucket import Grant
-    from .deadlines import Scope
-    from .errors import HoldfastError
-    from .policy import Env
-    from .retries import Retry
+    from ..._context.attempts import Exchange, Flow, Outcome
+    from ..._context.deadlines import Scope
+    from ..._primitives.errors import StormproofError
+    from ..limiter.rules.bucket import Grant
+    from ..protocol import Env
+    from .backoff import Backoff
 
-    Outcome = tuple[Any, BaseException | None]
-    #: Yields an `Attempt` to be made (its outcome is sent back) or seconds to be slept; returns the end.
-    Flow = Generator[Attempt | float, Any, Outcome]
+    class RetryOptions(Protocol):
+        """What the loop reads of a `Retry`."""
+
+        attempts: int | None
+        backoff: Backoff
+        within: float | None
+        max_hint: float
+        late: Literal["stop", "clip"]
+        retry_exhausted: bool
+        # Functions, which checkers would take for methods of the class if their types said so.
+        plan: Any
+        judge: Any
+        judge_result: Any
 
 
 class Stop:
@@ -100,7 +109,7 @@ class Run:
 
     def __init__(
         self,
-        retry: Retry,
+        retry: RetryOptions,
         budget: Any,
         env: Env,
         operation: str,
@@ -157,7 +166,7 @@ class Run:
         self.shown = None
         if self.retry.judge_result is not None:
             result = value.item if isinstance(value, Opened) else value
-            verdict = self.retry.judge_result(result)
+            verdict: Verdict = self.retry.judge_result(result)
             if verdict.retry:
                 self.refused = result
                 return verdict
@@ -167,8 +176,9 @@ class Run:
         if not isinstance(error, (Permanent, RetryAfter)):
             self.shown = error
             told = None if self.exchange is None else self._judge_response(error, self.exchange)
-            return self.retry.judge(error) if told is None else told
-        asked, _ = whom(error)
+            found: Verdict = self.retry.judge(error) if told is None else told
+            return found
+        asked, _ = unwrap_marker(error)
         self.shown = error if asked is None else asked
         if isinstance(error, Permanent):
             return Verdict.FATAL
@@ -183,7 +193,7 @@ class Run:
         response = exchange.response_of(error)
         if response is None:
             return None
-        verdict = self.retry.judge_result(response)
+        verdict: Verdict = self.retry.judge_result(response)
         return verdict if verdict.retry else None
 
     def next(self, error: Exception | None, verdict: Verdict, now: float) -> float | Stop:
@@ -327,7 +337,7 @@ class Run:
             operation=self.operation,
             attempts=self.number,
             elapsed=elapsed,
-            error=bus.error_name(self.shown),
+            error=labels.error_name(self.shown),
             reason=stop.reason,
         )
         return elapsed
@@ -338,9 +348,9 @@ class Run:
         owner = object() if encloses(self.owner, self._own_frames) else self.owner
         mark(outcome, Mark(self.operation, owner, self.number, stop.why))
 
-    def _refuse(self, stop: Stop, shown: BaseException, verdict: Verdict, elapsed: float) -> HoldfastError:
+    def _refuse(self, stop: Stop, shown: BaseException, verdict: Verdict, elapsed: float) -> StormproofError:
         message = f"{self.operation}: gave up after {tried(self.number, elapsed)}: {stop.why}"
-        refusal: HoldfastError
+        refusal: StormproofError
         if stop.reason == "budget":
             refusal = BudgetExhausted(message)
         elif stop.reason == "cancelled":
@@ -373,7 +383,7 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
             step = run.next(error, verdict, run.now())
         except Exception as fault:
             # A rule of the user's failed; what it was asked about must not be lost over it.
-            keep_in_sight(fault, error)
+            attach_context(fault, error)
             raise
         if isinstance(step, Stop):
             if isinstance(step, Late) and run.retry.late == "clip":
@@ -394,7 +404,7 @@ def flow(run: Run, error: Exception | None = None) -> Flow:
                 operation=run.operation,
                 attempt=run.number,
                 wait=step,
-                error=bus.error_name(run.shown),
+                error=labels.error_name(run.shown),
                 hint=verdict.after,
             )
         scope = ambient()
@@ -418,7 +428,7 @@ def _forget() -> None:
         scope.last_error = None
 
 
-_NOTE = "holdfast: "
+_NOTE = "stormproof: "
 
 
 def note(error: BaseException, text: str) -> None:

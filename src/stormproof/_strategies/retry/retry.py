@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from . import bus
-from ._drive import aio as _aio
-from ._drive import sync as _sync
-from ._drive.shape import Template
+from ..._classify.classifier import transient
+from ..._classify.on_clause import judge, judge_result
+from ..._context.deadlines import ambient, bypass
+from ..._drivers import aio as _aio
+from ..._drivers import sync as _sync
+from ..._events import bus
+from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
+from ..._runtime.call_template import Template
+from ..budget.budget import Budget
+from ..keyed import Keyed
 from .backoff import Backoff, Exponential
-from .budget import Budget
-from .classify import transient
-from .deadlines import ambient, bypass
-from .judge import judge, judge_result
-from .keys import Keyed
 from .loop import Run, flow
-from .options import Options, choice, count, flag, hook, plain, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from typing import Any, Literal, Protocol
 
-    from ._drive.clock import Clock
-    from .attempts import Attempt
-    from .classify import Verdict
-    from .judge import On
-    from .loop import Flow
-    from .options import Seconds
-    from .policy import Env
-
-    Before = Callable[[Attempt], Awaitable[object] | None]
+    from ..._classify.on_clause import On
+    from ..._classify.verdict import Verdict
+    from ..._context.attempts import Before, Flow
+    from ..._primitives.options import Seconds
+    from ..._runtime.clock import Clock
+    from ..protocol import Env
 
     class AnyBudget(Protocol):
         """What Retry needs of a budget; see `Budget` for the meaning of each."""
@@ -261,28 +258,28 @@ def _ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], objec
 
 _SUCCESS_PATH = """\
 {{async_}}def {name}({{params}}):
-    if _hf_ambient() is not None and _hf_bypass():
-        return {{await_}}_hf_bare({{args}})
+    if _sp_ambient() is not None and _sp_bypass():
+        return {{await_}}_sp_bare({{args}})
 {start}    try:
-        _hf_result = {{await_}}_hf_call({{args}})
-    except Exception as _hf_error:
-        _hf_failure = _hf_error
+        _sp_result = {{await_}}_sp_call({{args}})
+    except Exception as _sp_error:
+        _sp_failure = _sp_error
     else:
-        _hf_tick()
-        if _hf_watchers:
-            _hf_count()
-            if _hf_thorough:
-                _hf_succeeded({{packed}})
-        return _hf_result
+        _sp_tick()
+        if _sp_watchers:
+            _sp_count()
+            if _sp_thorough:
+                _sp_succeeded({{packed}})
+        return _sp_result
     try:
-        return {{await_}}_hf_failed(_hf_failure, {{packed}})
+        return {{await_}}_sp_failed(_sp_failure, {{packed}})
     finally:
-        del _hf_failure
+        del _sp_failure
 """
 
 _RETRIED = Template("retried", _SUCCESS_PATH.format(name="retried", start=""))
 _RETRIED_FROM_START = Template(
-    "retried_from_start", _SUCCESS_PATH.format(name="retried_from_start", start="    _hf_started()\n")
+    "retried_from_start", _SUCCESS_PATH.format(name="retried_from_start", start="    _sp_started()\n")
 )
 
 #: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
@@ -290,8 +287,8 @@ _FOLLOWED = Template(
     "followed",
     """\
 {async_}def followed({params}):
-    if _hf_ambient() is not None and _hf_bypass():
-        return {await_}_hf_bare({args})
-    return {await_}_hf_failed(None, {packed})
+    if _sp_ambient() is not None and _sp_bypass():
+        return {await_}_sp_bare({args})
+    return {await_}_sp_failed(None, {packed})
 """,
 )

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 
-from .options import count, number, seconds
+from ..._primitives.options import count, number, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .backoff import Decorrelated, Jittered
-    from .options import Seconds
+    from ..._primitives.options import Seconds
+
+    class Rule(Protocol):
+        """A schedule whose formula also takes arrays."""
+
+        def delay(self, n: Any, prev: Any, u: Any) -> Any: ...
+
+        def many(self, np: Any, n: Any, prev: Any, u: Any) -> Any: ...
+
 
 #: No wait is longer than this, so that arithmetic at the far end stays finite.
 LARGEST = math.nextafter(math.inf, 0.0)
@@ -69,7 +76,7 @@ def per_n(owner: str, rule: Callable[[int], float], n: Any) -> Any:
     return np.array(table, dtype=float)[where].reshape(n.shape)
 
 
-def general(rule: Jittered | Decorrelated, n: Any, prev: Any, u: Any) -> Any:
+def general(rule: Rule, n: Any, prev: Any, u: Any) -> Any:
     """``delay`` for what its short way does not take: arrays, other kinds of number, and errors."""
     owner = type(rule).__name__
     if not any(getattr(value, "shape", ()) for value in (n, prev, u)):
@@ -81,7 +88,7 @@ def general(rule: Jittered | Decorrelated, n: Any, prev: Any, u: Any) -> Any:
     draws = _floats(np, owner, "u", u, 1.0)
     shape = np.broadcast_shapes(np.shape(n), np.shape(before), draws.shape)
     with np.errstate(over="ignore"):  # as floats do; the clip that follows brings inf back
-        return rule._many(np, n, before, np.broadcast_to(draws, shape))
+        return rule.many(np, n, before, np.broadcast_to(draws, shape))
 
 
 def _floats(np: Any, owner: str, field: str, value: Any, most: float) -> Any:

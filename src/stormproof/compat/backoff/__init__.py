@@ -1,6 +1,6 @@
-"""A drop-in for the documented API of backoff 2.2.1, on Holdfast's own code.
+"""A drop-in for the documented API of backoff 2.2.1, on Stormproof's own code.
 
-``import backoff`` becomes ``from holdfast.compat import backoff``. Arguments, return values, call counts,
+``import backoff`` becomes ``from stormproof.compat import backoff``. Arguments, return values, call counts,
 waits, details dicts, log records (logger ``"backoff"``) and raised errors are the same. So are the names
 tests patch: ``time.sleep``, ``asyncio.sleep``, ``random.random``, ``random.uniform`` and
 ``datetime.datetime``, each looked up when it is used, and ``backoff._sync.time`` / ``.datetime`` /
@@ -40,10 +40,10 @@ Put right:
   TypeError when the function is decorated.
 """
 
-from holdfast.compat.backoff import types as types
-from holdfast.compat.backoff._decorator import on_exception, on_predicate
-from holdfast.compat.backoff._jitter import full_jitter, random_jitter
-from holdfast.compat.backoff._wait_gen import constant, expo, fibo, runtime
+from . import types as types
+from ._decorator import on_exception, on_predicate
+from ._jitter import full_jitter, random_jitter
+from ._wait_gen import constant, expo, fibo, runtime
 
 __all__ = [
     "constant",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.compat.backoff._clock import Stopwatch
+from ._clock import Stopwatch
 
 Handler = Callable[[Any], Any]
 Waits = Generator[Any, Any, Any]

@@ -9,10 +9,10 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from holdfast.compat.backoff import _async, _log, _sync
-from holdfast.compat.backoff._call import Handler, Plan
-from holdfast.compat.backoff._jitter import full_jitter
-from holdfast.compat.backoff._typing import (
+from . import _async, _log, _sync
+from ._call import Handler, Plan
+from ._jitter import full_jitter
+from ._typing import (
     _CallableT,
     _Handler,
     _Jitterer,

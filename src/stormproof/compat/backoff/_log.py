@@ -8,8 +8,8 @@ from traceback import TracebackException
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.compat.backoff._call import Handler
-    from holdfast.compat.backoff._typing import _MaybeLogger
+    from ._call import Handler
+    from ._typing import _MaybeLogger
 
 
 def configure() -> None:

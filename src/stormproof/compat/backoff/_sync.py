@@ -8,14 +8,14 @@ import functools
 import time
 from typing import TYPE_CHECKING, Any
 
-from holdfast.compat.backoff._call import Call
-from holdfast.compat.backoff._call import maybe_call as _maybe_call
-from holdfast.compat.backoff._call import next_wait as _next_wait
+from ._call import Call
+from ._call import maybe_call as _maybe_call
+from ._call import next_wait as _next_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.compat.backoff._call import Handler, Plan
+    from ._call import Handler, Plan
 
 
 def retry_exception(

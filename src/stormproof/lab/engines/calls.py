@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..loop import Run
-    from .rows import Process
+    from ..._strategies.retry.loop import Run
+    from .policy_shape import Process
 
 
 class Plain:

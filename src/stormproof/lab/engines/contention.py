@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backoff import Decorrelated, Jittered
-from ..options import Options, count
-from .arrivals import generator
+from ..._primitives.options import Options, count
+from ..._strategies.retry.backoff import Decorrelated, Jittered
+from ..model.arrivals import generator
 
 _LEG_S = (0.010, 0.002)
 

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from . import arrivals
-from .backend import Backend
+from ..model import arrivals
+from ..model.backend import Backend
+from ..model.scenario import Scenario
+from ..model.spread import Spread
+from ..results.recorder import Recorder
 from .processes import Copier, RunClock
-from .recorder import Recorder
-from .scenario import Scenario
-from .spread import Spread
 
 if TYPE_CHECKING:
-    from .recorder import Raw, SoFar
+    from ..results.recorder import Raw, SoFar
 
 #: So many processes of each class are asked for their budgets and breakers.
 _ASKED = 32
@@ -150,7 +150,7 @@ def _network(scenario: Scenario, seed: int) -> Callable[[], float]:
     if isinstance(latency, float):
         fixed = latency
         return lambda: fixed
-    from ..options import seconds
+    from ..._primitives.options import seconds
 
     return lambda: seconds("Scenario", "latency", latency(rng))
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..breaker import Breaker
-from ..errors import HoldfastError
-from ..keys import Keyed
-from ..rate_limit import RateLimit
-from ..throttle import Throttle
-from ..tickets import Ticket
+from ..._primitives.errors import StormproofError
+from ..._strategies.breaker.breaker import Breaker
+from ..._strategies.breaker.ticket import Ticket
+from ..._strategies.keyed import Keyed
+from ..._strategies.limiter.rate_limit import RateLimit
+from ..._strategies.throttle import Throttle
 
 
 class BreakerGate:
@@ -108,13 +108,13 @@ def answers_at_once(limit: RateLimit) -> bool:
     return plain and limit.max_wait == 0
 
 
-def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, HoldfastError | None]:
+def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, StormproofError | None]:
     """Pass the gates, outermost first: what to settle them with, or a refusal, told to those before."""
     held: list[Any] = []
     for each in gates:
         try:
             held.append(each.admit(now))
-        except HoldfastError as refusal:
+        except StormproofError as refusal:
             all_failed(gates, held, refusal)
             return None, refusal
     return held, None

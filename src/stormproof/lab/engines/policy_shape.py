@@ -5,15 +5,16 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..breaker import Breaker
-from ..classify import Classifier, Verdict
-from ..deadlines import Deadline
-from ..keys import Keyed
-from ..loop import Run
-from ..rate_limit import RateLimit
-from ..retries import Retry, _ticks
-from ..throttle import Throttle
-from ..timeouts import Timeout
+from ..._classify.classifier import Classifier
+from ..._classify.verdict import Verdict
+from ..._strategies.breaker.breaker import Breaker
+from ..._strategies.deadline import Deadline
+from ..._strategies.keyed import Keyed
+from ..._strategies.limiter.rate_limit import RateLimit
+from ..._strategies.retry.loop import Run
+from ..._strategies.retry.retry import Retry, _ticks
+from ..._strategies.throttle import Throttle
+from ..._strategies.timeout import Timeout
 from .gates import BreakerGate, Gate, answers_at_once, gate
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..budget import Allowance
-from ..hedge import Hedge
-from ..keys import Keyed
-from ..options import Options
-from ..rate_limit import RateLimit
-from ..retries import Retry
-from ..timeouts import Timeout
+from ..._primitives.options import Options
+from ..._strategies.budget.budget import Allowance
+from ..._strategies.hedge.hedge import Hedge
+from ..._strategies.keyed import Keyed
+from ..._strategies.limiter.rate_limit import RateLimit
+from ..._strategies.retry.retry import Retry
+from ..._strategies.timeout import Timeout
 
 if TYPE_CHECKING:
-    from .backend import Backend
+    from ..model.backend import Backend
 
 _accepts: dict[type, frozenset[str]] = {}
 

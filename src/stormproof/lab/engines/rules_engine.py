@@ -13,20 +13,20 @@ from heapq import heappush
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .. import deadlines
-from ..classify import Verdict
-from ..deadlines import Scope
-from ..errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded
-from ..loop import Late, Run
-from .backend import Refusal, reason_of
+from ..._classify.verdict import Verdict
+from ..._context import deadlines
+from ..._context.deadlines import Scope
+from ..._primitives.errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded
+from ..._strategies.retry.loop import Late, Run
+from ..model.backend import Refusal, reason_of
+from ..model.scenario import Scenario
 from .calls import Call, FullCall
 from .engine import Engine, some
 from .gates import admitted, all_failed, all_passed
-from .rows import OWNER, Group, Process, Shape
-from .scenario import Scenario
+from .policy_shape import OWNER, Group, Process, Shape
 
 if TYPE_CHECKING:
-    from .recorder import SoFar
+    from ..results.recorder import SoFar
 
 _TIMEOUT = AttemptTimeout("the simulated attempt took too long")
 

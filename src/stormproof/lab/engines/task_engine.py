@@ -14,24 +14,26 @@ from contextvars import Context
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .. import bus, compose, deadlines
-from ..breaker import Breaker
-from ..errors import HoldfastError
-from ..hedge import Hedge
-from ..marks import Mark, exhausted_by, mark
-from ..policy import Policy
-from ..retries import Retry
-from .backend import BackendError, Refusal, reason_of
-from .conditions import Capacity, Stretch
+from ..._classify.exhaustion import Mark, exhausted_by, mark
+from ..._context import deadlines
+from ..._events import bus
+from ..._policy import checks
+from ..._policy.policy import Policy
+from ..._primitives.errors import StormproofError
+from ..._strategies.breaker.breaker import Breaker
+from ..._strategies.hedge.hedge import Hedge
+from ..._strategies.retry.retry import Retry
+from ..model.backend import BackendError, Refusal, reason_of
+from ..model.clients_and_layers import Layer
+from ..model.scenario import Scenario
+from ..model.service import FirstCome, Work
+from ..model.timeline import Capacity, Stretch
 from .engine import Engine, some
 from .event_loop import SimulatedLoop
-from .parties import Layer
 from .processes import limited
-from .scenario import Scenario
-from .service import FirstCome, Work
 
 if TYPE_CHECKING:
-    from .recorder import Raw, SoFar
+    from ..results.recorder import Raw, SoFar
 
     Service = Callable[[int, float], Coroutine[Any, Any, None]]
 
@@ -53,14 +55,14 @@ class Process:
 def _quietly(parts: list[Any], engine: Engine) -> Policy:
     """The policy of ``parts``; of any doubts the user was told when the original was made."""
     try:
-        doubtful = bool(compose.check(tuple(parts)))
+        doubtful = bool(checks.check(tuple(parts)))
     except ValueError:
         # A hedge learns what it pays only in its policy, which checks again.
         doubtful = True
     if not doubtful:
         return Policy(*parts, clock=engine.clock, rng=engine.draw)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", compose.PolicyWarning)
+        warnings.simplefilter("ignore", checks.PolicyWarning)
         return Policy(*parts, clock=engine.clock, rng=engine.draw)
 
 
@@ -260,7 +262,7 @@ def _passed_on(error: Exception, layer: Layer) -> BackendError:
     """What a layer's caller gets to see of an error that the layer did not get over."""
     answer = BackendError(503)
     seen = exhausted_by(error) or exhausted_by(error.__cause__)
-    if layer.marks and (seen is not None or isinstance(error, HoldfastError)):
+    if layer.marks and (seen is not None or isinstance(error, StormproofError)):
         mark(answer, Mark(layer.name, object(), 1 if seen is None else seen.attempts))
     return answer
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ..bucket import Bucket
-from ..errors import AttemptTimeout, RetryAfter
-from .conditions import Capacity, Stretch, stretches
+from ..._primitives.errors import AttemptTimeout, RetryAfter
+from ..._strategies.limiter.rules.bucket import Bucket
 from .scenario import Scenario
 from .service import FirstCome, LastCome, Shared, Work
+from .timeline import Capacity, Stretch, stretches
 
 if TYPE_CHECKING:
     from .service import Agenda

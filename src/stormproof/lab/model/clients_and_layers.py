@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..options import Options, count, flag, number, plain, seconds
-from .identity import unaddressed
+from ..._primitives.options import Options, count, flag, number, plain, seconds
+from ..fingerprint import unaddressed
 
 if TYPE_CHECKING:
-    from ..options import Seconds
+    from ..._primitives.options import Seconds
 
 
 class Clients(Options):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..options import Options, choice, count, number, seconds
+from ..._primitives.options import Options, choice, count, number, seconds
 
 if TYPE_CHECKING:
-    from ..options import Seconds
+    from ..._primitives.options import Seconds
 
 
 class Fault(Options):

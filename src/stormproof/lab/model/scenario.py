@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..options import Options, choice, count, flag, number, plain, seconds
+from ..._primitives.options import Options, choice, count, flag, number, plain, seconds
+from .clients_and_layers import Clients, Layer, described, name_of
 from .faults import Burst, Fault, Outage, Spike, checked
-from .parties import Clients, Layer, described, name_of
 from .spread import Spread
 
 if TYPE_CHECKING:
-    from ..options import Seconds
+    from ..._primitives.options import Seconds
 
 #: Widths that a time axis reads well in.
 _NICE = (0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0)

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..options import seconds
-from .conditions import Capacity
+from ..._primitives.options import seconds
 from .faults import ColdCache
 from .scenario import Scenario
 from .spread import Spread
+from .timeline import Capacity
 
 if TYPE_CHECKING:
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..options import Options, choice, number, seconds
+from ..._primitives.options import Options, choice, number, seconds
 
 if TYPE_CHECKING:
-    from ..options import Seconds
+    from ..._primitives.options import Seconds
 
 
 class Spread(Options):

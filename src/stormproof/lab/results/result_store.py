@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..options import shown
+from ..._primitives.options import shown
 
 Row = dict[str, Any]
 

@@ -7,9 +7,9 @@ import itertools
 import os
 from typing import Any
 
-from ..options import plain
+from ..._primitives.options import plain
 from .comparison import summary
-from .kept import Row
+from .result_store import Row
 
 
 class Sweep:

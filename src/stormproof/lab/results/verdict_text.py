@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .scenario import Scenario
+from ..model.scenario import Scenario
 
 
 def verdict(figures: dict[str, Any], scenario: Scenario) -> str:

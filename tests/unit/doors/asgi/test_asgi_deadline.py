@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import pytest
-from tests.contract.asgi.direct import call, respond
-from tests.loops import Loop, each_loop
+from tests.support.asgi_calls import call, respond
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
-from holdfast.asgi import DeadlineMiddleware
-from holdfast.serving.arrivals import time_left
+import stormproof as sp
+from stormproof._server.request_facts import time_left
+from stormproof.asgi import DeadlineMiddleware
 
 
 def left(header: str, *values: str) -> float | None:
@@ -75,7 +75,7 @@ def test_the_least_of_all_that_is_said() -> None:
 
 def handler(seen: list[Any]) -> Any:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(hf.remaining())
+        seen.append(sp.remaining())
         await respond(send, 200, b"fine")
 
     return app
@@ -147,7 +147,7 @@ def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
     app = DeadlineMiddleware(slow(loop, [], start))
 
     async def main() -> None:
-        with pytest.raises(hf.DeadlineExceeded):
+        with pytest.raises(sp.DeadlineExceeded):
             await call(app, headers={"X-Request-Timeout-Ms": "20"})
 
     loop.run(main)
@@ -160,10 +160,10 @@ def test_what_goes_on_after_the_answer_has_no_deadline(loop: Loop) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"a", "more_body": True})
-        seen.append(hf.remaining() is None)
+        seen.append(sp.remaining() is None)
         await send({"type": "http.response.body", "body": b"b"})
         await loop.sleep(1000)
-        seen.append(hf.remaining() is None)
+        seen.append(sp.remaining() is None)
 
     answer = loop.run(lambda: call(DeadlineMiddleware(app), headers={"X-Request-Timeout-Ms": "20000"}))
     assert answer.body == b"ab"
@@ -173,8 +173,8 @@ def test_what_goes_on_after_the_answer_has_no_deadline(loop: Loop) -> None:
 @each_loop
 def test_a_deadline_that_has_ended_is_not_lifted(loop: Loop) -> None:
     async def main() -> None:
-        with pytest.raises(hf.DeadlineExceeded, match=r"allowed 0\.02 s"):
-            with hf.deadline(0.02) as scope:
+        with pytest.raises(sp.DeadlineExceeded, match=r"allowed 0\.02 s"):
+            with sp.deadline(0.02) as scope:
                 try:
                     await loop.sleep(1000)
                 finally:
@@ -185,7 +185,7 @@ def test_a_deadline_that_has_ended_is_not_lifted(loop: Loop) -> None:
 
 @each_loop
 def test_a_retry_that_would_end_too_late_is_the_requests_deadline(loop: Loop) -> None:
-    policy = hf.Policy(hf.Retry(on=ConnectionError, backoff=hf.Constant(30)))
+    policy = sp.Policy(sp.Retry(on=ConnectionError, backoff=sp.Constant(30)))
     calls: list[int] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -203,11 +203,11 @@ def test_a_retry_that_would_end_too_late_is_the_requests_deadline(loop: Loop) ->
 @each_loop
 def test_a_shorter_deadline_inside_is_the_applications_own(loop: Loop) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        with hf.deadline(0, "inner"):
-            await hf.Policy(hf.Retry(on=OSError)).acall(loop.sleep, 1)
+        with sp.deadline(0, "inner"):
+            await sp.Policy(sp.Retry(on=OSError)).acall(loop.sleep, 1)
 
     async def main() -> None:
-        with pytest.raises(hf.DeadlineExceeded):
+        with pytest.raises(sp.DeadlineExceeded):
             await call(DeadlineMiddleware(app), headers={"X-Request-Timeout-Ms": "5000"})
 
     loop.run(main)
@@ -218,7 +218,7 @@ def test_other_connections_pass(kind: str) -> None:
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append((scope["type"], hf.remaining()))
+        seen.append((scope["type"], sp.remaining()))
 
     middleware = DeadlineMiddleware(app, default=5)
     Loop("asyncio").run(lambda: middleware({"type": kind, "headers": []}, None, None))  # type: ignore[arg-type]

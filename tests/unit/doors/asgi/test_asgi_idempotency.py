@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.contract.asgi.direct import Answer, call, http, incoming, read, respond
-from tests.loops import Loop, each_loop
+from tests.support.asgi_calls import Answer, call, http, incoming, read, respond
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
-from holdfast.asgi import IdempotencyMiddleware
-from holdfast.idempotency import MemoryStore, StoreUnavailable
-from holdfast.idempotency.records import Begin, Finish
-from holdfast.serving import replays
-from holdfast.serving.problem import Problem
-from holdfast.testing import FakeClock
+import stormproof as sp
+from stormproof._server import replay
+from stormproof._server.problem import Problem
+from stormproof.asgi import IdempotencyMiddleware
+from stormproof.idempotency import MemoryStore, StoreUnavailable
+from stormproof.idempotency.records import Begin, Finish
+from stormproof.testing import FakeClock
 
 KEY = {"Idempotency-Key": "order-1"}
 
@@ -135,7 +135,7 @@ def test_a_key_may_be_required(loop: Loop) -> None:
     ],
 )
 def test_reading_the_key(value: str, key: str | None) -> None:
-    found = replays.read_key([value.encode("latin-1")])
+    found = replay.read_key([value.encode("latin-1")])
     if key is None:
         assert isinstance(found, Problem) and found.status == 400
     else:
@@ -143,8 +143,8 @@ def test_reading_the_key(value: str, key: str | None) -> None:
 
 
 def test_two_keys_are_none() -> None:
-    assert isinstance(replays.read_key([b"a", b"a"]), Problem)
-    assert replays.read_key([]) is None
+    assert isinstance(replay.read_key([b"a", b"a"]), Problem)
+    assert replay.read_key([]) is None
 
 
 @each_loop
@@ -349,7 +349,7 @@ def test_a_handler_that_raises_is_not_run_again_in_silence(loop: Loop) -> None:
 @each_loop
 @pytest.mark.parametrize(
     "error",
-    [hf.CircuitOpen("x"), hf.RateLimited("x"), hf.DeadlineExceeded("x"), ConnectionError("x")],
+    [sp.CircuitOpen("x"), sp.RateLimited("x"), sp.DeadlineExceeded("x"), ConnectionError("x")],
     ids=repr,
 )
 def test_whatever_is_raised_leaves_the_outcome_unknown(loop: Loop, error: Exception) -> None:
@@ -369,11 +369,11 @@ def test_whatever_is_raised_leaves_the_outcome_unknown(loop: Loop, error: Except
 
 @each_loop
 def test_raised_errors_may_release_the_key_where_the_application_says_so(loop: Loop) -> None:
-    handler = Handler(hf.CircuitOpen("x"), 201)
+    handler = Handler(sp.CircuitOpen("x"), 201)
     app = guard(handler, settle=lambda status: "keep" if status < 500 else "release")
 
     async def main() -> None:
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             await post(app)()
         await post(app)()
 
@@ -386,12 +386,12 @@ def test_a_handler_that_fails_halfway_through_its_answer(loop: Loop) -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
-        raise hf.CircuitOpen("halfway")
+        raise sp.CircuitOpen("halfway")
 
     app = guard(handler)
 
     async def main() -> Answer:
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             await post(app)()
         return await post(app)()
 
@@ -518,7 +518,7 @@ def test_an_answer_that_cannot_be_recorded_is_still_given(loop: Loop) -> None:
     handler = Handler()
     app = guard(handler, store=store, lease=10)
     seen: list[Any] = []
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         first, second = in_turn(loop, post(app), post(app))
     finally:

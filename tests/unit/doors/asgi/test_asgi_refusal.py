@@ -9,20 +9,20 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.contract.asgi.direct import call, respond
-from tests.loops import Loop, each_loop
+from tests.support.asgi_calls import call, respond
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
-from holdfast.asgi import RefusalMiddleware
-from holdfast.idempotency import (
+import stormproof as sp
+from stormproof._classify.exhaustion import Mark, mark
+from stormproof._server.refusals import refusal
+from stormproof.asgi import RefusalMiddleware
+from stormproof.idempotency import (
     AnswerNotKept,
     IdempotencyConflict,
     IdempotencyMismatch,
     OutcomeUnknown,
     StoreUnavailable,
 )
-from holdfast.marks import Mark, mark
-from holdfast.serving.refusals import refusal
 
 SECRET = "token=s3cret"
 
@@ -45,16 +45,16 @@ def hinted(error: Exception, seconds: float) -> Exception:
 
 
 CASES = [
-    (hf.BudgetExhausted(SECRET), 503, "budget_exhausted", None),
-    (hf.CircuitOpen(SECRET, retry_after=12.5), 503, "circuit_open", 12.5),
-    (hf.CircuitOpen(SECRET), 503, "circuit_open", None),
-    (hf.DeadlineExceeded(SECRET), 504, "deadline_exceeded", None),
-    (hinted(hf.DeadlineExceeded(SECRET), 90), 504, "deadline_exceeded", 90),
-    (hf.AttemptTimeout(SECRET), 504, "upstream_timeout", None),
-    (hf.RateLimited(SECRET, retry_after=3), 429, "rate_limited", 3),
-    (hf.BulkheadFull(SECRET), 503, "full", None),
-    (hf.Throttled(SECRET), 503, "throttled", None),
-    (hf.Cancelled(SECRET), 503, "cancelled", None),
+    (sp.BudgetExhausted(SECRET), 503, "budget_exhausted", None),
+    (sp.CircuitOpen(SECRET, retry_after=12.5), 503, "circuit_open", 12.5),
+    (sp.CircuitOpen(SECRET), 503, "circuit_open", None),
+    (sp.DeadlineExceeded(SECRET), 504, "deadline_exceeded", None),
+    (hinted(sp.DeadlineExceeded(SECRET), 90), 504, "deadline_exceeded", 90),
+    (sp.AttemptTimeout(SECRET), 504, "upstream_timeout", None),
+    (sp.RateLimited(SECRET, retry_after=3), 429, "rate_limited", 3),
+    (sp.BulkheadFull(SECRET), 503, "full", None),
+    (sp.Throttled(SECRET), 503, "throttled", None),
+    (sp.Cancelled(SECRET), 503, "cancelled", None),
     (marked(ConnectionError(SECRET)), 503, "exhausted", None),
     (marked(TimeoutError(SECRET)), 504, "upstream_timeout", None),
     (marked(httpx.ReadTimeout(SECRET)), 504, "upstream_timeout", None),
@@ -62,8 +62,8 @@ CASES = [
     (hinted(marked(ConnectionError(SECRET)), 7), 503, "exhausted", 7),
     (status_error(), 503, "exhausted", None),
     (status_error(**{"retry-after": "30"}), 503, "exhausted", 30),
-    (ExceptionGroup(SECRET, [hf.CircuitOpen("", 5), hf.CircuitOpen("", 9)]), 503, "circuit_open", 9),
-    (ExceptionGroup(SECRET, [hf.Throttled(), hf.DeadlineExceeded()]), 504, "deadline_exceeded", None),
+    (ExceptionGroup(SECRET, [sp.CircuitOpen("", 5), sp.CircuitOpen("", 9)]), 503, "circuit_open", 9),
+    (ExceptionGroup(SECRET, [sp.Throttled(), sp.DeadlineExceeded()]), 504, "deadline_exceeded", None),
 ]
 
 
@@ -111,8 +111,8 @@ def test_what_a_key_answers(error: Exception, status: int, should_retry: str | N
         LookupError("a bug"),
         ConnectionError("not marked"),
         TimeoutError("not marked"),
-        ExceptionGroup("mixed", [hf.CircuitOpen(), LookupError("a bug")]),
-        hf.HoldfastError("of a kind of its own"),
+        ExceptionGroup("mixed", [sp.CircuitOpen(), LookupError("a bug")]),
+        sp.StormproofError("of a kind of its own"),
     ],
     ids=repr,
 )
@@ -133,10 +133,10 @@ def test_other_errors_are_the_applications(loop: Loop, error: Exception) -> None
 def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise hf.CircuitOpen("late")
+        raise sp.CircuitOpen("late")
 
     async def main() -> None:
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             await call(RefusalMiddleware(app))
 
     loop.run(main)
@@ -145,9 +145,9 @@ def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
 @each_loop
 def test_a_policy_that_gives_up_inside_a_handler(loop: Loop) -> None:
     """Not a made-up error: a breaker that has opened, and a budget that is empty."""
-    breaker = hf.Policy(hf.Breaker(consecutive=1, open_for=30))
-    spent = hf.Policy(hf.Retry(on=ConnectionError, budget=hf.ThrottleBudget(max_tokens=1)))
-    retried = hf.Policy(hf.Retry(on=ConnectionError, attempts=2, backoff=hf.Constant(0)))
+    breaker = sp.Policy(sp.Breaker(consecutive=1, open_for=30))
+    spent = sp.Policy(sp.Retry(on=ConnectionError, budget=sp.ThrottleBudget(max_tokens=1)))
+    retried = sp.Policy(sp.Retry(on=ConnectionError, attempts=2, backoff=sp.Constant(0)))
     policies = {"/breaker": breaker, "/budget": spent, "/attempts": retried}
 
     async def fail() -> None:
@@ -167,21 +167,26 @@ def test_a_policy_that_gives_up_inside_a_handler(loop: Loop) -> None:
 
 def test_a_refusal_is_told() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        raise hf.CircuitOpen(SECRET)
+        raise sp.CircuitOpen(SECRET)
 
     seen: list[Any] = []
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         Loop("asyncio").run(lambda: call(RefusalMiddleware(app)))
     finally:
         unsubscribe()
     assert [event.as_dict() for event in seen] == [
-        {"event": "Declined", "operation": "request", "code": "circuit_open", "error": "holdfast.CircuitOpen"}
+        {
+            "event": "Declined",
+            "operation": "request",
+            "code": "circuit_open",
+            "error": "stormproof.CircuitOpen",
+        }
     ]
 
 
 def test_an_absurd_hint_is_a_day() -> None:
-    problem = refusal(hf.CircuitOpen("", retry_after=float("inf")))
+    problem = refusal(sp.CircuitOpen("", retry_after=float("inf")))
     assert problem is not None
     assert dict(problem.headers(lambda: 0.0))["retry-after"] == "86400"
 
@@ -195,7 +200,7 @@ def test_answers_pass() -> None:
 
 @pytest.mark.parametrize("kind", ["websocket", "lifespan"])
 def test_other_connections_pass(kind: str) -> None:
-    error, sent = hf.CircuitOpen("down"), []
+    error, sent = sp.CircuitOpen("down"), []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send(scope["type"])
@@ -205,7 +210,7 @@ def test_other_connections_pass(kind: str) -> None:
         sent.append(message)
 
     async def main() -> None:
-        with pytest.raises(hf.CircuitOpen) as caught:
+        with pytest.raises(sp.CircuitOpen) as caught:
             await RefusalMiddleware(app)({"type": kind}, None, send)  # type: ignore[arg-type]
         assert caught.value is error
 
@@ -214,14 +219,14 @@ def test_other_connections_pass(kind: str) -> None:
 
 
 def test_the_body_is_a_problem_document() -> None:
-    problem = refusal(hf.RateLimited("", 3))
+    problem = refusal(sp.RateLimited("", 3))
     assert problem is not None
     assert json.loads(problem.body()) == {"title": "Too many requests", "status": 429, "code": "rate_limited"}
 
 
 def test_no_framework_is_needed() -> None:
-    code = "import sys, holdfast.asgi, holdfast.wsgi; print(*sys.modules)"
+    code = "import sys, stormproof.asgi, stormproof.wsgi; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "holdfast.asgi" in loaded
+    assert "stormproof.asgi" in loaded
     assert not loaded & {"starlette", "anyio", "uvicorn", "httpx"}

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.contract.asgi.direct import Answer, call, http, incoming, respond
-from tests.loops import Loop, each_loop
+from tests.support.asgi_calls import Answer, call, http, incoming, respond
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
-from holdfast import events
-from holdfast.asgi import SheddingMiddleware
-from holdfast.serving.arrivals import ATTEMPT_HEADERS, attempt_number
+import stormproof as sp
+from stormproof import events
+from stormproof._server.request_facts import ATTEMPT_HEADERS, attempt_number
+from stormproof.asgi import SheddingMiddleware
 
 
 class Busy:
@@ -91,7 +91,7 @@ def test_the_wait_in_the_queue_is_bounded(loop: Loop) -> None:
 @each_loop
 @pytest.mark.parametrize("limit", [2, "adaptive"])
 def test_an_application_that_fails_after_its_answer_has_left_once(loop: Loop, limit: Any) -> None:
-    places = hf.AdaptiveLimit(initial=2) if limit == "adaptive" else limit
+    places = sp.AdaptiveLimit(initial=2) if limit == "adaptive" else limit
     error = LookupError("in a background task")
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -252,7 +252,7 @@ def test_a_caller_that_is_cancelled_in_the_queue_leaves_it(loop: Loop) -> None:
 @each_loop
 def test_an_adaptive_limit_learns_from_the_answers(loop: Loop) -> None:
     def limit_after(status: int) -> int:
-        adaptive = hf.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5)
+        adaptive = sp.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5)
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await respond(send, status)
@@ -276,14 +276,14 @@ def test_an_adaptive_limit_learns_from_the_answers(loop: Loop) -> None:
 @each_loop
 def test_an_adaptive_limit_sheds(loop: Loop) -> None:
     busy = Busy(loop)
-    app = SheddingMiddleware(busy, limit=hf.AdaptiveLimit("aimd", initial=2, max=2))
+    app = SheddingMiddleware(busy, limit=sp.AdaptiveLimit("aimd", initial=2, max=2))
     answers = together(loop, busy, [lambda: call(app)] * 3)
     assert [answer.status for answer in answers] == [200, 200, 503]
 
 
 @each_loop
 def test_an_error_of_the_application_teaches_what_its_kind_says(loop: Loop) -> None:
-    adaptive = hf.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5)
+    adaptive = sp.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5)
     errors: list[Exception] = [LookupError(), ConnectionResetError()]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -305,7 +305,7 @@ def test_an_error_of_the_application_teaches_what_its_kind_says(loop: Loop) -> N
 def test_a_bulkhead_may_be_shared() -> None:
     loop = Loop("asyncio")
     busy = Busy(loop)
-    bulkhead = hf.Bulkhead(2)
+    bulkhead = sp.Bulkhead(2)
     one, two = SheddingMiddleware(busy, bulkhead), SheddingMiddleware(busy, bulkhead)
     answers = together(loop, busy, [lambda: call(one), lambda: call(two), lambda: call(one)])
     assert [answer.status for answer in answers] == [200, 200, 503]
@@ -321,7 +321,7 @@ def test_some_requests_are_exempt() -> None:
 
 def test_what_is_shed_is_told() -> None:
     seen: list[Any] = []
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         loop = Loop("asyncio")
         busy = Busy(loop)
@@ -364,7 +364,7 @@ def test_an_answer_that_nobody_takes_gives_its_place_back() -> None:
     [
         ({"limit": 0}, ValueError, "limit must be >= 1"),
         ({"limit": "many"}, TypeError, "limit must be a whole number"),
-        ({"limit": hf.Bulkhead(3), "queue": 3}, ValueError, "must be given to the Bulkhead itself"),
+        ({"limit": sp.Bulkhead(3), "queue": 3}, ValueError, "must be given to the Bulkhead itself"),
         ({"max_wait": 3}, ValueError, "max_wait needs a queue"),
         ({"retry_after": 0}, ValueError, "retry_after must be > 0"),
         ({"spread": -1}, ValueError, "spread must be >= 0"),

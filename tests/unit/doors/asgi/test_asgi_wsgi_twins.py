@@ -1,4 +1,4 @@
-"""`holdfast.wsgi`: the same rules as `holdfast.asgi`, in a WSGI server's threads."""
+"""`stormproof.wsgi`: the same rules as `stormproof.asgi`, in a WSGI server's threads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from wsgiref.validate import validator
 
 import pytest
 
-import holdfast as hf
-from holdfast.testing import FakeClock, instant
-from holdfast.wsgi import DeadlineMiddleware, RefusalMiddleware, SheddingMiddleware
+import stormproof as sp
+from stormproof.testing import FakeClock, instant
+from stormproof.wsgi import DeadlineMiddleware, RefusalMiddleware, SheddingMiddleware
 
 
 class Got:
@@ -52,7 +52,7 @@ def call(app: Any, **headers: str) -> Got:
 def fine(seen: list[Any] | None = None) -> Any:
     def app(environ: Any, start_response: Any) -> Iterable[bytes]:
         if seen is not None:
-            seen.append(hf.remaining())
+            seen.append(sp.remaining())
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b"fine"]
 
@@ -94,19 +94,19 @@ def test_the_handler_has_the_callers_time(
     headers = {} if value is None else {"x_request_timeout_ms": value}
     assert call(DeadlineMiddleware(fine(seen), **options), **headers).body == b"fine"
     assert seen == [expected if expected is None else pytest.approx(expected, abs=0.5)]
-    assert hf.remaining() is None, "the server's thread has no deadline of its own"
+    assert sp.remaining() is None, "the server's thread has no deadline of its own"
 
 
 def test_the_deadline_holds_while_the_answer_is_iterated() -> None:
     seen: list[Any] = []
 
     def look() -> bytes:
-        seen.append(hf.remaining())
+        seen.append(sp.remaining())
         return b"x"
 
     call(DeadlineMiddleware(lazily(look, look)), x_request_timeout_ms="5000")
     assert [value is not None for value in seen] == [True, True]
-    assert hf.remaining() is None
+    assert sp.remaining() is None
 
 
 def test_late_work_is_refused_without_being_begun() -> None:
@@ -119,7 +119,7 @@ def test_late_work_is_refused_without_being_begun() -> None:
 @pytest.mark.parametrize("lazy", [False, True])
 def test_work_that_becomes_late(lazy: bool) -> None:
     def work() -> Any:
-        return hf.Policy(hf.Retry(on=OSError, backoff=hf.Constant(30))).call(fails(ConnectionError()))
+        return sp.Policy(sp.Retry(on=OSError, backoff=sp.Constant(30))).call(fails(ConnectionError()))
 
     def eager(environ: Any, start_response: Any) -> Iterable[bytes]:
         return [work()]
@@ -129,8 +129,8 @@ def test_work_that_becomes_late(lazy: bool) -> None:
 
 
 def test_a_deadline_after_the_first_part_is_an_error() -> None:
-    app = DeadlineMiddleware(lazily(lambda: b"part", fails(hf.DeadlineExceeded("late", "request"))))
-    with pytest.raises(hf.DeadlineExceeded):
+    app = DeadlineMiddleware(lazily(lambda: b"part", fails(sp.DeadlineExceeded("late", "request"))))
+    with pytest.raises(sp.DeadlineExceeded):
         call(app, x_request_timeout_ms="5000")
 
 
@@ -143,7 +143,7 @@ def test_other_errors_pass() -> None:
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_refusals(lazy: bool) -> None:
-    error = hf.CircuitOpen("token=s3cret", retry_after=10)
+    error = sp.CircuitOpen("token=s3cret", retry_after=10)
     fail = fails(error)
     app = lazily(fail) if lazy else fail
     got = call(RefusalMiddleware(app))
@@ -155,7 +155,7 @@ def test_refusals(lazy: bool) -> None:
 def test_an_answer_that_was_begun_but_not_sent_is_replaced() -> None:
     def app(environ: Any, start_response: Any) -> Iterable[bytes]:
         start_response("200 OK", [("Content-Type", "text/plain")])
-        raise hf.RateLimited("x", retry_after=3)
+        raise sp.RateLimited("x", retry_after=3)
 
     assert call(RefusalMiddleware(app)).status == 429
 
@@ -215,7 +215,7 @@ def test_an_adaptive_limit_learns() -> None:
         start_response("503 Service Unavailable", [("Content-Type", "text/plain")])
         return [b""]
 
-    adaptive = hf.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5, clock=FakeClock())
+    adaptive = sp.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5, clock=FakeClock())
     for _ in range(3):
         call(SheddingMiddleware(overloaded, adaptive))
     assert adaptive.limit < 10

@@ -1,4 +1,5 @@
-"""The command line's frame, and ``holdfast demo``: its numbers, its server, real runs, its end by signal."""
+"""The command line's frame, and ``stormproof demo``: its numbers, its server, real runs, its end by
+signal."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from holdfast import cli
-from holdfast.cli import _demo_callers, _demo_metrics, _demo_run, _demo_view, demo
-from holdfast.cli._demo_metrics import Buckets, Series, recovery_time
-from holdfast.cli._demo_scenario import Scenario
-from holdfast.cli._demo_server import Backend, Request, Schedule
+from stormproof import cli
+from stormproof.cli import _demo_callers, _demo_metrics, _demo_run, _demo_view, demo
+from stormproof.cli._demo_metrics import Buckets, Series, recovery_time
+from stormproof.cli._demo_scenario import Scenario
+from stormproof.cli._demo_server import Backend, Request, Schedule
 
 SOURCE = str(Path(cli.__file__).parents[2])
 SMALL = Scenario(
@@ -49,10 +50,10 @@ def series(**rows: Buckets) -> Series:
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    from holdfast._version import __version__
+    from stormproof._version import __version__
 
     assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"holdfast {__version__}\n"
+    assert capsys.readouterr().out == f"stormproof {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert cli.main(argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("holdfast: ") and err.count("\n") == 1 and word in err
+    assert err.startswith("stormproof: ") and err.count("\n") == 1 and word in err
 
 
 def test_no_command_shows_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,17 +89,17 @@ def test_a_missing_dependency_is_one_line(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     for name in ("_app", "demo", "_demo_view"):
-        monkeypatch.delitem(sys.modules, f"holdfast.cli.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"stormproof.cli.{name}", raising=False)
         monkeypatch.delattr(cli, name, raising=False)
     assert cli.main(["demo", "--plain"]) == 2
     _, err = capsys.readouterr()
-    assert err == f"holdfast: {missing} is missing: install holdfast[cli]\n"
+    assert err == f"stormproof: {missing} is missing: install stormproof[cli]\n"
 
 
 def test_a_command_is_imported_only_when_it_is_asked_for() -> None:
     script = (
-        "import sys; from holdfast.cli import main; code = main(['--version']);"
-        "print(code, sorted(m for m in sys.modules if m.startswith('holdfast.cli.') and '._' not in m))"
+        "import sys; from stormproof.cli import main; code = main(['--version']);"
+        "print(code, sorted(m for m in sys.modules if m.startswith('stormproof.cli.') and '._' not in m))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=True
@@ -109,7 +110,7 @@ def test_a_command_is_imported_only_when_it_is_asked_for() -> None:
 def test_a_command_that_cannot_run_says_so_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("holdfast.cli._demo_server.allow_open_files", lambda wanted: 256)
+    monkeypatch.setattr("stormproof.cli._demo_server.allow_open_files", lambda wanted: 256)
     assert cli.main(["demo", "--json"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -267,18 +268,18 @@ async def _as_coroutine(awaitable: Any) -> Any:
     return await awaitable
 
 
-def test_the_holdfast_callers_differ_by_jitter_and_budget_alone() -> None:
-    import holdfast as hf
+def test_the_stormproof_callers_differ_by_jitter_and_budget_alone() -> None:
+    import stormproof as sp
 
-    (retry,) = _demo_callers.holdfast_policy(Scenario()).strategies
-    assert isinstance(retry, hf.Retry)
+    (retry,) = _demo_callers.stormproof_policy(Scenario()).strategies
+    assert isinstance(retry, sp.Retry)
     assert retry.attempts == Scenario().attempts
     assert [retry.backoff.ceiling(n) for n in range(3)] == pytest.approx([0.1, 0.2, 0.4])
-    assert isinstance(retry.budget, hf.Budget)
+    assert isinstance(retry.budget, sp.Budget)
 
 
-def test_the_holdfast_callers_retry_until_the_budget_is_spent() -> None:
-    import holdfast as hf
+def test_the_stormproof_callers_retry_until_the_budget_is_spent() -> None:
+    import stormproof as sp
 
     made = 0
 
@@ -288,17 +289,17 @@ def test_the_holdfast_callers_retry_until_the_budget_is_spent() -> None:
         raise TimeoutError
 
     async def scene() -> list[type[Exception]]:
-        retried = _demo_callers.with_holdfast(Scenario(base_s=0.001))
+        retried = _demo_callers.with_stormproof(Scenario(base_s=0.001))
         ends: list[type[Exception]] = []
         for _ in range(5):
             try:
                 await retried(attempt)
-            except (TimeoutError, hf.HoldfastError) as error:
+            except (TimeoutError, sp.StormproofError) as error:
                 ends.append(type(error))
         return ends
 
     # The default budget starts with 10: three calls retry 3 times each, the fourth once, the fifth never.
-    assert asyncio.run(scene()) == [TimeoutError] * 3 + [hf.BudgetExhausted] * 2
+    assert asyncio.run(scene()) == [TimeoutError] * 3 + [sp.BudgetExhausted] * 2
     assert made == 4 + 4 + 4 + 2 + 1
 
 
@@ -516,7 +517,7 @@ def alive(pid: str) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see child processes")
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_signal_ends_the_demo_and_its_servers(signum: signal.Signals, code: int) -> None:
-    command = [sys.executable, "-m", "holdfast.cli", "demo", "--plain"]
+    command = [sys.executable, "-m", "stormproof.cli", "demo", "--plain"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdout=pipe, stderr=pipe, text=True, env=environment(), start_new_session=True
@@ -531,7 +532,7 @@ def test_a_signal_ends_the_demo_and_its_servers(signum: signal.Signals, code: in
         finally:
             process.kill()
     assert process.returncode == code
-    assert err == ("holdfast: stopped\n" if signum is signal.SIGINT else "")
+    assert err == ("stormproof: stopped\n" if signum is signal.SIGINT else "")
     assert len(children) == 2
     give_up = time.monotonic() + 10
     while any(map(alive, children)):

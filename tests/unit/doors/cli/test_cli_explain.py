@@ -1,4 +1,5 @@
-"""``holdfast explain``: its figures against hand-made ones, its rule for the SLO, its picture, its advice."""
+"""``stormproof explain``: its figures against hand-made ones, its rule for the SLO, its picture, its
+advice."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import cli
-from holdfast.cli import _explain_view
-from holdfast.cli._explain_facts import Facts, advice
-from holdfast.cli._style import Style, tell
+import stormproof as sp
+from stormproof import cli
+from stormproof.cli import _explain_view
+from stormproof.cli._explain_facts import Facts, advice
+from stormproof.cli._style import Style, tell
 
 PLAIN = Style(False)
 FILE = """
@@ -35,13 +36,13 @@ retry = { on = "myapp.errors.Busy", attempts = 6, budget = "none", backoff = { k
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "holdfast.toml").write_text(FILE)
+    (tmp_path / "stormproof.toml").write_text(FILE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def facts(*strategies: Any, slo: float | None = None) -> Facts:
-    return Facts("p", hf.Policy(*strategies), slo)
+    return Facts("p", sp.Policy(*strategies), slo)
 
 
 def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any]]:
@@ -54,7 +55,7 @@ def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict
 
 
 def test_the_schedule_is_the_backoffs_own() -> None:
-    found = facts(hf.Retry(attempts=4, backoff=hf.Exponential(0.1, cap=0.3)), hf.Timeout(1))
+    found = facts(sp.Retry(attempts=4, backoff=sp.Exponential(0.1, cap=0.3)), sp.Timeout(1))
     rows = [(s.number, s.low, s.mean, s.high, s.starts) for s in found.schedule]
     expected = [(1, 0, 0.05, 0.1, 0.1), (2, 0, 0.1, 0.2, 1.3), (3, 0, 0.15, 0.3, 2.6)]
     assert [pytest.approx(row) for row in expected] == rows
@@ -62,39 +63,39 @@ def test_the_schedule_is_the_backoffs_own() -> None:
 
 def test_retry_time_counts_waits_and_the_attempts_after_the_first() -> None:
     waits = 0.1 + 0.2 + 0.4
-    retry = hf.Retry(attempts=4, backoff=hf.Exponential(0.1))
+    retry = sp.Retry(attempts=4, backoff=sp.Exponential(0.1))
     assert facts(retry).retry_s == pytest.approx(waits)
-    assert facts(retry, hf.Timeout(0.5)).retry_s == pytest.approx(waits + 3 * 0.5)
-    assert facts(hf.Deadline(1), retry, hf.Timeout(0.5)).retry_s == 1.0
-    short = hf.Retry(attempts=4, backoff=hf.Exponential(0.1), within=0.3)
-    assert facts(short, hf.Timeout(0.5)).retry_s == pytest.approx(0.3 + 0.5)
-    assert facts(hf.Retry(attempts=None, within=7)).retry_s == 7.0
-    assert facts(hf.Timeout(1)).retry_s == 0.0
+    assert facts(retry, sp.Timeout(0.5)).retry_s == pytest.approx(waits + 3 * 0.5)
+    assert facts(sp.Deadline(1), retry, sp.Timeout(0.5)).retry_s == 1.0
+    short = sp.Retry(attempts=4, backoff=sp.Exponential(0.1), within=0.3)
+    assert facts(short, sp.Timeout(0.5)).retry_s == pytest.approx(0.3 + 0.5)
+    assert facts(sp.Retry(attempts=None, within=7)).retry_s == 7.0
+    assert facts(sp.Timeout(1)).retry_s == 0.0
 
 
 @pytest.mark.parametrize(("slo", "fits"), [(None, None), (2.1, True), (2.0, False), (0.7 * 3, True)])
 def test_retrying_may_take_a_third_of_the_slo(slo: float | None, fits: bool | None) -> None:
-    assert facts(hf.Retry(attempts=4, backoff=hf.Exponential(0.1)), slo=slo).fits is fits
+    assert facts(sp.Retry(attempts=4, backoff=sp.Exponential(0.1)), slo=slo).fits is fits
 
 
 def test_retries_that_can_never_happen_are_told() -> None:
-    found = facts(hf.Retry(attempts=5, backoff=hf.Constant(1.0), within=2.5), hf.Timeout(1))
+    found = facts(sp.Retry(attempts=5, backoff=sp.Constant(1.0), within=2.5), sp.Timeout(1))
     assert [bool(step.why_not) for step in found.schedule] == [False, False, True, True]
     assert "retry 3 and later never happen: past within=2500ms" in advice(found)
-    found = facts(hf.Deadline(1), hf.Retry(attempts=2, backoff=hf.Constant(1.0)))
+    found = facts(sp.Deadline(1), sp.Retry(attempts=2, backoff=sp.Constant(1.0)))
     assert found.schedule[0].why_not == "past the deadline of 1s"
 
 
 def test_endless_and_very_many_attempts_have_a_bounded_table() -> None:
-    assert len(facts(hf.Retry(attempts=None, within=60)).schedule) == 10
-    assert len(facts(hf.Retry(attempts=5000)).schedule) == 50
+    assert len(facts(sp.Retry(attempts=None, within=60)).schedule) == 10
+    assert len(facts(sp.Retry(attempts=5000)).schedule) == 50
 
 
 # The advice, taken.
 
 
 def test_what_is_advised_makes_it_fit() -> None:
-    before = facts(hf.Retry(attempts=6, backoff=hf.Exponential(0.1)), hf.Timeout(0.2), slo=3)
+    before = facts(sp.Retry(attempts=6, backoff=sp.Exponential(0.1)), sp.Timeout(0.2), slo=3)
     assert before.fits is False
     (how,) = [line for line in advice(before) if line.startswith("to fit")]
     assert "attempts = 3 " in how and 'within = "800ms"' in how
@@ -105,7 +106,7 @@ def test_what_is_advised_makes_it_fit() -> None:
 
 
 def test_when_not_even_one_retry_fits() -> None:
-    found = facts(hf.Retry(attempts=3, backoff=hf.Constant(1, jitter="none")), hf.Timeout(1), slo=1.5)
+    found = facts(sp.Retry(attempts=3, backoff=sp.Constant(1, jitter="none")), sp.Timeout(1), slo=1.5)
     assert advice(found)[0].startswith("even one retry takes up to 2 s, and the SLO leaves 500 ms")
 
 
@@ -113,46 +114,46 @@ def test_each_weakness_has_its_advice() -> None:
     def about(*strategies: Any) -> str:
         return "\n".join(advice(facts(*strategies)))
 
-    assert about(hf.Retry(), hf.Timeout(1)) == ""
-    assert "nothing is ever tried again" in about(hf.Timeout(1))
-    assert "add a timeout" in about(hf.Retry())
-    assert "multiplies the load by 4" in about(hf.Retry(budget=None), hf.Timeout(1))
-    assert "without jitter" in about(hf.Retry(backoff=hf.Constant(1)), hf.Timeout(1))
-    assert "retries at once" in about(hf.Retry(backoff=hf.Constant(0)), hf.Timeout(1))
-    with pytest.warns(hf.PolicyWarning if hasattr(hf, "PolicyWarning") else UserWarning):
-        assert "it never acts" in about(hf.Deadline(1), hf.Retry(), hf.Timeout(2))
+    assert about(sp.Retry(), sp.Timeout(1)) == ""
+    assert "nothing is ever tried again" in about(sp.Timeout(1))
+    assert "add a timeout" in about(sp.Retry())
+    assert "multiplies the load by 4" in about(sp.Retry(budget=None), sp.Timeout(1))
+    assert "without jitter" in about(sp.Retry(backoff=sp.Constant(1)), sp.Timeout(1))
+    assert "retries at once" in about(sp.Retry(backoff=sp.Constant(0)), sp.Timeout(1))
+    with pytest.warns(sp.PolicyWarning if hasattr(sp, "PolicyWarning") else UserWarning):
+        assert "it never acts" in about(sp.Deadline(1), sp.Retry(), sp.Timeout(2))
 
 
 # The command.
 
 
 def test_exit_codes_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, data = explained(capsys, "holdfast.toml")
+    code, data = explained(capsys, "stormproof.toml")
     assert code == 0 and [p["policy"] for p in data["policies"]] == ["fraud-score", "lookup", "nightly"]
     assert data["policies"][0]["fits"] is None and data["policies"][2]["worst_case"]["seconds"] is None
-    code, data = explained(capsys, "holdfast.toml:lookup", "--slo", "1s")
+    code, data = explained(capsys, "stormproof.toml:lookup", "--slo", "1s")
     assert code == 0 and data["policies"][0]["fits"] is True
     assert data["policies"][0]["retry_s"] == pytest.approx(0.25)
-    code, data = explained(capsys, "holdfast.toml:fraud-score", "--slo", "2s")
+    code, data = explained(capsys, "stormproof.toml:fraud-score", "--slo", "2s")
     assert code == 1 and data["policies"][0]["slo"] == {
         "seconds": 2.0,
         "for_retrying_s": pytest.approx(2 / 3),
     }
-    code, data = explained(capsys, "holdfast.toml", "--slo", "2s")
+    code, data = explained(capsys, "stormproof.toml", "--slo", "2s")
     assert code == 1 and [p["fits"] for p in data["policies"]] == [False, True, False]
 
 
 def test_an_unknown_policy_and_a_broken_file_are_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["explain", "holdfast.toml:nightl"]) == 2
+    assert cli.main(["explain", "stormproof.toml:nightl"]) == 2
     assert capsys.readouterr().err == (
-        "holdfast: holdfast.toml: unknown policy 'nightl'; did you mean 'nightly'?\n"
+        "stormproof: stormproof.toml: unknown policy 'nightl'; did you mean 'nightly'?\n"
     )
     (folder / "broken.toml").write_text("[policies.a]\nretry = { atempts = 3 }\n")
     assert cli.main(["explain", "broken.toml"]) == 1
     assert capsys.readouterr().err.startswith(
-        "holdfast: broken.toml:2: policies.a.retry.atempts: unknown option"
+        "stormproof: broken.toml:2: policies.a.retry.atempts: unknown option"
     )
     (folder / "empty.toml").write_text("[policies]\n")
     assert cli.main(["explain", "empty.toml"]) == 1
@@ -168,8 +169,8 @@ def test_a_file_with_a_colon_in_its_name(folder: Path, capsys: pytest.CaptureFix
 def test_the_environment_counts_as_it_does_for_the_program(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_LOOKUP__RETRY__ATTEMPTS", "3")
-    _, data = explained(capsys, "holdfast.toml:lookup")
+    monkeypatch.setenv("STORMPROOF_LOOKUP__RETRY__ATTEMPTS", "3")
+    _, data = explained(capsys, "stormproof.toml:lookup")
     assert data["policies"][0]["worst_case"]["attempts"] == 3
 
 
@@ -177,9 +178,9 @@ def test_the_environment_reaches_no_further_than_the_file_does(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a store nor a module that a variable names is touched."""
-    monkeypatch.setenv("HOLDFAST_STORE__URL", "not an address: a store would be refused")
-    monkeypatch.setenv("HOLDFAST_NIGHTLY__RETRY__ON", "no_such_package.Busy, no_such_package.Late")
-    assert explained(capsys, "holdfast.toml")[0] == 0
+    monkeypatch.setenv("STORMPROOF_STORE__URL", "not an address: a store would be refused")
+    monkeypatch.setenv("STORMPROOF_NIGHTLY__RETRY__ON", "no_such_package.Busy, no_such_package.Late")
+    assert explained(capsys, "stormproof.toml")[0] == 0
 
 
 def test_a_file_with_a_store_is_looked_at_without_one(
@@ -197,7 +198,7 @@ def test_a_policy_in_code(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "shop_policies.py").write_text(
-        "import holdfast as hf\npolicy = hf.Policy(hf.Retry(attempts=2))\n"
+        "import stormproof as sp\npolicy = sp.Policy(sp.Retry(attempts=2))\n"
         "@policy\ndef pay(): ...\nclass Group:\n    inner = policy\nnumber = 3\n"
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -220,7 +221,7 @@ def test_a_policy_in_code(
 
 
 def test_the_plot_shows_bounds_and_mean() -> None:
-    steps = facts(hf.Retry(attempts=3, backoff=hf.Exponential(1.0, cap=2.0))).schedule
+    steps = facts(sp.Retry(attempts=3, backoff=sp.Exponential(1.0, cap=2.0))).schedule
     first, second, axis, scale = _explain_view.plot(steps, PLAIN)
     width = _explain_view.PLOT
     assert second.partition("|")[2].count("░") == width - 1 and second.count("o") == 1
@@ -229,16 +230,16 @@ def test_the_plot_shows_bounds_and_mean() -> None:
 
 
 def test_a_plot_without_waits_and_in_plain_characters() -> None:
-    assert _explain_view.plot(facts(hf.Retry(backoff=hf.Constant(0))).schedule, PLAIN) == [
+    assert _explain_view.plot(facts(sp.Retry(backoff=sp.Constant(0))).schedule, PLAIN) == [
         "  (no waits to draw)"
     ]
-    steps = facts(hf.Retry(attempts=3, backoff=hf.Constant(1))).schedule
+    steps = facts(sp.Retry(attempts=3, backoff=sp.Constant(1))).schedule
     rows = _explain_view.plot(steps, Style(False, blocks=False))
     assert all(row.isascii() for row in rows) and "#" in rows[0]
 
 
 def test_text_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["explain", "holdfast.toml:fraud-score", "--slo", "2s"]) == 1
+    assert cli.main(["explain", "stormproof.toml:fraud-score", "--slo", "2s"]) == 1
     out = capsys.readouterr().out
     assert "Deadline > Retry > Timeout" in out
     assert "does not fit: retrying may take a third, 667 ms, and takes up to 2.2 s" in out
@@ -253,7 +254,7 @@ def test_no_picture_needs_more_than_the_streams_encoding(
 
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
-    assert cli.main(["explain", "holdfast.toml"]) == 0
+    assert cli.main(["explain", "stormproof.toml"]) == 0
 
 
 def test_times_read_well() -> None:

@@ -1,4 +1,4 @@
-"""``holdfast fleet``, as a process, against a real server."""
+"""``stormproof fleet``, as a process, against a real server."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.servers import Server
+from tests.support.redis_servers import Server
 
-import holdfast as hf
+import stormproof as sp
 
 pytestmark = pytest.mark.redis
 
@@ -26,10 +26,10 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def filled(server: Server) -> Iterator[Server]:
-    with hf.redis.RedisStore(server.url, timeout=0.5) as store:
-        breaker = hf.Breaker(name="smtp", store=store, min_calls=2, open_for=600)
-        budget = hf.Budget(burst=100, store=store, name="mail")
-        key = hf.idempotency.RedisStore(store)
+    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+        breaker = sp.Breaker(name="smtp", store=store, min_calls=2, open_for=600)
+        budget = sp.Budget(burst=100, store=store, name="mail")
+        key = sp.idempotency.RedisStore(store)
         key.begin("order-4711", "", "somebody", 60)
         key.finish("order-4711", "somebody", b"a secret answer")
         for _ in range(2):
@@ -43,7 +43,7 @@ def filled(server: Server) -> Iterator[Server]:
 
 
 def fleet(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "holdfast.cli", "fleet", *words]
+    command = [sys.executable, "-m", "stormproof.cli", "fleet", *words]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=60
     )
@@ -101,7 +101,7 @@ def test_what_others_wrote_is_shown_as_text_and_spoils_nothing(server: Server) -
 
 
 def test_the_store_of_a_policy_file(filled: Server, tmp_path: Path) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "stormproof.toml"
     file.write_text(f'[store]\nurl = "{filled.url}"\n[policies.mail]\nretry = {{ attempts = 2 }}\n', "utf-8")
     done = fleet(str(file))
     assert done.returncode == 0, done.stderr
@@ -109,7 +109,7 @@ def test_the_store_of_a_policy_file(filled: Server, tmp_path: Path) -> None:
 
 
 def test_the_url_from_the_environment(filled: Server) -> None:
-    assert "smtp" in fleet(HOLDFAST_STORE__URL=filled.url).stdout
+    assert "smtp" in fleet(STORMPROOF_STORE__URL=filled.url).stdout
 
 
 def test_an_empty_store(server: Server) -> None:
@@ -119,21 +119,25 @@ def test_an_empty_store(server: Server) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        ((), 2, "holdfast: fleet: give a store's URL or a policy file, or set HOLDFAST_STORE__URL"),
+        ((), 2, "stormproof: fleet: give a store's URL or a policy file, or set STORMPROOF_STORE__URL"),
         (
             ("redis://127.0.0.1:1",),
             1,
-            "holdfast: fleet: store 'hf' cannot be read: ConnectionError at redis://127.0.0.1:1",
+            "stormproof: fleet: store 'sp' cannot be read: ConnectionError at redis://127.0.0.1:1",
         ),
-        (("redis://127.0.0.1:1", "--kind", "x"), 2, "holdfast: fleet: --kind must be one of"),
-        (("redis://127.0.0.1:1", "--limit", "0"), 2, "holdfast: fleet: --limit must be a number from 1"),
-        (("redis://127.0.0.1:1", "--limit", "²"), 2, "holdfast: fleet: --limit must be a number from 1"),
-        (("redis://127.0.0.1:1", "--limit", "9" * 5000), 2, "holdfast: fleet: --limit must be a number from"),
-        (("nowhere.toml",), 2, "holdfast: fleet: "),
+        (("redis://127.0.0.1:1", "--kind", "x"), 2, "stormproof: fleet: --kind must be one of"),
+        (("redis://127.0.0.1:1", "--limit", "0"), 2, "stormproof: fleet: --limit must be a number from 1"),
+        (("redis://127.0.0.1:1", "--limit", "²"), 2, "stormproof: fleet: --limit must be a number from 1"),
+        (
+            ("redis://127.0.0.1:1", "--limit", "9" * 5000),
+            2,
+            "stormproof: fleet: --limit must be a number from",
+        ),
+        (("nowhere.toml",), 2, "stormproof: fleet: "),
     ],
 )
 def test_errors_are_one_line(words: tuple[str, ...], code: int, line: str) -> None:
-    done = fleet(*words, HOLDFAST_STORE__URL="")
+    done = fleet(*words, STORMPROOF_STORE__URL="")
     assert done.returncode == code
     assert done.stderr.startswith(line), done.stderr
     assert done.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""``holdfast lint``: which files it looks at, how it is configured, how it ends."""
+"""``stormproof lint``: which files it looks at, how it is configured, how it ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import cli
+from stormproof import cli
 
 BAD = "import backoff\n@backoff.on_exception(backoff.expo, OSError)\ndef f(): ...\n"
 GOOD = "import backoff\n@backoff.on_exception(backoff.expo, OSError, max_tries=3)\ndef f(): ...\n"
@@ -37,9 +37,9 @@ def linted(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[st
 def test_nothing_found_is_0_and_something_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder, good_dot_py=GOOD, bad_dot_py=BAD)
     assert linted(capsys, "good.py") == (0, [])
-    assert linted(capsys, "bad.py") == (1, ["bad.py:2 HF003"])
-    assert linted(capsys, "good.py", "bad.py") == (1, ["bad.py:2 HF003"])
-    assert linted(capsys) == (1, ["bad.py:2 HF003"]), "the present folder"
+    assert linted(capsys, "bad.py") == (1, ["bad.py:2 SP003"])
+    assert linted(capsys, "good.py", "bad.py") == (1, ["bad.py:2 SP003"])
+    assert linted(capsys) == (1, ["bad.py:2 SP003"]), "the present folder"
 
 
 def test_folders_are_searched_in_order_and_some_are_not(
@@ -54,19 +54,19 @@ def test_folders_are_searched_in_order_and_some_are_not(
         _dot_venv__lib__x_dot_py=BAD,
         node_modules__x_dot_py=BAD,
     )
-    assert linted(capsys, ".") == (1, ["src/b.py:2 HF003", "src/a/x.py:2 HF003"])
-    assert linted(capsys, "src/a", "src") == (1, ["src/a/x.py:2 HF003", "src/b.py:2 HF003"]), "each file once"
+    assert linted(capsys, ".") == (1, ["src/b.py:2 SP003", "src/a/x.py:2 SP003"])
+    assert linted(capsys, "src/a", "src") == (1, ["src/a/x.py:2 SP003", "src/b.py:2 SP003"]), "each file once"
     assert linted(capsys, ".venv/lib/x.py")[0] == 1, "a file that is named is looked at"
     assert linted(capsys, "src/notes.txt")[0] == 1
 
 
 def test_policy_files_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = '[policies.a]\nretry = { budget = "none" }\n'
-    write(folder, holdfast_dot_toml=policies, other_dot_toml=policies, conf__x_dot_toml=policies)
-    assert linted(capsys, ".") == (1, ["holdfast.toml:2 HF008"])
-    assert linted(capsys, "other.toml") == (1, ["other.toml:2 HF008"])
-    write(folder, pyproject_dot_toml='[tool.holdfast.lint]\npolicy-files = ["conf/*.toml"]\n')
-    assert linted(capsys, ".") == (1, ["holdfast.toml:2 HF008", "conf/x.toml:2 HF008"])
+    write(folder, stormproof_dot_toml=policies, other_dot_toml=policies, conf__x_dot_toml=policies)
+    assert linted(capsys, ".") == (1, ["stormproof.toml:2 SP008"])
+    assert linted(capsys, "other.toml") == (1, ["other.toml:2 SP008"])
+    write(folder, pyproject_dot_toml='[tool.stormproof.lint]\npolicy-files = ["conf/*.toml"]\n')
+    assert linted(capsys, ".") == (1, ["stormproof.toml:2 SP008", "conf/x.toml:2 SP008"])
 
 
 def test_configuration(
@@ -76,26 +76,26 @@ def test_configuration(
         folder,
         bad_dot_py=BAD,
         old__bad_dot_py=BAD,
-        pyproject_dot_toml='[tool.holdfast.lint]\nexclude = ["old"]\n',
-        strict_dot_toml='[tool.holdfast.lint]\nignore = ["HF003"]\n',
+        pyproject_dot_toml='[tool.stormproof.lint]\nexclude = ["old"]\n',
+        strict_dot_toml='[tool.stormproof.lint]\nignore = ["SP003"]\n',
     )
-    assert linted(capsys, ".") == (1, ["bad.py:2 HF003"])
+    assert linted(capsys, ".") == (1, ["bad.py:2 SP003"])
     assert linted(capsys, ".", "--exclude", "bad.py")[1] == []
-    assert linted(capsys, ".", "--ignore", "HF003") == (0, [])
+    assert linted(capsys, ".", "--ignore", "SP003") == (0, [])
     assert linted(capsys, ".", "--config", "strict.toml") == (0, [])
-    assert linted(capsys, ".", "--select", "HF001", "--select", "HF002") == (0, [])
+    assert linted(capsys, ".", "--select", "SP001", "--select", "SP002") == (0, [])
     (folder / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(folder / "deep" / "er")
-    assert linted(capsys, "../../bad.py", "--ignore", "HF003") == (0, [])
+    assert linted(capsys, "../../bad.py", "--ignore", "SP003") == (0, [])
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[tool.holdfast.lint]\nselct = []\n", "did you mean 'select'"),
-        ("[tool.holdfast.lint]\nselect = 'HF001'\n", "must be a list of strings"),
-        ("[tool.holdfast\n", "pyproject.toml"),
-        ("[tool]\nholdfast = 3\n", "holdfast must be a table"),
+        ("[tool.stormproof.lint]\nselct = []\n", "did you mean 'select'"),
+        ("[tool.stormproof.lint]\nselect = 'SP001'\n", "must be a list of strings"),
+        ("[tool.stormproof\n", "pyproject.toml"),
+        ("[tool]\nstormproof = 3\n", "stormproof must be a table"),
     ],
 )
 def test_a_wrong_configuration_is_one_line_and_2(
@@ -104,7 +104,7 @@ def test_a_wrong_configuration_is_one_line_and_2(
     write(folder, pyproject_dot_toml=text, bad_dot_py=BAD)
     assert cli.main(["lint"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("holdfast: ") and err.count("\n") == 1 and says in err
+    assert out == "" and err.startswith("stormproof: ") and err.count("\n") == 1 and says in err
 
 
 def test_a_file_that_cannot_be_read_is_2_and_the_rest_is_told(
@@ -122,28 +122,28 @@ def test_a_file_that_cannot_be_read_is_2_and_the_rest_is_told(
 def test_other_encodings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "latin.py").write_bytes(b"# coding: latin-1\nx = '\xe4'\n" + BAD.encode())
     (folder / "bom.py").write_bytes(b"\xef\xbb\xbf" + BAD.encode())
-    assert linted(capsys, ".") == (1, ["bom.py:2 HF003", "latin.py:4 HF003"])
+    assert linted(capsys, ".") == (1, ["bom.py:2 SP003", "latin.py:4 SP003"])
 
 
 def test_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder, bad_dot_py=BAD, good_dot_py=GOOD)
     assert cli.main(["lint", "."]) == 1
     out = capsys.readouterr().out
-    assert out.startswith("bad.py:2:2: HF003 error: backoff.on_exception has no limit") and "\n  fix: " in out
+    assert out.startswith("bad.py:2:2: SP003 error: backoff.on_exception has no limit") and "\n  fix: " in out
     assert out.endswith("1 finding in 2 files\n")
     assert cli.main(["lint", ".", "--format", "github"]) == 1
     assert capsys.readouterr().out.startswith("::error file=bad.py,line=2,col=2,")
     assert cli.main(["lint", ".", "--format=sarif"]) == 1
-    assert json.loads(capsys.readouterr().out)["runs"][0]["results"][0]["ruleId"] == "HF003"
+    assert json.loads(capsys.readouterr().out)["runs"][0]["results"][0]["ruleId"] == "SP003"
     assert cli.main(["lint", "good.py", "--format=github"]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_the_rules_are_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lint", "--rules"]) == 0
-    assert "HF003 unbounded (error)" in capsys.readouterr().out
+    assert "SP003 unbounded (error)" in capsys.readouterr().out
     assert cli.main(["lint", "--rules", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rules"][3]["code"] == "HF003"
+    assert json.loads(capsys.readouterr().out)["rules"][3]["code"] == "SP003"
     assert cli.main(["lint", "--rules", "--format", "sarif"]) == 2
     assert "--rules" in capsys.readouterr().err
 
@@ -152,6 +152,6 @@ def test_nothing_is_imported(folder: Path, capsys: pytest.CaptureFixture[str]) -
     write(
         folder,
         trap_dot_py="raise SystemExit('imported')\nimport retry\n",
-        holdfast_dot_toml='[policies.a]\nretry = { on = "trap.Error" }\n',
+        stormproof_dot_toml='[policies.a]\nretry = { on = "trap.Error" }\n',
     )
     assert linted(capsys, ".") == (0, [])

@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from holdfast import cli
-from holdfast.cli import _app, explain, lint, run, simulate
-from holdfast.cli._options import Option, for_typer, parse
+from stormproof import cli
+from stormproof.cli import _app, explain, lint, run, simulate
+from stormproof.cli._options import Option, for_typer, parse
 
 SOURCE = str(Path(cli.__file__).parents[2])
 TABLE = (
@@ -129,7 +129,7 @@ def test_every_table_suits_its_command(module: Any) -> None:
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--help"]) == 0
     out, err = capsys.readouterr()
-    assert f"holdfast {name}" in out and err == ""
+    assert f"stormproof {name}" in out and err == ""
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["explain", "a.txt"], None),
         (["lint", "no-such-folder"], "no-such-folder: no such file or folder"),
         (["lint", "--format", "xml"], "--format: unknown value 'xml'"),
-        (["lint", "--select", "HF9"], "unknown rule 'HF9'"),
+        (["lint", "--select", "SP9"], "unknown rule 'SP9'"),
         (["run"], "CMD"),
         (["run", "--attempts", "0", "--", "true"], "--attempts: must be a whole number >= 1, got '0'"),
         (["run", "--attempts", "none", "--", "true"], "--attempts: none needs a --deadline"),
@@ -168,7 +168,7 @@ def test_every_mistake_is_one_line(
     assert cli.main(argv) in ((2,) if says is not None else (1, 2))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("holdfast: ") and err.count("\n") == 1, err
+    assert err.startswith("stormproof: ") and err.count("\n") == 1, err
     assert says is None or says in err
 
 
@@ -177,13 +177,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def test_a_plain_line_starts_without_typer_and_rich(tmp_path: Path) -> None:
-    (tmp_path / "holdfast.toml").write_text("[policies.a]\nretry = {}\n")
+    (tmp_path / "stormproof.toml").write_text("[policies.a]\nretry = {}\n")
     (tmp_path / "a.py").write_text("import tenacity\n")
     script = (
-        "import sys; from holdfast.cli import main; main(sys.argv[1:]);"
+        "import sys; from stormproof.cli import main; main(sys.argv[1:]);"
         "print({'typer', 'rich', 'click', 'pydantic', 'asyncio'} & set(sys.modules))"
     )
-    for line in (["explain", "holdfast.toml", "--slo", "2s"], ["run", "--", "true"]):
+    for line in (["explain", "stormproof.toml", "--slo", "2s"], ["run", "--", "true"]):
         done = subprocess.run(
             [sys.executable, "-c", script, *line],
             check=False,
@@ -198,12 +198,12 @@ def test_a_plain_line_starts_without_typer_and_rich(tmp_path: Path) -> None:
 def test_completions(tmp_path: Path) -> None:
     def complete(words: str) -> set[str]:
         more = {
-            "_HOLDFAST_COMPLETE": "complete_bash",
+            "_STORMPROOF_COMPLETE": "complete_bash",
             "COMP_WORDS": words,
             "COMP_CWORD": str(words.count(" ")),
         }
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast.cli"],
+            [sys.executable, "-m", "stormproof.cli"],
             check=False,
             capture_output=True,
             text=True,
@@ -213,7 +213,7 @@ def test_completions(tmp_path: Path) -> None:
         assert done.returncode == 0 and done.stderr == ""
         return set(done.stdout.split())
 
-    assert complete("holdfast ex") == {"explain"}
-    assert complete("holdfast run --jitter ") == set(run.JITTERS)
-    assert complete("holdfast lint --format s") == {"sarif"}
-    assert "--slo" in complete("holdfast explain --s")
+    assert complete("stormproof ex") == {"explain"}
+    assert complete("stormproof run --jitter ") == set(run.JITTERS)
+    assert complete("stormproof lint --format s") == {"sarif"}
+    assert "--slo" in complete("stormproof explain --s")

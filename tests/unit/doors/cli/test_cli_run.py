@@ -1,4 +1,5 @@
-"""``holdfast run``: real commands, retried by the library's own loop; exit codes, output, stdin, reports."""
+"""``stormproof run``: real commands, retried by the library's own loop; exit codes, output, stdin,
+reports."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import cli
-from holdfast.cli._run_policy import exit_codes, make_policy
+from stormproof import cli
+from stormproof.cli._run_policy import exit_codes, make_policy
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="other platform: process groups")
 
@@ -24,7 +25,7 @@ def run(
     *argv: str, cwd: Path, stdin: Any = subprocess.DEVNULL, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "holdfast.cli", "run", *argv],
+        [sys.executable, "-m", "stormproof.cli", "run", *argv],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": SOURCE},
         text=True,
@@ -59,9 +60,9 @@ def test_a_failure_is_tried_again_until_it_works(tmp_path: Path) -> None:
     done = run(*QUICK, "--", *fails(2), cwd=tmp_path)
     assert (done.returncode, runs(tmp_path)) == (0, 3)
     first, second, last = done.stderr.splitlines()
-    assert first.startswith("holdfast: attempt 1 ended with exit code 3 after ") and "; again in " in first
-    assert second.startswith("holdfast: attempt 2 ")
-    assert last.startswith("holdfast: succeeded after 3 attempts")
+    assert first.startswith("stormproof: attempt 1 ended with exit code 3 after ") and "; again in " in first
+    assert second.startswith("stormproof: attempt 2 ")
+    assert last.startswith("stormproof: succeeded after 3 attempts")
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 5])
@@ -126,7 +127,7 @@ def test_a_lot_of_output_goes_through_and_its_end_is_searched(tmp_path: Path) ->
 
 def test_a_process_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
     script = f"sleep 30 & echo $! > {tmp_path}/pid; echo done"
-    command = [sys.executable, "-m", "holdfast.cli", "run", "--on-output", "x", "--", "sh", "-c", script]
+    command = [sys.executable, "-m", "stormproof.cli", "run", "--on-output", "x", "--", "sh", "-c", script]
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     with (tmp_path / "out").open("w") as out:
         done = subprocess.run(command, env=environment, stdout=out, stderr=out, timeout=20, check=False)
@@ -190,7 +191,7 @@ def test_quiet(tmp_path: Path) -> None:
 
 
 def test_the_waits_are_the_librarys_own_and_repeatable(tmp_path: Path) -> None:
-    import holdfast as hf
+    import stormproof as sp
 
     def waits(*options: str) -> list[float]:
         done = run(
@@ -199,9 +200,9 @@ def test_the_waits_are_the_librarys_own_and_repeatable(tmp_path: Path) -> None:
         return [attempt["wait"] for attempt in report(done)["attempts"][:-1]]
 
     for jitter in ("full", "equal", "none"):
-        expected = hf.Exponential(0.004, cap=0.009, jitter=jitter).delays(seed=7)  # type: ignore[arg-type]
+        expected = sp.Exponential(0.004, cap=0.009, jitter=jitter).delays(seed=7)  # type: ignore[arg-type]
         assert waits("--jitter", jitter) == [next(expected) for _ in range(3)]
-    expected = hf.Decorrelated(0.004, cap=0.009).delays(seed=7)
+    expected = sp.Decorrelated(0.004, cap=0.009).delays(seed=7)
     assert waits("--jitter", "decorrelated") == [next(expected) for _ in range(3)]
 
 

@@ -1,4 +1,4 @@
-"""``holdfast simulate``: a verdict for CI."""
+"""``stormproof simulate``: a verdict for CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from holdfast import cli
+from stormproof import cli
 
 FILE = """
 [policies.steady]
@@ -25,7 +25,7 @@ timeout = "500ms"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "holdfast.toml").write_text(FILE)
+    (tmp_path / "stormproof.toml").write_text(FILE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,28 +37,30 @@ def simulated(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list
 
 
 def test_what_recovers_is_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, (run,) = simulated(capsys, "holdfast.toml:steady", "--scenario", "rolling-deploy", "--scale", "0.1")
+    code, (run,) = simulated(
+        capsys, "stormproof.toml:steady", "--scenario", "rolling-deploy", "--scale", "0.1"
+    )
     assert code == 0 and run["name"] == "steady" and run["metrics"]["recovered"] is True
     assert run["metrics"]["attempts"] > run["metrics"]["calls"], "a class of the application's own is retried"
 
 
 def test_what_does_not_recover_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--scenario", "metastable", "--scale", "0.05")
-    code, (run,) = simulated(capsys, "holdfast.toml:storm", *options)
+    code, (run,) = simulated(capsys, "stormproof.toml:storm", *options)
     assert code == 1 and run["metrics"]["recovered"] is False
-    assert cli.main(["simulate", "holdfast.toml:storm", *options]) == 1
+    assert cli.main(["simulate", "stormproof.toml:storm", *options]) == 1
     out = capsys.readouterr().out
     assert out.startswith("storm: NOT recovered\n  Did not recover") and "\x1b" not in out
 
 
 def test_the_seed_decides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("holdfast.toml:steady", "--scenario", "rolling-deploy", "--scale", "0.05")
+    options = ("stormproof.toml:steady", "--scenario", "rolling-deploy", "--scale", "0.05")
     first, again, other = (simulated(capsys, *options, "--seed", seed)[1] for seed in ("3", "3", "4"))
     assert first == again and first[0]["metrics"] != other[0]["metrics"]
 
 
 def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    from holdfast.lab.scenarios import scenarios
+    from stormproof.lab.scenarios import scenarios
 
     assert cli.main(["simulate", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -70,15 +72,15 @@ def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["holdfast.toml"], "give a --scenario"),
+        (["stormproof.toml"], "give a --scenario"),
         (["--scenario", "herd"], "give either a policy file or --python"),
-        (["holdfast.toml", "--scenario", "hurd"], "did you mean 'herd'?"),
-        (["holdfast.toml", "--scenario", "herd", "--scale", "2"], "--scale: must be a number above 0"),
-        (["holdfast.toml", "--scenario", "herd", "--scale", "nan"], "--scale: must be a number above 0"),
-        (["holdfast.toml", "--scenario", "herd", "--seed", "x"], "--seed: must be a whole number"),
-        (["holdfast.toml", "--scenario", "herd", "--engine", "warp"], "--engine: unknown value 'warp'"),
+        (["stormproof.toml", "--scenario", "hurd"], "did you mean 'herd'?"),
+        (["stormproof.toml", "--scenario", "herd", "--scale", "2"], "--scale: must be a number above 0"),
+        (["stormproof.toml", "--scenario", "herd", "--scale", "nan"], "--scale: must be a number above 0"),
+        (["stormproof.toml", "--scenario", "herd", "--seed", "x"], "--seed: must be a whole number"),
+        (["stormproof.toml", "--scenario", "herd", "--engine", "warp"], "--engine: unknown value 'warp'"),
         (
-            ["holdfast.toml", "--scenario", "herd", "--report", "x.html", "--scale", "0.01"],
+            ["stormproof.toml", "--scenario", "herd", "--report", "x.html", "--scale", "0.01"],
             "must be of one policy",
         ),
     ],
@@ -88,4 +90,4 @@ def test_mistakes_are_one_line_and_2(
 ) -> None:
     assert cli.main(["simulate", *argv]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("holdfast: ") and err.count("\n") == 1 and says in err
+    assert out == "" and err.startswith("stormproof: ") and err.count("\n") == 1 and says in err

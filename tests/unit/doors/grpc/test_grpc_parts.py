@@ -8,23 +8,23 @@ from typing import Any
 import grpc
 import pytest
 
-import holdfast as hf
-from holdfast import grpc as hfg
-from holdfast.deadlines import Scope
-from holdfast.errors import HoldfastError
-from holdfast.grpc import answers, refusals
-from holdfast.grpc.replay import Replay, size_of
-from holdfast.grpc.routes import Routes
-from holdfast.grpc.rpc import CallScope, Rpc, Wire
-from holdfast.grpc.server import sync_behaviour
-from holdfast.marks import Mark, exhausted_by, mark
-from holdfast.serving.admission import TurnedAway
-from holdfast.testing import FakeClock, instant
-from holdfast.timeouts import AttemptScope
+import stormproof as sp
+from stormproof import grpc as hfg
+from stormproof._classify.exhaustion import Mark, exhausted_by, mark
+from stormproof._context.deadlines import Scope
+from stormproof._primitives.errors import StormproofError
+from stormproof._server.admission import TurnedAway
+from stormproof._strategies.timeout import AttemptScope
+from stormproof.grpc import answers, refusals
+from stormproof.grpc.replay import Replay, size_of
+from stormproof.grpc.routes import Routes
+from stormproof.grpc.rpc import CallScope, Rpc, Wire
+from stormproof.grpc.server import sync_behaviour
+from stormproof.testing import FakeClock, instant
 
 # Routes.
 
-ONE, TWO, THREE = (hf.Policy(name=name) for name in ("one", "two", "three"))
+ONE, TWO, THREE = (sp.Policy(name=name) for name in ("one", "two", "three"))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_routes_ask_anew_every_time() -> None:
 
 
 def test_a_registry_is_a_mapping() -> None:
-    registry = hf.Registry.from_data(
+    registry = sp.Registry.from_data(
         {"policies": {"pkg.Service": {"strategies": [{"retry": {"attempts": 2}}]}}}
     )
     assert Routes(registry).find("/pkg.Service/Method") is registry["pkg.Service"]
 
 
-@pytest.mark.parametrize("policies", [None, 3, hf.Policy, "pkg.Service"])
+@pytest.mark.parametrize("policies", [None, 3, sp.Policy, "pkg.Service"])
 def test_routes_refuse_what_is_no_policy(policies: Any) -> None:
     for make in (hfg.interceptors, hfg.aio_interceptors):
         with pytest.raises(TypeError, match="policy must be a Policy"):
@@ -197,13 +197,13 @@ def test_whose_deadline_it_was(inner: float, passed: float, worth: bool) -> None
     with Scope(3.0, clock=clock), AttemptScope(inner, clock=clock):
         clock.advance(passed)
         assert rpc.failed(error) is error
-    verdict = hf.transient(error)
+    verdict = sp.transient(error)
     assert (verdict.retry, verdict.kind) == ((True, "timeout") if worth else (False, "fatal"))
 
 
 def test_a_deadline_without_a_scope_is_nobodys() -> None:
     rpc, _ = rpc_of()
-    assert not hf.transient(rpc.failed(Failure(DEADLINE)))
+    assert not sp.transient(rpc.failed(Failure(DEADLINE)))
 
 
 def test_other_errors_pass() -> None:
@@ -217,14 +217,14 @@ def test_what_cannot_be_sent_again_is_permanent_and_surfaces_itself() -> None:
     rpc, _ = rpc_of(iter(()), True)
     error = Failure(grpc.StatusCode.UNAVAILABLE)
     marked = rpc.failed(error)
-    assert isinstance(marked, hf.Permanent)
+    assert isinstance(marked, sp.Permanent)
     assert marked.error is error
     assert rpc.surface(marked, None) is error
 
 
 def test_a_refusal_surfaces_as_the_attempts_error_only_after_one() -> None:
     rpc, _ = rpc_of()
-    refusal = hf.BudgetExhausted("spent")
+    refusal = sp.BudgetExhausted("spent")
     assert isinstance(rpc.surface(refusal, None), hfg.RpcBudgetExhausted)
     rpc.attempt()
     error = Failure(grpc.StatusCode.UNAVAILABLE)
@@ -236,7 +236,7 @@ def test_a_refusal_surfaces_as_the_attempts_error_only_after_one() -> None:
     assert exhausted_by(shown) is not None
     # An attempt that is under way when time runs out has no error yet.
     rpc.attempt()
-    assert isinstance(rpc.surface(hf.DeadlineExceeded("over"), None), hfg.RpcDeadlineExceeded)
+    assert isinstance(rpc.surface(sp.DeadlineExceeded("over"), None), hfg.RpcDeadlineExceeded)
 
 
 class Call:
@@ -269,15 +269,15 @@ def test_whatever_is_out_is_cancelled_but_the_winner() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        hf.CircuitOpen("open", 3.0, ValueError("x")),
-        hf.BudgetExhausted("spent"),
-        hf.Throttled("shed"),
-        hf.RateLimited("often", 2.0),
-        hf.BulkheadFull("full"),
-        hf.DeadlineExceeded("over", "mine"),
-        hf.AttemptTimeout("slow"),
-        hf.Cancelled("off"),
-        HoldfastError("of a kind yet unknown"),
+        sp.CircuitOpen("open", 3.0, ValueError("x")),
+        sp.BudgetExhausted("spent"),
+        sp.Throttled("shed"),
+        sp.RateLimited("often", 2.0),
+        sp.BulkheadFull("full"),
+        sp.DeadlineExceeded("over", "mine"),
+        sp.AttemptTimeout("slow"),
+        sp.Cancelled("off"),
+        StormproofError("of a kind yet unknown"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -294,7 +294,7 @@ def test_a_refusal_is_of_both_worlds(error: Any) -> None:
     assert vars(error).items() <= vars(shown).items()
     assert shown.__cause__ is error.__cause__
     assert exhausted_by(shown) is not None
-    assert hf.transient(shown).retry is False
+    assert sp.transient(shown).retry is False
     assert str(shown) == f"{shown.code().name}: {error}"
     assert refusals.as_rpc_error(shown) is shown
     copy = pickle.loads(pickle.dumps(shown))
@@ -302,7 +302,7 @@ def test_a_refusal_is_of_both_worlds(error: Any) -> None:
 
 
 def test_a_refusal_is_a_call_that_has_ended() -> None:
-    shown = refusals.as_rpc_error(hf.CircuitOpen("open"))
+    shown = refusals.as_rpc_error(sp.CircuitOpen("open"))
     told: list[Any] = []
     shown.add_done_callback(told.append)
     assert told == [shown]
@@ -319,7 +319,7 @@ def test_a_refusal_is_a_call_that_has_ended() -> None:
 
 
 def test_control_characters_are_not_sent() -> None:
-    shown = refusals.as_rpc_error(hf.CircuitOpen("a\nb"))
+    shown = refusals.as_rpc_error(sp.CircuitOpen("a\nb"))
     assert "\n" not in (shown.details() or "")
 
 
@@ -352,7 +352,7 @@ def test_who_has_tried_before(metadata: Any, retry: bool) -> None:
     ("in_use", "share", "shed"), [(0, 0.5, False), (1, 0.5, True), (1, 1.0, False), (0, 0, True)]
 )
 def test_retries_are_shed_first(in_use: int, share: float, shed: bool) -> None:
-    bulkhead = hf.Bulkhead(2)
+    bulkhead = sp.Bulkhead(2)
     door = answers.Door(shed=bulkhead, retry_share=share)
     for _ in range(in_use):
         bulkhead._enter()
@@ -379,16 +379,16 @@ class Context:
 
 def test_a_stream_that_is_left_open_leaves_no_deadline_in_its_thread() -> None:
     def down(request: Any, context: Any) -> Any:
-        yield hf.remaining()
-        yield hf.remaining()
+        yield sp.remaining()
+        yield sp.remaining()
 
     wrapped = sync_behaviour(down, answers.Door(), lambda: 0.5, retry=False, stream=True)
     items = wrapped(b"", Context())
     assert 0 < next(items) <= 5
-    assert hf.remaining() is None
+    assert sp.remaining() is None
     assert 0 < next(items) <= 5
     items.close()
-    assert hf.remaining() is None
+    assert sp.remaining() is None
 
 
 def test_a_code_that_says_the_same_further_out_is_passed_on() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast import presets
-from holdfast.grpc import LossyServiceConfig, from_service_config, to_service_config
+import stormproof as sp
+from stormproof import presets
+from stormproof.grpc import LossyServiceConfig, from_service_config, to_service_config
 
 RETRY = {
     "maxAttempts": 3,
@@ -43,7 +43,7 @@ def test_every_name_has_its_policy() -> None:
     assert (hedge.after, hedge.max, hedge.idempotent) == (0.05, 2, True)
     assert hedge.budget is retry.budget
     assert retry.budget.max_tokens == 10
-    assert policies[""].strategies == (hf.Deadline(10),)
+    assert policies[""].strategies == (sp.Deadline(10),)
 
 
 def test_every_entry_is_checked() -> None:
@@ -51,7 +51,7 @@ def test_every_entry_is_checked() -> None:
         **WHOLE,
         "methodConfig": [*WHOLE["methodConfig"], {"name": [{"service": "x"}], "timeout": "soon"}],
     }
-    with pytest.raises(hf.ConfigError, match="timeout: must be a duration"):
+    with pytest.raises(sp.ConfigError, match="timeout: must be a duration"):
         from_service_config(broken)
 
 
@@ -68,17 +68,17 @@ def test_an_empty_entry_keeps_its_place() -> None:
 
 
 def test_one_policy_is_for_all_methods() -> None:
-    written = json.loads(to_service_config(hf.Policy(hf.Deadline(0.25))))
+    written = json.loads(to_service_config(sp.Policy(sp.Deadline(0.25))))
     assert written == {"methodConfig": [{"name": [{}], "timeout": "0.25s"}]}
 
 
-EXACT = hf.Exponential(0.1, factor=2.0, cap=5.0, jitter=hf.Symmetric(0.2))
+EXACT = sp.Exponential(0.1, factor=2.0, cap=5.0, jitter=sp.Symmetric(0.2))
 CODES = presets.grpc(WHOLE, "pkg.A/Get").strategies[1].on
 
 
-def retrying(**options: Any) -> hf.Retry:
+def retrying(**options: Any) -> sp.Retry:
     usual: dict[str, Any] = {"on": CODES, "backoff": EXACT, "within": None, "budget": None}
-    return hf.Retry(**{**usual, **options})
+    return sp.Retry(**{**usual, **options})
 
 
 @pytest.mark.parametrize(
@@ -86,33 +86,33 @@ def retrying(**options: Any) -> hf.Retry:
     [
         (retrying(), None),
         (retrying(attempts=1), None),
-        (retrying(backoff=hf.Constant(0.1, jitter=hf.Symmetric(0.2))), None),
-        (retrying(on=hf.transient.with_(grpc_codes="wide")), None),
+        (retrying(backoff=sp.Constant(0.1, jitter=sp.Symmetric(0.2))), None),
+        (retrying(on=sp.transient.with_(grpc_codes="wide")), None),
         (retrying(attempts=6), "Retry.attempts=6, of which a channel makes 5"),
         (retrying(attempts=None, within=9), "Retry.attempts=None"),
         (retrying(within=30), "Retry.within"),
         (retrying(on_result=bool), "Retry.on_result"),
         (retrying(before_attempt=print), "Retry.before_attempt"),
         (retrying(max_hint=1), "Retry.max_hint"),
-        (retrying(budget=hf.Budget()), "Retry.budget=Budget"),
-        (retrying(budget=hf.ThrottleBudget(2.5, 0.1)), "max_tokens=2.5, which becomes 3"),
-        (retrying(on=hf.transient), "RESOURCE_EXHAUSTED when the server names a time"),
-        (retrying(on=hf.transient.with_(statuses=[409])), "Retry.on, beyond its gRPC codes"),
+        (retrying(budget=sp.Budget()), "Retry.budget=Budget"),
+        (retrying(budget=sp.ThrottleBudget(2.5, 0.1)), "max_tokens=2.5, which becomes 3"),
+        (retrying(on=sp.transient), "RESOURCE_EXHAUSTED when the server names a time"),
+        (retrying(on=sp.transient.with_(statuses=[409])), "Retry.on, beyond its gRPC codes"),
         (retrying(on=ConnectionError), "Retry.on, which becomes UNAVAILABLE"),
-        (retrying(backoff=hf.Exponential()), "the jitter of Exponential"),
-        (retrying(backoff=hf.Constant(0, jitter=hf.Symmetric(0.2))), "a wait of 0 s, which becomes 0.002 s"),
-        (retrying(backoff=hf.Decorrelated()), "Decorrelated, which becomes an exponential"),
-        (hf.Hedge(0.1, on=CODES), "Hedge, which was not declared idempotent"),
-        (hf.Hedge("p95", idempotent=True, on=CODES), "Hedge.after='p95'"),
-        (hf.Hedge(0.1, 6, idempotent=True, on=CODES), "Hedge.max=6"),
-        (hf.Hedge(0.1, idempotent=True, on=CODES), "Hedge.budget=Budget"),
-        (hf.Hedge(0.1, idempotent=True, on=CODES, vary=print), "Hedge.vary"),
-        (hf.Breaker(), "Breaker"),
-        (hf.Timeout(1), "Timeout"),
+        (retrying(backoff=sp.Exponential()), "the jitter of Exponential"),
+        (retrying(backoff=sp.Constant(0, jitter=sp.Symmetric(0.2))), "a wait of 0 s, which becomes 0.002 s"),
+        (retrying(backoff=sp.Decorrelated()), "Decorrelated, which becomes an exponential"),
+        (sp.Hedge(0.1, on=CODES), "Hedge, which was not declared idempotent"),
+        (sp.Hedge("p95", idempotent=True, on=CODES), "Hedge.after='p95'"),
+        (sp.Hedge(0.1, 6, idempotent=True, on=CODES), "Hedge.max=6"),
+        (sp.Hedge(0.1, idempotent=True, on=CODES), "Hedge.budget=Budget"),
+        (sp.Hedge(0.1, idempotent=True, on=CODES, vary=print), "Hedge.vary"),
+        (sp.Breaker(), "Breaker"),
+        (sp.Timeout(1), "Timeout"),
     ],
 )
 def test_what_is_lost_is_told(strategy: Any, lost: str | None) -> None:
-    policies = {"pkg.A/Get": hf.Policy(strategy)}
+    policies = {"pkg.A/Get": sp.Policy(strategy)}
     if lost is None:
         to_service_config(policies)
     else:
@@ -125,14 +125,14 @@ def test_what_is_lost_is_told(strategy: Any, lost: str | None) -> None:
 
 
 def test_what_is_lost_twice_is_told_once() -> None:
-    policy = hf.Policy(hf.Breaker(), retrying(), hf.Breaker())
+    policy = sp.Policy(sp.Breaker(), retrying(), sp.Breaker())
     with pytest.raises(LossyServiceConfig) as caught:
         to_service_config({"pkg.A/Get": policy})
     assert caught.value.losses == ("pkg.A/Get: Breaker",)
 
 
 def test_what_is_written() -> None:
-    written = json.loads(to_service_config(hf.Policy(retrying(attempts=4))))
+    written = json.loads(to_service_config(sp.Policy(retrying(attempts=4))))
     assert written["methodConfig"][0]["retryPolicy"] == {
         "maxAttempts": 4,
         "initialBackoff": "0.1s",
@@ -142,34 +142,34 @@ def test_what_is_written() -> None:
     }
     assert "retryThrottling" not in written
     assert (
-        "retryPolicy" not in json.loads(to_service_config(hf.Policy(retrying(attempts=1))))["methodConfig"][0]
+        "retryPolicy" not in json.loads(to_service_config(sp.Policy(retrying(attempts=1))))["methodConfig"][0]
     )
 
 
 def test_a_service_config_retries_or_hedges() -> None:
-    both = hf.Policy(retrying(), hf.Hedge(0.1, idempotent=True, on=CODES))
+    both = sp.Policy(retrying(), sp.Hedge(0.1, idempotent=True, on=CODES))
     with pytest.raises(LossyServiceConfig, match="Hedge beside Retry"):
         to_service_config(both)
     assert "hedgingPolicy" not in to_service_config(both, lossy=True)
 
 
 def test_undeclared_hedging_is_not_written() -> None:
-    assert "hedgingPolicy" not in to_service_config(hf.Policy(hf.Hedge(0.1)), lossy=True)
+    assert "hedgingPolicy" not in to_service_config(sp.Policy(sp.Hedge(0.1)), lossy=True)
 
 
 def test_all_methods_of_a_channel_share_one_throttle() -> None:
-    one, other = hf.ThrottleBudget(10, 0.1), hf.ThrottleBudget(20, 0.1)
-    same = {"a.B": hf.Policy(retrying(budget=one)), "a.C": hf.Policy(retrying(budget=one))}
+    one, other = sp.ThrottleBudget(10, 0.1), sp.ThrottleBudget(20, 0.1)
+    same = {"a.B": sp.Policy(retrying(budget=one)), "a.C": sp.Policy(retrying(budget=one))}
     assert json.loads(to_service_config(same))["retryThrottling"] == {"maxTokens": 10, "tokenRatio": 0.1}
     for second in (other, None):
         with pytest.raises(LossyServiceConfig, match="all methods: budgets that differ"):
-            to_service_config({**same, "a.C": hf.Policy(retrying(budget=second))})
+            to_service_config({**same, "a.C": sp.Policy(retrying(budget=second))})
 
 
 @pytest.mark.parametrize("name", ["a.B/C/D", "a//b"])
 def test_names_must_be_names(name: str) -> None:
     with pytest.raises(ValueError, match="a name must be"):
-        to_service_config({name: hf.Policy()})
+        to_service_config({name: sp.Policy()})
 
 
 def test_policies_must_be_policies() -> None:

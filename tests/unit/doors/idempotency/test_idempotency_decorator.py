@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
-from holdfast import events
-from holdfast._drive import leases
-from holdfast._drive.leases import keep
-from holdfast.idempotency import (
+import stormproof as sp
+from stormproof import events
+from stormproof.idempotency import (
     AnswerNotKept,
     IdempotencyConflict,
     IdempotencyMismatch,
@@ -25,9 +23,11 @@ from holdfast.idempotency import (
     Store,
     StoreUnavailable,
     idempotent,
+    lease_renewal,
 )
-from holdfast.idempotency.records import Begin, Finish, Renew
-from holdfast.testing import FakeClock
+from stormproof.idempotency.lease_renewal import keep
+from stormproof.idempotency.records import Begin, Finish, Renew
+from stormproof.testing import FakeClock
 
 Caller = Callable[[Callable[..., Any], Any], Any]
 
@@ -242,7 +242,7 @@ def test_without_the_store_nothing_runs(colour: Colour) -> None:
     with pytest.raises(StoreUnavailable) as caught:
         charge("k")
     assert calls.made == []
-    assert hf.transient(caught.value).retry
+    assert sp.transient(caught.value).retry
     store.down = ()
     assert charge("k") == 1
 
@@ -254,7 +254,7 @@ def test_a_record_that_cannot_be_written_does_not_lose_the_result(colour: Colour
     store.down = (Finish,)
     seen: list[Any] = []
     charge = colour.decorate(Calls(1), key=first, store=store, lease=10)
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         assert charge("k") == 1
     finally:
@@ -296,7 +296,7 @@ def test_every_decision_is_told() -> None:
     def taking_over(key: str, payload: str) -> int:
         return 2
 
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         guarded("a")
         guarded("a")
@@ -332,7 +332,7 @@ def test_a_coroutine_that_lost_its_key_meanwhile_is_told_so(loop: Loop) -> None:
     async def taking_over(key: str) -> int:
         return 2
 
-    unsubscribe = hf.subscribe(seen.append)
+    unsubscribe = sp.subscribe(seen.append)
     try:
         assert loop.run(charge, "k") == 1
     finally:
@@ -342,10 +342,10 @@ def test_a_coroutine_that_lost_its_key_meanwhile_is_told_so(loop: Loop) -> None:
 
 
 def test_a_conflict_is_worth_retrying_and_the_others_are_not() -> None:
-    assert hf.transient(IdempotencyConflict("x")).retry
-    assert hf.transient(StoreUnavailable("x")).retry
+    assert sp.transient(IdempotencyConflict("x")).retry
+    assert sp.transient(StoreUnavailable("x")).retry
     for final in (IdempotencyMismatch, OutcomeUnknown, AnswerNotKept):
-        assert not hf.transient(final("x")).retry
+        assert not sp.transient(final("x")).retry
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -420,7 +420,7 @@ def test_a_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() 
 
     @idempotent(key=first, store=store, lease=600)
     def long(key: str) -> int:
-        wake: Any = leases._keepers[store]._wake
+        wake: Any = lease_renewal._keepers[store]._wake
         until(lambda: wake._waiters)
         return short(key)
 
@@ -435,7 +435,7 @@ def test_a_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() 
 def test_a_key_that_is_somebody_elses_is_renewed_no_more() -> None:
     store = Counting()
     with keep(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
-        keeper = leases._keepers[store]
+        keeper = lease_renewal._keepers[store]
         assert store.renewals.acquire(timeout=60)
         until(lambda: not keeper._running)
         assert not kept.active
@@ -451,13 +451,13 @@ def test_leases_that_have_ended_are_let_go_long_before_they_would_be_renewed() -
 
     @idempotent(key=first, store=store, lease=500)
     def busy(key: str) -> int:
-        keeper = leases._keepers[store]
+        keeper = lease_renewal._keepers[store]
         (own,) = [entry[2] for entry in keeper._due]
         most = 0
         for number in range(3000):
             charge(str(number))
             most = max(most, len(keeper._due))
-        assert most <= leases._SWEEP + 1
+        assert most <= lease_renewal._SWEEP + 1
         assert own.active and keeper._due[0][2] is own, "the one that runs was let go too"
         return most
 

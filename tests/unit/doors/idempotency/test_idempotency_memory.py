@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.idempotency import MemoryStore, StoreFull
-from holdfast.testing import FakeClock
+from stormproof.idempotency import MemoryStore, StoreFull
+from stormproof.testing import FakeClock
 
 
 def done(store: MemoryStore, key: str, answer: bytes = b"x") -> None:

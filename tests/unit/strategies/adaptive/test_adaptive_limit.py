@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.loops import Loop, each_loop
-from tests.scripted import ASYNCIO, SYNC, Bang, Boom, each_way, takes
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import ASYNCIO, SYNC, Bang, Boom, each_way, takes
 
-import holdfast as hf
-from holdfast.limits import Aimd, Gradient2, Vegas
+import stormproof as sp
+from stormproof._strategies.adaptive.rules.limits import Aimd, Gradient2, Vegas
 
 
 def feed(rule: Any, *samples: tuple[float, int, bool]) -> list[float]:
@@ -194,7 +194,7 @@ def test_any_rule_stays_within_bounds_shrinks_on_drops_and_is_never_idle_and_gro
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_any_rule_finds_what_the_backend_copes_with(kind: str) -> None:
     """A backend with 40 places: more calls than that share them, and beyond 80 it drops."""
-    limit = hf.AdaptiveLimit(kind, rng=1)  # type: ignore[arg-type]
+    limit = sp.AdaptiveLimit(kind, rng=1)  # type: ignore[arg-type]
     rule = limit._rule
     seen = []
     for _ in range(3000):
@@ -210,8 +210,8 @@ def test_any_rule_finds_what_the_backend_copes_with(kind: str) -> None:
 
 @each_way
 def test_calls_pass_and_are_measured(play: Any) -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=1, max=2, timeout=1)
-    policy = hf.Policy(limit)
+    limit = sp.AdaptiveLimit("aimd", initial=1, max=2, timeout=1)
+    policy = sp.Policy(limit)
     play(policy, "fine").returned("fine").made(1)
     assert (limit.limit, limit.in_use) == (2, 0)
     play(policy, takes(1.5, "slow")).returned("slow")
@@ -221,32 +221,32 @@ def test_calls_pass_and_are_measured(play: Any) -> None:
 
 @each_way
 def test_a_failure_that_on_matches_is_a_drop(play: Any) -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=10, on=Boom)
-    play(hf.Policy(limit), Boom).raised(Boom)
+    limit = sp.AdaptiveLimit("aimd", initial=10, on=Boom)
+    play(sp.Policy(limit), Boom).raised(Boom)
     assert (limit.limit, limit.in_use) == (9, 0)
 
 
 @each_way
-@pytest.mark.parametrize("error", [Bang, hf.CircuitOpen, hf.Cancelled])
+@pytest.mark.parametrize("error", [Bang, sp.CircuitOpen, sp.Cancelled])
 def test_another_failure_teaches_nothing(play: Any, error: Any) -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=1, max=2)
-    play(hf.Policy(limit), error).raised(error)
+    limit = sp.AdaptiveLimit("aimd", initial=1, max=2)
+    play(sp.Policy(limit), error).raised(error)
     assert (limit.limit, limit.in_use) == (1, 0)
 
 
 def test_a_drop_is_what_transient_calls_one() -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=10)
-    for error in (hf.AttemptTimeout(), TimeoutError(), ConnectionResetError()):
-        SYNC(hf.Policy(limit), error)
+    limit = sp.AdaptiveLimit("aimd", initial=10)
+    for error in (sp.AttemptTimeout(), TimeoutError(), ConnectionResetError()):
+        SYNC(sp.Policy(limit), error)
     assert limit._rule.limit == pytest.approx(10 * 0.9**3)
 
 
 @each_way
 def test_one_call_too_many_is_refused(play: Any) -> None:
-    limit = hf.AdaptiveLimit(initial=2, min=1, name="search")
-    policy = hf.Policy(limit)
+    limit = sp.AdaptiveLimit(initial=2, min=1, name="search")
+    policy = sp.Policy(limit)
     with limit.admit(), limit.admit() as second:
-        seen = play(policy, "never").raised(hf.Throttled).made(0)
+        seen = play(policy, "never").raised(sp.Throttled).made(0)
         assert str(seen.error) == "search: 2 calls at once are what the backend copes with"
         assert limit.in_use == 2
         second.cancel()
@@ -255,19 +255,19 @@ def test_one_call_too_many_is_refused(play: Any) -> None:
 
 
 def test_a_shrunken_limit_waits_for_calls_to_end() -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=4, decrease=0.5)
+    limit = sp.AdaptiveLimit("aimd", initial=4, decrease=0.5)
     tickets = [limit.admit() for _ in range(4)]
     tickets[0].dropped()
     assert (limit.limit, limit.in_use) == (2, 3)
     for _ in range(2):
-        with pytest.raises(hf.Throttled):
+        with pytest.raises(sp.Throttled):
             limit.admit()
         tickets.pop().cancel()
     limit.admit()
 
 
 def test_a_ticket_is_settled_once() -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=10, max=20)
+    limit = sp.AdaptiveLimit("aimd", initial=10, max=20)
     ticket = limit.admit()
     ticket.cancel()
     ticket.success()
@@ -276,7 +276,7 @@ def test_a_ticket_is_settled_once() -> None:
 
 
 def test_the_use_at_its_beginning_is_what_a_call_tells() -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=4, max=20)
+    limit = sp.AdaptiveLimit("aimd", initial=4, max=20)
     first, second = limit.admit(), limit.admit()
     # It began as the only one, and ends as one of two: one of 4 does not make the limit grow.
     first.success()
@@ -288,9 +288,9 @@ def test_the_use_at_its_beginning_is_what_a_call_tells() -> None:
 
 @each_loop
 def test_a_cancelled_call_leaves_its_place_and_teaches_nothing(loop: Loop) -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=1, max=2, on=BaseException)
+    limit = sp.AdaptiveLimit("aimd", initial=1, max=2, on=BaseException)
 
-    @hf.Policy(limit)
+    @sp.Policy(limit)
     async def call() -> None:
         await loop.sleep(60)
 
@@ -303,9 +303,9 @@ def test_a_cancelled_call_leaves_its_place_and_teaches_nothing(loop: Loop) -> No
 
 @each_loop
 def test_tasks_share_it(loop: Loop) -> None:
-    limit = hf.AdaptiveLimit(initial=3)
+    limit = sp.AdaptiveLimit(initial=3)
 
-    @hf.Policy(limit)
+    @sp.Policy(limit)
     async def call() -> str:
         await loop.sleep(1)
         return "ok"
@@ -323,15 +323,15 @@ def test_a_rule_that_raises_leaves_nothing_held() -> None:
     def broken(error: BaseException) -> bool:
         raise KeyError
 
-    limit = hf.AdaptiveLimit(on=broken)
-    SYNC(hf.Policy(limit), Boom).raised(KeyError)
-    ASYNCIO(hf.Policy(limit), Boom).raised(KeyError)
+    limit = sp.AdaptiveLimit(on=broken)
+    SYNC(sp.Policy(limit), Boom).raised(KeyError)
+    ASYNCIO(sp.Policy(limit), Boom).raised(KeyError)
     assert limit.in_use == 0
 
 
 def test_a_clock_set_back_in_a_call_harms_nobody() -> None:
-    clock = hf.testing.FakeClock()
-    limit = hf.AdaptiveLimit("vegas", initial=1, clock=clock)
+    clock = sp.testing.FakeClock()
+    limit = sp.AdaptiveLimit("vegas", initial=1, clock=clock)
     for jump in (1, -3600, 0, 1):
         with limit.admit():
             clock.advance(jump)
@@ -340,8 +340,8 @@ def test_a_clock_set_back_in_a_call_harms_nobody() -> None:
 
 
 def test_what_was_measured_by_a_clock_set_back_is_not_averaged() -> None:
-    clock = hf.testing.FakeClock()
-    limit = hf.AdaptiveLimit("gradient2", clock=clock)
+    clock = sp.testing.FakeClock()
+    limit = sp.AdaptiveLimit("gradient2", clock=clock)
     for jump in (1, -3600):
         with limit.admit():
             clock.advance(jump)
@@ -349,8 +349,8 @@ def test_what_was_measured_by_a_clock_set_back_is_not_averaged() -> None:
 
 
 def test_a_drop_counts_whatever_the_clock_says() -> None:
-    clock = hf.testing.FakeClock()
-    limit = hf.AdaptiveLimit("aimd", initial=10, clock=clock)
+    clock = sp.testing.FakeClock()
+    limit = sp.AdaptiveLimit("aimd", initial=10, clock=clock)
     ticket = limit.admit()
     clock.advance(-3600)
     ticket.dropped()
@@ -358,12 +358,12 @@ def test_a_drop_counts_whatever_the_clock_says() -> None:
 
 
 def test_latency_is_measured_by_the_policys_clock() -> None:
-    clock = hf.testing.FakeClock()
-    limit = hf.AdaptiveLimit("aimd", initial=1, timeout=1)
-    hf.Policy(limit, clock=clock).call(clock.advance, 2)
+    clock = sp.testing.FakeClock()
+    limit = sp.AdaptiveLimit("aimd", initial=1, timeout=1)
+    sp.Policy(limit, clock=clock).call(clock.advance, 2)
     assert limit._rule.limit == 1
-    own = hf.AdaptiveLimit(clock=clock)
-    own.keep_time(hf.testing.FakeClock())
+    own = sp.AdaptiveLimit(clock=clock)
+    own.keep_time(sp.testing.FakeClock())
     assert own.clock is clock
 
 
@@ -400,7 +400,7 @@ def test_latency_is_measured_by_the_policys_clock() -> None:
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"AdaptiveLimit: {says}"):
-        hf.AdaptiveLimit(**options)
+        sp.AdaptiveLimit(**options)
 
 
 @pytest.mark.parametrize(
@@ -421,16 +421,16 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> 
     ],
 )
 def test_options_reach_the_rule(kind: Any, given: dict[str, Any], slot: Any, value: Any) -> None:
-    rule = hf.AdaptiveLimit(kind, **given)._rule
+    rule = sp.AdaptiveLimit(kind, **given)._rule
     assert tuple(getattr(rule, name) for name in slot) == value
 
 
 def test_two_limits_are_two_and_a_copy_is_fresh() -> None:
-    limit = hf.AdaptiveLimit("aimd", initial=10, timeout=5, name="x")
+    limit = sp.AdaptiveLimit("aimd", initial=10, timeout=5, name="x")
     limit.admit().dropped()
     assert limit != limit.fresh()
     assert limit.describe()["limit"] == 9 and limit.describe()["in_use"] == 0
-    names = {"AdaptiveLimit": hf.AdaptiveLimit, "transient": hf.transient}
+    names = {"AdaptiveLimit": sp.AdaptiveLimit, "transient": sp.transient}
     for copy in (
         limit.fresh(),
         limit.replace(max=50),
@@ -441,10 +441,10 @@ def test_two_limits_are_two_and_a_copy_is_fresh() -> None:
 
 
 def test_async_callers_on_several_loops() -> None:
-    limit = hf.AdaptiveLimit(initial=1)
+    limit = sp.AdaptiveLimit(initial=1)
 
     async def call() -> str:
         return "ok"
 
     for _ in range(2):
-        assert asyncio.run(hf.Policy(limit).acall(call)) == "ok"
+        assert asyncio.run(sp.Policy(limit).acall(call)) == "ok"

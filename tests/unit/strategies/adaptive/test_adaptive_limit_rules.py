@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.limits import Gradient2, Vegas
+from stormproof._strategies.adaptive.rules.limits import Gradient2, Vegas
 
 
 def test_vegas_takes_no_measure_of_a_call_that_took_no_time() -> None:

@@ -6,22 +6,22 @@ import pickle
 from typing import Any
 
 import pytest
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
-from tests.scripted import Bang, each_way
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Bang, each_way
 
-import holdfast as hf
-from holdfast.cubic import Cubic, Tokens
+import stormproof as sp
+from stormproof._strategies.adaptive.rules.cubic import Cubic, Tokens
 
 
 class TooMany(Exception):
     """What the server says when it throttles."""
 
 
-def on(error: BaseException) -> hf.Verdict:
+def on(error: BaseException) -> sp.Verdict:
     if isinstance(error, TooMany):
-        return hf.Verdict(True, kind="throttle")
-    return hf.Verdict(isinstance(error, ConnectionError))
+        return sp.Verdict(True, kind="throttle")
+    return sp.Verdict(isinstance(error, ConnectionError))
 
 
 def cubic(now: float = 0.0) -> Cubic:
@@ -147,8 +147,8 @@ class Server:
 
     def __init__(self, clock: Any, **options: Any) -> None:
         self.clock = clock
-        self.rate = hf.AdaptiveRate(**{"on": on, **options})
-        self.policy = hf.Policy(self.rate, name="put", clock=clock)
+        self.rate = sp.AdaptiveRate(**{"on": on, **options})
+        self.policy = sp.Policy(self.rate, name="put", clock=clock)
         self.times: list[float] = []
 
     def call(self, error: Exception | None = None) -> None:
@@ -165,7 +165,7 @@ class Server:
 
 
 def test_it_is_off_until_the_server_throttles() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
     for _ in range(100):
         server.call()
@@ -177,7 +177,7 @@ def test_it_is_off_until_the_server_throttles() -> None:
 
 
 def test_it_plays_awss_sequence() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
     for throttled, now, measured, _ in SENDING[:10]:
         clock.advance(now - clock.now())
@@ -191,8 +191,8 @@ def test_it_plays_awss_sequence() -> None:
 
 @each_way
 def test_after_that_calls_wait_for_their_token(play: Any) -> None:
-    clock = hf.testing.FakeClock()
-    policy = hf.Policy(hf.AdaptiveRate(on=on), clock=clock)
+    clock = sp.testing.FakeClock()
+    policy = sp.Policy(sp.AdaptiveRate(on=on), clock=clock)
     play(policy, TooMany).raised(TooMany)
     play(policy, "fine").returned("fine").made(1)
     # Nothing measured yet: the least rate, 0.5 a second, and an empty bucket.
@@ -201,7 +201,7 @@ def test_after_that_calls_wait_for_their_token(play: Any) -> None:
 
 
 def test_it_keeps_to_the_rate_it_has_learnt() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
     for _ in range(40):
         clock.advance(0.1)
@@ -222,9 +222,9 @@ def test_it_keeps_to_the_rate_it_has_learnt() -> None:
 
 
 def test_a_server_that_bears_20_a_second_is_sent_about_that() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
-    allowed = hf.Limiter(20, 20, clock=clock)
+    allowed = sp.Limiter(20, 20, clock=clock)
     throttled = 0
     for turn in range(3000):
         clock.advance(0.01)
@@ -239,11 +239,11 @@ def test_a_server_that_bears_20_a_second_is_sent_about_that() -> None:
 
 
 def test_waiting_has_a_limit() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock, max_wait=1.5)
     server.throttle()
     with pytest.raises(
-        hf.RateLimited, match=r"put: over the rate that the server bears, try again in 2 s"
+        sp.RateLimited, match=r"put: over the rate that the server bears, try again in 2 s"
     ) as caught:
         server.call()
     assert caught.value.retry_after == pytest.approx(2)
@@ -254,10 +254,10 @@ def test_waiting_has_a_limit() -> None:
 
 
 def test_zero_is_not_at_all() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock, max_wait=0)
     server.throttle()
-    with pytest.raises(hf.RateLimited):
+    with pytest.raises(sp.RateLimited):
         server.call()
     clock.advance(2)
     server.call()
@@ -265,21 +265,21 @@ def test_zero_is_not_at_all() -> None:
 
 
 def test_a_wait_past_the_deadline_is_not_begun() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
     server.throttle()
-    with hf.deadline(1.9, "budget", clock=clock), pytest.raises(hf.DeadlineExceeded) as caught:
+    with sp.deadline(1.9, "budget", clock=clock), pytest.raises(sp.DeadlineExceeded) as caught:
         server.call()
     assert caught.value.scope == "budget"
     assert clock.sleeps == []
     # And what it had taken is there for the next.
-    with hf.deadline(2.1, clock=clock):
+    with sp.deadline(2.1, clock=clock):
         server.call()
 
 
-@pytest.mark.parametrize("error", [hf.CircuitOpen(), hf.BulkheadFull(), hf.Cancelled(), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [sp.CircuitOpen(), sp.BulkheadFull(), sp.Cancelled(), KeyboardInterrupt()])
 def test_what_the_server_never_saw_says_nothing(error: BaseException) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
     clock.advance(10)
     with pytest.raises(type(error)):
@@ -288,7 +288,7 @@ def test_what_the_server_never_saw_says_nothing(error: BaseException) -> None:
 
 
 def test_any_other_failure_is_an_answer() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
     clock.advance(1)
     with pytest.raises(Bang):
@@ -297,17 +297,17 @@ def test_any_other_failure_is_an_answer() -> None:
 
 
 def test_a_mark_counts_as_what_it_carries() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock)
-    with pytest.raises(hf.RetryAfter):
-        server.call(hf.RetryAfter(1, TooMany()))
+    with pytest.raises(sp.RetryAfter):
+        server.call(sp.RetryAfter(1, TooMany()))
     assert server.rate.rate == 0.5
 
 
 def test_inside_a_retry_every_attempt_waits() -> None:
-    clock = hf.testing.FakeClock()
-    policy = hf.Policy(
-        hf.Retry(on=on, backoff=hf.Constant(0), attempts=3, budget=None), hf.AdaptiveRate(on=on), clock=clock
+    clock = sp.testing.FakeClock()
+    policy = sp.Policy(
+        sp.Retry(on=on, backoff=sp.Constant(0), attempts=3, budget=None), sp.AdaptiveRate(on=on), clock=clock
     )
     calls: list[float] = []
 
@@ -321,7 +321,7 @@ def test_inside_a_retry_every_attempt_waits() -> None:
 
 
 def test_a_clock_set_back_makes_nobody_wait_longer() -> None:
-    clock = hf.testing.FakeClock(10000.0)
+    clock = sp.testing.FakeClock(10000.0)
     server = Server(clock)
     server.throttle()
     clock.advance(-3600)
@@ -330,19 +330,19 @@ def test_a_clock_set_back_makes_nobody_wait_longer() -> None:
 
 
 def test_it_takes_the_policys_clock() -> None:
-    rate = hf.AdaptiveRate(on=on)
-    clock = hf.testing.FakeClock()
-    hf.Policy(rate, clock=clock)
+    rate = sp.AdaptiveRate(on=on)
+    clock = sp.testing.FakeClock()
+    sp.Policy(rate, clock=clock)
     assert rate.clock is clock
-    rate.keep_time(hf.testing.FakeClock())
+    rate.keep_time(sp.testing.FakeClock())
     assert rate.clock is clock
 
 
 @each_loop
 def test_tasks_wait_in_order_and_a_cancelled_one_gives_its_token_back(loop: Loop) -> None:
     async def scenario() -> None:
-        rate = hf.AdaptiveRate(on=on)
-        policy = hf.Policy(rate, clock=LoopClock(loop))
+        rate = sp.AdaptiveRate(on=on)
+        policy = sp.Policy(rate, clock=LoopClock(loop))
         served: list[tuple[int, float]] = []
 
         async def fail() -> None:
@@ -389,11 +389,11 @@ def test_tasks_wait_in_order_and_a_cancelled_one_gives_its_token_back(loop: Loop
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"AdaptiveRate: {says}"):
-        hf.AdaptiveRate(**options)
+        sp.AdaptiveRate(**options)
 
 
 def test_two_rates_are_two_and_a_copy_is_fresh() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     server = Server(clock, max_wait=5, name="s3")
     server.throttle()
     rate = server.rate

@@ -10,15 +10,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import Bang, Boom, Play, each_way
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Bang, Boom, Play, each_way
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture
-def clock() -> hf.testing.FakeClock:
-    return hf.testing.FakeClock()
+def clock() -> sp.testing.FakeClock:
+    return sp.testing.FakeClock()
 
 
 @pytest.fixture
@@ -30,38 +30,38 @@ def changes() -> Iterator[list[tuple[str, str]]]:
         if type(event).__name__ == "BreakerChanged":
             told.append((event.before, event.after))
 
-    stop = hf.subscribe(note)
+    stop = sp.subscribe(note)
     yield told
     stop()
 
 
-def fail(breaker: hf.Breaker, times: int = 1, error: BaseException | None = None) -> None:
+def fail(breaker: sp.Breaker, times: int = 1, error: BaseException | None = None) -> None:
     for _ in range(times):
         breaker.admit().failure(error)
 
 
-def succeed(breaker: hf.Breaker, times: int = 1) -> None:
+def succeed(breaker: sp.Breaker, times: int = 1) -> None:
     for _ in range(times):
         breaker.admit().success()
 
 
-def opened(clock: hf.testing.FakeClock, **options: Any) -> hf.Breaker:
+def opened(clock: sp.testing.FakeClock, **options: Any) -> sp.Breaker:
     """A breaker that one failure has just opened, for 30 s unless told otherwise."""
-    breaker = hf.Breaker(consecutive=1, clock=clock, **options)
+    breaker = sp.Breaker(consecutive=1, clock=clock, **options)
     fail(breaker)
     assert breaker.state == "open"
     return breaker
 
 
-def half_open(clock: hf.testing.FakeClock, **options: Any) -> hf.Breaker:
+def half_open(clock: sp.testing.FakeClock, **options: Any) -> sp.Breaker:
     breaker = opened(clock, open_for=30, **options)
     clock.advance(31)
     assert breaker.state == "half_open"
     return breaker
 
 
-def refused(breaker: hf.Breaker) -> hf.CircuitOpen:
-    with pytest.raises(hf.CircuitOpen) as caught:
+def refused(breaker: sp.Breaker) -> sp.CircuitOpen:
+    with pytest.raises(sp.CircuitOpen) as caught:
         breaker.admit()
     return caught.value
 
@@ -69,16 +69,16 @@ def refused(breaker: hf.Breaker) -> hf.CircuitOpen:
 # Opening.
 
 
-def test_by_default_it_opens_at_half_of_twenty_calls(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(clock=clock)
+def test_by_default_it_opens_at_half_of_twenty_calls(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(clock=clock)
     fail(breaker, 19)
     assert breaker.state == "closed"
     fail(breaker)
     assert breaker.state == "open"
 
 
-def test_exactly_the_ratio_is_enough_and_less_is_not(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(failure_ratio=0.5, min_calls=4, clock=clock)
+def test_exactly_the_ratio_is_enough_and_less_is_not(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(failure_ratio=0.5, min_calls=4, clock=clock)
     succeed(breaker, 3)
     fail(breaker, 2)
     assert breaker.state == "closed"
@@ -86,8 +86,8 @@ def test_exactly_the_ratio_is_enough_and_less_is_not(clock: hf.testing.FakeClock
     assert breaker.state == "open"
 
 
-def test_calls_that_do_not_count_are_not_among_the_calls(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(failure_ratio=0.5, min_calls=4, clock=clock)
+def test_calls_that_do_not_count_are_not_among_the_calls(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(failure_ratio=0.5, min_calls=4, clock=clock)
     for _ in range(10):
         breaker.admit().cancel()
     fail(breaker, 3)
@@ -96,15 +96,15 @@ def test_calls_that_do_not_count_are_not_among_the_calls(clock: hf.testing.FakeC
     assert breaker.state == "open"
 
 
-def test_a_success_never_opens_it(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(failure_ratio=0.1, min_calls=4, clock=clock)
+def test_a_success_never_opens_it(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(failure_ratio=0.1, min_calls=4, clock=clock)
     fail(breaker, 3)
     succeed(breaker, 5)
     assert breaker.state == "closed"
 
 
-def test_so_many_in_a_row(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(consecutive=3, clock=clock)
+def test_so_many_in_a_row(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(consecutive=3, clock=clock)
     fail(breaker, 2)
     succeed(breaker)
     fail(breaker, 2)
@@ -114,8 +114,8 @@ def test_so_many_in_a_row(clock: hf.testing.FakeClock) -> None:
     assert breaker.state == "open"
 
 
-def test_failures_outside_the_window_are_forgotten(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(min_calls=4, window=60, clock=clock)
+def test_failures_outside_the_window_are_forgotten(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(min_calls=4, window=60, clock=clock)
     fail(breaker, 3)
     clock.advance(61)
     fail(breaker)
@@ -125,22 +125,22 @@ def test_failures_outside_the_window_are_forgotten(clock: hf.testing.FakeClock) 
     assert breaker.state == "open"
 
 
-def test_without_a_window_nothing_is_forgotten(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(min_calls=4, window=None, clock=clock)
+def test_without_a_window_nothing_is_forgotten(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(min_calls=4, window=None, clock=clock)
     fail(breaker, 3)
     clock.advance(1e9)
     fail(breaker)
     assert breaker.state == "open"
 
 
-def test_a_rule_of_ones_own_replaces_the_others(clock: hf.testing.FakeClock) -> None:
+def test_a_rule_of_ones_own_replaces_the_others(clock: sp.testing.FakeClock) -> None:
     seen: list[tuple[int, int]] = []
 
     def trip(counts: Any) -> bool:
         seen.append((counts.requests, counts.failures))
         return bool(counts.failures == 3)
 
-    breaker = hf.Breaker(min_calls=1, consecutive=1, trip=trip, clock=clock)
+    breaker = sp.Breaker(min_calls=1, consecutive=1, trip=trip, clock=clock)
     fail(breaker, 2)
     succeed(breaker)
     assert breaker.state == "closed"
@@ -149,17 +149,17 @@ def test_a_rule_of_ones_own_replaces_the_others(clock: hf.testing.FakeClock) -> 
     assert seen == [(1, 1), (2, 2), (4, 3)]
 
 
-def test_the_rule_may_use_the_breaker(clock: hf.testing.FakeClock) -> None:
+def test_the_rule_may_use_the_breaker(clock: sp.testing.FakeClock) -> None:
     """It is called without the lock: this would hang otherwise."""
     looks: list[str] = []
-    breaker = hf.Breaker(trip=lambda counts: bool(looks.append(breaker.state)), clock=clock)
+    breaker = sp.Breaker(trip=lambda counts: bool(looks.append(breaker.state)), clock=clock)
     fail(breaker)
     assert looks == ["closed"]
 
 
-def test_slow_calls(clock: hf.testing.FakeClock) -> None:
+def test_slow_calls(clock: sp.testing.FakeClock) -> None:
     """The slow call that makes it four calls, half of them slow, is the one that opens it."""
-    breaker = hf.Breaker(slow_call=2, slow_ratio=0.5, min_calls=4, clock=clock)
+    breaker = sp.Breaker(slow_call=2, slow_ratio=0.5, min_calls=4, clock=clock)
     succeed(breaker, 2)
     for _ in range(2):
         assert breaker.state == "closed"
@@ -169,9 +169,9 @@ def test_slow_calls(clock: hf.testing.FakeClock) -> None:
     assert breaker.state == "open"
 
 
-def test_a_call_that_is_still_running_counts_as_slow(clock: hf.testing.FakeClock) -> None:
+def test_a_call_that_is_still_running_counts_as_slow(clock: sp.testing.FakeClock) -> None:
     """A backend that answers nobody is noticed before the first timeout."""
-    breaker = hf.Breaker(slow_call=2, slow_ratio=1, min_calls=3, clock=clock)
+    breaker = sp.Breaker(slow_call=2, slow_ratio=1, min_calls=3, clock=clock)
     hung = [breaker.admit() for _ in range(3)]
     clock.advance(1.9)
     breaker.admit().cancel()
@@ -187,9 +187,9 @@ def test_a_call_that_is_still_running_counts_as_slow(clock: hf.testing.FakeClock
 # Open.
 
 
-def test_an_open_circuit_says_when_and_why(clock: hf.testing.FakeClock) -> None:
+def test_an_open_circuit_says_when_and_why(clock: sp.testing.FakeClock) -> None:
     error = Boom("no route")
-    breaker = hf.Breaker(consecutive=1, open_for=30, clock=clock, name="payments")
+    breaker = sp.Breaker(consecutive=1, open_for=30, clock=clock, name="payments")
     fail(breaker, error=error)
     clock.advance(12)
     refusal = refused(breaker)
@@ -198,7 +198,7 @@ def test_an_open_circuit_says_when_and_why(clock: hf.testing.FakeClock) -> None:
     assert "payments" in str(refusal)
 
 
-def test_it_is_open_until_strictly_after_open_for(clock: hf.testing.FakeClock) -> None:
+def test_it_is_open_until_strictly_after_open_for(clock: sp.testing.FakeClock) -> None:
     breaker = opened(clock, open_for=30)
     clock.advance(30)
     assert breaker.state == "open"
@@ -207,7 +207,7 @@ def test_it_is_open_until_strictly_after_open_for(clock: hf.testing.FakeClock) -
     assert breaker.state == "half_open"
 
 
-def test_a_call_goes_through_an_open_time_that_has_passed(clock: hf.testing.FakeClock) -> None:
+def test_a_call_goes_through_an_open_time_that_has_passed(clock: sp.testing.FakeClock) -> None:
     """Nobody needs to have looked at the state in between."""
     breaker = opened(clock, open_for=30)
     clock.advance(31)
@@ -215,8 +215,8 @@ def test_a_call_goes_through_an_open_time_that_has_passed(clock: hf.testing.Fake
     assert breaker.state == "closed"
 
 
-def test_the_open_time_may_grow_with_each_reopening(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(consecutive=1, open_for=10, open_growth=2, open_max=35, clock=clock)
+def test_the_open_time_may_grow_with_each_reopening(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(consecutive=1, open_for=10, open_growth=2, open_max=35, clock=clock)
     for expected in (10, 20, 35, 35):
         fail(breaker)
         assert refused(breaker).retry_after == expected
@@ -227,16 +227,16 @@ def test_the_open_time_may_grow_with_each_reopening(clock: hf.testing.FakeClock)
     assert refused(breaker).retry_after == 10
 
 
-def test_a_thousand_reopenings_do_not_overflow(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(consecutive=1, open_for=1, open_growth=10, open_max=60, clock=clock)
+def test_a_thousand_reopenings_do_not_overflow(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(consecutive=1, open_for=1, open_growth=10, open_max=60, clock=clock)
     for _ in range(1100):
         fail(breaker)
         clock.advance(61)
     assert breaker.state == "half_open"
 
 
-def test_results_that_come_while_open_change_nothing(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(consecutive=1, open_for=30, clock=clock)
+def test_results_that_come_while_open_change_nothing(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(consecutive=1, open_for=30, clock=clock)
     late = [breaker.admit() for _ in range(3)]
     fail(breaker)
     clock.advance(10)
@@ -251,7 +251,7 @@ def test_results_that_come_while_open_change_nothing(clock: hf.testing.FakeClock
 
 
 @pytest.mark.parametrize("probes", [1, 2, 5])
-def test_half_open_admits_so_many_and_closes_after_as_many(clock: hf.testing.FakeClock, probes: int) -> None:
+def test_half_open_admits_so_many_and_closes_after_as_many(clock: sp.testing.FakeClock, probes: int) -> None:
     breaker = half_open(clock, probes=probes)
     tickets = [breaker.admit() for _ in range(probes)]
     refused(breaker)
@@ -262,14 +262,14 @@ def test_half_open_admits_so_many_and_closes_after_as_many(clock: hf.testing.Fak
     assert breaker.counts.requests == 0
 
 
-def test_a_finished_probe_does_not_make_room_for_another(clock: hf.testing.FakeClock) -> None:
+def test_a_finished_probe_does_not_make_room_for_another(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probes=2)
     breaker.admit().success()
     breaker.admit()
     refused(breaker)
 
 
-def test_any_failed_probe_opens_it_again(clock: hf.testing.FakeClock) -> None:
+def test_any_failed_probe_opens_it_again(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probes=3)
     first, second, third = (breaker.admit() for _ in range(3))
     first.success()
@@ -280,7 +280,7 @@ def test_any_failed_probe_opens_it_again(clock: hf.testing.FakeClock) -> None:
     assert refused(breaker).retry_after == 30
 
 
-def test_a_cancelled_probe_gives_its_place_back(clock: hf.testing.FakeClock) -> None:
+def test_a_cancelled_probe_gives_its_place_back(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock)
     ticket = breaker.admit()
     refused(breaker)
@@ -290,7 +290,7 @@ def test_a_cancelled_probe_gives_its_place_back(clock: hf.testing.FakeClock) -> 
     refused(breaker)
 
 
-def test_a_lost_probe_gives_its_place_back_in_time(clock: hf.testing.FakeClock) -> None:
+def test_a_lost_probe_gives_its_place_back_in_time(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probe_timeout=5)
     lost = breaker.admit()
     clock.advance(3)
@@ -304,7 +304,7 @@ def test_a_lost_probe_gives_its_place_back_in_time(clock: hf.testing.FakeClock) 
     assert breaker.state == "closed"
 
 
-def test_a_probe_may_be_leased_for_ever(clock: hf.testing.FakeClock) -> None:
+def test_a_probe_may_be_leased_for_ever(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probe_timeout=None)
     probe = breaker.admit()
     clock.advance(1e9)
@@ -313,7 +313,7 @@ def test_a_probe_may_be_leased_for_ever(clock: hf.testing.FakeClock) -> None:
     assert breaker.state == "closed"
 
 
-def test_a_result_of_an_earlier_half_open_time_changes_nothing(clock: hf.testing.FakeClock) -> None:
+def test_a_result_of_an_earlier_half_open_time_changes_nothing(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probes=2, probe_timeout=None)
     old = breaker.admit()
     breaker.admit().failure()
@@ -324,7 +324,7 @@ def test_a_result_of_an_earlier_half_open_time_changes_nothing(clock: hf.testing
     assert breaker.counts.failures == 0
 
 
-def test_after_closing_a_growing_share_is_admitted(clock: hf.testing.FakeClock) -> None:
+def test_after_closing_a_growing_share_is_admitted(clock: sp.testing.FakeClock) -> None:
     draw = 0.5
     breaker = half_open(clock, ramp=10, rng=lambda: draw)
     succeed(breaker)
@@ -339,16 +339,16 @@ def test_after_closing_a_growing_share_is_admitted(clock: hf.testing.FakeClock) 
     succeed(breaker)
 
 
-def test_a_new_breaker_does_not_ramp(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(ramp=10, rng=lambda: 0.999, clock=clock)
+def test_a_new_breaker_does_not_ramp(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(ramp=10, rng=lambda: 0.999, clock=clock)
     succeed(breaker, 3)
 
 
 # Tickets.
 
 
-def test_a_ticket_counts_once(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(clock=clock)
+def test_a_ticket_counts_once(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(clock=clock)
     ticket = breaker.admit()
     ticket.failure()
     ticket.failure()
@@ -359,8 +359,8 @@ def test_a_ticket_counts_once(clock: hf.testing.FakeClock) -> None:
     assert (counts.requests, counts.failures, counts.successes, counts.excluded) == (1, 1, 0, 0)
 
 
-def test_a_ticket_settles_itself(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(exclude=KeyError, clock=clock)
+def test_a_ticket_settles_itself(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(exclude=KeyError, clock=clock)
     with breaker.admit():
         pass
     for error in (Boom, KeyError, KeyboardInterrupt):
@@ -375,24 +375,24 @@ def test_a_ticket_settles_itself(clock: hf.testing.FakeClock) -> None:
 
 @each_way
 def test_the_call_that_opens_it_gets_its_own_error(play: Play) -> None:
-    breaker = hf.Breaker(consecutive=1)
-    play(hf.Policy(breaker), Boom).raised_the_last_error().made(1)
-    play(hf.Policy(breaker)).raised(hf.CircuitOpen).made(0)
+    breaker = sp.Breaker(consecutive=1)
+    play(sp.Policy(breaker), Boom).raised_the_last_error().made(1)
+    play(sp.Policy(breaker)).raised(sp.CircuitOpen).made(0)
 
 
 @each_way
 def test_as_a_strategy(play: Play) -> None:
-    breaker = hf.Breaker(min_calls=3)
-    policy = hf.Policy(breaker)
-    with hf.testing.instant():
+    breaker = sp.Breaker(min_calls=3)
+    policy = sp.Policy(breaker)
+    with sp.testing.instant():
         play(policy, "ok").returned("ok")
         play(policy, Boom).raised(Boom)
         counts = breaker.counts
         assert (counts.requests, counts.successes, counts.failures) == (2, 1, 1)
         play(policy, Boom).raised(Boom)
         assert breaker.state == "open"
-        refusal = play(policy).raised(hf.CircuitOpen).error
-        assert isinstance(refusal, hf.CircuitOpen)
+        refusal = play(policy).raised(sp.CircuitOpen).error
+        assert isinstance(refusal, sp.CircuitOpen)
         assert isinstance(refusal.last_failure, Boom)
 
 
@@ -408,8 +408,8 @@ def test_as_a_strategy(play: Play) -> None:
         ({"exclude": lambda error: "404" in str(error)}, [Bang("500")], [], [Bang("404")]),
         ({"on": Exception, "exclude": Boom}, [Bang()], [], [Boom()]),
         # A hint or a mark counts as what it is about.
-        ({"on": Boom}, [hf.RetryAfter(1, Boom())], [hf.RetryAfter(1, Bang())], []),
-        ({"exclude": Bang}, [hf.Permanent(Boom())], [], [hf.Permanent(Bang())]),
+        ({"on": Boom}, [sp.RetryAfter(1, Boom())], [sp.RetryAfter(1, Bang())], []),
+        ({"exclude": Bang}, [sp.Permanent(Boom())], [], [sp.Permanent(Bang())]),
     ],
 )
 def test_what_an_error_counts_as(
@@ -418,9 +418,9 @@ def test_what_an_error_counts_as(
     successes: list[BaseException],
     excluded: list[BaseException],
 ) -> None:
-    breaker = hf.Breaker(min_calls=100, **options)
+    breaker = sp.Breaker(min_calls=100, **options)
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     def call(error: BaseException) -> None:
         raise error
 
@@ -440,9 +440,9 @@ def test_an_abstract_class_excludes_its_own_subclasses_only() -> None:
         def __len__(self) -> int:
             return 0
 
-    breaker = hf.Breaker(exclude=Odd, consecutive=1)
+    breaker = sp.Breaker(exclude=Odd, consecutive=1)
     with pytest.raises(Boom):
-        hf.Policy(breaker).call(_raise, Boom())
+        sp.Policy(breaker).call(_raise, Boom())
     assert breaker.state == "open"
 
 
@@ -452,9 +452,9 @@ def _raise(error: BaseException) -> None:
 
 @each_loop
 def test_a_cancelled_call_is_neutral(loop: Loop) -> None:
-    breaker = hf.Breaker(consecutive=1)
+    breaker = sp.Breaker(consecutive=1)
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     async def call() -> None:
         await loop.sleep(100)
 
@@ -465,11 +465,11 @@ def test_a_cancelled_call_is_neutral(loop: Loop) -> None:
 
 @each_loop
 def test_a_cancelled_probe_closes_nothing(loop: Loop) -> None:
-    breaker = hf.Breaker(consecutive=1, open_for=1, clock=(clock := hf.testing.FakeClock()))
+    breaker = sp.Breaker(consecutive=1, open_for=1, clock=(clock := sp.testing.FakeClock()))
     fail(breaker)
     clock.advance(2)
 
-    @hf.Policy(breaker)
+    @sp.Policy(breaker)
     async def call() -> None:
         await loop.sleep(100)
 
@@ -478,22 +478,22 @@ def test_a_cancelled_probe_closes_nothing(loop: Loop) -> None:
     assert breaker.admit()
 
 
-def test_a_judge_that_raises_leaves_the_place_free(clock: hf.testing.FakeClock) -> None:
+def test_a_judge_that_raises_leaves_the_place_free(clock: sp.testing.FakeClock) -> None:
     def broken(error: BaseException) -> bool:
         raise ZeroDivisionError
 
     breaker = half_open(clock, on=broken)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
-            hf.Policy(breaker).call(_raise, Boom())
+            sp.Policy(breaker).call(_raise, Boom())
     assert breaker.state == "half_open"
 
 
 # By hand.
 
 
-def test_forced_open(clock: hf.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
-    breaker = hf.Breaker(clock=clock)
+def test_forced_open(clock: sp.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
+    breaker = sp.Breaker(clock=clock)
     breaker.force_open()
     assert breaker.state == "open"
     clock.advance(1e6)
@@ -506,7 +506,7 @@ def test_forced_open(clock: hf.testing.FakeClock, changes: list[tuple[str, str]]
     assert changes == [("closed", "open"), ("open", "closed")]
 
 
-def test_forced_closed(clock: hf.testing.FakeClock) -> None:
+def test_forced_closed(clock: sp.testing.FakeClock) -> None:
     breaker = opened(clock)
     breaker.force_closed()
     assert breaker.state == "closed"
@@ -518,11 +518,11 @@ def test_forced_closed(clock: hf.testing.FakeClock) -> None:
     assert breaker.state == "open"
 
 
-def test_observing_tells_but_never_refuses(clock: hf.testing.FakeClock) -> None:
+def test_observing_tells_but_never_refuses(clock: sp.testing.FakeClock) -> None:
     events: list[Any] = []
-    breaker = hf.Breaker(consecutive=2, clock=clock, name="b")
+    breaker = sp.Breaker(consecutive=2, clock=clock, name="b")
     breaker.observe()
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         fail(breaker, 2)
     finally:
@@ -533,8 +533,8 @@ def test_observing_tells_but_never_refuses(clock: hf.testing.FakeClock) -> None:
     succeed(breaker)
 
 
-def test_reset_forgets(clock: hf.testing.FakeClock) -> None:
-    breaker = hf.Breaker(consecutive=2, clock=clock)
+def test_reset_forgets(clock: sp.testing.FakeClock) -> None:
+    breaker = sp.Breaker(consecutive=2, clock=clock)
     old = breaker.admit()
     fail(breaker)
     breaker.reset()
@@ -547,8 +547,8 @@ def test_reset_forgets(clock: hf.testing.FakeClock) -> None:
 
 @pytest.mark.parametrize("by_hand", ["force_open", "force_closed", "observe"])
 def test_by_hand_works_on_a_decorated_function_too(by_hand: str) -> None:
-    breaker = hf.Breaker(consecutive=1)
-    policy = hf.Policy(breaker)
+    breaker = sp.Breaker(consecutive=1)
+    policy = sp.Policy(breaker)
 
     @policy
     def call(error: Exception | None = None) -> str:
@@ -559,7 +559,7 @@ def test_by_hand_works_on_a_decorated_function_too(by_hand: str) -> None:
     call()
     getattr(breaker, by_hand)()
     if by_hand == "force_open":
-        with pytest.raises(hf.CircuitOpen):
+        with pytest.raises(sp.CircuitOpen):
             call()
     else:
         for _ in range(3):
@@ -569,7 +569,7 @@ def test_by_hand_works_on_a_decorated_function_too(by_hand: str) -> None:
     assert call() == "ok"
 
 
-def test_changes_are_told_once_each(clock: hf.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
+def test_changes_are_told_once_each(clock: sp.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
     breaker = opened(clock, open_for=1)
     clock.advance(2)
     fail(breaker)
@@ -622,32 +622,32 @@ def test_changes_are_told_once_each(clock: hf.testing.FakeClock, changes: list[t
 def test_bad_options_are_refused_by_name(options: dict[str, Any]) -> None:
     field, value = next(iter(options.items()))
     with pytest.raises((ValueError, TypeError)) as caught:
-        hf.Breaker(**options)
+        sp.Breaker(**options)
     assert "Breaker" in str(caught.value)
     assert field in str(caught.value)
     assert repr(value) in str(caught.value)
 
 
 def test_durations_may_be_timedeltas() -> None:
-    breaker = hf.Breaker(window=timedelta(minutes=1), open_for=timedelta(days=1, seconds=1))
+    breaker = sp.Breaker(window=timedelta(minutes=1), open_for=timedelta(days=1, seconds=1))
     assert (breaker.window, breaker.open_for) == (60, 86401)
 
 
 def test_its_repr_rebuilds_it() -> None:
-    breaker = hf.Breaker(0.25, 7, window=None, open_for=3, exclude=KeyError, name="b", ramp=2)
-    again = eval(repr(breaker), {"hf": hf, "Breaker": hf.Breaker, "KeyError": KeyError})
+    breaker = sp.Breaker(0.25, 7, window=None, open_for=3, exclude=KeyError, name="b", ramp=2)
+    again = eval(repr(breaker), {"sp": sp, "Breaker": sp.Breaker, "KeyError": KeyError})
     assert repr(again) == repr(breaker)
     assert again != breaker, "each has a state of its own"
 
 
 def test_options_are_frozen() -> None:
     with pytest.raises(AttributeError):
-        hf.Breaker().probes = 3
+        sp.Breaker().probes = 3
 
 
 @pytest.mark.parametrize("copy", [lambda b: b.fresh(), lambda b: pickle.loads(pickle.dumps(b))])
-def test_a_copy_has_the_options_and_a_state_of_its_own(copy: Callable[[hf.Breaker], hf.Breaker]) -> None:
-    breaker = hf.Breaker(consecutive=1, open_for=7)
+def test_a_copy_has_the_options_and_a_state_of_its_own(copy: Callable[[sp.Breaker], sp.Breaker]) -> None:
+    breaker = sp.Breaker(consecutive=1, open_for=7)
     fail(breaker)
     again = copy(breaker)
     assert repr(again) == repr(breaker)
@@ -655,29 +655,29 @@ def test_a_copy_has_the_options_and_a_state_of_its_own(copy: Callable[[hf.Breake
 
 
 def test_policies_share_a_breaker_by_passing_it() -> None:
-    breaker = hf.Breaker(consecutive=1)
-    one, other = hf.Policy(breaker), hf.Policy(hf.Timeout(5), breaker)
+    breaker = sp.Breaker(consecutive=1)
+    one, other = sp.Policy(breaker), sp.Policy(sp.Timeout(5), breaker)
     with pytest.raises(Boom):
         one.call(_raise, Boom())
-    with pytest.raises(hf.CircuitOpen):
+    with pytest.raises(sp.CircuitOpen):
         other.call(_raise, Boom())
-    with pytest.raises(hf.CircuitOpen):
-        other.with_(hf.Timeout(3)).call(_raise, Boom())
+    with pytest.raises(sp.CircuitOpen):
+        other.with_(sp.Timeout(3)).call(_raise, Boom())
 
 
-def test_it_describes_its_state(clock: hf.testing.FakeClock) -> None:
+def test_it_describes_its_state(clock: sp.testing.FakeClock) -> None:
     breaker = opened(clock, open_for=30, name="b")
     described = breaker.describe()
     assert (described["state"], described["open_for"], described["name"]) == ("open", 30, "b")
     assert described["counts"]["requests"] == 0
 
 
-def test_a_success_while_closed_keeps_no_record(clock: hf.testing.FakeClock) -> None:
+def test_a_success_while_closed_keeps_no_record(clock: sp.testing.FakeClock) -> None:
     """Counts, not calls: a hundred thousand calls take the room of one."""
     import tracemalloc
 
-    breaker = hf.Breaker(clock=clock)
-    call = hf.Policy(breaker)(lambda: None)
+    breaker = sp.Breaker(clock=clock)
+    call = sp.Policy(breaker)(lambda: None)
     call()
     tracemalloc.start()
     try:

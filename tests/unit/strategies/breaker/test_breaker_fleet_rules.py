@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.fleet_circuit import FleetCircuit
+from stormproof._strategies.breaker.rules.fleet_circuit import FleetCircuit
 
 
 def circuit(probes: int = 1) -> FleetCircuit:

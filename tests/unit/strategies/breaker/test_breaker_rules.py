@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.circuit import Circuit, Counts, Window, default_trip
+from stormproof._strategies.breaker.rules.circuit import Circuit, Counts, Window, default_trip
 
 
 def circuit(

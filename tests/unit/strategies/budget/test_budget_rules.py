@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast._drive import memory
-from holdfast.budget import Live, Slices
+import stormproof as sp
+from stormproof._runtime import locks
+from stormproof._strategies.budget.budget import Live
+from stormproof._strategies.budget.rules import Slices
 
 
 def test_a_slice_is_a_twentieth_of_the_window() -> None:
@@ -111,9 +112,9 @@ def test_a_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
     assert live.tick() == (108.0, 0.0)
 
 
-def budget(**options: float) -> tuple[hf.Budget, Jumping]:
+def budget(**options: float) -> tuple[sp.Budget, Jumping]:
     clock = Jumping()
-    return hf.Budget(clock=clock, **options), clock  # type: ignore[arg-type]
+    return sp.Budget(clock=clock, **options), clock  # type: ignore[arg-type]
 
 
 def test_the_defaults_are_a_tenth_ten_and_ten_seconds() -> None:
@@ -165,7 +166,7 @@ def test_ten_tenths_are_one() -> None:
 
 
 def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
-    made = hf.Budget(ratio=1.0, burst=0, window=20)
+    made = sp.Budget(ratio=1.0, burst=0, window=20)
     made.success()
     assert made.balance == 1.0
     clock = Jumping()
@@ -240,7 +241,7 @@ def test_what_was_earned_between_two_looks_leaves_as_it_came() -> None:
 
 
 def test_a_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
-    made = hf.Budget(ratio=1.0, burst=0, window=20)
+    made = sp.Budget(ratio=1.0, burst=0, window=20)
     made.success()
     assert made.balance == 1.0
     clock = Jumping()
@@ -252,9 +253,9 @@ def test_a_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> Non
 # The other kinds.
 
 
-def window_budget() -> tuple[hf.WindowBudget, Jumping]:
+def window_budget() -> tuple[sp.WindowBudget, Jumping]:
     clock = Jumping()
-    return hf.WindowBudget(ratio=1.0, floor=0.0, window=20, clock=clock), clock  # type: ignore[arg-type]
+    return sp.WindowBudget(ratio=1.0, floor=0.0, window=20, clock=clock), clock  # type: ignore[arg-type]
 
 
 def test_calls_between_two_looks_are_spread_over_the_time_between() -> None:
@@ -278,13 +279,13 @@ def test_of_calls_over_more_than_a_window_a_share_counts() -> None:
 
 
 def test_a_quota_charges_throttling_only_where_it_has_a_price_and_was_told() -> None:
-    plain, priced = hf.QuotaBudget(), hf.QuotaBudget(throttle_cost=50)
+    plain, priced = sp.QuotaBudget(), sp.QuotaBudget(throttle_cost=50)
     assert (plain.withdraw(), plain.withdraw(True), plain.withdraw(throttle=True)) == (5.0, 10.0, 5.0)
     assert (priced.withdraw(), priced.withdraw(True), priced.withdraw(throttle=True)) == (5.0, 10.0, 50.0)
 
 
 def test_a_quota_is_credited_for_each_success() -> None:
-    made = hf.QuotaBudget(capacity=100, retry_cost=40, success_credit=3)
+    made = sp.QuotaBudget(capacity=100, retry_cost=40, success_credit=3)
     assert made.sustained == pytest.approx(3 / 40)
     made.withdraw()
     made.success()
@@ -293,21 +294,21 @@ def test_a_quota_is_credited_for_each_success() -> None:
 
 
 def test_a_rate_budget_of_its_own() -> None:
-    made = hf.RateBudget()
+    made = sp.RateBudget()
     assert (made.rate, made.burst, made.wait) == (100.0, 200, False)
-    assert hf.RateBudget(burst=10**15).burst == 10**15
+    assert sp.RateBudget(burst=10**15).burst == 10**15
     with pytest.raises(ValueError, match=r"^RateBudget: burst must be "):
-        hf.RateBudget(burst=10**15 + 1)
+        sp.RateBudget(burst=10**15 + 1)
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -> None:
     clock = Jumping()
     own = (1, 1) if is_shared else (0.5, 2)
-    made = hf.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
+    made = sp.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
     if is_shared:
         # What stands for the fleet has the rate in question; the budget's own bucket must not be asked.
-        made._set(_shared=hf.Limiter(0.5, 2, clock=clock))  # type: ignore[arg-type]
+        made._set(_shared=sp.Limiter(0.5, 2, clock=clock))  # type: ignore[arg-type]
     assert made.balance == 2.0
     assert made.withdraw() == 1.0
     assert made.balance == 1.0
@@ -326,8 +327,8 @@ def test_a_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool)
 
 
 def test_a_shared_rate_budget_hands_its_clock_on() -> None:
-    made = hf.RateBudget(1, 1)
-    shared = hf.Limiter(1, 1)
+    made = sp.RateBudget(1, 1)
+    shared = sp.Limiter(1, 1)
     made._set(_shared=shared)
     clock = Jumping()
     made.keep_time(clock)  # type: ignore[arg-type]
@@ -337,8 +338,8 @@ def test_a_shared_rate_budget_hands_its_clock_on() -> None:
 
 @pytest.mark.parametrize("gil", [True, False], ids=["gil", "free-threaded"])
 def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "has_gil", lambda: gil)
-    tally = memory.Tally()
+    monkeypatch.setattr(locks, "has_gil", lambda: gil)
+    tally = locks.Tally()
     together = threading.Barrier(4)
 
     def tick() -> None:
@@ -358,8 +359,8 @@ def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: 
 
 
 def test_a_free_threaded_tally_is_guarded_by_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "has_gil", lambda: False)
-    tally = memory.Tally()
+    monkeypatch.setattr(locks, "has_gil", lambda: False)
+    tally = locks.Tally()
     counter: Any = tally.tick.__self__  # type: ignore[attr-defined]
     other = threading.Thread(target=tally.tick)
     with counter._lock:

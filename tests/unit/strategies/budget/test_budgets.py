@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scripted import SYNC, Bang, Boom, every_way, retry
+from tests.support.scripted import SYNC, Bang, Boom, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture
-def clock() -> hf.testing.FakeClock:
-    return hf.testing.FakeClock(1_000_000.0)
+def clock() -> sp.testing.FakeClock:
+    return sp.testing.FakeClock(1_000_000.0)
 
 
-KINDS = [hf.Budget, hf.WindowBudget, hf.QuotaBudget, hf.ThrottleBudget, hf.RateBudget]
+KINDS = [sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget, sp.RateBudget]
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -49,12 +49,12 @@ def succeed(budget: Any, times: int) -> None:
 
 
 @each_kind
-def test_a_new_budget_pays(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_a_new_budget_pays(kind: Any, clock: sp.testing.FakeClock) -> None:
     assert kind(clock=clock).withdraw() > 0
 
 
 @each_kind
-def test_first_attempts_never_wait(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_first_attempts_never_wait(kind: Any, clock: sp.testing.FakeClock) -> None:
     """However empty it is, the first call of everybody goes through."""
     budget = kind(clock=clock)
     for _ in range(1000):
@@ -67,7 +67,7 @@ def test_first_attempts_never_wait(kind: Any, clock: hf.testing.FakeClock) -> No
 
 
 @each_kind
-def test_an_emptied_budget_refuses_with_nought(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_an_emptied_budget_refuses_with_nought(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     for _ in range(1000):
         budget.failure()
@@ -78,7 +78,7 @@ def test_an_emptied_budget_refuses_with_nought(kind: Any, clock: hf.testing.Fake
 
 
 @each_kind
-def test_a_refusal_changes_nothing(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_a_refusal_changes_nothing(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     for _ in range(1000):
         budget.failure()
@@ -90,7 +90,7 @@ def test_a_refusal_changes_nothing(kind: Any, clock: hf.testing.FakeClock) -> No
 
 
 @each_kind
-def test_reading_the_balance_changes_nothing(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_reading_the_balance_changes_nothing(kind: Any, clock: sp.testing.FakeClock) -> None:
     watched, unwatched = kind(clock=clock), kind(clock=clock)
     for budget in (watched, unwatched):
         drain(budget, 3)
@@ -102,7 +102,7 @@ def test_reading_the_balance_changes_nothing(kind: Any, clock: hf.testing.FakeCl
 
 
 @each_kind
-def test_each_is_its_own_and_sharing_is_by_object(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_each_is_its_own_and_sharing_is_by_object(kind: Any, clock: sp.testing.FakeClock) -> None:
     first, second = kind(clock=clock), kind(clock=clock)
     assert first != second
     assert len({first, second, first}) == 2
@@ -114,7 +114,7 @@ def test_each_is_its_own_and_sharing_is_by_object(kind: Any, clock: hf.testing.F
 
 
 @each_kind
-def test_pickling_carries_the_options_not_the_tokens(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_pickling_carries_the_options_not_the_tokens(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind()
     before = budget.describe()
     drain(budget, 3)
@@ -126,11 +126,11 @@ def test_pickling_carries_the_options_not_the_tokens(kind: Any, clock: hf.testin
 @each_kind
 def test_the_repr_rebuilds_it(kind: Any) -> None:
     budget = kind()
-    assert repr(eval(repr(budget), {name: getattr(hf, name) for name in hf.__all__})) == repr(budget)
+    assert repr(eval(repr(budget), {name: getattr(sp, name) for name in sp.__all__})) == repr(budget)
 
 
 @each_kind
-def test_a_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_a_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: sp.testing.FakeClock) -> None:
     """An hour back, ten years on: no windfall, no refusal for ever."""
     budget = kind(clock=clock)
     full = budget.balance
@@ -148,7 +148,7 @@ def test_a_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: hf
 
 
 @each_kind
-def test_it_works_without_being_told_of_a_start(kind: Any, clock: hf.testing.FakeClock) -> None:
+def test_it_works_without_being_told_of_a_start(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     budget.success()
     budget.failure(timeout=True)
@@ -157,9 +157,9 @@ def test_it_works_without_being_told_of_a_start(kind: Any, clock: hf.testing.Fak
 
 @each_kind
 def test_through_a_policy_and_by_hand_is_the_same(kind: Any) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     by_policy, by_hand = kind(clock=clock), kind(clock=clock)
-    policy = retry(budget=by_policy, backoff=hf.Constant(0), clock=clock)
+    policy = retry(budget=by_policy, backoff=sp.Constant(0), clock=clock)
     SYNC(policy, Boom, Boom, "ok").returned("ok")
     by_hand.started()
     spent = None
@@ -174,18 +174,18 @@ def test_through_a_policy_and_by_hand_is_the_same(kind: Any) -> None:
 
 
 def test_budget_defaults() -> None:
-    budget = hf.Budget()
+    budget = sp.Budget()
     assert (budget.ratio, budget.burst, budget.window) == (0.1, 10, 10.0)
     assert budget.balance == 10
 
 
-def test_it_starts_with_the_burst(clock: hf.testing.FakeClock) -> None:
-    assert drain(hf.Budget(burst=7, clock=clock)) == 7
-    assert drain(hf.Budget(burst=0, clock=clock)) == 0
+def test_it_starts_with_the_burst(clock: sp.testing.FakeClock) -> None:
+    assert drain(sp.Budget(burst=7, clock=clock)) == 7
+    assert drain(sp.Budget(burst=0, clock=clock)) == 0
 
 
-def test_a_success_earns_the_ratio(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(ratio=0.25, burst=0, clock=clock)
+def test_a_success_earns_the_ratio(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(ratio=0.25, burst=0, clock=clock)
     succeed(budget, 3)
     assert budget.balance == 0.75
     assert not budget.withdraw()
@@ -194,9 +194,9 @@ def test_a_success_earns_the_ratio(clock: hf.testing.FakeClock) -> None:
     assert budget.balance == 0
 
 
-def test_ten_tenths_are_one_retry(clock: hf.testing.FakeClock) -> None:
+def test_ten_tenths_are_one_retry(clock: sp.testing.FakeClock) -> None:
     """As a sum of binary fractions they fall just short."""
-    budget = hf.Budget(ratio=0.1, burst=0, clock=clock)
+    budget = sp.Budget(ratio=0.1, burst=0, clock=clock)
     for _ in range(10):
         succeed(budget, 1)
         assert budget.balance <= 1
@@ -204,16 +204,16 @@ def test_ten_tenths_are_one_retry(clock: hf.testing.FakeClock) -> None:
     assert not budget.withdraw()
 
 
-def test_time_alone_refills_nothing(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(burst=3, clock=clock)
+def test_time_alone_refills_nothing(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(burst=3, clock=clock)
     assert drain(budget) == 3
     for _ in range(10):
         clock.advance(1000)
         assert not budget.withdraw()
 
 
-def test_an_outage_earns_nothing(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(burst=3, clock=clock)
+def test_an_outage_earns_nothing(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(burst=3, clock=clock)
     drain(budget)
     for _ in range(1000):
         budget.started()
@@ -223,8 +223,8 @@ def test_an_outage_earns_nothing(clock: hf.testing.FakeClock) -> None:
     assert not budget.withdraw()
 
 
-def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(ratio=0.5, burst=4, window=10, clock=clock)
+def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(ratio=0.5, burst=4, window=10, clock=clock)
     budget.balance  # noqa: B018 (a reading)
     succeed(budget, 100)
     assert budget.balance == 54
@@ -235,8 +235,8 @@ def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: hf.testing
     assert budget.balance == 4
 
 
-def test_what_left_the_window_does_not_come_back(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(ratio=1, burst=0, window=10, clock=clock)
+def test_what_left_the_window_does_not_come_back(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(ratio=1, burst=0, window=10, clock=clock)
     succeed(budget, 10)
     assert budget.balance == 10
     clock.advance(11)
@@ -245,8 +245,8 @@ def test_what_left_the_window_does_not_come_back(clock: hf.testing.FakeClock) ->
     assert budget.balance <= 2
 
 
-def test_steady_traffic_pays_for_the_ratio_in_the_long_run(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(ratio=0.1, burst=0, window=10, clock=clock)
+def test_steady_traffic_pays_for_the_ratio_in_the_long_run(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(ratio=0.1, burst=0, window=10, clock=clock)
     paid = 0
     for _ in range(10_000):
         succeed(budget, 1)
@@ -255,25 +255,25 @@ def test_steady_traffic_pays_for_the_ratio_in_the_long_run(clock: hf.testing.Fak
     assert paid == pytest.approx(1000, abs=2)
 
 
-def test_successes_counted_between_readings_are_spread_over_the_time(clock: hf.testing.FakeClock) -> None:
+def test_successes_counted_between_readings_are_spread_over_the_time(clock: sp.testing.FakeClock) -> None:
     """The success path reads no clock: of 1,000 in 100 s, the window's tenth counts."""
-    budget = hf.Budget(ratio=0.1, burst=0, window=10, clock=clock)
+    budget = sp.Budget(ratio=0.1, burst=0, window=10, clock=clock)
     for _ in range(1000):
         succeed(budget, 1)
         clock.advance(0.1)
     assert budget.balance == pytest.approx(10, rel=0.01)
 
 
-def test_a_ratio_of_zero_leaves_the_burst_for_good(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(ratio=0, burst=2, clock=clock)
+def test_a_ratio_of_zero_leaves_the_burst_for_good(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(ratio=0, burst=2, clock=clock)
     succeed(budget, 1000)
     assert drain(budget) == 2
     succeed(budget, 1000)
     assert drain(budget) == 0
 
 
-def test_a_ratio_above_one_is_legal(clock: hf.testing.FakeClock) -> None:
-    budget = hf.Budget(ratio=2.5, burst=0, clock=clock)
+def test_a_ratio_above_one_is_legal(clock: sp.testing.FakeClock) -> None:
+    budget = sp.Budget(ratio=2.5, burst=0, clock=clock)
     succeed(budget, 2)
     assert drain(budget) == 5
 
@@ -282,20 +282,20 @@ def test_a_ratio_above_one_is_legal(clock: hf.testing.FakeClock) -> None:
 
 
 def test_window_budget_defaults() -> None:
-    budget = hf.WindowBudget()
+    budget = sp.WindowBudget()
     assert (budget.ratio, budget.floor, budget.window) == (0.2, 10.0, 10.0)
 
 
-def test_window_budget_allows_the_floor_and_a_share_of_calls(clock: hf.testing.FakeClock) -> None:
-    budget = hf.WindowBudget(ratio=0.2, floor=1, window=10, clock=clock)
+def test_window_budget_allows_the_floor_and_a_share_of_calls(clock: sp.testing.FakeClock) -> None:
+    budget = sp.WindowBudget(ratio=0.2, floor=1, window=10, clock=clock)
     for _ in range(100):
         budget.started()
     # ratio * calls + floor * window = 20 + 10.
     assert drain(budget) == 30
 
 
-def test_window_budget_is_earned_at_the_start_of_a_call(clock: hf.testing.FakeClock) -> None:
-    budget = hf.WindowBudget(ratio=1, floor=0, clock=clock)
+def test_window_budget_is_earned_at_the_start_of_a_call(clock: sp.testing.FakeClock) -> None:
+    budget = sp.WindowBudget(ratio=1, floor=0, clock=clock)
     budget.success()
     assert not budget.withdraw()
     budget.started()
@@ -305,14 +305,14 @@ def test_window_budget_is_earned_at_the_start_of_a_call(clock: hf.testing.FakeCl
 @every_way
 def test_window_budget_is_earned_through_a_policy_once_a_call(play: Any) -> None:
     for script in (["ok"], [Bang], [Boom, "ok"]):
-        budget = hf.WindowBudget(ratio=2, floor=0)
+        budget = sp.WindowBudget(ratio=2, floor=0)
         play(retry(budget=budget), *script)
-        with hf.testing.instant():
+        with sp.testing.instant():
             assert budget.balance == 2 - (len(script) - 1)
 
 
-def test_window_budget_forgets_what_left_the_window(clock: hf.testing.FakeClock) -> None:
-    budget = hf.WindowBudget(ratio=0.5, floor=1, window=10, clock=clock)
+def test_window_budget_forgets_what_left_the_window(clock: sp.testing.FakeClock) -> None:
+    budget = sp.WindowBudget(ratio=0.5, floor=1, window=10, clock=clock)
     for _ in range(20):
         budget.started()
     assert drain(budget) == 20
@@ -321,9 +321,9 @@ def test_window_budget_forgets_what_left_the_window(clock: hf.testing.FakeClock)
     assert drain(budget) == 10
 
 
-def test_window_budget_keeps_paying_through_an_outage(clock: hf.testing.FakeClock) -> None:
+def test_window_budget_keeps_paying_through_an_outage(clock: sp.testing.FakeClock) -> None:
     """Its known weakness, and why it is not the default."""
-    budget = hf.WindowBudget(ratio=0, floor=1, window=10, clock=clock)
+    budget = sp.WindowBudget(ratio=0, floor=1, window=10, clock=clock)
     paid = 0
     for _ in range(1000):
         clock.advance(0.1)
@@ -335,13 +335,13 @@ def test_window_budget_keeps_paying_through_an_outage(clock: hf.testing.FakeCloc
 
 
 def test_quota_budget_defaults() -> None:
-    budget = hf.QuotaBudget()
+    budget = sp.QuotaBudget()
     assert (budget.capacity, budget.retry_cost, budget.timeout_cost) == (500, 5, 10)
     assert budget.success_credit == 1
 
 
 def test_quota_budget_charges_by_kind() -> None:
-    budget = hf.QuotaBudget()
+    budget = sp.QuotaBudget()
     assert budget.withdraw() == 5
     assert budget.balance == 495
     assert budget.withdraw(timeout=True) == 10
@@ -349,8 +349,8 @@ def test_quota_budget_charges_by_kind() -> None:
 
 
 def test_quota_budget_pays_a_hundred_retries_or_fifty_timeouts() -> None:
-    assert drain(hf.QuotaBudget()) == 100
-    budget = hf.QuotaBudget()
+    assert drain(sp.QuotaBudget()) == 100
+    budget = sp.QuotaBudget()
     paid = 0
     while budget.withdraw(timeout=True):
         paid += 1
@@ -358,7 +358,7 @@ def test_quota_budget_pays_a_hundred_retries_or_fifty_timeouts() -> None:
 
 
 def test_quota_budget_refuses_what_it_cannot_pay_in_full() -> None:
-    budget = hf.QuotaBudget(capacity=7)
+    budget = sp.QuotaBudget(capacity=7)
     assert budget.withdraw(timeout=True) == 0
     assert budget.withdraw() == 5
     assert budget.withdraw() == 0
@@ -366,7 +366,7 @@ def test_quota_budget_refuses_what_it_cannot_pay_in_full() -> None:
 
 
 def test_quota_budget_refunds_the_last_cost_only() -> None:
-    budget = hf.QuotaBudget()
+    budget = sp.QuotaBudget()
     budget.withdraw()
     budget.withdraw(timeout=True)
     budget.success(10)
@@ -374,7 +374,7 @@ def test_quota_budget_refunds_the_last_cost_only() -> None:
 
 
 def test_quota_budget_credits_a_first_try_success_up_to_the_capacity() -> None:
-    budget = hf.QuotaBudget()
+    budget = sp.QuotaBudget()
     budget.withdraw()
     for _ in range(3):
         budget.success()
@@ -388,7 +388,7 @@ def test_quota_budget_credits_a_first_try_success_up_to_the_capacity() -> None:
 
 @every_way
 def test_quota_budget_through_a_policy(play: Any) -> None:
-    budget = hf.QuotaBudget()
+    budget = sp.QuotaBudget()
     play(retry(on=(Boom, TimeoutError), budget=budget), TimeoutError, Boom, "ok").returned("ok")
     # 10 for the timeout, 5 for the other; the 5 of the last retry come back.
     assert budget.balance == 490
@@ -401,9 +401,9 @@ def test_quota_budget_through_a_policy(play: Any) -> None:
 @every_way
 def test_quota_budget_of_v2_1(play: Any) -> None:
     """14 for a retry, 5 after throttling."""
-    budget = hf.QuotaBudget(retry_cost=14, timeout_cost=14, throttle_cost=5)
+    budget = sp.QuotaBudget(retry_cost=14, timeout_cost=14, throttle_cost=5)
     kinds = iter(["throttle", "transient"])
-    policy = retry(on=lambda error: hf.Verdict(True, kind=next(kinds)), budget=budget)
+    policy = retry(on=lambda error: sp.Verdict(True, kind=next(kinds)), budget=budget)
     play(policy, Boom, Boom, "ok").returned("ok")
     assert budget.balance == 500 - 5 - 14 + 14
 
@@ -412,13 +412,13 @@ def test_quota_budget_of_v2_1(play: Any) -> None:
 
 
 def test_throttle_budget_defaults() -> None:
-    budget = hf.ThrottleBudget()
+    budget = sp.ThrottleBudget()
     assert (budget.max_tokens, budget.token_ratio) == (10, 0.1)
     assert budget.balance == 10
 
 
 def test_throttle_budget_refuses_at_half_and_below() -> None:
-    budget = hf.ThrottleBudget(max_tokens=10)
+    budget = sp.ThrottleBudget(max_tokens=10)
     for tokens in (9, 8, 7, 6):
         budget.failure()
         assert budget.balance == tokens
@@ -429,14 +429,14 @@ def test_throttle_budget_refuses_at_half_and_below() -> None:
 
 
 def test_throttle_budget_is_paid_by_the_failure_not_by_the_retry() -> None:
-    budget = hf.ThrottleBudget()
+    budget = sp.ThrottleBudget()
     for _ in range(100):
         assert budget.withdraw()
     assert budget.balance == 10
 
 
 def test_throttle_budget_stays_between_nought_and_its_maximum() -> None:
-    budget = hf.ThrottleBudget(max_tokens=3, token_ratio=0.5)
+    budget = sp.ThrottleBudget(max_tokens=3, token_ratio=0.5)
     for _ in range(20):
         budget.failure()
     assert budget.balance == 0
@@ -449,19 +449,19 @@ def test_throttle_budget_stays_between_nought_and_its_maximum() -> None:
 
 
 def test_throttle_budget_counts_the_ratio_in_thousandths() -> None:
-    budget = hf.ThrottleBudget(max_tokens=10, token_ratio=0.29)
+    budget = sp.ThrottleBudget(max_tokens=10, token_ratio=0.29)
     for _ in range(10):
         budget.failure()
     for _ in range(100):
         budget.success()
     assert budget.balance == 10
-    budget = hf.ThrottleBudget(max_tokens=10, token_ratio=1.001)
+    budget = sp.ThrottleBudget(max_tokens=10, token_ratio=1.001)
     for _ in range(10):
         budget.failure()
     budget.success()
     # 1.001 * 1000 is 1000.9999999999999; A6 keeps three decimals exactly.
     assert budget.balance == 1.001
-    budget = hf.ThrottleBudget(max_tokens=10, token_ratio=0.1239)
+    budget = sp.ThrottleBudget(max_tokens=10, token_ratio=0.1239)
     for _ in range(10):
         budget.failure()
     budget.success()
@@ -469,7 +469,7 @@ def test_throttle_budget_counts_the_ratio_in_thousandths() -> None:
 
 
 def test_throttle_budget_at_half_of_an_odd_maximum() -> None:
-    budget = hf.ThrottleBudget(max_tokens=5)
+    budget = sp.ThrottleBudget(max_tokens=5)
     budget.failure()
     budget.failure()
     # 3 > 2.5
@@ -480,29 +480,29 @@ def test_throttle_budget_at_half_of_an_odd_maximum() -> None:
 
 @every_way
 def test_throttle_budget_counts_a_failure_even_on_the_last_attempt(play: Any) -> None:
-    budget = hf.ThrottleBudget(max_tokens=100)
+    budget = sp.ThrottleBudget(max_tokens=100)
     play(retry(budget=budget, attempts=3), Boom, ...).made(3)
     assert budget.balance == 97
     play(retry(budget=budget), Bang)
     assert budget.balance == 97
-    play(retry(budget=budget, on=lambda error: hf.Verdict(False, kind="pushback")), Boom)
+    play(retry(budget=budget, on=lambda error: sp.Verdict(False, kind="pushback")), Boom)
     assert budget.balance == 96
 
 
 @every_way
 def test_throttle_budget_decrements_first_then_tests(play: Any) -> None:
     """At 6 of 10 a failure leaves 5, which is half: refused."""
-    budget = hf.ThrottleBudget(max_tokens=10)
+    budget = sp.ThrottleBudget(max_tokens=10)
     for _ in range(4):
         budget.failure()
-    play(retry(budget=budget), Boom, "never").raised(hf.BudgetExhausted).made(1)
+    play(retry(budget=budget), Boom, "never").raised(sp.BudgetExhausted).made(1)
 
 
 # A token bucket.
 
 
-def test_rate_budget_refills_with_time(clock: hf.testing.FakeClock) -> None:
-    budget = hf.RateBudget(rate=2, burst=3, clock=clock)
+def test_rate_budget_refills_with_time(clock: sp.testing.FakeClock) -> None:
+    budget = sp.RateBudget(rate=2, burst=3, clock=clock)
     assert drain(budget) == 3
     clock.advance(0.5)
     assert drain(budget) == 1
@@ -510,27 +510,27 @@ def test_rate_budget_refills_with_time(clock: hf.testing.FakeClock) -> None:
     assert drain(budget) == 3
 
 
-def test_rate_budget_of_rate_zero_gives_the_burst_once(clock: hf.testing.FakeClock) -> None:
-    budget = hf.RateBudget(rate=0, burst=3, clock=clock)
+def test_rate_budget_of_rate_zero_gives_the_burst_once(clock: sp.testing.FakeClock) -> None:
+    budget = sp.RateBudget(rate=0, burst=3, clock=clock)
     assert drain(budget) == 3
     clock.advance(1e9)
     assert drain(budget) == 0
 
 
-def test_rate_budget_without_a_limit_always_pays(clock: hf.testing.FakeClock) -> None:
-    assert drain(hf.RateBudget(rate=float("inf"), burst=0, clock=clock), most=100) == 100
+def test_rate_budget_without_a_limit_always_pays(clock: sp.testing.FakeClock) -> None:
+    assert drain(sp.RateBudget(rate=float("inf"), burst=0, clock=clock), most=100) == 100
 
 
 def test_rate_budget_says_no_share_of_calls_that_it_would_keep() -> None:
     """It goes by time: a service with few calls may retry each of them any number of times."""
-    assert hf.RateBudget(rate=10, burst=1).sustained == math.inf
-    assert hf.Budget(ratio=0.2).sustained == 0.2
+    assert sp.RateBudget(rate=10, burst=1).sustained == math.inf
+    assert sp.Budget(ratio=0.2).sustained == 0.2
 
 
 @every_way
 def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
     """Waiting for a token that never comes helps nobody."""
-    play(retry(budget=hf.RateBudget(rate=0, burst=0, wait=True)), Boom).raised(hf.BudgetExhausted).made(
+    play(retry(budget=sp.RateBudget(rate=0, burst=0, wait=True)), Boom).raised(sp.BudgetExhausted).made(
         1
     ).slept()
 
@@ -538,9 +538,9 @@ def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
 @every_way
 def test_a_waiting_rate_budget_waits_within_what_is_left_of_within(play: Any) -> None:
     """A token every two seconds, and three to spend: the second wait for one would end after four."""
-    budget = hf.RateBudget(rate=0.5, burst=1, wait=True)
-    policy = retry(budget=budget, backoff=hf.Constant(0), within=3, attempts=10)
-    play(policy, *[Boom] * 10).raised(hf.BudgetExhausted).made(3)
+    budget = sp.RateBudget(rate=0.5, burst=1, wait=True)
+    policy = retry(budget=budget, backoff=sp.Constant(0), within=3, attempts=10)
+    play(policy, *[Boom] * 10).raised(sp.BudgetExhausted).made(3)
 
 
 # Total outage.
@@ -550,10 +550,10 @@ def test_a_waiting_rate_budget_waits_within_what_is_left_of_within(play: Any) ->
 @pytest.mark.proves("invariant 8")
 def test_an_outage_adds_no_more_than_what_was_held_when_it_began(processes: int) -> None:
     """Invariant 8: load on the server <= offered + burst + ratio * the window's successes, per process."""
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     ratio, burst, window, rate = 0.1, 10, 10, 10
-    budgets = [hf.Budget(ratio, burst, window, clock=clock) for _ in range(processes)]
-    policies = [retry(budget=budget, backoff=hf.Constant(0), clock=clock) for budget in budgets]
+    budgets = [sp.Budget(ratio, burst, window, clock=clock) for _ in range(processes)]
+    policies = [retry(budget=budget, backoff=sp.Constant(0), clock=clock) for budget in budgets]
     load, down = 0, False
 
     def backend() -> None:
@@ -569,7 +569,7 @@ def test_an_outage_adds_no_more_than_what_was_held_when_it_began(processes: int)
                 calls += 1
                 try:
                     policy.call(backend)
-                except (Boom, hf.BudgetExhausted):
+                except (Boom, sp.BudgetExhausted):
                     pass
             clock.advance(1 / rate)
         return calls
@@ -591,8 +591,8 @@ def test_an_outage_adds_no_more_than_what_was_held_when_it_began(processes: int)
 # One per key.
 
 
-def test_keyed_gives_one_per_key(clock: hf.testing.FakeClock) -> None:
-    budgets = hf.keyed(hf.Budget(burst=2, clock=clock))
+def test_keyed_gives_one_per_key(clock: sp.testing.FakeClock) -> None:
+    budgets = sp.keyed(sp.Budget(burst=2, clock=clock))
     assert budgets["a"] is budgets["a"]
     assert budgets["a"] is not budgets["b"]
     assert drain(budgets["a"]) == 2
@@ -600,8 +600,8 @@ def test_keyed_gives_one_per_key(clock: hf.testing.FakeClock) -> None:
     assert len(budgets) == 2
 
 
-def test_keyed_forgets_the_least_recently_used(clock: hf.testing.FakeClock) -> None:
-    budgets = hf.keyed(hf.Budget(clock=clock), limit=3)
+def test_keyed_forgets_the_least_recently_used(clock: sp.testing.FakeClock) -> None:
+    budgets = sp.keyed(sp.Budget(clock=clock), limit=3)
     first = {key: budgets[key] for key in "abc"}
     assert budgets["a"] is first["a"]
     budgets["d"]
@@ -610,15 +610,15 @@ def test_keyed_forgets_the_least_recently_used(clock: hf.testing.FakeClock) -> N
     assert budgets["b"] is not first["b"]
 
 
-def test_keyed_is_bounded_under_many_keys(clock: hf.testing.FakeClock) -> None:
-    budgets = hf.keyed(hf.Budget(clock=clock), limit=50)
+def test_keyed_is_bounded_under_many_keys(clock: sp.testing.FakeClock) -> None:
+    budgets = sp.keyed(sp.Budget(clock=clock), limit=50)
     for number in range(10_000):
         budgets[f"host-{number}"]
     assert len(budgets) == 50
 
 
-def test_keyed_by_many_threads_agrees_on_one(clock: hf.testing.FakeClock) -> None:
-    budgets = hf.keyed(hf.Budget(clock=clock))
+def test_keyed_by_many_threads_agrees_on_one(clock: sp.testing.FakeClock) -> None:
+    budgets = sp.keyed(sp.Budget(clock=clock))
     barrier, found = threading.Barrier(8), []
 
     def worker() -> None:
@@ -635,18 +635,18 @@ def test_keyed_by_many_threads_agrees_on_one(clock: hf.testing.FakeClock) -> Non
 
 
 def test_keyed_budgets_are_picked_by_the_arguments_of_the_call() -> None:
-    budgets = hf.keyed(hf.Budget(burst=1), key=lambda host, path="/": host)
+    budgets = sp.keyed(sp.Budget(burst=1), key=lambda host, path="/": host)
     failing: set[str] = {"a", "b"}
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
 
-    @hf.retry(on=Boom, budget=budgets, backoff=hf.Constant(0), attempts=10, clock=clock)
+    @sp.retry(on=Boom, budget=budgets, backoff=sp.Constant(0), attempts=10, clock=clock)
     def get(host: str, path: str = "/") -> str:
         if host in failing:
             raise Boom
         return host
 
     for host in ("a", "b"):
-        with pytest.raises(hf.BudgetExhausted):
+        with pytest.raises(sp.BudgetExhausted):
             get(host, path="/x")
     assert get("c") == "c"
     assert set(budgets) == {"a", "b", "c"}
@@ -655,7 +655,7 @@ def test_keyed_budgets_are_picked_by_the_arguments_of_the_call() -> None:
 
 
 def test_keyed_needs_to_know_the_key_of_a_call() -> None:
-    @hf.retry(on=Boom, budget=hf.keyed(hf.Budget()))
+    @sp.retry(on=Boom, budget=sp.keyed(sp.Budget()))
     def get(host: str) -> str:
         return host
 
@@ -666,11 +666,11 @@ def test_keyed_needs_to_know_the_key_of_a_call() -> None:
 def test_keyed_takes_a_factory() -> None:
     made: list[str] = []
 
-    def factory() -> hf.Budget:
+    def factory() -> sp.Budget:
         made.append("budget")
-        return hf.Budget(burst=3)
+        return sp.Budget(burst=3)
 
-    budgets = hf.keyed(factory)
+    budgets = sp.keyed(factory)
     assert budgets["a"].balance == 3
     assert budgets["a"] is budgets["a"]
     assert made == ["budget"]
@@ -682,9 +682,9 @@ def test_keyed_takes_a_factory() -> None:
 FORKED = """
     import os, signal, sys, threading
     sys.path.insert(0, {source!r})
-    import holdfast as hf
+    import stormproof as sp
 
-    budgets = [hf.Budget(), hf.WindowBudget(), hf.QuotaBudget(), hf.ThrottleBudget(), hf.RateBudget()]
+    budgets = [sp.Budget(), sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()]
     stop = threading.Event()
 
     def hammer():
@@ -715,7 +715,7 @@ FORKED = """
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork")
 def test_a_forked_child_finds_no_lock_held() -> None:
-    code = textwrap.dedent(FORKED.format(source=str(Path(hf.__file__).parents[1])))
+    code = textwrap.dedent(FORKED.format(source=str(Path(sp.__file__).parents[1])))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

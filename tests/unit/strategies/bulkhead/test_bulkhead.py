@@ -9,19 +9,19 @@ import types
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop, watchdog
-from tests.scripted import Boom, Play, does, each_way
+from tests.support.loops import Loop, each_loop, watchdog
+from tests.support.scripted import Boom, Play, does, each_way
 
-import holdfast as hf
-from holdfast._drive.queue import Waiter
+import stormproof as sp
+from stormproof._drivers.waiter import Waiter
 
 __all__ = ["watchdog"]
 
 
 @each_way
 def test_a_place_is_taken_inside_and_free_after(play: Play) -> None:
-    bulkhead = hf.Bulkhead(2)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(2)
+    policy = sp.Policy(bulkhead)
     play(policy, does(lambda: bulkhead.in_use)).returned(1)
     assert bulkhead.in_use == 0
     play(policy, Boom).raised_the_last_error()
@@ -30,9 +30,9 @@ def test_a_place_is_taken_inside_and_free_after(play: Play) -> None:
 
 @each_loop
 def test_more_than_the_limit_are_refused_at_once(loop: Loop) -> None:
-    bulkhead = hf.Bulkhead(2, name="db")
+    bulkhead = sp.Bulkhead(2, name="db")
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     async def call() -> float:
         await loop.sleep(1)
         return loop.time()
@@ -40,16 +40,16 @@ def test_more_than_the_limit_are_refused_at_once(loop: Loop) -> None:
     outcomes = loop.run(loop.together, call, call, call)
     assert sorted(str(type(o).__name__) for o in outcomes) == ["BulkheadFull", "float", "float"]
     assert [o for o in outcomes if isinstance(o, float)] == [1, 1]
-    assert "db" in str(next(o for o in outcomes if isinstance(o, hf.BulkheadFull)))
+    assert "db" in str(next(o for o in outcomes if isinstance(o, sp.BulkheadFull)))
     assert bulkhead.in_use == 0
 
 
 @each_loop
 def test_the_queue_is_served_first_come_first_served(loop: Loop) -> None:
-    bulkhead = hf.Bulkhead(1, queue=3)
+    bulkhead = sp.Bulkhead(1, queue=3)
     order: list[int] = []
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     async def call(number: int) -> None:
         order.append(number)
         await loop.sleep(1)
@@ -63,7 +63,7 @@ def test_the_queue_is_served_first_come_first_served(loop: Loop) -> None:
         return await loop.together(*(lambda n=n: call(n) for n in range(5)), late)
 
     outcomes = loop.run(main)
-    full = [o for o in outcomes if isinstance(o, hf.BulkheadFull)]
+    full = [o for o in outcomes if isinstance(o, sp.BulkheadFull)]
     assert len(full) == 1
     served = [n for n in range(5) if outcomes[n] is None]
     # trio starts tasks in no particular order; asyncio in the order given.
@@ -75,16 +75,16 @@ def test_the_queue_is_served_first_come_first_served(loop: Loop) -> None:
 
 @each_loop
 def test_a_wait_in_the_queue_is_bounded(loop: Loop) -> None:
-    bulkhead = hf.Bulkhead(1, queue=5, max_wait=2)
+    bulkhead = sp.Bulkhead(1, queue=5, max_wait=2)
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     async def call(seconds: float) -> None:
         await loop.sleep(seconds)
 
     async def main() -> list[Any]:
         async def second() -> float:
             await loop.sleep(0.5)
-            with pytest.raises(hf.BulkheadFull):
+            with pytest.raises(sp.BulkheadFull):
                 await call(1)
             return loop.time()
 
@@ -100,29 +100,29 @@ def test_a_wait_in_the_queue_is_bounded(loop: Loop) -> None:
 
 
 def test_the_deadline_bounds_the_wait_too() -> None:
-    bulkhead = hf.Bulkhead(1, queue=5)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=5)
+    policy = sp.Policy(bulkhead)
 
     async def main(clock: Any) -> None:
         holder = asyncio.ensure_future(policy.acall(asyncio.sleep, 10))
         await asyncio.sleep(0.5)
-        with pytest.raises(hf.DeadlineExceeded):
-            with hf.deadline(2):
+        with pytest.raises(sp.DeadlineExceeded):
+            with sp.deadline(2):
                 await policy.acall(asyncio.sleep, 1)
         assert clock.now() == 2.5
         assert (bulkhead.in_use, bulkhead.queued) == (1, 0)
         await holder
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 @pytest.mark.usefixtures("watchdog")
 def test_threads_wait_their_turn() -> None:
-    bulkhead = hf.Bulkhead(1, queue=8)
+    bulkhead = sp.Bulkhead(1, queue=8)
     order: list[int] = []
     go_on = threading.Event()
 
-    @hf.Policy(bulkhead)
+    @sp.Policy(bulkhead)
     def call(number: int) -> None:
         order.append(number)
         assert go_on.wait(10)
@@ -142,13 +142,13 @@ def test_threads_wait_their_turn() -> None:
 
 @pytest.mark.usefixtures("watchdog")
 def test_a_cancelled_scope_ends_a_threads_wait() -> None:
-    bulkhead = hf.Bulkhead(1, queue=1)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=1)
+    policy = sp.Policy(bulkhead)
     inside, go_on = threading.Event(), threading.Event()
     holder = threading.Thread(target=policy.call, args=(lambda: (inside.set(), go_on.wait(10)),), daemon=True)
     holder.start()
     assert inside.wait(10)
-    with hf.deadline(100) as scope:
+    with sp.deadline(100) as scope:
 
         def cancel() -> None:
             while not bulkhead.queued:
@@ -156,7 +156,7 @@ def test_a_cancelled_scope_ends_a_threads_wait() -> None:
             scope.cancel()
 
         threading.Thread(target=cancel, daemon=True).start()
-        with pytest.raises(hf.Cancelled):
+        with pytest.raises(sp.Cancelled):
             policy.call(lambda: None)
     assert bulkhead.queued == 0
     go_on.set()
@@ -165,15 +165,15 @@ def test_a_cancelled_scope_ends_a_threads_wait() -> None:
 
 
 def test_a_refusal_is_final_for_retry() -> None:
-    bulkhead = hf.Bulkhead(1)
+    bulkhead = sp.Bulkhead(1)
     calls = []
-    policy = hf.Policy(hf.Retry(on=hf.transient, attempts=5, budget=None), bulkhead)
+    policy = sp.Policy(sp.Retry(on=sp.transient, attempts=5, budget=None), bulkhead)
 
     def nested() -> None:
         calls.append(1)
         policy.call(nested)
 
-    with hf.testing.instant() as clock, pytest.raises(hf.BulkheadFull):
+    with sp.testing.instant() as clock, pytest.raises(sp.BulkheadFull):
         policy.call(nested)
     assert calls == [1]
     assert clock.sleeps == []
@@ -181,7 +181,7 @@ def test_a_refusal_is_final_for_retry() -> None:
 
 def test_ten_are_inside_together() -> None:
     meeting = threading.Barrier(10)
-    call = hf.Policy(hf.Bulkhead(10))(lambda: meeting.wait(10))
+    call = sp.Policy(sp.Bulkhead(10))(lambda: meeting.wait(10))
     threads = [threading.Thread(target=call, daemon=True) for _ in range(10)]
     for thread in threads:
         thread.start()
@@ -206,24 +206,24 @@ def test_ten_are_inside_together() -> None:
 )
 def test_bad_options_are_refused_by_name(options: dict[str, Any], field: str) -> None:
     with pytest.raises((ValueError, TypeError), match=f"Bulkhead.*{field}"):
-        hf.Bulkhead(**options)
+        sp.Bulkhead(**options)
 
 
 def test_a_copy_is_empty() -> None:
-    bulkhead = hf.Bulkhead(1, queue=2, max_wait=3, name="b")
+    bulkhead = sp.Bulkhead(1, queue=2, max_wait=3, name="b")
 
     def look() -> tuple[Any, ...]:
         again = pickle.loads(pickle.dumps(bulkhead))
         return bulkhead.in_use, bulkhead.fresh().in_use, again.in_use, repr(again)
 
-    assert hf.Policy(bulkhead).call(look) == (1, 0, 0, repr(bulkhead))
-    assert eval(repr(bulkhead), {"Bulkhead": hf.Bulkhead}) != bulkhead
+    assert sp.Policy(bulkhead).call(look) == (1, 0, 0, repr(bulkhead))
+    assert eval(repr(bulkhead), {"Bulkhead": sp.Bulkhead}) != bulkhead
     assert bulkhead.describe()["in_use"] == 0
 
 
 def test_a_cancelled_task_keeps_no_place() -> None:
-    bulkhead = hf.Bulkhead(1, queue=1)
-    policy = hf.Policy(bulkhead)
+    bulkhead = sp.Bulkhead(1, queue=1)
+    policy = sp.Policy(bulkhead)
 
     async def main(clock: Any) -> None:
         holder = asyncio.ensure_future(policy.acall(asyncio.sleep, 10))
@@ -238,7 +238,7 @@ def test_a_cancelled_task_keeps_no_place() -> None:
         await asyncio.wait([holder])
         assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
-    hf.testing.run(main)
+    sp.testing.run(main)
 
 
 # The queue itself.
@@ -271,22 +271,22 @@ def test_a_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
             self.clear()
             return found
 
-    bulkhead = hf.Bulkhead(1)
+    bulkhead = sp.Bulkhead(1)
     object.__setattr__(bulkhead, "_permits", Taken([None]))
-    with pytest.raises(hf.BulkheadFull):
+    with pytest.raises(sp.BulkheadFull):
         bulkhead._enqueue()
     assert bulkhead.queued == 0
-    bulkhead = hf.Bulkhead(1, queue=1)
+    bulkhead = sp.Bulkhead(1, queue=1)
     object.__setattr__(bulkhead, "_permits", Taken([None]))
     assert bulkhead._enqueue() is not None
     assert bulkhead.queued == 1
 
 
 @pytest.mark.parametrize(
-    "strategy", [hf.Bulkhead(1, queue=1), hf.Hedge(1, idempotent=True)], ids=["queue", "race"]
+    "strategy", [sp.Bulkhead(1, queue=1), sp.Hedge(1, idempotent=True)], ids=["queue", "race"]
 )
 def test_an_event_loop_of_no_known_library_is_told(strategy: Any) -> None:
-    @hf.Policy(strategy)
+    @sp.Policy(strategy)
     async def call() -> None:
         await held()
 

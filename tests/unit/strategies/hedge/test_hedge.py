@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.loops import Loop, each_loop
-from tests.scripted import Bang, Boom, BudgetSpy
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Bang, Boom, BudgetSpy
 
-import holdfast as hf
-from holdfast.sketch import Sketch
+import stormproof as sp
+from stormproof._strategies.hedge.quantile import Sketch
 
 
 class Backend:
@@ -44,7 +44,7 @@ class Backend:
         """What a call under the policy came to, and when."""
 
         async def main() -> tuple[Any, float]:
-            function: Callable[[], Awaitable[Any]] = hf.Policy(*strategies)(self._call())
+            function: Callable[[], Awaitable[Any]] = sp.Policy(*strategies)(self._call())
             try:
                 return await function(), self.loop.time()
             except Exception as error:
@@ -69,8 +69,8 @@ class Response:
         self.closed += 1
 
 
-def hedge(after: Any = 1, max: int = 3, **options: Any) -> hf.Hedge:
-    return hf.Hedge(after=after, max=max, idempotent=True, **options)
+def hedge(after: Any = 1, max: int = 3, **options: Any) -> sp.Hedge:
+    return sp.Hedge(after=after, max=max, idempotent=True, **options)
 
 
 @each_loop
@@ -146,16 +146,16 @@ def test_what_cannot_be_paid_is_not_launched(loop: Loop) -> None:
 @pytest.mark.proves("invariant 16")
 def test_undeclared_calls_are_refused() -> None:
     with pytest.raises(ValueError, match="Hedge: idempotent"):
-        hf.Policy(hf.Hedge(0.1))(lambda: None)
+        sp.Policy(sp.Hedge(0.1))(lambda: None)
     with pytest.raises(ValueError, match="Hedge: idempotent"):
-        hf.Policy(hf.Hedge(0.1)).call(lambda: None)
+        sp.Policy(sp.Hedge(0.1)).call(lambda: None)
 
 
 @each_loop
 def test_retries_and_hedges_add_up(loop: Loop) -> None:
     """attempts + max - 1 calls, not attempts * max."""
     backend = Backend(loop, (0, Boom()))
-    retry = hf.Retry(on=Boom, attempts=4, backoff=hf.Constant(0), budget=None, within=None)
+    retry = sp.Retry(on=Boom, attempts=4, backoff=sp.Constant(0), budget=None, within=None)
     outcome, _ = backend.play(retry, hedge(1, 3))
     assert isinstance(outcome, Boom)
     assert len(backend.began) == 4 + 3 - 1
@@ -184,7 +184,7 @@ def test_vary_says_what_the_other_attempts_are_called_with(loop: Loop, decorated
         given.append((number, args, kwargs))
         return (f"{args[0]} again",), {"replica": number}
 
-    policy = hf.Policy(hedge(1, vary=vary))
+    policy = sp.Policy(hedge(1, vary=vary))
     replicas = Replicas(loop)
 
     async def main() -> str:
@@ -207,7 +207,7 @@ def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
         made.append(Response())
         return made[-1]
 
-    won = loop.run(hf.Policy(hedge(0, 3))(call))
+    won = loop.run(sp.Policy(hedge(0, 3))(call))
     assert won.closed == 0
     assert all(response.closed == 1 for response in made if response is not won)
 
@@ -216,7 +216,7 @@ def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
 @each_loop
 def test_a_cancelled_caller_leaves_nobody_running(loop: Loop) -> None:
     backend = Backend(loop, (100, "a"))
-    function = hf.Policy(hedge(1, 3))(backend._call())
+    function = sp.Policy(hedge(1, 3))(backend._call())
     assert loop.run(loop.cut, 2.5, function)
     assert (len(backend.began), backend.inside, backend.cancelled) == (3, 0, 3)
 
@@ -269,7 +269,7 @@ def test_a_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) 
         await loop.sleep(latencies.lognormvariate(-3, 1))
 
     async def main() -> None:
-        policy = hf.Policy(hedge("p90", 2, budget=BudgetSpy()), clock=LoopTime(loop))
+        policy = sp.Policy(hedge("p90", 2, budget=BudgetSpy()), clock=LoopTime(loop))
         for _ in range(3000):
             await policy.acall(call)
 
@@ -278,7 +278,7 @@ def test_a_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) 
 
 
 def test_threads_who_loses_counts_with_the_time_it_had_taken() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     made = hedge("p99", 2, budget=BudgetSpy())
     for _ in range(20):
         made.measure(0.001)
@@ -295,7 +295,7 @@ def test_threads_who_loses_counts_with_the_time_it_had_taken() -> None:
         return "second"
 
     try:
-        assert hf.Policy(made, clock=clock).call(call) == "second"
+        assert sp.Policy(made, clock=clock).call(call) == "second"
     finally:
         go_on.set()
     assert made.delay() == pytest.approx(8, rel=0.05)
@@ -310,7 +310,7 @@ def test_a_hedge_that_loses_or_is_cut_short_says_nothing_of_the_latency(loop: Lo
     backend = Backend(loop, (1.5, "a"), (100, "b"), (100, "c"))
 
     async def main() -> None:
-        policy = hf.Policy(made, clock=LoopTime(loop))
+        policy = sp.Policy(made, clock=LoopTime(loop))
         await policy.acall(backend._call())
         await loop.cut(0.5, policy.acall, backend._call())
 
@@ -334,13 +334,13 @@ def test_a_hedge_that_loses_or_is_cut_short_says_nothing_of_the_latency(loop: Lo
 )
 def test_bad_options_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError), match=f"Hedge: {next(iter(options))}"):
-        hf.Hedge(**options)
+        sp.Hedge(**options)
 
 
 def test_its_budget_goes_by_the_policys_clock() -> None:
-    clock = hf.testing.FakeClock()
-    budget = hf.RateBudget(rate=1, burst=1)
-    hf.Policy(hedge(1, budget=budget), clock=clock)
+    clock = sp.testing.FakeClock()
+    budget = sp.RateBudget(rate=1, burst=1)
+    sp.Policy(hedge(1, budget=budget), clock=clock)
     assert (budget.withdraw(), budget.withdraw()) == (1, 0)
     clock.advance(1)
     assert budget.withdraw() == 1
@@ -365,14 +365,14 @@ def test_threads_the_second_wins_and_the_first_is_told_to_stop() -> None:
         try:
             while not stopped.is_set():
                 checked.call(stopped.wait, 0.01)
-        except hf.Cancelled:
+        except sp.Cancelled:
             done.set()
         return "first"
 
     # A policy looks at the scope before each call.
-    checked = hf.Policy(hf.Retry(on=Boom, attempts=1))
+    checked = sp.Policy(sp.Retry(on=Boom, attempts=1))
     try:
-        assert hf.Policy(hedge(0.01, 2))(call)() == "second"
+        assert sp.Policy(hedge(0.01, 2))(call)() == "second"
         assert done.wait(10), "its scope was not cancelled"
     finally:
         stopped.set()
@@ -396,7 +396,7 @@ def test_threads_a_late_answer_is_closed_once() -> None:
         assert go_on.wait(10)
         return Late()
 
-    assert hf.Policy(hedge(0, 2)).call(call) == "second"
+    assert sp.Policy(hedge(0, 2)).call(call) == "second"
     go_on.set()
     assert closed.wait(10)
     assert times == [1]
@@ -412,6 +412,6 @@ def test_threads_failures(fatal: bool) -> None:
         raise next(errors)
 
     with pytest.raises(Bang if fatal else Boom) as caught:
-        hf.Policy(hedge(60, 3)).call(call)
+        sp.Policy(hedge(60, 3)).call(call)
     assert len(calls) == (1 if fatal else 3)
     assert fatal or str(caught.value) == "1"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.leases import (
+from stormproof._strategies.limiter.rules.leases import (
     Demand,
     LeaseBucket,
     Purse,

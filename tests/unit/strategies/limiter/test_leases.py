@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import leases
-from holdfast.leases import Demand, LeaseBucket, Purse
+from stormproof._strategies.limiter.rules import leases
+from stormproof._strategies.limiter.rules.leases import Demand, LeaseBucket, Purse
 
 
 class Pool:

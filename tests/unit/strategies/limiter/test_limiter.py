@@ -1,6 +1,6 @@
 """The limiter by example: what it grants, when, and what waiting for it means.
 
-Any sequence of operations is compared with Go's semantics in ``tests/property/test_limiter_go_model.py``.
+Any sequence of operations is compared with Go's semantics in ``tests/properties/test_limiter_go_model.py``.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture
-def clock() -> hf.testing.FakeClock:
-    return hf.testing.FakeClock(100.0)
+def clock() -> sp.testing.FakeClock:
+    return sp.testing.FakeClock(100.0)
 
 
 # Taking tokens.
 
 
-def test_it_starts_full_and_refills_with_time(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(2, 3, clock=clock)
+def test_it_starts_full_and_refills_with_time(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(2, 3, clock=clock)
     assert [limiter.allow() for _ in range(4)] == [True, True, True, False]
     clock.advance(0.5)
     assert [limiter.allow() for _ in range(2)] == [True, False]
@@ -37,16 +37,16 @@ def test_it_starts_full_and_refills_with_time(clock: hf.testing.FakeClock) -> No
     assert limiter.tokens() == 3
 
 
-def test_several_at_once(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 5, clock=clock)
+def test_several_at_once(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(3)
     assert not limiter.allow(3)
     assert limiter.allow(2)
     assert limiter.tokens() == 0
 
 
-def test_a_refusal_takes_nothing(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 2, clock=clock)
+def test_a_refusal_takes_nothing(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 2, clock=clock)
     assert not limiter.allow(3)
     assert not limiter.reserve(3).ok
     limiter.allow(2)
@@ -54,43 +54,43 @@ def test_a_refusal_takes_nothing(clock: hf.testing.FakeClock) -> None:
     assert limiter.tokens() == 0
 
 
-def test_nothing_is_always_granted_while_nobody_waits(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 0, clock=clock)
+def test_nothing_is_always_granted_while_nobody_waits(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 0, clock=clock)
     assert limiter.allow(0)
     assert not limiter.allow(1)
 
 
-def test_an_infinite_rate_ignores_the_burst(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(math.inf, 0, clock=clock)
+def test_an_infinite_rate_ignores_the_burst(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(math.inf, 0, clock=clock)
     assert all(limiter.allow(1000) for _ in range(100))
     assert limiter.reserve(10**9).delay == 0
     limiter.wait(10**9)
     assert clock.sleeps == []
 
 
-def test_a_rate_of_zero_gives_the_burst_once(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0, 2, clock=clock)
+def test_a_rate_of_zero_gives_the_burst_once(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0, 2, clock=clock)
     assert limiter.allow(2)
     clock.advance(10**9)
     assert not limiter.allow()
     assert not limiter.reserve().ok
-    with pytest.raises(hf.RateLimited, match="never"):
+    with pytest.raises(sp.RateLimited, match="never"):
         limiter.wait()
 
 
 # Reservations.
 
 
-def test_reservations_queue_up(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(4, 1, clock=clock)
+def test_reservations_queue_up(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(4, 1, clock=clock)
     delays = [limiter.reserve().delay for _ in range(4)]
     assert delays == [0, 0.25, 0.5, 0.75]
     assert limiter.tokens() == -3
     assert not limiter.allow()
 
 
-def test_a_delay_runs_down(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
+def test_a_delay_runs_down(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     reservation = limiter.reserve()
     clock.advance(0.25)
@@ -99,15 +99,15 @@ def test_a_delay_runs_down(clock: hf.testing.FakeClock) -> None:
     assert reservation.delay == 0
 
 
-def test_a_refused_reservation_never_comes(clock: hf.testing.FakeClock) -> None:
-    refused = hf.Limiter(1, 1, clock=clock).reserve(2)
+def test_a_refused_reservation_never_comes(clock: sp.testing.FakeClock) -> None:
+    refused = sp.Limiter(1, 1, clock=clock).reserve(2)
     assert not refused.ok
     assert refused.delay == math.inf
     refused.cancel()
 
 
-def test_cancelling_the_last_one_gives_all_back(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 2, clock=clock)
+def test_cancelling_the_last_one_gives_all_back(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 2, clock=clock)
     limiter.allow(2)
     first, last = limiter.reserve(2), limiter.reserve(1)
     last.cancel()
@@ -116,8 +116,8 @@ def test_cancelling_the_last_one_gives_all_back(clock: hf.testing.FakeClock) -> 
     assert limiter.tokens() == 0
 
 
-def test_cancelling_one_that_others_stand_behind_gives_back_the_rest(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 3, clock=clock)
+def test_cancelling_one_that_others_stand_behind_gives_back_the_rest(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 3, clock=clock)
     limiter.allow(3)
     first, behind = limiter.reserve(3), limiter.reserve(1)
     assert behind.delay == 4
@@ -126,8 +126,8 @@ def test_cancelling_one_that_others_stand_behind_gives_back_the_rest(clock: hf.t
     assert limiter.tokens() == -2
 
 
-def test_cancelling_twice_gives_back_once(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 2, clock=clock)
+def test_cancelling_twice_gives_back_once(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 2, clock=clock)
     limiter.allow(2)
     limiter.reserve(1)
     last = limiter.reserve(1)
@@ -137,8 +137,8 @@ def test_cancelling_twice_gives_back_once(clock: hf.testing.FakeClock) -> None:
     assert limiter.tokens() == before
 
 
-def test_cancelling_after_its_time_gives_nothing_back(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
+def test_cancelling_after_its_time_gives_nothing_back(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     reservation = limiter.reserve()
     clock.advance(1.5)
@@ -149,8 +149,8 @@ def test_cancelling_after_its_time_gives_nothing_back(clock: hf.testing.FakeCloc
 # Changing it.
 
 
-def test_a_new_rate_counts_from_now_on(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 10, clock=clock)
+def test_a_new_rate_counts_from_now_on(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 10, clock=clock)
     limiter.allow(10)
     clock.advance(2)
     limiter.set_rate(4)
@@ -160,8 +160,8 @@ def test_a_new_rate_counts_from_now_on(clock: hf.testing.FakeClock) -> None:
     assert limiter.rate == 4
 
 
-def test_a_smaller_burst_cuts_what_is_held(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 10, clock=clock)
+def test_a_smaller_burst_cuts_what_is_held(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 10, clock=clock)
     limiter.set_burst(4)
     assert limiter.tokens() == 4
     limiter.set_burst(10)
@@ -172,8 +172,8 @@ def test_a_smaller_burst_cuts_what_is_held(clock: hf.testing.FakeClock) -> None:
 # Waiting.
 
 
-def test_waiting_sleeps_exactly_until_the_tokens_are_there(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(4, 2, clock=clock)
+def test_waiting_sleeps_exactly_until_the_tokens_are_there(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(4, 2, clock=clock)
     for _ in range(4):
         limiter.wait()
     assert clock.sleeps == [0.25, 0.25]
@@ -181,66 +181,66 @@ def test_waiting_sleeps_exactly_until_the_tokens_are_there(clock: hf.testing.Fak
     assert clock.sleeps[2:] == [0.5]
 
 
-def test_waiting_for_more_than_the_burst_fails_at_once(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 2, clock=clock)
-    with pytest.raises(hf.RateLimited, match=r"n must be <= burst \(2\), got 3"):
+def test_waiting_for_more_than_the_burst_fails_at_once(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 2, clock=clock)
+    with pytest.raises(sp.RateLimited, match=r"n must be <= burst \(2\), got 3"):
         limiter.wait(3)
     assert limiter.tokens() == 2
     assert clock.sleeps == []
 
 
-def test_a_wait_past_the_deadline_fails_at_once(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
+def test_a_wait_past_the_deadline_fails_at_once(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
-    with hf.deadline(0.5, clock=clock), pytest.raises(hf.DeadlineExceeded):
+    with sp.deadline(0.5, clock=clock), pytest.raises(sp.DeadlineExceeded):
         limiter.wait()
     assert clock.sleeps == []
     assert limiter.tokens() == 0
 
 
 def test_a_wait_that_ends_with_the_deadline_is_refused_or_made_but_never_overshoots(
-    clock: hf.testing.FakeClock,
+    clock: sp.testing.FakeClock,
 ) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
-    with hf.deadline(1.5, clock=clock):
+    with sp.deadline(1.5, clock=clock):
         limiter.wait()
     assert clock.sleeps == [1.0]
 
 
-def test_a_deadline_that_has_passed_takes_nothing(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
-    with hf.deadline(0, clock=clock), pytest.raises(hf.DeadlineExceeded):
+def test_a_deadline_that_has_passed_takes_nothing(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 1, clock=clock)
+    with sp.deadline(0, clock=clock), pytest.raises(sp.DeadlineExceeded):
         limiter.wait()
     assert limiter.tokens() == 1
 
 
-def test_more_than_the_burst_is_said_before_the_deadline(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
-    with hf.deadline(0, clock=clock), pytest.raises(hf.RateLimited):
+def test_more_than_the_burst_is_said_before_the_deadline(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 1, clock=clock)
+    with sp.deadline(0, clock=clock), pytest.raises(sp.RateLimited):
         limiter.wait(2)
 
 
 def test_a_wait_cut_off_in_a_thread_gives_its_tokens_back() -> None:
-    class Cancelling(hf.testing.FakeClock):
+    class Cancelling(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds / 2)
             scope.cancel()
 
     clock = Cancelling()
-    limiter = hf.Limiter(1, 1, clock=clock)
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
-    with hf.deadline(None, clock=clock) as scope, pytest.raises(hf.Cancelled):
+    with sp.deadline(None, clock=clock) as scope, pytest.raises(sp.Cancelled):
         limiter.wait()
     assert limiter.tokens() == 0.5
 
 
 def test_an_interrupted_sleep_gives_its_tokens_back() -> None:
-    class Interrupted(hf.testing.FakeClock):
+    class Interrupted(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             raise KeyboardInterrupt
 
-    limiter = hf.Limiter(1, 1, clock=Interrupted())
+    limiter = sp.Limiter(1, 1, clock=Interrupted())
     limiter.allow()
     with pytest.raises(KeyboardInterrupt):
         limiter.wait()
@@ -250,7 +250,7 @@ def test_an_interrupted_sleep_gives_its_tokens_back() -> None:
 @each_loop
 def test_tasks_are_served_in_order_at_the_rate(loop: Loop) -> None:
     async def scenario() -> None:
-        limiter = hf.Limiter(4, 2, clock=LoopClock(loop))
+        limiter = sp.Limiter(4, 2, clock=LoopClock(loop))
         served: list[tuple[int, float]] = []
 
         def worker(number: int) -> Any:
@@ -273,7 +273,7 @@ def test_tasks_are_served_in_order_at_the_rate(loop: Loop) -> None:
 @each_loop
 def test_a_cancelled_task_gives_its_tokens_back(loop: Loop) -> None:
     async def scenario() -> None:
-        limiter = hf.Limiter(1, 1, clock=LoopClock(loop))
+        limiter = sp.Limiter(1, 1, clock=LoopClock(loop))
         await limiter.wait_async()
         began = loop.time()
         assert await loop.cut(0.25, limiter.wait_async)
@@ -288,11 +288,11 @@ def test_a_cancelled_task_gives_its_tokens_back(loop: Loop) -> None:
 def test_a_task_does_not_wait_past_its_deadline(loop: Loop) -> None:
     async def scenario() -> None:
         clock = LoopClock(loop)
-        limiter = hf.Limiter(1, 1, clock=clock)
+        limiter = sp.Limiter(1, 1, clock=clock)
         limiter.allow()
         began = loop.time()
-        with pytest.raises(hf.DeadlineExceeded):
-            async with hf.deadline(0.5, clock=clock):
+        with pytest.raises(sp.DeadlineExceeded):
+            async with sp.deadline(0.5, clock=clock):
                 await limiter.wait_async()
         assert loop.time() == began
         assert limiter.tokens() == 0
@@ -327,7 +327,7 @@ def in_threads(count: int, work: Any) -> None:
 
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_never_share_a_token() -> None:
-    limiter = hf.Limiter(0, 100_000)
+    limiter = sp.Limiter(0, 100_000)
     admitted: list[int] = []
     in_threads(8, lambda: admitted.append(sum(limiter.allow() for _ in range(20_000))))
     assert sum(admitted) == 100_000
@@ -336,8 +336,8 @@ def test_threads_never_share_a_token() -> None:
 
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_take_reserve_and_cancel_lose_nothing() -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(1.0, 40_000, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(1.0, 40_000, clock=clock)
     taken: list[int] = []
 
     def work() -> None:
@@ -372,12 +372,12 @@ def test_threads_that_take_reserve_and_cancel_lose_nothing() -> None:
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
-        hf.Limiter(**options)
+        sp.Limiter(**options)
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True, "1", None])
 def test_what_cannot_be_a_number_of_tokens_is_refused(n: Any) -> None:
-    limiter = hf.Limiter(1, 5)
+    limiter = sp.Limiter(1, 5)
     for method in (limiter.allow, limiter.reserve, limiter.wait):
         with pytest.raises((TypeError, ValueError), match="n must be"):
             method(n)
@@ -387,47 +387,47 @@ def test_what_cannot_be_a_number_of_tokens_is_refused(n: Any) -> None:
 @pytest.mark.parametrize("max_wait", [-1, math.nan, "1", True])
 def test_what_cannot_be_a_wait_is_refused(max_wait: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="max_wait must be"):
-        hf.Limiter(1, 5).reserve(1, max_wait)
+        sp.Limiter(1, 5).reserve(1, max_wait)
 
 
-def test_a_wait_may_be_a_timedelta(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 1, clock=clock)
+def test_a_wait_may_be_a_timedelta(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     assert not limiter.reserve(max_wait=timedelta(milliseconds=999)).ok
     assert limiter.reserve(max_wait=timedelta(seconds=1)).ok
 
 
-def test_a_reservation_shows_what_became_of_it(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 3, clock=clock)
+def test_a_reservation_shows_what_became_of_it(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 3, clock=clock)
     assert repr(limiter.reserve(3)) == "<reservation of 3: ok>"
     assert repr(limiter.reserve(2, max_wait=1)) == "<reservation of 2: refused>"
 
 
-def test_a_copy_is_full_and_on_its_own(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(2, 3, clock=clock)
+def test_a_copy_is_full_and_on_its_own(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(2, 3, clock=clock)
     limiter.allow(3)
     for copy in (
         limiter.fresh(),
         pickle.loads(pickle.dumps(limiter)),
-        eval(repr(limiter), {"Limiter": hf.Limiter}),
+        eval(repr(limiter), {"Limiter": sp.Limiter}),
     ):
         assert (copy.rate, copy.burst, copy.tokens()) == (2, 3, 3)
     assert limiter.describe() == {"kind": "Limiter", "rate": 2.0, "burst": 3, "tokens": 0.0}
 
 
-def test_it_takes_the_policys_clock_and_keeps_its_tokens(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0.001, 3)
+def test_it_takes_the_policys_clock_and_keeps_its_tokens(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0.001, 3)
     limiter.allow(2)
     limiter.keep_time(clock)
     assert limiter.tokens() == pytest.approx(1, abs=0.01)
     clock.advance(1000)
     assert limiter.tokens() == pytest.approx(2, abs=0.01)
-    other = hf.testing.FakeClock()
+    other = sp.testing.FakeClock()
     limiter.keep_time(other)
     assert limiter.clock is clock
 
 
 def test_one_per_key() -> None:
-    limiters = hf.keyed(hf.Limiter(0, 1), limit=2)
+    limiters = sp.keyed(sp.Limiter(0, 1), limit=2)
     assert limiters["a"].allow() and not limiters["a"].allow()
     assert limiters["b"].allow()

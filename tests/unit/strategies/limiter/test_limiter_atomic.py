@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.limiter import Limiter
+from stormproof._strategies.limiter.limiter import Limiter
 
 STATE = {"last", "last_event", "level"}
 SWITCHES = ("CALL", "PRECALL", "JUMP_BACKWARD", "FOR_ITER", "SEND", "YIELD", "RESUME")

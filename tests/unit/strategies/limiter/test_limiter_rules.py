@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from holdfast.bucket import Bucket, Grant
+from stormproof._strategies.limiter.rules.bucket import Bucket, Grant
 
 
 def bucket(rate: float = 2.0, burst: int = 10, now: float = 0.0) -> Bucket:

@@ -10,37 +10,37 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture
-def clock() -> hf.testing.FakeClock:
-    return hf.testing.FakeClock(50.0)
+def clock() -> sp.testing.FakeClock:
+    return sp.testing.FakeClock(50.0)
 
 
-def test_calls_are_evenly_apart(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(4, clock=clock)
+def test_calls_are_evenly_apart(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(4, clock=clock)
     clock.advance(3600)
     assert [pacer.reserve().delay for _ in range(5)] == [0, 0.25, 0.5, 0.75, 1]
 
 
-def test_a_late_call_is_not_made_up_for(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(4, clock=clock)
+def test_a_late_call_is_not_made_up_for(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(4, clock=clock)
     assert pacer.allow()
     clock.advance(10)
     assert pacer.allow() and not pacer.allow()
 
 
-def test_a_burst_is_how_many_may_go_at_once(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(4, 3, clock=clock)
+def test_a_burst_is_how_many_may_go_at_once(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(4, 3, clock=clock)
     assert [pacer.reserve().delay for _ in range(5)] == [0, 0, 0, 0.25, 0.5]
 
 
-def test_a_cost_is_paid_after_the_call(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(10, clock=clock)
+def test_a_cost_is_paid_after_the_call(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(10, clock=clock)
     assert pacer.reserve(50).delay == 0
     assert pacer.reserve(1).delay == 5
     assert pacer.ready_in(1) == pytest.approx(5.1)
@@ -48,15 +48,15 @@ def test_a_cost_is_paid_after_the_call(clock: hf.testing.FakeClock) -> None:
     assert pacer.allow(100)
 
 
-def test_no_cost_no_place(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_no_cost_no_place(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     assert pacer.allow(0) and pacer.ready_in(0) == 0
     assert not pacer.allow(1)
 
 
-def test_a_refusal_changes_nothing(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_a_refusal_changes_nothing(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     refused = pacer.reserve(1, max_wait=0.999)
     assert (refused.ok, refused.delay) == (False, math.inf)
@@ -65,8 +65,8 @@ def test_a_refusal_changes_nothing(clock: hf.testing.FakeClock) -> None:
     assert pacer.reserve(1, max_wait=timedelta(seconds=1)).ok
 
 
-def test_an_infinite_rate_paces_nothing(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(math.inf, clock=clock)
+def test_an_infinite_rate_paces_nothing(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(math.inf, clock=clock)
     assert all(pacer.allow(1000) for _ in range(100))
     assert (pacer.tokens(), pacer.ready_in()) == (1, 0)
     pacer.reserve().cancel()
@@ -74,8 +74,8 @@ def test_an_infinite_rate_paces_nothing(clock: hf.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_what_is_cancelled_comes_back_unless_others_stand_behind(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_what_is_cancelled_comes_back_unless_others_stand_behind(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     first, second = pacer.reserve(), pacer.reserve()
     first.cancel()
@@ -85,8 +85,8 @@ def test_what_is_cancelled_comes_back_unless_others_stand_behind(clock: hf.testi
     assert pacer.tokens() == -1
 
 
-def test_cancelling_after_its_time_gives_nothing_back(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_cancelling_after_its_time_gives_nothing_back(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     place = pacer.reserve()
     clock.advance(1.5)
@@ -94,8 +94,8 @@ def test_cancelling_after_its_time_gives_nothing_back(clock: hf.testing.FakeCloc
     assert pacer.tokens() == 0.5
 
 
-def test_a_wrong_cost_is_corrected(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_a_wrong_cost_is_corrected(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow(10)
     pacer.charge(-4)
     assert pacer.ready_in() == 6
@@ -105,8 +105,8 @@ def test_a_wrong_cost_is_corrected(clock: hf.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_another_rate_changes_the_time_of_what_is_booked(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_another_rate_changes_the_time_of_what_is_booked(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow(8)
     pacer.set_rate(4)
     assert pacer.ready_in() == 2
@@ -116,8 +116,8 @@ def test_another_rate_changes_the_time_of_what_is_booked(clock: hf.testing.FakeC
     assert pacer.tokens() == 1
 
 
-def test_a_place_cancelled_after_the_rate_has_changed(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_a_place_cancelled_after_the_rate_has_changed(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow(2)
     place = pacer.reserve(6)
     pacer.set_rate(2)
@@ -125,8 +125,8 @@ def test_a_place_cancelled_after_the_rate_has_changed(clock: hf.testing.FakeCloc
     assert pacer.ready_in() == 1
 
 
-def test_another_burst(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_another_burst(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     pacer.set_burst(3)
     assert pacer.tokens() == 2
@@ -134,8 +134,8 @@ def test_another_burst(clock: hf.testing.FakeClock) -> None:
 
 
 @pytest.mark.parametrize("jump", [-3600, -0.5, 10 * 365 * 86400])
-def test_a_clock_that_jumps_delays_nobody(clock: hf.testing.FakeClock, jump: float) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_a_clock_that_jumps_delays_nobody(clock: sp.testing.FakeClock, jump: float) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     clock.advance(jump)
     assert pacer.ready_in() <= 1
@@ -144,30 +144,30 @@ def test_a_clock_that_jumps_delays_nobody(clock: hf.testing.FakeClock, jump: flo
     assert pacer.allow()
 
 
-def test_a_place_keeps_its_delay_when_the_clock_is_set_back(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(1, clock=clock)
+def test_a_place_keeps_its_delay_when_the_clock_is_set_back(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(1, clock=clock)
     pacer.allow(3)
     place = pacer.reserve()
     clock.advance(-1000)
     assert place.delay == 3
 
 
-def test_waiting(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(4, clock=clock)
+def test_waiting(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(4, clock=clock)
     for _ in range(3):
         pacer.wait()
     assert clock.sleeps == [0.25, 0.25]
-    with hf.deadline(0.1, clock=clock), pytest.raises(hf.DeadlineExceeded):
+    with sp.deadline(0.1, clock=clock), pytest.raises(sp.DeadlineExceeded):
         pacer.wait()
     assert pacer.ready_in() == 0.25
 
 
 def test_an_interrupted_wait_gives_its_place_back() -> None:
-    class Interrupted(hf.testing.FakeClock):
+    class Interrupted(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             raise KeyboardInterrupt
 
-    pacer = hf.Pacer(1, clock=Interrupted())
+    pacer = sp.Pacer(1, clock=Interrupted())
     pacer.wait()
     with pytest.raises(KeyboardInterrupt):
         pacer.wait()
@@ -178,7 +178,7 @@ def test_an_interrupted_wait_gives_its_place_back() -> None:
 def test_tasks_wait_and_may_be_cancelled(loop: Loop) -> None:
     async def scenario() -> None:
         clock = LoopClock(loop)
-        pacer = hf.Pacer(4, clock=clock)
+        pacer = sp.Pacer(4, clock=clock)
         began = loop.time()
         await pacer.wait_async()
         await pacer.wait_async()
@@ -186,8 +186,8 @@ def test_tasks_wait_and_may_be_cancelled(loop: Loop) -> None:
         assert await loop.cut(0.1, pacer.wait_async)
         await pacer.wait_async()
         assert loop.time() - began == pytest.approx(0.5)
-        with pytest.raises(hf.DeadlineExceeded):
-            async with hf.deadline(0.1, clock=clock):
+        with pytest.raises(sp.DeadlineExceeded):
+            async with sp.deadline(0.1, clock=clock):
                 await pacer.wait_async()
 
     loop.run(scenario)
@@ -205,8 +205,8 @@ EIGHTHS = st.integers(0, 24).map(lambda count: count / 8)
 def test_for_calls_of_cost_1_it_admits_what_a_limiter_admits(
     rate: float, burst: int, script: list[Any]
 ) -> None:
-    clock = hf.testing.FakeClock(64.0)
-    limiter, pacer = hf.Limiter(rate, burst, clock=clock), hf.Pacer(rate, burst, clock=clock)
+    clock = sp.testing.FakeClock(64.0)
+    limiter, pacer = sp.Limiter(rate, burst, clock=clock), sp.Pacer(rate, burst, clock=clock)
     for what, amount in script:
         if what == "advance":
             clock.advance(amount)
@@ -222,8 +222,8 @@ def test_for_calls_of_cost_1_it_admits_what_a_limiter_admits(
 def test_what_is_booked_and_cancelled_in_turn_leaves_no_trace(
     burst: int, gap: float, costs: list[int]
 ) -> None:
-    clock = hf.testing.FakeClock(64.0)
-    pacer = hf.Pacer(2, burst, clock=clock)
+    clock = sp.testing.FakeClock(64.0)
+    pacer = sp.Pacer(2, burst, clock=clock)
     pacer.allow(3)
     clock.advance(gap)
     before = pacer.tokens()
@@ -236,8 +236,8 @@ def test_what_is_booked_and_cancelled_in_turn_leaves_no_trace(
 @given(st.integers(1, 5), st.lists(st.tuples(EIGHTHS, st.integers(0, 6)), min_size=1, max_size=40))
 def test_no_window_admits_more_than_its_share(burst: int, script: list[Any]) -> None:
     """What starts within [t, t + w], less its last call (which is paid afterwards), fits burst + rate * w."""
-    clock = hf.testing.FakeClock()
-    pacer = hf.Pacer(2, burst, clock=clock)
+    clock = sp.testing.FakeClock()
+    pacer = sp.Pacer(2, burst, clock=clock)
     started: list[tuple[float, int]] = []
     for gap, cost in script:
         clock.advance(gap)
@@ -264,32 +264,32 @@ def test_no_window_admits_more_than_its_share(burst: int, script: list[Any]) -> 
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Pacer: {says}"):
-        hf.Pacer(**options)
+        sp.Pacer(**options)
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True, "1"])
 def test_what_cannot_be_a_cost_is_refused(n: Any) -> None:
-    pacer = hf.Pacer(1)
+    pacer = sp.Pacer(1)
     for method in (pacer.allow, pacer.reserve, pacer.wait):
         with pytest.raises((TypeError, ValueError), match="Pacer: n must be"):
             method(n)
 
 
-def test_a_copy_is_fresh(clock: hf.testing.FakeClock) -> None:
-    pacer = hf.Pacer(2, 3, clock=clock)
+def test_a_copy_is_fresh(clock: sp.testing.FakeClock) -> None:
+    pacer = sp.Pacer(2, 3, clock=clock)
     pacer.allow(9)
-    for copy in (pacer.fresh(), pickle.loads(pickle.dumps(pacer)), eval(repr(pacer), {"Pacer": hf.Pacer})):
+    for copy in (pacer.fresh(), pickle.loads(pickle.dumps(pacer)), eval(repr(pacer), {"Pacer": sp.Pacer})):
         assert (copy.rate, copy.burst, copy.tokens()) == (2, 3, 3)
     assert pacer.describe() == {"kind": "Pacer", "rate": 2.0, "burst": 3, "tokens": -6.0}
-    pacer.keep_time(hf.testing.FakeClock())
+    pacer.keep_time(sp.testing.FakeClock())
     assert pacer.clock is clock
 
 
 def test_it_takes_the_policys_clock_and_keeps_its_place() -> None:
-    pacer = hf.Pacer(0.001)
+    pacer = sp.Pacer(0.001)
     pacer.allow()
-    clock = hf.testing.FakeClock(7.0)
-    hf.Policy(hf.RateLimit(pacer), clock=clock)
+    clock = sp.testing.FakeClock(7.0)
+    sp.Policy(sp.RateLimit(pacer), clock=clock)
     assert pacer.ready_in() == pytest.approx(1000, abs=1)
     clock.advance(400)
     assert pacer.ready_in() == pytest.approx(600, abs=1)

@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from tests.loop_clock import LoopClock
-from tests.loops import Loop, each_loop
-from tests.scripted import Boom, each_way, retry
+from tests.support.loop_clock import LoopClock
+from tests.support.loops import Loop, each_loop
+from tests.support.scripted import Boom, each_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
-def limited(limiter: Any = "1/s burst 2", *around: Any, clock: Any = None, **options: Any) -> hf.Policy:
-    return hf.Policy(*around, hf.RateLimit(limiter, **options), name="chat", clock=clock)
+def limited(limiter: Any = "1/s burst 2", *around: Any, clock: Any = None, **options: Any) -> sp.Policy:
+    return sp.Policy(*around, sp.RateLimit(limiter, **options), name="chat", clock=clock)
 
 
 @pytest.fixture
-def clock() -> hf.testing.FakeClock:
-    return hf.testing.FakeClock(10.0)
+def clock() -> sp.testing.FakeClock:
+    return sp.testing.FakeClock(10.0)
 
 
 # Refuse, wait, wait up to.
@@ -29,13 +29,13 @@ def clock() -> hf.testing.FakeClock:
 
 @each_way
 def test_it_refuses_at_once_and_says_when(play: Any) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     policy = limited(clock=clock)
     play(policy, "one").returned("one")
     play(policy, "two").returned("two")
     clock.advance(0.25)
-    seen = play(policy, "never").raised(hf.RateLimited).made(0)
-    assert isinstance(seen.error, hf.RateLimited)
+    seen = play(policy, "never").raised(sp.RateLimited).made(0)
+    assert isinstance(seen.error, sp.RateLimited)
     assert seen.error.retry_after == 0.75
     assert str(seen.error) == "chat: over the rate limit, try again in 0.75 s"
     assert clock.sleeps == []
@@ -45,7 +45,7 @@ def test_it_refuses_at_once_and_says_when(play: Any) -> None:
 
 @each_way
 def test_it_waits_as_long_as_it_takes(play: Any) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     policy = limited(max_wait=None, clock=clock)
     for _ in range(4):
         play(policy, "fine").returned("fine").made(1)
@@ -54,24 +54,24 @@ def test_it_waits_as_long_as_it_takes(play: Any) -> None:
 
 @each_way
 def test_it_waits_up_to_so_long(play: Any) -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(1, 1, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(1, 1, clock=clock)
     policy = limited(limiter, max_wait=1.5, clock=clock)
     play(policy, "one").returned("one")
     play(policy, "two").returned("two")
     assert clock.sleeps == [1]
     limiter.reserve()
-    seen = play(policy, "never").raised(hf.RateLimited).made(0)
-    assert isinstance(seen.error, hf.RateLimited) and seen.error.retry_after == 2
+    seen = play(policy, "never").raised(sp.RateLimited).made(0)
+    assert isinstance(seen.error, sp.RateLimited) and seen.error.retry_after == 2
     assert clock.sleeps == [1]
     assert limiter.tokens() == -1, "a refusal takes nothing"
 
 
 def test_a_retry_waits_as_the_limit_asks_when_on_names_it() -> None:
-    clock = hf.testing.FakeClock()
-    policy = hf.Policy(
-        hf.Retry(on=(Boom, hf.RateLimited), backoff=hf.Constant(0), budget=None),
-        hf.RateLimit("1/s"),
+    clock = sp.testing.FakeClock()
+    policy = sp.Policy(
+        sp.Retry(on=(Boom, sp.RateLimited), backoff=sp.Constant(0), budget=None),
+        sp.RateLimit("1/s"),
         clock=clock,
         rng=lambda: 0.0,
     )
@@ -81,18 +81,18 @@ def test_a_retry_waits_as_the_limit_asks_when_on_names_it() -> None:
 
 
 def test_retries_do_not_retry_it_by_themselves() -> None:
-    clock = hf.testing.FakeClock()
-    policy = hf.Policy(*retry().strategies, hf.RateLimit("1/s"), clock=clock)
+    clock = sp.testing.FakeClock()
+    policy = sp.Policy(*retry().strategies, sp.RateLimit("1/s"), clock=clock)
     policy.call(lambda: None)
-    with pytest.raises(hf.RateLimited):
+    with pytest.raises(sp.RateLimited):
         policy.call(lambda: None)
     assert clock.sleeps == []
 
 
 def test_every_attempt_pays() -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(0, 10, clock=clock)
-    policy = hf.Policy(*retry(attempts=3).strategies, hf.RateLimit(limiter), clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(0, 10, clock=clock)
+    policy = sp.Policy(*retry(attempts=3).strategies, sp.RateLimit(limiter), clock=clock)
 
     def fail() -> None:
         raise Boom
@@ -108,50 +108,50 @@ def test_every_attempt_pays() -> None:
 @each_way
 @pytest.mark.parametrize("max_wait", [None, 60])
 def test_a_wait_past_the_deadline_is_not_begun(play: Any, max_wait: float | None) -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(0.1, 1, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(0.1, 1, clock=clock)
     limiter.allow()
-    policy = hf.Policy(hf.Deadline(5), hf.RateLimit(limiter, max_wait=max_wait), name="chat", clock=clock)
-    seen = play(policy, "never").raised(hf.DeadlineExceeded).made(0)
-    assert isinstance(seen.error, hf.DeadlineExceeded)
+    policy = sp.Policy(sp.Deadline(5), sp.RateLimit(limiter, max_wait=max_wait), name="chat", clock=clock)
+    seen = play(policy, "never").raised(sp.DeadlineExceeded).made(0)
+    assert isinstance(seen.error, sp.DeadlineExceeded)
     assert (seen.error.retry_after, seen.error.scope) == (10, "chat")
     assert clock.sleeps == []
     assert limiter.tokens() == 0
 
 
-def test_impatience_is_said_before_the_deadline(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0.1, 1, clock=clock)
+def test_impatience_is_said_before_the_deadline(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0.1, 1, clock=clock)
     limiter.allow()
     for max_wait in (0, 2):
-        policy = hf.Policy(hf.Deadline(5), hf.RateLimit(limiter, max_wait=max_wait), clock=clock)
-        with pytest.raises(hf.RateLimited):
+        policy = sp.Policy(sp.Deadline(5), sp.RateLimit(limiter, max_wait=max_wait), clock=clock)
+        with pytest.raises(sp.RateLimited):
             policy.call(lambda: None)
 
 
-def test_a_deadline_that_leaves_enough_time(clock: hf.testing.FakeClock) -> None:
-    policy = hf.Policy(hf.Deadline(5), hf.RateLimit("1/s", max_wait=None), clock=clock)
+def test_a_deadline_that_leaves_enough_time(clock: sp.testing.FakeClock) -> None:
+    policy = sp.Policy(sp.Deadline(5), sp.RateLimit("1/s", max_wait=None), clock=clock)
     for _ in range(3):
         policy.call(lambda: None)
     assert clock.sleeps == [1, 1]
 
 
 def test_a_scope_cancelled_in_the_wait_ends_it() -> None:
-    class Cancelling(hf.testing.FakeClock):
+    class Cancelling(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds / 2)
             scope.cancel()
 
     clock = Cancelling()
-    limiter = hf.Limiter(1, 1, clock=clock)
+    limiter = sp.Limiter(1, 1, clock=clock)
     policy = limited(limiter, max_wait=None, clock=clock)
     policy.call(lambda: None)
-    with hf.deadline(None, clock=clock) as scope, pytest.raises(hf.Cancelled):
+    with sp.deadline(None, clock=clock) as scope, pytest.raises(sp.Cancelled):
         policy.call(lambda: pytest.fail("called"))
     assert limiter.tokens() == 0.5
 
 
 @each_loop
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer])
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer])
 def test_a_cancelled_wait_gives_its_tokens_back(loop: Loop, make: Any) -> None:
     async def scenario() -> None:
         clock = LoopClock(loop)
@@ -192,19 +192,19 @@ def test_tasks_go_at_the_rate(loop: Loop) -> None:
 # Costs.
 
 
-def test_a_fixed_cost(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 10, clock=clock)
+def test_a_fixed_cost(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 10, clock=clock)
     policy = limited(limiter, cost=4, clock=clock)
     policy.call(lambda: None)
     assert limiter.tokens() == 6
     policy.call(lambda: None)
-    with pytest.raises(hf.RateLimited) as caught:
+    with pytest.raises(sp.RateLimited) as caught:
         policy.call(lambda: None)
     assert caught.value.retry_after == 2
 
 
-def test_no_cost(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0, 1, clock=clock)
+def test_no_cost(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0, 1, clock=clock)
     policy = limited(limiter, cost=0, clock=clock)
     for _ in range(3):
         policy.call(lambda: None)
@@ -213,14 +213,14 @@ def test_no_cost(clock: hf.testing.FakeClock) -> None:
 
 @each_way
 def test_a_cost_by_the_arguments(play: Any) -> None:
-    clock = hf.testing.FakeClock()
-    limiter = hf.Limiter(0, 10, clock=clock)
+    clock = sp.testing.FakeClock()
+    limiter = sp.Limiter(0, 10, clock=clock)
     play(limited(limiter, cost=lambda: 7, clock=clock), "fine").returned("fine")
     assert limiter.tokens() == 3
 
 
-def test_the_cost_sees_the_arguments_however_it_is_called(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0, 100, clock=clock)
+def test_the_cost_sees_the_arguments_however_it_is_called(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0, 100, clock=clock)
     policy = limited(limiter, cost=lambda prompt, *, most=0: len(prompt) + most, clock=clock)
 
     def ask(prompt: str, *, most: int = 0) -> str:
@@ -235,26 +235,26 @@ def test_the_cost_sees_the_arguments_however_it_is_called(clock: hf.testing.Fake
 @pytest.mark.parametrize("cost", [-1, 1.5, True, "1"])
 def test_a_cost_that_cannot_be_meant_is_refused(cost: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost must be"):
-        hf.RateLimit("1/s", cost=cost)
+        sp.RateLimit("1/s", cost=cost)
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost must be"):
         limited(cost=lambda: cost).call(lambda: None)
 
 
-def test_a_cost_above_the_burst_can_never_be_paid(clock: hf.testing.FakeClock) -> None:
+def test_a_cost_above_the_burst_can_never_be_paid(clock: sp.testing.FakeClock) -> None:
     policy = limited("1/s burst 2", cost=3, max_wait=None, clock=clock)
-    with pytest.raises(hf.RateLimited, match=r"cost must be <= the limiter's burst \(2\), got 3") as caught:
+    with pytest.raises(sp.RateLimited, match=r"cost must be <= the limiter's burst \(2\), got 3") as caught:
         policy.call(lambda: None)
     assert caught.value.retry_after is None
-    with pytest.raises(hf.RateLimited, match="will never be there"):
+    with pytest.raises(sp.RateLimited, match="will never be there"):
         policy = limited("0/s burst 1", clock=clock)
         policy.call(lambda: None)
         policy.call(lambda: None)
 
 
 @each_way
-@pytest.mark.parametrize("make", [hf.Limiter, hf.Pacer])
+@pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer])
 def test_the_cost_is_corrected_by_the_result(play: Any, make: Any) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     limiter = make(1, 100, clock=clock)
     policy = limited(limiter, cost=40, cost_of_result=lambda usage: usage, clock=clock)
     play(policy, 25).returned(25)
@@ -265,7 +265,7 @@ def test_the_cost_is_corrected_by_the_result(play: Any, make: Any) -> None:
     clock.advance(35)
     play(policy, 140).returned(140)
     assert limiter.tokens() == -100
-    play(policy, "never").raised(hf.RateLimited).made(0)
+    play(policy, "never").raised(sp.RateLimited).made(0)
 
 
 class Foreign:
@@ -290,14 +290,14 @@ class Foreign:
 @each_way
 def test_a_limiter_of_ones_own_is_charged_only_what_differs_and_keeps_its_own_time(play: Any) -> None:
     limiter = Foreign()
-    policy = limited(limiter, cost=3, cost_of_result=lambda usage: usage, clock=hf.testing.FakeClock())
+    policy = limited(limiter, cost=3, cost_of_result=lambda usage: usage, clock=sp.testing.FakeClock())
     for usage in (3, 5, 3, 1):
         play(policy, usage).returned(usage)
     assert limiter.charged == [2, -2]
 
 
-def test_what_is_given_back_never_exceeds_the_burst(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(1, 10, clock=clock)
+def test_what_is_given_back_never_exceeds_the_burst(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(1, 10, clock=clock)
     policy = limited(limiter, cost=10, cost_of_result=lambda result: 0, clock=clock)
 
     def slow() -> None:
@@ -307,8 +307,8 @@ def test_what_is_given_back_never_exceeds_the_burst(clock: hf.testing.FakeClock)
     assert limiter.tokens() == 10
 
 
-def test_a_call_that_fails_has_paid(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0, 10, clock=clock)
+def test_a_call_that_fails_has_paid(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0, 10, clock=clock)
     policy = limited(limiter, cost=4, cost_of_result=lambda result: 0, clock=clock)
     with pytest.raises(ZeroDivisionError):
         policy.call(lambda: 1 / 0)
@@ -334,11 +334,11 @@ def test_a_stream_has_no_result_to_tell_its_cost() -> None:
     assert list(limited(cost=2)(items)()) == [1]
 
 
-def test_requests_and_tokens_are_two_limits(clock: hf.testing.FakeClock) -> None:
-    requests, tokens = hf.Limiter(1, 2, clock=clock), hf.Limiter(100, 1000, clock=clock)
-    policy = hf.Policy(hf.RateLimit(requests), hf.RateLimit(tokens, cost=len), clock=clock)
+def test_requests_and_tokens_are_two_limits(clock: sp.testing.FakeClock) -> None:
+    requests, tokens = sp.Limiter(1, 2, clock=clock), sp.Limiter(100, 1000, clock=clock)
+    policy = sp.Policy(sp.RateLimit(requests), sp.RateLimit(tokens, cost=len), clock=clock)
     policy.call(str, "x" * 900)
-    with pytest.raises(hf.RateLimited) as caught:
+    with pytest.raises(sp.RateLimited) as caught:
         policy.call(str, "x" * 200)
     assert caught.value.retry_after == 1
     assert requests.tokens() == 0
@@ -347,11 +347,11 @@ def test_requests_and_tokens_are_two_limits(clock: hf.testing.FakeClock) -> None
 # Sharing, keys, options.
 
 
-def test_policies_share_a_limiter_by_sharing_the_object(clock: hf.testing.FakeClock) -> None:
-    limiter = hf.Limiter(0, 2, clock=clock)
+def test_policies_share_a_limiter_by_sharing_the_object(clock: sp.testing.FakeClock) -> None:
+    limiter = sp.Limiter(0, 2, clock=clock)
     for policy in (limited(limiter), limited(limiter)):
         policy.call(lambda: None)
-    with pytest.raises(hf.RateLimited):
+    with pytest.raises(sp.RateLimited):
         limited(limiter).call(lambda: None)
 
 
@@ -361,29 +361,29 @@ def test_one_per_key(inside: bool) -> None:
         return host
 
     if inside:
-        strategy: Any = hf.RateLimit(hf.keyed(hf.Limiter(0, 1), key=by_host))
+        strategy: Any = sp.RateLimit(sp.keyed(sp.Limiter(0, 1), key=by_host))
     else:
-        strategy = hf.keyed(hf.RateLimit("0/s burst 1"), key=by_host)
-    call = hf.Policy(strategy)(by_host)
+        strategy = sp.keyed(sp.RateLimit("0/s burst 1"), key=by_host)
+    call = sp.Policy(strategy)(by_host)
     assert call("a") == "a"
-    with pytest.raises(hf.RateLimited):
+    with pytest.raises(sp.RateLimited):
         call("a")
     assert call("b") == "b"
 
 
-def test_a_copy_shares_the_limiter_and_a_fresh_one_does_not(clock: hf.testing.FakeClock) -> None:
-    limit = hf.RateLimit(hf.Limiter(0, 1, clock=clock), max_wait=2)
+def test_a_copy_shares_the_limiter_and_a_fresh_one_does_not(clock: sp.testing.FakeClock) -> None:
+    limit = sp.RateLimit(sp.Limiter(0, 1, clock=clock), max_wait=2)
     assert limit.replace(max_wait=None).limiter is limit.limiter
     limit.limiter.allow()
     fresh = limit.fresh()
     assert fresh.limiter.tokens() == 1 and fresh.max_wait == 2
-    keyed = hf.RateLimit(hf.keyed(hf.Limiter(0, 1), key=str))
+    keyed = sp.RateLimit(sp.keyed(sp.Limiter(0, 1), key=str))
     assert keyed.fresh().limiter is not keyed.limiter
-    assert pickle.loads(pickle.dumps(hf.RateLimit("1/s burst 3"))).limiter.burst == 3
+    assert pickle.loads(pickle.dumps(sp.RateLimit("1/s burst 3"))).limiter.burst == 3
     assert (
-        eval(repr(hf.RateLimit("1/s")), {"RateLimit": hf.RateLimit, "Limiter": hf.Limiter}).limiter.rate == 1
+        eval(repr(sp.RateLimit("1/s")), {"RateLimit": sp.RateLimit, "Limiter": sp.Limiter}).limiter.rate == 1
     )
-    assert hf.RateLimit("2/s burst 3", cost=2).describe() == {
+    assert sp.RateLimit("2/s burst 3", cost=2).describe() == {
         "kind": "RateLimit",
         "limiter": {"kind": "Limiter", "rate": 2.0, "burst": 3, "tokens": 3.0},
         "max_wait": 0.0,
@@ -392,9 +392,9 @@ def test_a_copy_shares_the_limiter_and_a_fresh_one_does_not(clock: hf.testing.Fa
     }
 
 
-def test_the_limiter_goes_by_the_policys_clock(clock: hf.testing.FakeClock) -> None:
-    limit = hf.RateLimit("1/s")
-    policy = hf.Policy(limit, clock=clock)
+def test_the_limiter_goes_by_the_policys_clock(clock: sp.testing.FakeClock) -> None:
+    limit = sp.RateLimit("1/s")
+    policy = sp.Policy(limit, clock=clock)
     policy.call(lambda: None)
     clock.advance(1)
     policy.call(lambda: None)
@@ -402,7 +402,7 @@ def test_the_limiter_goes_by_the_policys_clock(clock: hf.testing.FakeClock) -> N
 
 
 def test_an_infinite_rate_never_refuses() -> None:
-    policy = limited(hf.Limiter(math.inf, 0))
+    policy = limited(sp.Limiter(math.inf, 0))
     for _ in range(3):
         policy.call(lambda: None)
 
@@ -411,7 +411,7 @@ def test_an_infinite_rate_never_refuses() -> None:
     ("args", "options", "says"),
     [
         ((5,), {}, "limiter must be a Limiter, a Pacer, a keyed one or a text like '100/s', got 5"),
-        ((hf.Limiter,), {}, "limiter must be a Limiter"),
+        ((sp.Limiter,), {}, "limiter must be a Limiter"),
         ((None,), {}, "limiter must be a Limiter"),
         (("1/s",), {"max_wait": -1}, "max_wait must be >= 0 seconds, got -1"),
         (("1/s",), {"max_wait": math.inf}, "max_wait must be finite, got inf"),
@@ -421,4 +421,4 @@ def test_an_infinite_rate_never_refuses() -> None:
 )
 def test_what_cannot_be_meant_is_refused(args: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"RateLimit: {says}"):
-        hf.RateLimit(*args, **options)
+        sp.RateLimit(*args, **options)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-import holdfast as hf
-from holdfast.cubic import Cubic, Tokens
-from holdfast.pacer import Timetable
+import stormproof as sp
+from stormproof._strategies.adaptive.rules.cubic import Cubic, Tokens
+from stormproof._strategies.limiter.pacer import Timetable
 
 
 def table(rate: float = 2.0, burst: int = 1, now: float = 0.0) -> Timetable:
@@ -261,9 +261,9 @@ def test_leaving_an_endless_rate_books_nothing() -> None:
 # The pacer around it.
 
 
-def pacer(rate: float = 2.0) -> tuple[hf.Pacer, hf.testing.FakeClock]:
-    clock = hf.testing.FakeClock()
-    return hf.Pacer(rate, clock=clock), clock
+def pacer(rate: float = 2.0) -> tuple[sp.Pacer, sp.testing.FakeClock]:
+    clock = sp.testing.FakeClock()
+    return sp.Pacer(rate, clock=clock), clock
 
 
 def test_what_a_pacer_is_asked_wrongly() -> None:

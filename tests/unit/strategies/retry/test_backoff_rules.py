@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import holdfast as hf
-from holdfast.backoff import spread
-from holdfast.classify import Verdict
+import stormproof as sp
+from stormproof._classify.verdict import Verdict
+from stormproof._strategies.retry.backoff import spread
 
 
 def test_the_plan_that_follows_from_a_delay() -> None:
     draws = iter([0.25, 0.25, 0.5])
-    rule = hf.Exponential(2, cap=100)
+    rule = sp.Exponential(2, cap=100)
     assert rule.plan(1, 7.0, Verdict.RETRY, lambda: next(draws)) == (1.0, 1.0, 2)
     # A hint is a floor, spread by up to a tenth of itself; what is remembered is the own wait.
     assert rule.plan(2, None, Verdict(True, 10.0), lambda: next(draws)) == (10.5, 2.0, 3)
 
 
 def test_a_plan_hands_the_last_wait_to_the_schedule() -> None:
-    rule = hf.Decorrelated(1, cap=100)
+    rule = sp.Decorrelated(1, cap=100)
     wait, prev, place = rule.plan(0, 4.0, Verdict.RETRY, lambda: 1.0)
     assert (wait, prev, place) == (12.0, 12.0, 1)
 
@@ -35,20 +35,20 @@ def test_a_hint_is_never_shortened() -> None:
 
 def test_a_jitter_of_the_user_s_own_is_lifted_to_min() -> None:
     answers = iter([0.5, 1.0, 7.0])
-    rule = hf.Constant(3, jitter=lambda u, ceiling: next(answers), min=1)
+    rule = sp.Constant(3, jitter=lambda u, ceiling: next(answers), min=1)
     assert [rule.delay(0, None, 0.5) for _ in range(3)] == [1.0, 1.0, 7.0]
     assert rule.bounds(0) == (1.0, math.inf)
     assert rule.mean(0) is None
 
 
 def test_many_waits_of_a_jitter_of_the_user_s_own() -> None:
-    rule = hf.Exponential(2, cap=100, jitter=lambda u, ceiling: int(ceiling * u), min=1)
+    rule = sp.Exponential(2, cap=100, jitter=lambda u, ceiling: int(ceiling * u), min=1)
     waits: Any = rule.delay(np.array([0, 1, 2]), None, np.array([0.0, 0.5, 1.0]))
     assert waits.dtype == float
     assert waits.tolist() == [1.0, 2.0, 8.0]
 
 
-@pytest.mark.parametrize("rule", [hf.Exponential(1, cap=4), hf.Linear(1, cap=4), hf.Fibonacci(1, cap=4)])
+@pytest.mark.parametrize("rule", [sp.Exponential(1, cap=4), sp.Linear(1, cap=4), sp.Fibonacci(1, cap=4)])
 def test_the_cap_is_met_and_not_passed(rule: Any) -> None:
     waits = [rule.ceiling(n) for n in range(6)]
     assert max(waits) == 4.0
@@ -57,61 +57,61 @@ def test_the_cap_is_met_and_not_passed(rule: Any) -> None:
 
 
 def test_far_out_a_tiny_base_is_still_below_the_cap() -> None:
-    assert hf.Exponential(1e-300, factor=10, cap=1e9).ceiling(305) == pytest.approx(1e5)
-    assert hf.Exponential(5e-324, factor=10, cap=1e9).ceiling(310) == pytest.approx(4.94e-14, rel=1e-2)
-    assert hf.Exponential(3, factor=1, cap=9).ceiling(10**400) == 3.0
-    assert hf.Linear(1e-300, cap=1e9).ceiling(10**305) == pytest.approx(1e5)
-    assert hf.Linear(1e-305, cap=1e9).ceiling(10**309) == pytest.approx(1e4)
+    assert sp.Exponential(1e-300, factor=10, cap=1e9).ceiling(305) == pytest.approx(1e5)
+    assert sp.Exponential(5e-324, factor=10, cap=1e9).ceiling(310) == pytest.approx(4.94e-14, rel=1e-2)
+    assert sp.Exponential(3, factor=1, cap=9).ceiling(10**400) == 3.0
+    assert sp.Linear(1e-300, cap=1e9).ceiling(10**305) == pytest.approx(1e5)
+    assert sp.Linear(1e-305, cap=1e9).ceiling(10**309) == pytest.approx(1e4)
 
 
 def test_a_preview_adds_up_the_worst() -> None:
-    rows = hf.Exponential(1, cap=4, min=0.5).preview(4)
+    rows = sp.Exponential(1, cap=4, min=0.5).preview(4)
     assert [tuple(row) for row in rows] == [
         (0, 0.5, pytest.approx(0.625), 1.0, 1.0),
         (1, 0.5, pytest.approx(1.0625), 2.0, 3.0),
         (2, 0.5, pytest.approx(2.03125), 4.0, 7.0),
         (3, 0.5, pytest.approx(2.03125), 4.0, 11.0),
     ]
-    assert hf.Exponential(1, cap=4).worst_case(4) == 11.0
-    assert hf.Exponential(1, cap=4).worst_case(0) == 0.0
+    assert sp.Exponential(1, cap=4).worst_case(4) == 11.0
+    assert sp.Exponential(1, cap=4).worst_case(0) == 0.0
     with pytest.raises(ValueError, match=r"^Exponential: retries must be "):
-        hf.Exponential().preview(-1)
+        sp.Exponential().preview(-1)
     with pytest.raises(ValueError, match=r"^Exponential: retries must be "):
-        hf.Exponential().worst_case(-1)
+        sp.Exponential().worst_case(-1)
 
 
 # Decorrelated.
 
 
 def test_decorrelated_waits() -> None:
-    rule = hf.Decorrelated(1, cap=10)
+    rule = sp.Decorrelated(1, cap=10)
     assert rule.delay(0, None, 0.0) == 1.0
     assert rule.delay(0, None, 1.0) == 3.0
     assert rule.delay(0, 2.0, 0.5) == 3.5
     assert rule.delay(0, 2.0, 1.0) == 6.0
     assert rule.delay(0, 9.0, 1.0) == 10.0
     assert rule.delay(0, 0.0, 1.0) == 1.0
-    sampled = hf.Decorrelated(1, cap=10, clip="sample")
+    sampled = sp.Decorrelated(1, cap=10, clip="sample")
     assert sampled.delay(0, 9.0, 0.25) == 7.5
     assert sampled.delay(0, 9.0, 0.5) == 10.0
-    lifted = hf.Decorrelated(1, cap=10, min=2)
+    lifted = sp.Decorrelated(1, cap=10, min=2)
     assert lifted.delay(0, None, 0.0) == 2.0
     assert rule.delay(0, 1.7e308, 1.0) == 10.0
     assert rule.ceiling(5) == 10.0
 
 
 def test_decorrelated_bounds_and_means() -> None:
-    rule = hf.Decorrelated(1, cap=100)
+    rule = sp.Decorrelated(1, cap=100)
     assert [rule.bounds(n) for n in range(5)] == [(1, 3), (1, 9), (1, 27), (1, 81), (1, 100)]
     assert rule.bounds(7, 2.0) == (1.0, 6.0)
     assert [rule.mean(n) for n in range(3)] == [2.0, 3.5, 5.75]
     assert rule.mean(4) is None
     assert rule.mean(9, 4.0) == 6.5
     assert rule.mean(9, 60.0) == 50.5
-    assert hf.Decorrelated(1, cap=100, min=2).mean(1) is None
-    assert hf.Decorrelated(1, cap=100, min=1).mean(1) == 3.5
-    assert hf.Decorrelated(1, cap=100, min=2).mean(0) == pytest.approx(2.25)
-    sampled = hf.Decorrelated(1, cap=10, clip="sample")
+    assert sp.Decorrelated(1, cap=100, min=2).mean(1) is None
+    assert sp.Decorrelated(1, cap=100, min=1).mean(1) == 3.5
+    assert sp.Decorrelated(1, cap=100, min=2).mean(0) == pytest.approx(2.25)
+    sampled = sp.Decorrelated(1, cap=10, clip="sample")
     # Uniform on [1, 27], what is above 10 counts as 10.
     assert sampled.mean(3, 9.0) == pytest.approx((9 * 5.5 + 17 * 10) / 26)
     with pytest.raises(ValueError, match=r"^Decorrelated: n must be "):
@@ -121,10 +121,10 @@ def test_decorrelated_bounds_and_means() -> None:
     with pytest.raises(ValueError, match=r"^Decorrelated: prev must be "):
         rule.mean(0, -1.0)
     with pytest.raises(ValueError, match=r"^Decorrelated: clip must be "):
-        hf.Decorrelated(clip="both")
+        sp.Decorrelated(clip="both")
 
 
-@pytest.mark.parametrize("rule", [hf.Exponential(), hf.Decorrelated()])
+@pytest.mark.parametrize("rule", [sp.Exponential(), sp.Decorrelated()])
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [((-1, None, 0.5), "n"), ((0, None, 1.5), "u"), ((0, None, -0.5), "u"), ((0, -1, 0.5), "prev")],
@@ -139,7 +139,7 @@ def test_what_a_delay_cannot_be_asked_about(rule: Any, arguments: Any, names: st
 
 
 def test_whole_numbers_and_small_ones_are_numbers_too() -> None:
-    rule = hf.Exponential(1, cap=8)
+    rule = sp.Exponential(1, cap=8)
     assert rule.delay(2, None, 1) == 4.0
     assert rule.delay(2, 7, 0) == 0.0
     assert rule.delay(np.int64(2), None, np.float64(0.5)) == 2.0  # type: ignore[arg-type]

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tests.scripted import ALL_WAYS, Boom, BudgetSpy, does, every_way, retry
+from tests.support.scripted import ALL_WAYS, Boom, BudgetSpy, does, every_way, retry
 
-import holdfast as hf
+import stormproof as sp
 
 FOREVER = 3600.0
 
@@ -39,7 +39,7 @@ class Watch:
     def __init__(self, **options: Any) -> None:
         self.budget = BudgetSpy()
         self.judged: list[BaseException] = []
-        options = {"on": self._anything, "budget": self.budget, "backoff": hf.Constant(0), **options}
+        options = {"on": self._anything, "budget": self.budget, "backoff": sp.Constant(0), **options}
         self.policy = retry(**options)
 
     def _anything(self, error: BaseException) -> bool:
@@ -47,7 +47,7 @@ class Watch:
         return True
 
 
-def interrupted(play: Any, policy: hf.Policy, *outcomes: Any) -> tuple[BaseException, int, list[Any]]:
+def interrupted(play: Any, policy: sp.Policy, *outcomes: Any) -> tuple[BaseException, int, list[Any]]:
     """Play a script that ends in a BaseException: it, the calls made, the events."""
     calls = 0
 
@@ -60,7 +60,7 @@ def interrupted(play: Any, policy: hf.Policy, *outcomes: Any) -> tuple[BaseExcep
         return run
 
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         with pytest.raises(BaseException) as caught:
             play(policy, *(does(counted(outcome)) for outcome in outcomes), "never")
@@ -114,7 +114,7 @@ def test_a_group_with_an_interrupt_in_it_is_an_interrupt(play: Any) -> None:
 @pytest.mark.parametrize("kind", [*INTERRUPTS, trio.Cancelled, (Boom, KeyboardInterrupt)])
 def test_on_cannot_name_them(kind: Any) -> None:
     with pytest.raises(ValueError, match="never retried"):
-        hf.Retry(on=kind)
+        sp.Retry(on=kind)
 
 
 @every_way
@@ -122,11 +122,11 @@ def test_on_cannot_name_them(kind: Any) -> None:
 @pytest.mark.proves("invariant 5")
 def test_nothing_stays_held_after_an_interrupt(play: Any, kind: type[BaseException]) -> None:
     """No attempt, no scope, no budget lock: the same policy works on, here and in another thread."""
-    budget = hf.Budget(burst=1)
-    policy = retry(budget=budget, backoff=hf.Constant(0))
+    budget = sp.Budget(burst=1)
+    policy = retry(budget=budget, backoff=sp.Constant(0))
     interrupted(play, policy, Boom(), kind())
-    assert hf.attempt() is None
-    assert hf.remaining() is None
+    assert sp.attempt() is None
+    assert sp.remaining() is None
     assert budget.balance == 0
     play(policy, "ok").returned("ok")
 
@@ -136,7 +136,7 @@ def test_nothing_stays_held_after_an_interrupt(play: Any, kind: type[BaseExcepti
 def test_an_interrupt_in_the_sleep_passes(play: Any, kind: type[BaseException]) -> None:
     error = kind()
 
-    class Struck(hf.testing.FakeClock):
+    class Struck(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             raise error
 
@@ -145,7 +145,7 @@ def test_an_interrupt_in_the_sleep_passes(play: Any, kind: type[BaseException]) 
     assert raised is error or _same_through_the_loop(raised, kind)
     assert calls == 1
     assert [type(event).__name__ for event in events] == ["Retrying"]
-    assert hf.attempt() is None
+    assert sp.attempt() is None
 
 
 # Event loops.
@@ -154,7 +154,7 @@ def test_an_interrupt_in_the_sleep_passes(play: Any, kind: type[BaseException]) 
 @contextlib.contextmanager
 def recorded() -> Iterator[list[Any]]:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         yield events
     finally:
@@ -167,7 +167,7 @@ def test_a_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
     calls: list[int] = []
     ready = asyncio.Event()
 
-    @retry(on=Exception, backoff=hf.Constant(FOREVER))
+    @retry(on=Exception, backoff=sp.Constant(FOREVER))
     async def callee() -> None:
         calls.append(1)
         ready.set()
@@ -199,7 +199,7 @@ def test_a_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
 def test_a_cancelled_trio_task_ends_at_once(where: str) -> None:
     calls: list[int] = []
 
-    @retry(on=Exception, backoff=hf.Constant(FOREVER))
+    @retry(on=Exception, backoff=sp.Constant(FOREVER))
     async def callee() -> None:
         calls.append(1)
         if where == "sleep":
@@ -224,7 +224,7 @@ def test_with_a_zero_wait_an_asyncio_cancellation_still_lands() -> None:
     """One checkpoint per retry: a loop that never waits and never awaits can be cancelled."""
     calls: list[int] = []
 
-    @retry(backoff=hf.Constant(0), attempts=1_000)
+    @retry(backoff=sp.Constant(0), attempts=1_000)
     async def callee() -> None:
         calls.append(1)
         if len(calls) == 3:
@@ -236,14 +236,14 @@ def test_with_a_zero_wait_an_asyncio_cancellation_still_lands() -> None:
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("clock", [None, hf.testing.FakeClock()], ids=["real", "fake"])
+@pytest.mark.parametrize("clock", [None, sp.testing.FakeClock()], ids=["real", "fake"])
 def test_with_a_zero_wait_a_trio_cancellation_still_lands(clock: Any) -> None:
     calls: list[int] = []
 
     async def main() -> None:
         with trio.CancelScope() as scope:
 
-            @retry(backoff=hf.Constant(0), attempts=1_000, clock=clock)
+            @retry(backoff=sp.Constant(0), attempts=1_000, clock=clock)
             async def callee() -> None:
                 calls.append(1)
                 if len(calls) == 3:
@@ -259,7 +259,7 @@ def test_with_a_zero_wait_a_trio_cancellation_still_lands(clock: Any) -> None:
 def test_a_zero_wait_lets_other_tasks_run() -> None:
     turns: list[str] = []
 
-    @retry(backoff=hf.Constant(0), attempts=4)
+    @retry(backoff=sp.Constant(0), attempts=4)
     async def callee() -> None:
         turns.append("attempt")
         raise Boom
@@ -298,10 +298,10 @@ def test_wait_for_around_a_policy_is_not_retried() -> None:
 def test_each_of_many_cancelled_tasks_ends_and_the_rest_goes_on() -> None:
     done: list[int] = []
 
-    @retry(backoff=hf.Constant(0), attempts=3)
+    @retry(backoff=sp.Constant(0), attempts=3)
     async def callee(number: int) -> int:
         await asyncio.sleep(0)
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt is not None
         if attempt.number < 3:
             raise Boom
@@ -324,7 +324,7 @@ def test_each_of_many_cancelled_tasks_ends_and_the_rest_goes_on() -> None:
 def test_a_closed_coroutine_makes_no_further_call() -> None:
     calls: list[int] = []
 
-    @retry(on=Exception, backoff=hf.Constant(FOREVER))
+    @retry(on=Exception, backoff=sp.Constant(FOREVER))
     async def callee() -> None:
         calls.append(1)
         await asyncio.sleep(FOREVER)
@@ -343,12 +343,12 @@ def test_a_closed_coroutine_makes_no_further_call() -> None:
 CHILD = """
     import sys
     sys.path.insert(0, {source!r})
-    import holdfast as hf
+    import stormproof as sp
     {imports}
 
     calls = 0
     where, library = {where!r}, {library!r}
-    budget = hf.Budget()
+    budget = sp.Budget()
 
     def ready(*_):
         print("ready", flush=True)
@@ -360,9 +360,9 @@ CHILD = """
             raise ConnectionError
         ready()
 
-    policy = hf.retry(on=Exception, backoff=hf.Constant(3600), within=None, budget=budget)
+    policy = sp.retry(on=Exception, backoff=sp.Constant(3600), within=None, budget=budget)
     if where == "sleep":
-        hf.subscribe(ready)
+        sp.subscribe(ready)
     try:
         if library == "sync":
             import time
@@ -372,7 +372,7 @@ CHILD = """
                 step()
                 time.sleep(3600)
 
-            with hf.deadline({limit!r}):
+            with sp.deadline({limit!r}):
                 callee()
         else:
             @policy
@@ -381,12 +381,12 @@ CHILD = """
                 await sleep(3600)
 
             async def main():
-                with hf.deadline({limit!r}):
+                with sp.deadline({limit!r}):
                     await callee()
 
             run(main)
     except KeyboardInterrupt:
-        print("interrupted", calls, budget.balance, hf.attempt(), hf.remaining(), flush=True)
+        print("interrupted", calls, budget.balance, sp.attempt(), sp.remaining(), flush=True)
         sys.exit(0)
     print("not interrupted", flush=True)
 """
@@ -404,7 +404,7 @@ IMPORTS = {
 @pytest.mark.parametrize("library", ["sync", "asyncio", "trio"])
 @pytest.mark.proves("invariant 5")
 def test_sigint_ends_the_call(library: str, where: str, limit: float | None) -> None:
-    source = str(Path(hf.__file__).parents[1])
+    source = str(Path(sp.__file__).parents[1])
     code = CHILD.format(source=source, where=where, library=library, limit=limit, imports=IMPORTS[library])
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],

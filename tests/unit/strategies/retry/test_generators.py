@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from tests.scripted import Bang, Boom, retry
+from tests.support.scripted import Bang, Boom, retry
 
-import holdfast as hf
+import stormproof as sp
 
 
 @pytest.fixture(autouse=True)
-def clock() -> Iterator[hf.testing.FakeClock]:
-    with hf.testing.instant() as clock:
+def clock() -> Iterator[sp.testing.FakeClock]:
+    with sp.testing.instant() as clock:
         yield clock
 
 
@@ -61,7 +61,7 @@ async def sleep0() -> None:
         await asyncio.sleep(0)
 
 
-def collect_sync(policy: hf.Policy, source: Source) -> list[Any]:
+def collect_sync(policy: sp.Policy, source: Source) -> list[Any]:
     @policy
     def stream() -> Iterator[Any]:
         yield from source.read()
@@ -74,7 +74,7 @@ def collect_sync(policy: hf.Policy, source: Source) -> list[Any]:
     return out
 
 
-async def collect(policy: hf.Policy, source: Source) -> list[Any]:
+async def collect(policy: sp.Policy, source: Source) -> list[Any]:
     @policy
     async def stream() -> AsyncIterator[Any]:
         async with contextlib.aclosing(source.aread()) as items:
@@ -90,11 +90,11 @@ async def collect(policy: hf.Policy, source: Source) -> list[Any]:
     return out
 
 
-def collect_asyncio(policy: hf.Policy, source: Source) -> list[Any]:
+def collect_asyncio(policy: sp.Policy, source: Source) -> list[Any]:
     return asyncio.run(collect(policy, source))
 
 
-def collect_trio(policy: hf.Policy, source: Source) -> list[Any]:
+def collect_trio(policy: sp.Policy, source: Source) -> list[Any]:
     return trio.run(collect, policy, source)  # type: ignore[no-any-return]
 
 
@@ -103,7 +103,7 @@ each_stream = pytest.mark.parametrize("collected", [collect_sync, collect_asynci
 
 @each_stream
 def test_failures_before_the_first_item_are_retried(
-    collected: Callable[..., list[Any]], clock: hf.testing.FakeClock
+    collected: Callable[..., list[Any]], clock: sp.testing.FakeClock
 ) -> None:
     source = Source([Boom()], [Boom()], [1, 2, 3])
     assert collected(retry(), source) == [1, 2, 3]
@@ -144,7 +144,7 @@ def test_a_fatal_error_passes(collected: Callable[..., list[Any]]) -> None:
 
 @each_stream
 def test_an_empty_stream_is_a_success(collected: Callable[..., list[Any]]) -> None:
-    budget = hf.Budget(ratio=1, burst=0)
+    budget = sp.Budget(ratio=1, burst=0)
     source = Source([], ["never"])
     assert collected(retry(budget=budget), source) == []
     assert source.opened == 1
@@ -160,18 +160,18 @@ def test_none_is_an_item_like_any_other(collected: Callable[..., list[Any]]) -> 
 def test_the_budget_pays_for_openings_and_earns_by_an_item(
     collected: Callable[..., list[Any]],
 ) -> None:
-    budget = hf.Budget(ratio=0.5, burst=1)
+    budget = sp.Budget(ratio=0.5, burst=1)
     assert collected(retry(budget=budget), Source([Boom()], [1, 2, 3])) == [1, 2, 3]
     assert budget.balance == 0.5
     (refused,) = collected(retry(budget=budget), Source([Boom()], ["never"]))
-    assert type(refused) is hf.BudgetExhausted
+    assert type(refused) is sp.BudgetExhausted
 
 
 @each_stream
 def test_a_policy_with_a_deadline(collected: Callable[..., list[Any]]) -> None:
-    policy = hf.Policy(hf.Deadline(2.5), retry().strategies[0])
+    policy = sp.Policy(sp.Deadline(2.5), retry().strategies[0])
     (error,) = collected(policy, Source([Boom()], [Boom()], ["never"]))
-    assert type(error) is hf.DeadlineExceeded
+    assert type(error) is sp.DeadlineExceeded
     assert collected(policy, Source([Boom()], [1, 2])) == [1, 2]
 
 
@@ -373,7 +373,7 @@ def test_the_running_attempt_is_known_in_the_generator() -> None:
 
     @retry()
     def stream() -> Iterator[int]:
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt is not None
         numbers.append(attempt.number)
         if attempt.number < 3:
@@ -401,7 +401,7 @@ def test_each_call_is_a_stream_of_its_own() -> None:
 
 def test_one_event_per_opening() -> None:
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         collect_sync(retry(), Source([Boom()], [1, 2, Boom()]))
     finally:

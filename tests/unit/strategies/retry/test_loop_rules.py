@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.scripted import SYNC, Boom, BudgetSpy, does, retry
+from tests.support.scripted import SYNC, Boom, BudgetSpy, does, retry
 
-import holdfast as hf
-from holdfast.attempts import Attempt
-from holdfast.classify import Mark, Verdict, exhausted_by, mark
-from holdfast.loop import Run, Stop, _over, flow, note
-from holdfast.marks import response_mark
+import stormproof as sp
+from stormproof._classify.exhaustion import Mark, exhausted_by, mark, response_mark
+from stormproof._classify.verdict import Verdict
+from stormproof._context.attempts import Attempt
+from stormproof._strategies.retry.loop import Run, Stop, _over, flow, note
 
 
 class Asked:
@@ -40,9 +40,9 @@ class Asked:
 
 def run_of(exchange: Any = None, budget: Any = None, **options: Any) -> Run:
     """One call under a Retry that waits 1 s, in the hands of the test."""
-    given = {"on": Boom, "backoff": hf.Constant(1), "within": None, "budget": None}
-    env: Any = SimpleNamespace(timer=hf.testing.FakeClock(), draw=lambda: 0.5)
-    return Run(hf.Retry(**{**given, **options}), budget, env, "op", object(), exchange=exchange)
+    given = {"on": Boom, "backoff": sp.Constant(1), "within": None, "budget": None}
+    env: Any = SimpleNamespace(timer=sp.testing.FakeClock(), draw=lambda: 0.5)
+    return Run(sp.Retry(**{**given, **options}), budget, env, "op", object(), exchange=exchange)
 
 
 # What the scope's end in the middle of a wait is called.
@@ -51,15 +51,15 @@ def run_of(exchange: Any = None, budget: Any = None, **options: Any) -> Run:
 def ended_in_the_wait(spoil: Any) -> tuple[Any, Any]:
     """Play a call whose clock is slept on for longer than was asked, and at whose end ``spoil`` strikes."""
     scopes: list[Any] = []
-    of_scope = hf.testing.FakeClock()
+    of_scope = sp.testing.FakeClock()
 
-    class Oversleeping(hf.testing.FakeClock):
+    class Oversleeping(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
             spoil(of_scope, scopes[0])
 
     def scope() -> Any:
-        scopes.append(hf.deadline(50, name="job", clock=of_scope))
+        scopes.append(sp.deadline(50, name="job", clock=of_scope))
         return scopes[0]
 
     seen = SYNC(retry(clock=Oversleeping(), name="op"), Boom, "never", inside=scope).made(1)
@@ -68,7 +68,7 @@ def ended_in_the_wait(spoil: Any) -> tuple[Any, Any]:
 
 def test_a_deadline_that_passes_in_the_wait_is_told_as_one() -> None:
     error, event = ended_in_the_wait(lambda clock, scope: clock.advance(100))
-    assert type(error) is hf.DeadlineExceeded
+    assert type(error) is sp.DeadlineExceeded
     assert error.scope == "job"
     assert "'job'" in str(error)
     assert (type(event).__name__, event.reason, event.attempts) == ("Interrupted", "deadline", 1)
@@ -76,7 +76,7 @@ def test_a_deadline_that_passes_in_the_wait_is_told_as_one() -> None:
 
 def test_a_cancel_that_comes_in_the_wait_is_told_as_one() -> None:
     error, event = ended_in_the_wait(lambda clock, scope: scope.cancel())
-    assert type(error) is hf.Cancelled
+    assert type(error) is sp.Cancelled
     assert "'job'" in str(error)
     assert (type(event).__name__, event.reason) == ("Interrupted", "cancelled")
 
@@ -85,7 +85,7 @@ def test_a_cancel_that_comes_in_the_wait_is_told_as_one() -> None:
 
 
 def test_a_clock_set_back_twice_hides_no_time() -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     run = run_of()
     run.env.timer = SimpleNamespace(now=lambda: clock.now() + offset)  # type: ignore[assignment]
     offset = 0.0
@@ -184,15 +184,15 @@ def test_retry_exhausted_retries_what_an_inner_layer_gave_up_on() -> None:
 
 def test_a_hint_keeps_the_kind_and_the_reason_of_its_cause() -> None:
     run = run_of(on=lambda error: Verdict(True, 3.0, "throttle", "quota"))
-    verdict = run.judge(None, hf.RetryAfter(5, Boom()))
+    verdict = run.judge(None, sp.RetryAfter(5, Boom()))
     assert verdict == Verdict(True, 5.0, "throttle", "quota")
-    verdict = run.judge(None, hf.RetryAfter(2, Boom()))
+    verdict = run.judge(None, sp.RetryAfter(2, Boom()))
     assert verdict == Verdict(True, 3.0, "throttle", "quota")
 
 
 def test_a_hint_around_a_timeout_is_a_timeout_to_the_budget() -> None:
     def wait_and_time_out() -> None:
-        raise hf.RetryAfter(1) from TimeoutError()
+        raise sp.RetryAfter(1) from TimeoutError()
 
     budget = BudgetSpy()
     SYNC(retry(on=TimeoutError, budget=budget), does(wait_and_time_out), "ok").returned("ok")
@@ -251,7 +251,7 @@ def test_a_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() ->
 
 
 def test_a_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.LogCaptureFixture) -> None:
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     answers = iter([Boom(), "ok"])
 
     def callee() -> Any:
@@ -260,7 +260,7 @@ def test_a_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.L
             raise answer
         return answer
 
-    with caplog.at_level("INFO", logger="holdfast"):
+    with caplog.at_level("INFO", logger="stormproof"):
         assert retry(clock=clock, name="op").call(callee) == "ok"
     assert [(line.levelname, "op" in line.getMessage()) for line in caplog.records] == [("INFO", True)]
 
@@ -268,9 +268,9 @@ def test_a_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.L
 def test_the_end_of_a_call_says_how_long_it_took() -> None:
     seen = SYNC(retry(attempts=3, name="op"), Boom, ...).made(3)
     assert (seen.events[-1].elapsed, seen.events[-1].attempts, seen.events[-1].reason) == (3, 3, "attempts")
-    assert seen.events[-1].error == "tests.scripted.Boom"
+    assert seen.events[-1].error == "tests.support.scripted.Boom"
     assert seen.notes == [
-        "holdfast: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
+        "stormproof: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
     ]
 
 
@@ -280,8 +280,8 @@ def test_the_end_of_a_call_says_how_long_it_took() -> None:
 def test_what_is_left_of_a_deadline_is_not_waited_for_to_the_end() -> None:
     run = run_of()
     run.first = 0.0
-    clock = hf.testing.FakeClock()
-    with hf.deadline(10, name="job", clock=clock) as scope:
+    clock = sp.testing.FakeClock()
+    with sp.deadline(10, name="job", clock=clock) as scope:
         assert run._late(9.999, 0.0, scope) is None
         late = run._late(10.0, 0.0, scope)
     assert late is not None
@@ -302,21 +302,21 @@ def test_the_time_for_retrying_may_be_waited_for_to_the_end() -> None:
 def test_of_two_equal_limits_the_deadline_is_named() -> None:
     run = run_of(within=10)
     run.first = 0.0
-    with hf.deadline(10, name="job", clock=hf.testing.FakeClock()) as scope:
+    with sp.deadline(10, name="job", clock=sp.testing.FakeClock()) as scope:
         late = run._late(20.0, 0.0, scope)
     assert late is not None and late.reason == "deadline"
-    with hf.deadline(11, name="job", clock=hf.testing.FakeClock()) as scope:
+    with sp.deadline(11, name="job", clock=sp.testing.FakeClock()) as scope:
         late = run._late(20.0, 0.0, scope)
     assert late is not None and late.reason == "within"
 
 
 def test_the_refusals_say_what_ended_the_call() -> None:
-    seen = SYNC(retry(name="op", within=0.5), Boom, "never").raised(hf.DeadlineExceeded)
-    assert isinstance(seen.error, hf.DeadlineExceeded) and seen.error.scope == "within"
+    seen = SYNC(retry(name="op", within=0.5), Boom, "never").raised(sp.DeadlineExceeded)
+    assert isinstance(seen.error, sp.DeadlineExceeded) and seen.error.scope == "within"
     assert str(seen.error) == (
         "op: gave up after 1 attempt: a wait of 1 s would end past the 0.5 s allowed for retrying"
     )
-    seen = SYNC(retry(name="op", budget=BudgetSpy(allow=0)), Boom, "never").raised(hf.BudgetExhausted)
+    seen = SYNC(retry(name="op", budget=BudgetSpy(allow=0)), Boom, "never").raised(sp.BudgetExhausted)
     assert str(seen.error) == "op: gave up after 1 attempt: retry budget exhausted"
 
 
@@ -384,7 +384,7 @@ def test_what_was_tried_is_noted_unless_there_is_nothing_to_tell(
     assert outcome == (None, error)
     notes = getattr(error, "__notes__", [])
     tries = "1 attempt" if number == 1 else f"{number} attempts in 0.000 s since the first failure"
-    assert notes == ([f"holdfast: {tries}; stopped: because"] if noted else [])
+    assert notes == ([f"stormproof: {tries}; stopped: because"] if noted else [])
 
 
 def test_a_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
@@ -393,14 +393,14 @@ def test_a_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
     note(error, "first")
     error.add_note("theirs too")
     note(error, "second")
-    assert error.__notes__ == ["theirs", "theirs too", "holdfast: second"]
+    assert error.__notes__ == ["theirs", "theirs too", "stormproof: second"]
 
 
 def test_an_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
     cause = Boom("inner")
 
     def mark_it() -> None:
-        raise hf.RetryAfter(0, cause)
+        raise sp.RetryAfter(0, cause)
 
     seen = SYNC(retry(attempts=1), does(mark_it))
     assert seen.error is cause
@@ -431,7 +431,7 @@ def test_the_flow_of_a_call_that_comes_good() -> None:
     run = run_of(on_result=lambda result: result == "bad", attempts=4)
     error = Boom()
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
         steps = flow(run)
         first = next(steps)
@@ -442,7 +442,7 @@ def test_the_flow_of_a_call_that_comes_good() -> None:
         assert steps.send(("bad", None)) == 1.0
         third = steps.send(None)
         assert isinstance(third, Attempt) and third.number == 3
-        assert steps.send((None, hf.RetryAfter(4, error))) == pytest.approx(4.2)
+        assert steps.send((None, sp.RetryAfter(4, error))) == pytest.approx(4.2)
         steps.send(None)
         with pytest.raises(StopIteration) as end:
             steps.send(("good", None))
@@ -452,9 +452,9 @@ def test_the_flow_of_a_call_that_comes_good() -> None:
     told = [(type(event).__name__, event.operation) for event in events]
     assert told == [*[("Retrying", "op")] * 3, ("Succeeded", "op")]
     assert [(event.attempt, event.wait, event.error, event.hint) for event in events[:3]] == [
-        (1, 1.0, "tests.scripted.Boom", None),
+        (1, 1.0, "tests.support.scripted.Boom", None),
         (2, 1.0, None, None),
-        (3, pytest.approx(4.2), "tests.scripted.Boom", 4.0),
+        (3, pytest.approx(4.2), "tests.support.scripted.Boom", 4.0),
     ]
 
 
@@ -482,7 +482,7 @@ def test_a_refused_result_is_what_the_caller_gets_in_the_end() -> None:
 def test_the_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> None:
     run = run_of()
     error = Boom()
-    with hf.deadline(100, clock=hf.testing.FakeClock()) as scope:
+    with sp.deadline(100, clock=sp.testing.FakeClock()) as scope:
         steps = flow(run, error)
         next(steps)
         assert scope.last_error is error
@@ -494,12 +494,12 @@ def test_the_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> 
 
 @pytest.mark.parametrize("late", ["clip", "stop"])
 def test_a_clipped_wait_is_what_is_left(late: Any) -> None:
-    run = run_of(late=late, backoff=hf.Constant(50))
+    run = run_of(late=late, backoff=sp.Constant(50))
     error = Boom()
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
-        with hf.deadline(20, name="job", clock=hf.testing.FakeClock()) as scope:
+        with sp.deadline(20, name="job", clock=sp.testing.FakeClock()) as scope:
             steps = flow(run, error)
             if late == "clip":
                 assert next(steps) == 20.0
@@ -509,16 +509,16 @@ def test_a_clipped_wait_is_what_is_left(late: Any) -> None:
     finally:
         stop()
     value, raised = end.value.value
-    assert value is None and isinstance(raised, hf.DeadlineExceeded)
+    assert value is None and isinstance(raised, sp.DeadlineExceeded)
     assert [(type(event).__name__, event.reason) for event in events] == [("GaveUp", "deadline")]
 
 
 def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
-    run = run_of(late="clip", backoff=hf.Constant(50))
+    run = run_of(late="clip", backoff=sp.Constant(50))
     events: list[Any] = []
-    stop = hf.subscribe(events.append)
+    stop = sp.subscribe(events.append)
     try:
-        with hf.deadline(20, name="job", clock=hf.testing.FakeClock()):
+        with sp.deadline(20, name="job", clock=sp.testing.FakeClock()):
             steps = flow(run, Boom())
             next(steps)
             with pytest.raises(KeyboardInterrupt):
@@ -533,9 +533,9 @@ def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
 def test_a_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
     run = run_of()
     error = Boom()
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     steps = flow(run, error)
-    scope = hf.deadline(20, name="job", clock=clock)
+    scope = sp.deadline(20, name="job", clock=clock)
     # Entered by hand: leaving it by the rules would raise.
     with scope:
         next(steps)
@@ -543,15 +543,15 @@ def test_a_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
         with pytest.raises(StopIteration) as end:
             steps.send(None)
     value, raised = end.value.value
-    assert value is None and isinstance(raised, hf.DeadlineExceeded) and raised.__cause__ is error
+    assert value is None and isinstance(raised, sp.DeadlineExceeded) and raised.__cause__ is error
 
 
 def test_a_refused_result_is_what_is_got_when_the_scope_ends_in_the_wait() -> None:
     run = run_of(on_result=lambda result: True)
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     steps = flow(run)
     next(steps)
-    with hf.deadline(20, clock=clock):
+    with sp.deadline(20, clock=clock):
         steps.send(("bad", None))
         clock.advance(30)
         with pytest.raises(StopIteration) as end:
@@ -567,7 +567,7 @@ def test_an_error_that_was_raised_keeps_its_own_way() -> None:
         try:
             break_down()
         except Boom as error:
-            raise hf.RetryAfter(0, error) from None
+            raise sp.RetryAfter(0, error) from None
 
     seen = SYNC(retry(attempts=1), does(mark_it))
     assert isinstance(seen.error, Boom) and seen.error.__traceback__ is not None
@@ -578,7 +578,7 @@ def test_an_error_that_was_raised_keeps_its_own_way() -> None:
 
 
 def test_the_scope_that_ended_is_the_one_that_is_named() -> None:
-    scope = hf.deadline(5, name="job")
+    scope = sp.deadline(5, name="job")
     stop = _over(scope)
     assert (stop.reason, stop.scope, stop.of) == ("deadline", "job", scope)
     scope.cancel()
@@ -592,8 +592,8 @@ def test_what_is_marked_permanent_is_told_as_that() -> None:
     next(steps)
     steps.send(None)
     with pytest.raises(StopIteration) as end:
-        steps.send((None, hf.Permanent(error)))
+        steps.send((None, sp.Permanent(error)))
     assert end.value.value == (None, error)
     assert error.__notes__ == [
-        "holdfast: 2 attempts in 0.000 s since the first failure; stopped: marked permanent"
+        "stormproof: 2 attempts in 0.000 s since the first failure; stopped: marked permanent"
     ]

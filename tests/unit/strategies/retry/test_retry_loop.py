@@ -1,6 +1,6 @@
 """The loop, in its order: nine steps, each with its own tests, each test in every way of calling.
 
-Virtual time throughout. The script (`tests.scripted`) is the callee; `retry()` waits 1, 2, 4, ... s.
+Virtual time throughout. The script (`tests.support.scripted`) is the callee; `retry()` waits 1, 2, 4, ... s.
 """
 
 from __future__ import annotations
@@ -21,10 +21,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.http_errors import http_error
-from tests.scripted import SYNC, Bang, Boom, BudgetSpy, Played, asks, does, each_way, every_way, retry, takes
+from tests.support.http_errors import http_error
+from tests.support.scripted import (
+    SYNC,
+    Bang,
+    Boom,
+    BudgetSpy,
+    Played,
+    asks,
+    does,
+    each_way,
+    every_way,
+    retry,
+    takes,
+)
 
-import holdfast as hf
+import stormproof as sp
 
 # 1. Deadline already passed or cancelled: no attempt at all.
 
@@ -32,7 +44,7 @@ import holdfast as hf
 @every_way
 @pytest.mark.proves("invariant 1")
 def test_no_attempt_when_the_deadline_has_passed(play: Any) -> None:
-    seen = play(retry(), "never", inside=lambda: hf.deadline(0)).raised(hf.DeadlineExceeded).made(0)
+    seen = play(retry(), "never", inside=lambda: sp.deadline(0)).raised(sp.DeadlineExceeded).made(0)
     assert seen.sleeps == []
     assert isinstance(seen.error, TimeoutError)
 
@@ -40,34 +52,34 @@ def test_no_attempt_when_the_deadline_has_passed(play: Any) -> None:
 @every_way
 def test_no_attempt_when_the_scope_is_cancelled(play: Any) -> None:
     def cancelled() -> Any:
-        scope = hf.deadline(None)
+        scope = sp.deadline(None)
         scope.cancel()
         return scope
 
-    play(retry(), "never", inside=cancelled).raised(hf.Cancelled).made(0)
+    play(retry(), "never", inside=cancelled).raised(sp.Cancelled).made(0)
 
 
 @each_way
 @pytest.mark.proves("invariant 1")
 def test_a_deadline_of_zero_in_the_policy_makes_no_attempt(play: Any) -> None:
-    policy = hf.Policy(hf.Deadline(0), hf.Retry(on=Boom))
-    play(policy, "never").raised(hf.DeadlineExceeded).made(0)
+    policy = sp.Policy(sp.Deadline(0), sp.Retry(on=Boom))
+    play(policy, "never").raised(sp.DeadlineExceeded).made(0)
 
 
 @every_way
 def test_no_further_attempt_when_the_deadline_passed_in_the_attempt(play: Any) -> None:
     """The failing attempt used up all the time: not even a wait of 0 may follow."""
-    policy = retry(backoff=hf.Constant(0))
-    seen = play(policy, takes(5, Boom), ..., inside=lambda: hf.deadline(5))
-    seen.raised(hf.DeadlineExceeded).made(1).slept().caused_by_the_last_error()
+    policy = retry(backoff=sp.Constant(0))
+    seen = play(policy, takes(5, Boom), ..., inside=lambda: sp.deadline(5))
+    seen.raised(sp.DeadlineExceeded).made(1).slept().caused_by_the_last_error()
 
 
 @every_way
 def test_no_further_attempt_when_cancelled_in_the_attempt(play: Any) -> None:
-    scopes: list[hf.Scope] = []
+    scopes: list[sp.Scope] = []
 
-    def scope() -> hf.Scope:
-        scopes.append(hf.deadline(None))
+    def scope() -> sp.Scope:
+        scopes.append(sp.deadline(None))
         return scopes[0]
 
     def cancel_and_fail() -> None:
@@ -75,7 +87,7 @@ def test_no_further_attempt_when_cancelled_in_the_attempt(play: Any) -> None:
         raise Boom
 
     seen = play(retry(), does(cancel_and_fail), "never", inside=scope)
-    seen.raised(hf.Cancelled).made(1)
+    seen.raised(sp.Cancelled).made(1)
     assert isinstance(seen.error.__cause__, Boom)
 
 
@@ -91,7 +103,7 @@ def test_attempts_counts_the_first_call(play: Any, attempts: int) -> None:
 
 @every_way
 def test_four_attempts_are_the_default(play: Any) -> None:
-    play(hf.retry(on=Boom), Boom, ...).raised_the_last_error().made(4)
+    play(sp.retry(on=Boom), Boom, ...).raised_the_last_error().made(4)
 
 
 @every_way
@@ -115,7 +127,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
 
     log: list[str] = []
 
-    async def before(attempt: hf.Attempt) -> None:
+    async def before(attempt: sp.Attempt) -> None:
         await asyncio.sleep(0)
         log.append(f"before {attempt.number}")
 
@@ -125,7 +137,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
         if len(log) < 4:
             raise Boom
 
-    with hf.testing.instant():
+    with sp.testing.instant():
         asyncio.run(callee())
     assert log == ["before 1", "call", "before 2", "call"]
 
@@ -133,7 +145,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
 def test_a_sync_call_refuses_an_async_before_attempt() -> None:
     """In words, and without a warning about a coroutine that nobody awaited."""
 
-    async def before(attempt: hf.Attempt) -> None: ...
+    async def before(attempt: sp.Attempt) -> None: ...
 
     with pytest.raises(TypeError, match="before_attempt"):
         retry(before_attempt=before).call(pytest.fail, "called")
@@ -141,11 +153,11 @@ def test_a_sync_call_refuses_an_async_before_attempt() -> None:
 
 @every_way
 def test_what_before_attempt_raises_is_raised_and_nothing_is_called(play: Any) -> None:
-    def before(attempt: hf.Attempt) -> None:
+    def before(attempt: sp.Attempt) -> None:
         raise Boom("from the hook")
 
     seen = play(retry(before_attempt=before), "never").raised(Boom).made(0)
-    assert hf.attempt() is None
+    assert sp.attempt() is None
     assert str(seen.error) == "from the hook"
 
 
@@ -154,7 +166,7 @@ def test_the_running_attempt_is_known_inside(play: Any) -> None:
     seen: list[Any] = []
 
     def look(fail: bool) -> str:
-        attempt = hf.attempt()
+        attempt = sp.attempt()
         assert attempt is not None
         seen.append((attempt.number, type(attempt.last_error), attempt.remaining))
         if fail:
@@ -162,9 +174,9 @@ def test_the_running_attempt_is_known_inside(play: Any) -> None:
         return "ok"
 
     policy = retry(name="lookup")
-    play(policy, does(lambda: look(True)), does(lambda: look(False)), inside=lambda: hf.deadline(60))
+    play(policy, does(lambda: look(True)), does(lambda: look(False)), inside=lambda: sp.deadline(60))
     assert seen == [(1, type(None), 60), (2, Boom, 59)]
-    assert hf.attempt() is None
+    assert sp.attempt() is None
 
 
 @every_way
@@ -172,7 +184,7 @@ def test_the_running_attempt_names_the_operation_from_the_first_call_on(play: An
     names: list[str] = []
 
     def look(fail: bool) -> None:
-        names.append(hf.attempt().operation)  # type: ignore[union-attr]
+        names.append(sp.attempt().operation)  # type: ignore[union-attr]
         if fail:
             raise Boom
 
@@ -209,13 +221,13 @@ def test_a_success_after_retries_earns_and_tells_what_the_last_retry_paid(play: 
 def test_a_success_reads_no_clock(play: Any) -> None:
     reads: list[str] = []
 
-    class Watched(hf.testing.FakeClock):
+    class Watched(sp.testing.FakeClock):
         def now(self) -> float:
             reads.append("now")
             return super().now()
 
-    policies = [retry(budget=budget, within=5, clock=Watched()) for budget in (hf.Budget(), None)]
-    policies.append(hf.retry(on=Boom, clock=Watched()))
+    policies = [retry(budget=budget, within=5, clock=Watched()) for budget in (sp.Budget(), None)]
+    policies.append(sp.retry(on=Boom, clock=Watched()))
     for policy in policies:
         reads.clear()
         play(policy, "ok").returned("ok")
@@ -228,7 +240,7 @@ def test_a_success_reads_no_clock(play: Any) -> None:
 @every_way
 def test_a_success_that_comes_late_is_still_returned(play: Any) -> None:
     """Sync code cannot be interrupted, and virtual time interrupts nobody."""
-    play(retry(), takes(100, "late"), inside=lambda: hf.deadline(5)).returned("late").made(1)
+    play(retry(), takes(100, "late"), inside=lambda: sp.deadline(5)).returned("late").made(1)
 
 
 # 4. Classify the failure.
@@ -258,8 +270,8 @@ def test_on_is_a_type_a_tuple_or_a_callable(play: Any, on: Any) -> None:
 
 @every_way
 def test_on_may_answer_with_a_verdict(play: Any) -> None:
-    play(retry(on=lambda e: hf.Verdict(True, after=9)), Bang, "ok").returned("ok")
-    play(retry(on=lambda e: hf.Verdict(False)), Bang, "never").raised(Bang).made(1)
+    play(retry(on=lambda e: sp.Verdict(True, after=9)), Bang, "ok").returned("ok")
+    play(retry(on=lambda e: sp.Verdict(False)), Bang, "never").raised(Bang).made(1)
 
 
 @every_way
@@ -280,7 +292,7 @@ def test_what_on_raises_keeps_the_callee_s_error_in_sight(play: Any) -> None:
 @every_way
 def test_permanent_raises_the_error_itself(play: Any) -> None:
     error = Boom("as it is")
-    seen = play(retry(budget=(budget := BudgetSpy())), hf.Permanent(error), "never").made(1).slept()
+    seen = play(retry(budget=(budget := BudgetSpy())), sp.Permanent(error), "never").made(1).slept()
     assert seen.error is error
     assert ("failure", False) not in budget.told
 
@@ -288,15 +300,15 @@ def test_permanent_raises_the_error_itself(play: Any) -> None:
 @every_way
 def test_permanent_wins_over_on(play: Any) -> None:
     error = Bang()
-    for on in (hf.Permanent, Exception, lambda e: True):
-        seen = play(retry(on=on), hf.Permanent(error), "never").made(1)
+    for on in (sp.Permanent, Exception, lambda e: True):
+        seen = play(retry(on=on), sp.Permanent(error), "never").made(1)
         assert seen.error is error
 
 
 @every_way
 def test_the_error_of_permanent_has_a_traceback_to_where_it_was_raised(play: Any) -> None:
     def deep() -> None:
-        raise hf.Permanent(Bang("never raised itself"))
+        raise sp.Permanent(Bang("never raised itself"))
 
     seen = play(retry(), does(deep))
     assert "deep" in [frame.name for frame in traceback.extract_tb(seen.error.__traceback__)]
@@ -306,28 +318,28 @@ def test_the_error_of_permanent_has_a_traceback_to_where_it_was_raised(play: Any
 def test_retry_after_is_classified_by_its_cause(play: Any) -> None:
     play(retry(rng=lambda: 0.0), asks(3), "ok").returned("ok").slept(3)
     fatal = Bang()
-    seen = play(retry(), hf.RetryAfter(3, fatal), "never").made(1)
+    seen = play(retry(), sp.RetryAfter(3, fatal), "never").made(1)
     assert seen.error is fatal
 
 
 @every_way
 def test_the_cause_of_retry_after_is_what_surfaces(play: Any) -> None:
     causes = [Boom("first"), Boom("last")]
-    seen = play(retry(attempts=2), *(hf.RetryAfter(1, cause) for cause in causes)).made(2)
+    seen = play(retry(attempts=2), *(sp.RetryAfter(1, cause) for cause in causes)).made(2)
     assert seen.error is causes[1]
 
 
 @every_way
 def test_retry_after_from_a_cause_counts_like_one_with_a_cause(play: Any) -> None:
     def raise_from() -> None:
-        raise hf.RetryAfter(3) from Bang("the cause")
+        raise sp.RetryAfter(3) from Bang("the cause")
 
     play(retry(), does(raise_from), "never").raised(Bang).made(1)
 
 
 @every_way
 def test_retry_after_alone_is_retryable_by_itself(play: Any) -> None:
-    play(retry(attempts=3), hf.RetryAfter(3), ...).raised(hf.RetryAfter).made(3)
+    play(retry(attempts=3), sp.RetryAfter(3), ...).raised(sp.RetryAfter).made(3)
 
 
 @every_way
@@ -338,7 +350,7 @@ def test_a_retryable_failure_is_told_to_the_budget_before_the_attempts_check(pla
 
 
 @every_way
-@pytest.mark.parametrize("error", [TimeoutError, hf.AttemptTimeout])
+@pytest.mark.parametrize("error", [TimeoutError, sp.AttemptTimeout])
 def test_the_budget_is_told_of_timeouts(play: Any, error: type[Exception]) -> None:
     budget = BudgetSpy()
     play(retry(on=TimeoutError, attempts=2, budget=budget), error, ...).made(2)
@@ -348,25 +360,25 @@ def test_the_budget_is_told_of_timeouts(play: Any, error: type[Exception]) -> No
 @every_way
 def test_a_do_not_retry_pushback_counts_as_a_failure_and_is_raised(play: Any) -> None:
     budget = BudgetSpy()
-    policy = retry(on=lambda e: hf.Verdict(False, kind="pushback"), budget=budget)
+    policy = retry(on=lambda e: sp.Verdict(False, kind="pushback"), budget=budget)
     play(policy, Boom, "never").raised_the_last_error().made(1)
     assert budget.told == ["started", ("failure", False)]
 
 
 REFUSALS = [
-    hf.BudgetExhausted,
-    hf.BulkheadFull,
-    hf.Cancelled,
-    hf.CircuitOpen,
-    hf.DeadlineExceeded,
-    hf.RateLimited,
-    hf.Throttled,
+    sp.BudgetExhausted,
+    sp.BulkheadFull,
+    sp.Cancelled,
+    sp.CircuitOpen,
+    sp.DeadlineExceeded,
+    sp.RateLimited,
+    sp.Throttled,
 ]
 
 
 @every_way
 @pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize("on", [Exception, hf.transient, TimeoutError, lambda e: True])
+@pytest.mark.parametrize("on", [Exception, sp.transient, TimeoutError, lambda e: True])
 def test_our_own_refusals_are_final(play: Any, refusal: type[Exception], on: Any) -> None:
     play(retry(on=on), refusal, "never").raised_the_last_error().made(1)
 
@@ -375,17 +387,17 @@ def test_our_own_refusals_are_final(play: Any, refusal: type[Exception], on: Any
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_a_refusal_that_on_names_is_retried(play: Any, refusal: type[Exception]) -> None:
     play(retry(on=(Boom, refusal)), refusal, "ok").returned("ok").made(2)
-    play(retry(on=hf.HoldfastError), refusal, "ok").returned("ok").made(2)
+    play(retry(on=sp.StormproofError), refusal, "ok").returned("ok").made(2)
 
 
 @every_way
-@pytest.mark.parametrize("on", [TimeoutError, hf.transient, Exception])
+@pytest.mark.parametrize("on", [TimeoutError, sp.transient, Exception])
 def test_a_timed_out_attempt_is_not_a_refusal(play: Any, on: Any) -> None:
-    play(retry(on=on), hf.AttemptTimeout, "ok").returned("ok").made(2)
+    play(retry(on=on), sp.AttemptTimeout, "ok").returned("ok").made(2)
 
 
 @every_way
-@pytest.mark.parametrize("on", [Boom, lambda e: isinstance(e, Boom), hf.transient])
+@pytest.mark.parametrize("on", [Boom, lambda e: isinstance(e, Boom), sp.transient])
 def test_a_group_is_retryable_if_every_leaf_is(play: Any, on: Any) -> None:
     nested = ExceptionGroup("all", [Boom(), ExceptionGroup("inner", [Boom(), Boom()])])
     mixed = ExceptionGroup("some", [Boom(), ExceptionGroup("inner", [Bang(), Boom()])])
@@ -396,7 +408,7 @@ def test_a_group_is_retryable_if_every_leaf_is(play: Any, on: Any) -> None:
 @every_way
 def test_a_group_waits_for_the_longest_hint_in_it(play: Any) -> None:
     def verdict(error: Exception) -> Any:
-        return hf.Verdict(True, after=float(str(error))) if isinstance(error, Boom) else False
+        return sp.Verdict(True, after=float(str(error))) if isinstance(error, Boom) else False
 
     seen = play(retry(on=verdict), ExceptionGroup("both", [Boom("20"), Boom("30")]), "ok").returned("ok")
     assert 30 <= seen.sleeps[0] <= 33
@@ -489,20 +501,20 @@ def test_the_waits_are_the_schedule_s(play: Any) -> None:
 @every_way
 def test_the_draws_are_the_policy_s(play: Any) -> None:
     draws = iter([0.0, 0.25, 0.5])
-    policy = retry(backoff=hf.Exponential(1, cap=1000), rng=lambda: next(draws))
+    policy = retry(backoff=sp.Exponential(1, cap=1000), rng=lambda: next(draws))
     play(policy, Boom, Boom, Boom, "ok").slept(0, 0.5, 2)
 
 
 @every_way
 def test_the_previous_wait_is_handed_to_the_schedule(play: Any) -> None:
-    policy = retry(backoff=hf.Decorrelated(base=1, cap=100), rng=lambda: 0.5)
+    policy = retry(backoff=sp.Decorrelated(base=1, cap=100), rng=lambda: 0.5)
     # B + u (min(C, 3 prev) - B), prev = B at first.
     play(policy, Boom, Boom, Boom, "ok").slept(2, 3.5, 5.75)
 
 
 @every_way
 def test_a_schedule_of_the_user_s_own_may_answer_with_any_number(play: Any) -> None:
-    class Mine(hf.Backoff):
+    class Mine(sp.Backoff):
         __slots__ = ()
 
         def delay(self, n: Any, prev: Any, u: Any) -> float:
@@ -516,7 +528,7 @@ def test_a_schedule_of_the_user_s_own_may_answer_with_any_number(play: Any) -> N
 
 @every_way
 def test_a_jitter_of_the_user_s_own_may_answer_with_an_int(play: Any) -> None:
-    policy = retry(backoff=hf.Exponential(1, cap=10, jitter=lambda u, ceiling: 2))
+    policy = retry(backoff=sp.Exponential(1, cap=10, jitter=lambda u, ceiling: 2))
     play(policy, Boom, "ok").returned("ok").slept(2)
 
 
@@ -536,13 +548,13 @@ def test_a_hint_is_spread_by_up_to_a_tenth(play: Any, u: float) -> None:
 
 @every_way
 def test_our_own_wait_is_not_shortened_by_a_hint(play: Any) -> None:
-    policy = retry(backoff=hf.Constant(30))
+    policy = retry(backoff=sp.Constant(30))
     play(policy, asks(1), "ok").slept(30)
 
 
 @every_way
 def test_the_previous_wait_is_our_own_never_the_hint(play: Any) -> None:
-    policy = retry(backoff=hf.Decorrelated(base=1, cap=100), rng=lambda: 0.5)
+    policy = retry(backoff=sp.Decorrelated(base=1, cap=100), rng=lambda: 0.5)
     seen = play(policy, asks(50), Boom, "ok").returned("ok")
     # Own waits 2 and then 1 + 0.5 (3 * 2 - 1); the first gave way to the hint.
     assert seen.sleeps == pytest.approx([52.5, 3.5])
@@ -556,7 +568,7 @@ def test_a_hint_does_not_add_attempts(play: Any) -> None:
 @every_way
 def test_a_hint_does_not_lift_a_budget(play: Any) -> None:
     seen = play(retry(budget=BudgetSpy(allow=0)), asks(1), "never")
-    seen.raised(hf.BudgetExhausted).made(1).slept()
+    seen.raised(sp.BudgetExhausted).made(1).slept()
     assert seen.error.retry_after == 1
 
 
@@ -568,7 +580,7 @@ def test_a_hint_does_not_lift_a_budget(play: Any) -> None:
 def test_a_hint_longer_than_max_hint_stops_with_the_server_s_error(play: Any, hint: float) -> None:
     error = Boom("503")
     budget = BudgetSpy()
-    seen = play(retry(budget=budget), hf.RetryAfter(hint, error), "never").made(1).slept()
+    seen = play(retry(budget=budget), sp.RetryAfter(hint, error), "never").made(1).slept()
     assert seen.error is error
     assert error.retry_after == hint  # type: ignore[attr-defined]
     assert len(seen.notes) == 1
@@ -596,8 +608,8 @@ def test_without_a_limit_on_hints_any_is_waited_for(play: Any) -> None:
 @pytest.mark.proves("invariant 3")
 def test_a_wait_that_would_end_past_the_deadline_does_not_start(play: Any) -> None:
     policy = retry(attempts=10)
-    seen = play(policy, Boom, ..., inside=lambda: hf.deadline(10))
-    seen.raised(hf.DeadlineExceeded).caused_by_the_last_error()
+    seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
+    seen.raised(sp.DeadlineExceeded).caused_by_the_last_error()
     # 1 + 2 + 4 = 7; the next wait is 8 and 3 are left.
     seen.made(4).slept(1, 2, 4)
     assert seen.error.scope == "deadline"
@@ -605,9 +617,9 @@ def test_a_wait_that_would_end_past_the_deadline_does_not_start(play: Any) -> No
 
 @each_way
 def test_the_deadline_of_the_policy_counts_from_the_start_of_the_call(play: Any) -> None:
-    policy = hf.Policy(hf.Deadline(10), retry().strategies[0])
+    policy = sp.Policy(sp.Deadline(10), retry().strategies[0])
     seen = play(policy, takes(8, Boom), "ok").returned("ok").slept(1)
-    seen = play(policy, takes(9.5, Boom), "never").raised(hf.DeadlineExceeded).made(1).slept()
+    seen = play(policy, takes(9.5, Boom), "never").raised(sp.DeadlineExceeded).made(1).slept()
     seen.caused_by_the_last_error()
 
 
@@ -616,13 +628,13 @@ def test_within_counts_from_the_first_failure(play: Any) -> None:
     policy = retry(within=4, attempts=10)
     seen = play(policy, takes(100, Boom), Boom, ...)
     # 1 + 2 = 3 s of retrying; 4 more would pass the 4 that are allowed.
-    seen.raised(hf.DeadlineExceeded).made(3).slept(1, 2).caused_by_the_last_error()
+    seen.raised(sp.DeadlineExceeded).made(3).slept(1, 2).caused_by_the_last_error()
     assert seen.error.scope == "within"
 
 
 @every_way
 def test_within_counts_the_attempts_too(play: Any) -> None:
-    play(retry(within=4), Boom, takes(3, Boom), "never").raised(hf.DeadlineExceeded).made(2).slept(1)
+    play(retry(within=4), Boom, takes(3, Boom), "never").raised(sp.DeadlineExceeded).made(2).slept(1)
 
 
 @every_way
@@ -632,23 +644,23 @@ def test_a_wait_that_ends_exactly_at_within_is_not_past_it(play: Any) -> None:
 
 @every_way
 def test_within_of_thirty_seconds_is_the_default(play: Any) -> None:
-    policy = hf.retry(on=Boom, attempts=None, backoff=hf.Constant(7), budget=None)
-    play(policy, Boom, ...).raised(hf.DeadlineExceeded).made(5).slept(7, 7, 7, 7)
+    policy = sp.retry(on=Boom, attempts=None, backoff=sp.Constant(7), budget=None)
+    play(policy, Boom, ...).raised(sp.DeadlineExceeded).made(5).slept(7, 7, 7, 7)
 
 
 @every_way
 def test_the_default_within_lets_a_default_hint_through_only_up_to_it(play: Any) -> None:
     """A hint of 40 s is below max_hint, and past the 30 s allowed for retrying."""
-    seen = play(hf.retry(on=Boom), asks(40), "never")
-    seen.raised(hf.DeadlineExceeded).made(1).slept()
+    seen = play(sp.retry(on=Boom), asks(40), "never")
+    seen.raised(sp.DeadlineExceeded).made(1).slept()
     assert seen.error.retry_after == 40
 
 
 @every_way
 def test_a_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: Any) -> None:
     error = Boom("503")
-    seen = play(retry(), hf.RetryAfter(20, error), "never", inside=lambda: hf.deadline(10))
-    seen.raised(hf.DeadlineExceeded).made(1).slept()
+    seen = play(retry(), sp.RetryAfter(20, error), "never", inside=lambda: sp.deadline(10))
+    seen.raised(sp.DeadlineExceeded).made(1).slept()
     assert seen.error.__cause__ is error
     assert seen.error.retry_after == 20
 
@@ -656,49 +668,49 @@ def test_a_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: An
 @every_way
 def test_max_hint_is_looked_at_before_the_deadline(play: Any) -> None:
     error = Boom("503")
-    seen = play(retry(), hf.RetryAfter(100, error), "never", inside=lambda: hf.deadline(10)).made(1)
+    seen = play(retry(), sp.RetryAfter(100, error), "never", inside=lambda: sp.deadline(10)).made(1)
     assert seen.error is error
 
 
 @every_way
 def test_late_clip_sleeps_what_is_left_and_stops(play: Any) -> None:
     policy = retry(attempts=10, late="clip")
-    seen = play(policy, Boom, ..., inside=lambda: hf.deadline(10))
-    seen.raised(hf.DeadlineExceeded).made(4).slept(1, 2, 4, 3).caused_by_the_last_error()
+    seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
+    seen.raised(sp.DeadlineExceeded).made(4).slept(1, 2, 4, 3).caused_by_the_last_error()
 
     seen = play(retry(attempts=10, late="clip", within=4), Boom, ...)
-    seen.raised(hf.DeadlineExceeded).made(3).slept(1, 2, 1).caused_by_the_last_error()
+    seen.raised(sp.DeadlineExceeded).made(3).slept(1, 2, 1).caused_by_the_last_error()
 
 
 @every_way
 @pytest.mark.parametrize(("within", "limit"), [(2, 1), (1, 2)])
 def test_late_clip_sleeps_to_the_nearer_of_two_limits(play: Any, within: float, limit: float) -> None:
-    policy = retry(late="clip", within=within, backoff=hf.Constant(5))
-    seen = play(policy, Boom, ..., inside=lambda: hf.deadline(limit))
-    seen.raised(hf.DeadlineExceeded).made(1).slept(1)
+    policy = retry(late="clip", within=within, backoff=sp.Constant(5))
+    seen = play(policy, Boom, ..., inside=lambda: sp.deadline(limit))
+    seen.raised(sp.DeadlineExceeded).made(1).slept(1)
     assert seen.error.scope == ("deadline" if limit < within else "within")
 
 
 @every_way
 def test_late_clip_never_sleeps_a_negative_time(play: Any) -> None:
     seen = play(retry(late="clip", within=2), Boom, takes(50, Boom), "never")
-    seen.raised(hf.DeadlineExceeded).made(2)
+    seen.raised(sp.DeadlineExceeded).made(2)
     assert seen.sleeps[0] == 1
     assert all(wait == 0 for wait in seen.sleeps[1:])
 
 
 @every_way
 def test_attempts_none_is_bounded_by_within(play: Any) -> None:
-    play(retry(attempts=None, within=100), Boom, ...).raised(hf.DeadlineExceeded).made(7)
+    play(retry(attempts=None, within=100), Boom, ...).raised(sp.DeadlineExceeded).made(7)
 
 
 @each_way
 def test_attempts_none_is_bounded_by_a_deadline(play: Any) -> None:
-    unbounded = hf.Retry(
-        on=Boom, attempts=None, within=None, budget=None, backoff=hf.Exponential(1, cap=1000, jitter="none")
+    unbounded = sp.Retry(
+        on=Boom, attempts=None, within=None, budget=None, backoff=sp.Exponential(1, cap=1000, jitter="none")
     )
-    policy = hf.Policy(hf.Deadline(100), unbounded)
-    play(policy, Boom, ...).raised(hf.DeadlineExceeded).made(7)
+    policy = sp.Policy(sp.Deadline(100), unbounded)
+    play(policy, Boom, ...).raised(sp.DeadlineExceeded).made(7)
 
 
 # 8. The budget.
@@ -707,15 +719,15 @@ def test_attempts_none_is_bounded_by_a_deadline(play: Any) -> None:
 @every_way
 def test_an_empty_budget_stops_at_once(play: Any) -> None:
     seen = play(retry(budget=BudgetSpy(allow=2)), Boom, ...)
-    seen.raised(hf.BudgetExhausted).made(3).slept(1, 2).caused_by_the_last_error()
+    seen.raised(sp.BudgetExhausted).made(3).slept(1, 2).caused_by_the_last_error()
 
 
 @every_way
 @pytest.mark.proves("invariant 9")
 def test_a_denial_never_sleeps_first(play: Any) -> None:
     """Invariant 9: at once, and the cause attached, note and all."""
-    seen = play(retry(budget=hf.Budget(burst=0)), Boom, "never")
-    seen.raised(hf.BudgetExhausted).made(1).slept().caused_by_the_last_error()
+    seen = play(retry(budget=sp.Budget(burst=0)), Boom, "never")
+    seen.raised(sp.BudgetExhausted).made(1).slept().caused_by_the_last_error()
     assert seen.script.clock.now() == seen.started
     assert any("budget" in note for note in seen.last.__notes__)
 
@@ -742,7 +754,7 @@ def test_attempts_used_up_beats_an_empty_budget(play: Any) -> None:
 @every_way
 def test_a_waiting_rate_budget_waits_instead(play: Any) -> None:
     # Two tokens at once, then one every 10 s; our own waits are 1, 2, 4.
-    policy = retry(budget=hf.RateBudget(rate=0.1, burst=2, wait=True), attempts=10)
+    policy = retry(budget=sp.RateBudget(rate=0.1, burst=2, wait=True), attempts=10)
     seen = play(policy, Boom, Boom, Boom, "ok").returned("ok")
     assert seen.sleeps[:2] == [1, 2]
     # Tokens: 2, taken at 0 and 1 s; at 3 s there are 0.3 of one, so the third takes 7 s more.
@@ -751,35 +763,35 @@ def test_a_waiting_rate_budget_waits_instead(play: Any) -> None:
 
 @every_way
 def test_a_waiting_rate_budget_stays_within_the_deadline(play: Any) -> None:
-    policy = retry(budget=hf.RateBudget(rate=0.01, burst=1, wait=True))
-    seen = play(policy, Boom, ..., inside=lambda: hf.deadline(10))
-    assert isinstance(seen.error, hf.HoldfastError)
+    policy = retry(budget=sp.RateBudget(rate=0.01, burst=1, wait=True))
+    seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
+    assert isinstance(seen.error, sp.StormproofError)
     assert seen.error.__cause__ is seen.last
     seen.made(2).slept(1)
 
 
 @every_way
 def test_a_waiting_rate_budget_stays_within_the_time_for_retrying(play: Any) -> None:
-    policy = retry(budget=hf.RateBudget(rate=0.01, burst=1, wait=True), within=10)
+    policy = retry(budget=sp.RateBudget(rate=0.01, burst=1, wait=True), within=10)
     seen = play(policy, Boom, ...)
-    assert isinstance(seen.error, hf.HoldfastError)
+    assert isinstance(seen.error, sp.StormproofError)
     seen.made(2).slept(1)
 
 
 @every_way
 def test_a_rate_budget_that_does_not_wait_refuses(play: Any) -> None:
-    play(retry(budget=hf.RateBudget(rate=0.01, burst=1)), Boom, ...).raised(hf.BudgetExhausted).made(2)
+    play(retry(budget=sp.RateBudget(rate=0.01, burst=1)), Boom, ...).raised(sp.BudgetExhausted).made(2)
 
 
 @every_way
 def test_budget_none_is_no_budget(play: Any) -> None:
-    play(retry(attempts=50, budget=None, backoff=hf.Constant(0)), Boom, ...).raised_the_last_error().made(50)
+    play(retry(attempts=50, budget=None, backoff=sp.Constant(0)), Boom, ...).raised_the_last_error().made(50)
 
 
 @every_way
 def test_the_default_budget_allows_ten_retries(play: Any) -> None:
-    policy = hf.retry(on=Boom, attempts=100, backoff=hf.Constant(0))
-    play(policy, Boom, ...).raised(hf.BudgetExhausted).made(11)
+    policy = sp.retry(on=Boom, attempts=100, backoff=sp.Constant(0))
+    play(policy, Boom, ...).raised(sp.BudgetExhausted).made(11)
 
 
 # 9. Emit the event, sleep, go to 1.
@@ -790,12 +802,12 @@ def test_the_event_comes_before_the_sleep(play: Any) -> None:
     with_clock: list[int] = []
 
     def watch(event: Any) -> None:
-        if isinstance(event, hf.events.Retrying):
+        if isinstance(event, sp.events.Retrying):
             with_clock.append(len(seen_sleeps))
 
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     seen_sleeps = clock.sleeps
-    stop = hf.subscribe(watch)
+    stop = sp.subscribe(watch)
     try:
         play(retry(clock=clock), Boom, Boom, "ok").returned("ok")
     finally:
@@ -808,7 +820,7 @@ def test_the_event_tells_attempt_wait_error_and_hint(play: Any) -> None:
     seen = play(retry(name="op", rng=lambda: 0.0), Boom, asks(20), "ok")
     first, second, end = seen.events
     assert (first.operation, first.attempt, first.wait, first.hint) == ("op", 1, 1, None)
-    assert first.error == "tests.scripted.Boom"
+    assert first.error == "tests.support.scripted.Boom"
     assert (second.attempt, second.wait, second.hint) == (2, 20, 20)
     assert (end.operation, end.attempts, end.elapsed) == ("op", 3, 21)
 
@@ -817,19 +829,19 @@ def test_the_event_tells_attempt_wait_error_and_hint(play: Any) -> None:
 def test_a_scope_that_ends_in_the_sleep_ends_the_call(play: Any) -> None:
     """The sleep overshoots: whatever the plan was, step 1 comes again."""
 
-    class Oversleeping(hf.testing.FakeClock):
+    class Oversleeping(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
-            hf_clock.advance(100)
+            fake_clock.advance(100)
 
     def scope() -> Any:
-        nonlocal hf_clock
-        hf_clock = hf.testing.FakeClock()
-        return hf.deadline(50, clock=hf_clock)
+        nonlocal fake_clock
+        fake_clock = sp.testing.FakeClock()
+        return sp.deadline(50, clock=fake_clock)
 
-    hf_clock: Any = None
+    fake_clock: Any = None
     seen = play(retry(clock=Oversleeping()), Boom, "never", inside=scope)
-    seen.raised(hf.DeadlineExceeded).made(1).caused_by_the_last_error()
+    seen.raised(sp.DeadlineExceeded).made(1).caused_by_the_last_error()
 
 
 # Invariants across the loop.
@@ -846,9 +858,9 @@ policies = st.builds(
     within=st.none() | st.floats(0, 40),
     late=st.sampled_from(["stop", "clip"]),
     max_hint=st.sampled_from([1, 60, math.inf]),
-    budget=st.none() | st.builds(hf.Budget, burst=st.integers(0, 3)),
+    budget=st.none() | st.builds(sp.Budget, burst=st.integers(0, 3)),
     backoff=st.sampled_from(
-        [hf.Constant(0), hf.Exponential(1, cap=8), hf.Decorrelated(1, cap=8), hf.Schedule([0.5, 2, 7])]
+        [sp.Constant(0), sp.Exponential(1, cap=8), sp.Decorrelated(1, cap=8), sp.Schedule([0.5, 2, 7])]
     ),
 )
 
@@ -860,10 +872,10 @@ BOUND = 99.0
 @pytest.mark.parametrize("play", [SYNC], ids=lambda play: play.name)
 @given(policy=policies, script=outcomes, limit=st.none() | st.floats(0.001, 60))
 def test_calls_waits_and_time_stay_in_bounds(
-    play: Any, policy: hf.Policy, script: list[Any], limit: float | None
+    play: Any, policy: sp.Policy, script: list[Any], limit: float | None
 ) -> None:
     """Invariants 1, 2 and 3, for any policy and any script."""
-    seen: Played = play(policy, *script, ..., inside=lambda: hf.deadline(limit))
+    seen: Played = play(policy, *script, ..., inside=lambda: sp.deadline(limit))
     strategy = policy.strategies[0]
     assert 1 <= seen.calls <= strategy.attempts
     if script[0] == "ok":
@@ -875,7 +887,7 @@ def test_calls_waits_and_time_stay_in_bounds(
         assert elapsed <= limit * (1 + 1e-9)
     if strategy.within is not None:
         assert elapsed <= strategy.within * (1 + 1e-9) + 1e-9
-    if isinstance(seen.error, hf.HoldfastError):
+    if isinstance(seen.error, sp.StormproofError):
         assert seen.error.__cause__ is not None
 
 
@@ -884,13 +896,13 @@ def test_calls_waits_and_time_stay_in_bounds(
 @pytest.mark.parametrize(
     "backoff",
     [
-        hf.Exponential(),
-        hf.Exponential(1e-300, factor=1e300, cap=1e300),
-        hf.Decorrelated(),
-        hf.Linear(0.1, cap=5.0),
-        hf.Fibonacci(),
-        hf.Constant(1),
-        hf.Schedule([0.1, 0.5]),
+        sp.Exponential(),
+        sp.Exponential(1e-300, factor=1e300, cap=1e300),
+        sp.Decorrelated(),
+        sp.Linear(0.1, cap=5.0),
+        sp.Fibonacci(),
+        sp.Constant(1),
+        sp.Schedule([0.1, 0.5]),
     ],
     ids=lambda b: type(b).__name__,
 )
@@ -903,7 +915,7 @@ def test_waits_are_finite_far_out(backoff: Any, n: int, u: float) -> None:
 
 @every_way
 def test_two_thousand_attempts_overflow_nothing(play: Any) -> None:
-    policy = retry(attempts=2_000, backoff=hf.Exponential(1, factor=10, cap=5, jitter="none"))
+    policy = retry(attempts=2_000, backoff=sp.Exponential(1, factor=10, cap=5, jitter="none"))
     seen = play(policy, Boom, ...).made(2_000)
     assert seen.sleeps == [1] + [5] * 1_998
 
@@ -912,7 +924,7 @@ def test_two_thousand_attempts_overflow_nothing(play: Any) -> None:
 def test_the_loop_s_full_jitter_is_uniform(measured: Callable[[str], None]) -> None:
     """Invariant 4, on the waits that the loop really asks for."""
     draws = 100_000
-    clock = hf.testing.FakeClock()
+    clock = sp.testing.FakeClock()
     error = Boom()
 
     def fail() -> None:
@@ -920,7 +932,7 @@ def test_the_loop_s_full_jitter_is_uniform(measured: Callable[[str], None]) -> N
         raise error.with_traceback(None)
 
     policy = retry(
-        attempts=draws + 1, backoff=hf.Exponential(1, factor=1, cap=1), rng=20_240_229, clock=clock
+        attempts=draws + 1, backoff=sp.Exponential(1, factor=1, cap=1), rng=20_240_229, clock=clock
     )
     with pytest.raises(Boom):
         policy.call(fail)
@@ -934,12 +946,12 @@ def test_the_loop_s_full_jitter_is_uniform(measured: Callable[[str], None]) -> N
 FORKING = """
     import os, sys
     sys.path.insert(0, {source!r})
-    import holdfast as hf
+    import stormproof as sp
 
     def waits():
-        with hf.testing.instant() as clock:
+        with sp.testing.instant() as clock:
             try:
-                hf.retry(on=OSError, attempts=6, budget=None).call(fail)
+                sp.retry(on=OSError, attempts=6, budget=None).call(fail)
             except OSError:
                 return clock.sleeps
 
@@ -961,7 +973,7 @@ FORKING = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork")
 @pytest.mark.proves("invariant 4")
 def test_forked_processes_share_no_draws() -> None:
-    source = textwrap.dedent(FORKING.format(source=str(Path(hf.__file__).parents[1])))
+    source = textwrap.dedent(FORKING.format(source=str(Path(sp.__file__).parents[1])))
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     rows = [eval(line) for line in done.stdout.splitlines()]
     assert [len(row) for row in rows] == [5, 5, 5]
@@ -973,7 +985,7 @@ def test_forked_processes_share_no_draws() -> None:
 
 
 def hinted(play: Any, **headers: str) -> Played:
-    policy = retry(on=hf.transient, rng=lambda: 0.0, within=None)
+    policy = retry(on=sp.transient, rng=lambda: 0.0, within=None)
     played: Played = play(policy, http_error(**headers), "ok")
     return played
 

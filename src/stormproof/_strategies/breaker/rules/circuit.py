@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ._drive.memory import Tally
+from ...._runtime.counters import Tally
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .fast_compile import apart, compiled, prefetch
-from .fast_layout import NO_BUDGET, SUCCESS, TIMEOUT
+from .compilation import apart, compiled, prefetch
+from .layout import NO_BUDGET, SUCCESS, TIMEOUT
 
 #: Memory is asked for so many buckets before it is needed.
 _AHEAD = 8

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .fast_chance import draw, spread
-from .fast_compile import compiled
-from .fast_layout import ERRORS, SERVICE
-from .fast_notes import step_of
-from .fast_rules import tokens
+from .compilation import compiled
+from .layout import ERRORS, SERVICE
+from .randomness import draw, spread
+from .records import step_of
+from .rules import tokens
 
 
 @compiled

@@ -56,7 +56,7 @@ def stamp() -> str:
     field it makes the types change with all of them.
     """
     try:
-        sources = sorted(Path(__file__).parent.glob("fast_*.py"))
+        sources = sorted(Path(__file__).parent.glob("*.py"))
         return f"kernel_{zlib.crc32(b''.join(source.read_bytes() for source in sources)):08x}"
     except OSError:
         # A package in an archive: nothing is kept of it either.

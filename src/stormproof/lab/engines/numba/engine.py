@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AttemptTimeout
-from ..loop import Run
-from . import fast_layout as layout
-from .arrivals import arrays
-from .backend import Refusal
-from .conditions import Stretch, stretches
-from .engine import _ASKED
-from .fast_kernel import advance
-from .fast_policy import fill_policy, unfit
-from .faults import ColdCache
-from .processes import limited
-from .recorder import TOLD, Raw, steps
-from .rows import OWNER, Shape, shape
-from .scenario import Scenario
-from .spread import Spread
+from ...._primitives.errors import AttemptTimeout
+from ...._strategies.retry.loop import Run
+from ...model.arrivals import arrays
+from ...model.backend import Refusal
+from ...model.faults import ColdCache
+from ...model.scenario import Scenario
+from ...model.spread import Spread
+from ...model.timeline import Stretch, stretches
+from ...results.recorder import TOLD, Raw, steps
+from ..engine import _ASKED
+from ..policy_shape import OWNER, Shape, shape
+from ..processes import limited
+from . import layout
+from .kernel import advance
+from .policy import fill_policy, unfit
 
 if TYPE_CHECKING:
-    from ..policy import Policy
+    from ...._policy.policy import Policy
 
 #: Latencies are kept with so many binary digits: each bin is at most 0.8 % wide, so that its middle is off by
 #: 0.4 % at most; where there are very many steps, 6 % wide, off by 3 %.

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .fast_agenda import ask_for, free_slot, new_slot, open_bucket, put, take
-from .fast_backend import offer
-from .fast_chance import draw, spread
-from .fast_compile import apart, compiled, kept
-from .fast_layout import (
+from .agenda import ask_for, free_slot, new_slot, open_bucket, put, take
+from .backend import offer
+from .compilation import apart, compiled, kept
+from .layout import (
     AGAIN,
     ARRIVE,
     DONE,
@@ -43,8 +42,9 @@ from .fast_layout import (
     WINDOW,
     World,
 )
-from .fast_notes import sample, step_of, succeeded
-from .fast_rules import count_due, count_later, credited, debited, open_purse, reserve, wait_for, withdraw
+from .randomness import draw, spread
+from .records import sample, step_of, succeeded
+from .rules import count_due, count_later, credited, debited, open_purse, reserve, wait_for, withdraw
 
 #: The budget of a call is asked for from memory so many calls before it is needed.
 _AHEAD = 16

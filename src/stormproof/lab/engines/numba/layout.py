@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .fast_compile import stamp
+from .compilation import stamp
 
 #: One event to come, and the call that it concerns.
 SLOT = np.dtype(

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..backoff import Constant, Decorrelated, Exponential, Fibonacci, Linear, Schedule
-from ..budget import _SHORTEST_S, Budget
-from ..classify import Classifier
-from ..jitter import Symmetric
-from ..quotas import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
-from ..retries import Retry
-from . import fast_layout as layout
-from .rows import Shape
-from .scenario import Scenario
+from ...._classify.classifier import Classifier
+from ...._strategies.budget.budget import Budget
+from ...._strategies.budget.other_systems import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
+from ...._strategies.budget.rules import SHORTEST_S
+from ...._strategies.retry.backoff import Constant, Decorrelated, Exponential, Fibonacci, Linear, Schedule
+from ...._strategies.retry.jitter import Symmetric
+from ...._strategies.retry.retry import Retry
+from ...model.scenario import Scenario
+from ..policy_shape import Shape
+from . import layout
 
 #: So many different waits a schedule may have.
 _MOST_WAITS = 65_536
@@ -116,7 +117,7 @@ def _fill_budget(rules: Any, budget: Any) -> None:
     rules["by_success"] = kind in (layout.EARNED, layout.QUOTA, layout.THROTTLE)
     if isinstance(budget, (Budget, WindowBudget)):
         rules["ratio"], rules["window"] = budget.ratio, budget.window
-        rules["width"] = max(budget.window / layout.SLICES, _SHORTEST_S)
+        rules["width"] = max(budget.window / layout.SLICES, SHORTEST_S)
     if isinstance(budget, Budget):
         rules["burst"] = rules["top"] = budget.burst
     elif isinstance(budget, WindowBudget):

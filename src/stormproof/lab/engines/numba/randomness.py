@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .fast_compile import apart, compiled
-from .fast_layout import EXPONENTIAL, FIXED
+from .compilation import apart, compiled
+from .layout import EXPONENTIAL, FIXED
 
 _N, _M = 624, 397
 _ONE, _UPPER, _LOWER = np.uint64(1), np.uint64(0x80000000), np.uint64(0x7FFFFFFF)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .fast_compile import apart, compiled
-from .fast_rules import held
+from .compilation import apart, compiled
+from .rules import held
 
 
 @compiled

@@ -11,8 +11,8 @@ import math
 import sys
 from typing import Any
 
-from .fast_compile import apart, compiled
-from .fast_layout import (
+from .compilation import apart, compiled
+from .layout import (
     DECORRELATED,
     DECORRELATED_SAMPLE,
     EARNED,

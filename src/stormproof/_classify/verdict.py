@@ -1,0 +1,61 @@
+"""The answer of a classifier: try again or not, when, and why."""
+
+from __future__ import annotations
+
+from .._primitives.options import Options, choice, flag, seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from .._primitives.options import Seconds
+
+_KINDS = ("transient", "timeout", "throttle", "fatal", "pushback")
+_set = object.__setattr__
+
+
+class Verdict(Options):
+    """Whether to try again, and what is known about when and why. True if ``retry`` is.
+
+    ``after``: the server's hint in seconds, ``None`` without one, ``math.inf`` for an absurd one.
+    ``kind``: ``"timeout"`` pays a budget's timeout price, ``"throttle"`` its throttling price;
+    ``"pushback"`` is a server's own do-not-retry, which a throttle budget counts. ``None`` is
+    ``"transient"`` or ``"fatal"``, by ``retry``.
+    """
+
+    __slots__ = ("after", "kind", "reason", "retry")
+    _fields = ("retry", "after", "kind", "reason")
+
+    retry: bool
+    after: float | None
+    kind: str
+    reason: str
+
+    RETRY: ClassVar[Verdict]
+    FATAL: ClassVar[Verdict]
+
+    def __init__(
+        self, retry: bool, after: Seconds | None = None, kind: str | None = None, reason: str = ""
+    ) -> None:
+        flag("Verdict", "retry", retry)
+        if after is not None and not (type(after) is float and after >= 0.0):
+            after = seconds("Verdict", "after", after, infinite=True)
+        if kind is None:
+            kind = "transient" if retry else "fatal"
+        else:
+            choice("Verdict", "kind", kind, _KINDS)
+        if not isinstance(reason, str):
+            raise TypeError(f"Verdict: reason must be a string, got {reason!r}")
+        if retry and kind in ("fatal", "pushback"):
+            raise ValueError(f"Verdict: kind must not be {kind!r} when retry is True")
+        _set(self, "retry", retry)
+        _set(self, "after", after)
+        _set(self, "kind", kind)
+        _set(self, "reason", reason)
+
+    def __bool__(self) -> bool:
+        return self.retry
+
+
+Verdict.RETRY = Verdict(True)
+Verdict.FATAL = Verdict(False)

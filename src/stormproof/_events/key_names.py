@@ -1,0 +1,54 @@
+"""Names of what a ``keyed`` makes: one resource per key, one name for all of them in metrics."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+
+#: The key for which something is being made, as it goes into the name of what a fleet shares; "": none.
+making_for: ContextVar[str | None] = ContextVar("stormproof_key", default="")
+
+
+#: Stands between a name and the hash of a key, which has so many digits.
+_OF_KEY, _DIGITS = "/key-", 32
+
+
+def of_key(name: str | None) -> str | None:
+    """``name``, with the key for which a ``keyed`` makes a copy just now.
+
+    Hashed: a key is made from a call's arguments, and names are told in events, errors and metrics.
+    """
+    key = making_for.get()
+    if key is None:
+        raise TypeError(
+            "keyed: with a store, a key must be a string, bytes, a number, None or a tuple of these"
+        )
+    if not key:
+        return name
+    from hashlib import blake2b
+
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=_DIGITS // 2)
+    return f"{name}{_OF_KEY}{digest.hexdigest()}"
+
+
+def without_key(name: str) -> str:
+    """``name`` as it was before `of_key`: what there is one of, however many keys there are."""
+    family, digest = name[: -len(_OF_KEY) - _DIGITS], name[-_DIGITS:]
+    plain = name[len(family) : -_DIGITS] == _OF_KEY and set(digest) <= set("0123456789abcdef")
+    return family if plain else name
+
+
+def key_text(key: Hashable) -> str | None:
+    """``key`` as all processes would write it; ``None`` for what another process may not write the same."""
+    if isinstance(key, str):
+        return f"s{key}"
+    if isinstance(key, (int, float, bytes)) or key is None:
+        return repr(key)
+    if not isinstance(key, tuple):
+        return None
+    parts = [key_text(part) for part in key]
+    return None if None in parts else "".join(f"{len(part)}:{part}" for part in parts if part is not None)

@@ -1,0 +1,40 @@
+"""What calling a function returns: a value, a coroutine, or one of the two kinds of generator."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import FunctionType, MethodType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_COROUTINE, _GENERATOR, _ASYNC_GENERATOR, _ITERABLE_COROUTINE = 0x80, 0x20, 0x200, 0x100
+
+
+def function_kind(fn: Any) -> str:
+    """Return what calling ``fn`` gives: "sync", "async", "generator" or "async generator".
+
+    Looks through partials, bound methods and callable objects, as `inspect` would, without its
+    import.
+    """
+    if type(fn) is FunctionType and not fn.__dict__:
+        return _by_flags(fn.__code__.co_flags)
+    while isinstance(fn, (partial, MethodType)):
+        fn = fn.func if isinstance(fn, partial) else fn.__func__
+    # What `inspect.markcoroutinefunction` leaves. A mock has every attribute one asks for, hence __dict__.
+    if "_is_coroutine_marker" in getattr(fn, "__dict__", ()):
+        return "async"
+    flags = getattr(getattr(fn, "__code__", None), "co_flags", None)
+    if flags is None and not isinstance(fn, type):
+        called = getattr(type(fn), "__call__", None)  # noqa: B004 - its code is wanted, not whether it exists
+        flags = getattr(getattr(called, "__code__", None), "co_flags", None)
+    return _by_flags(flags) if isinstance(flags, int) else "sync"
+
+
+def _by_flags(flags: int) -> str:
+    if not flags & (_ASYNC_GENERATOR | _COROUTINE | _ITERABLE_COROUTINE | _GENERATOR):
+        return "sync"
+    if flags & _ASYNC_GENERATOR:
+        return "async generator"
+    return "async" if flags & (_COROUTINE | _ITERABLE_COROUTINE) else "generator"

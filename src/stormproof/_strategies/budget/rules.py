@@ -1,0 +1,50 @@
+"""The window that a budget looks back on: a sum over the last seconds, in slices. Told the time, keeps no
+clock."""
+
+from __future__ import annotations
+
+#: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
+ROUNDING = 1e-9
+
+_SLICES = 20
+
+#: No slice is shorter than this: it would be shorter than the clock's own noise.
+SHORTEST_S = 1e-7
+
+
+class Slices:
+    """A sum over the last ``window`` seconds in O(1) memory: whole slices fall out at the far end."""
+
+    __slots__ = ("_at", "_sums", "_width", "end", "total")
+
+    def __init__(self, window_s: float, now: float) -> None:
+        self._width = max(window_s / _SLICES, SHORTEST_S)
+        self._sums = [0.0] * _SLICES
+        self._at = int(now // self._width)
+        #: When the next slice begins.
+        self.end = (self._at + 1) * self._width
+        self.total = 0.0
+
+    def roll(self, now: float) -> None:
+        """Drop the slices that ``now`` has left behind. Time that runs backwards drops nothing."""
+        if now < self.end:
+            return
+        at = int(now // self._width)
+        self.end = (at + 1) * self._width
+        steps = at - self._at
+        if steps <= 0:
+            return
+        if steps >= _SLICES:
+            self._sums = [0.0] * _SLICES
+        else:
+            for slot in range(self._at + 1, at + 1):
+                self._sums[slot % _SLICES] = 0.0
+        self._at = at
+        self.total = sum(self._sums)
+
+    def add(self, amount: float, elapsed: float = 0.0) -> None:
+        """Add ``amount``, spread evenly over the ``elapsed`` seconds (<= window) that end now."""
+        slots = min(_SLICES, max(1, round(elapsed / self._width)))
+        for back in range(slots):
+            self._sums[(self._at - back) % _SLICES] += amount / slots
+        self.total += amount

@@ -1,0 +1,91 @@
+"""What a strategy is, and what the strategies of one policy share."""
+
+from __future__ import annotations
+
+from .._events import labels
+from .._runtime import clock as _clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from .._context.attempts import Exchange
+    from .._runtime.clock import Clock
+
+    class Strategy(Protocol):
+        """One layer: wraps ``call``. ``like`` is the user's function, for its signature."""
+
+        def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
+
+        def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
+
+    class Store(Protocol):
+        """The shared state of a fleet, as strategies use it; `stormproof.redis.RedisStore` is one."""
+
+        prefix: str
+        timeout: float
+
+        def join(self, kind: str, owner: Any, name: str) -> Any:
+            """Attach ``owner`` to the resource ``name`` of ``kind``; return its member of the fleet."""
+            ...
+
+
+class PolicySettings:
+    """What strategies need to know of their policy."""
+
+    __slots__ = ()
+
+    name: str | None
+    clock: Clock | None
+    strategies: tuple[Any, ...]
+    draw: Callable[[], float]
+
+
+class Env:
+    """What the strategies of one compiled function share: names, clock, randomness."""
+
+    __slots__ = ("_function", "clock", "count", "draw", "idempotent", "name", "timer")
+
+    def __init__(self, policy: PolicySettings, function: Any) -> None:
+        self.clock = policy.clock
+        #: Where to read the time: ``timer.now()``.
+        self.timer = _clock.AMBIENT if policy.clock is None else policy.clock
+        self.draw = policy.draw
+        self._function = function
+        #: What events call it; None where only the call itself tells (`Policy.call`).
+        self.name = policy.name or (None if function is None else _name_of(function))
+        #: ``(args, kwargs) -> bool`` where a client can tell from the request; None for plain functions.
+        self.idempotent: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
+        #: Counts a call that succeeded at its first attempt; set when the function is compiled.
+        self.count: Callable[[], int]
+
+    def now(self) -> float:
+        return self.timer.now()
+
+    def operation(self, args: tuple[Any, ...] = ()) -> str:
+        """The name that events, notes and errors give this call."""
+        return self.name or _name_of(args[0] if args else None)
+
+    def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The user's own arguments: ``Policy.call(fn, x)`` carries ``fn`` in front of them."""
+        return args if self._function is not None else args[1:]
+
+    def may_hedge(self, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether two attempts of this call may be out at once; ``declared``: its `Hedge` says so."""
+        return declared or (self.idempotent is not None and self.idempotent(args, kwargs))
+
+    def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
+        """The request that a client is sending with this call; ``None`` for plain functions."""
+        return None
+
+    def owner(self, args: tuple[Any, ...]) -> object:
+        """Who marks an error as retried to exhaustion: the decorated function.
+
+        What `Policy.call` calls is told by its code: a bound method or a lambda is a new object every time.
+        """
+        return self._function if self._function is not None else getattr(args[0], "__code__", args[0])
+
+
+def _name_of(function: Any) -> str:
+    return labels.clean(str(getattr(function, "__qualname__", None) or type(function).__qualname__))

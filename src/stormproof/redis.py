@@ -1,0 +1,11 @@
+"""State that many processes share, on Redis or Valkey: `RedisStore`.
+
+``Budget(..., store=store, name="fraud-score")`` and ``Limiter(..., store=store, name=...)`` hold for all
+processes that give the same name. See docs/fleet.md.
+"""
+
+from __future__ import annotations
+
+from ._fleet.store import RedisStore, StoreUnavailable
+
+__all__ = ["RedisStore", "StoreUnavailable"]

@@ -1,0 +1,2 @@
+"""Programs that contributors run: building, packaging, recording; imported by tests/tools and the build
+alone."""

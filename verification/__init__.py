@@ -1,0 +1,1 @@
+"""What the suite does not hold: measurements, comparisons, long runs, and the report on all of them."""
