@@ -9,8 +9,12 @@ from contextvars import ContextVar
 
 import aiohttp
 
-from ._http import AsyncBody, Client, ClientOptions, Draft, NotRetried
 from ._http.aiohttp_port import Call, Port
+from ._http.body import AsyncBody
+from ._http.client import Client
+from ._http.draft import Draft
+from ._http.exchange import NotRetried
+from ._http.options import ClientOptions
 from ._runtime.maps import Recent
 
 TYPE_CHECKING = False

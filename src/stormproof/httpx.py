@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import httpx
 
-from ._http import AsyncBody, Body, ClientOptions, Draft, NotRetried
+from ._http.body import AsyncBody, Body
+from ._http.draft import Draft
+from ._http.exchange import NotRetried
+from ._http.options import ClientOptions
 from ._http.transports import Tasks, Threads
 
 __all__ = ["AsyncBody", "AsyncTransport", "Body", "ClientOptions", "Draft", "NotRetried", "Transport"]

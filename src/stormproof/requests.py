@@ -13,9 +13,12 @@ from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3.util.timeout import Timeout
 
-from ._http import Body, Client, ClientOptions, Draft, NotRetried
-from ._http.body import Once, replay_of
+from ._http.body import Body, Once, replay_of
+from ._http.client import Client
+from ._http.draft import Draft
+from ._http.exchange import NotRetried
 from ._http.headers import announced, length_of, text
+from ._http.options import ClientOptions
 from ._http.urllib3_streams import drain, hand_over, watched, within
 
 TYPE_CHECKING = False
@@ -60,7 +63,7 @@ class _Call:
 
 
 class _Port:
-    """See `wire.port.Port`."""
+    """See `_http.port.Port`."""
 
     name = "requests"
 

@@ -12,9 +12,12 @@ import urllib3
 from urllib3.util.retry import Retry as _Retry
 from urllib3.util.url import parse_url
 
-from ._http import Body, Client, ClientOptions, Draft, NotRetried
-from ._http.body import Once, replay_of
+from ._http.body import Body, Once, replay_of
+from ._http.client import Client
+from ._http.draft import Draft
+from ._http.exchange import NotRetried
 from ._http.headers import announced, length_of, text
+from ._http.options import ClientOptions
 from ._http.urllib3_streams import drain, hand_over, put_back, watched, within
 
 TYPE_CHECKING = False
@@ -87,7 +90,7 @@ class _Call:
 
 
 class _Port:
-    """See `wire.port.Port`."""
+    """See `_http.port.Port`."""
 
     name = "urllib3"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.http.each_client import Http, each_client, retry
 from tests.support.http.server import Exchange, answer, reset
 
-import stormproof as sp
+from stormproof._classify.exhaustion import exhausted_by
 
 pytestmark = pytest.mark.proves("fault http-reset")
 
@@ -39,7 +39,7 @@ async def test_resets_on_accept_use_up_the_attempts(http: Http) -> None:
     with pytest.raises((*http.kind.lost, *http.kind.refused)) as caught:
         await http.client(retry(attempts=3)).get("/")
     assert (http.server.seen, http.server.accepted) == ([], 3)
-    assert sp.classify.exhausted_by(caught.value) is not None
+    assert exhausted_by(caught.value) is not None
 
 
 @each_client

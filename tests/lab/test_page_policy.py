@@ -186,11 +186,11 @@ def test_the_python_to_take_away_makes_the_policy_again(policy: sp.Policy) -> No
 def test_python_leaves_out_what_is_the_default() -> None:
     policy = sp.Policy(sp.Deadline(5), sp.Retry(sp.transient, attempts=6), sp.Timeout(0.5), name="x")
     assert policy_text.python(policy) == (
-        "import stormproof as sp\n\n"
-        "policy = sp.Policy(\n    sp.Deadline(5),\n    sp.Retry(attempts=6),\n    sp.Timeout(0.5),\n"
+        "from stormproof import Deadline, Policy, Retry, Timeout\n\n"
+        "policy = Policy(\n    Deadline(5),\n    Retry(attempts=6),\n    Timeout(0.5),\n"
         '    name="x",\n)\n'
     )
-    assert policy_text.python(None) == "import stormproof as sp\n\npolicy = sp.Policy()\n"
+    assert policy_text.python(None) == "from stormproof import Policy\n\npolicy = Policy()\n"
 
 
 @pytest.mark.parametrize("name", ["p", "a b", 'quote"', "new\nline", "tab\t\x7f", "ünï", "a.b", "", "\\"])

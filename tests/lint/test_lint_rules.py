@@ -36,7 +36,7 @@ def test_the_passing_sample_passes_the_rule_and_all_default_ones(rule: Rule) -> 
 
 def test_the_table_is_whole() -> None:
     codes = [rule.code for rule in RULES]
-    assert codes == [f"HF{number:03}" for number in range(len(RULES))]
+    assert codes == [f"SP{number:03}" for number in range(len(RULES))]
     assert len({rule.name for rule in RULES}) == len(RULES)
     for rule in RULES:
         assert rule.severity in ("error", "warning", "note")

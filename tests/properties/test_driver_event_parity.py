@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import virtual_driver
 from tests.support.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
 
 import stormproof as sp
-from stormproof._runtime import virtual
 from stormproof._strategies.protocol import Env
 from stormproof._strategies.retry.loop import Run, flow
 
@@ -58,7 +58,7 @@ def driven(made: sp.Policy, script: list[tuple[int, Any]]) -> tuple[list[dict[st
         run = Run(retry, retry.budget, Env(made, None), "callee", object())
         stop = sp.subscribe(events.append)
         try:
-            virtual.drive(flow(run), perform, clock)
+            virtual_driver.drive(flow(run), perform, clock)
         finally:
             stop()
         return [_plain(event) for event in events], clock.sleeps

@@ -11,6 +11,7 @@ import pytest
 from tests.support.loops import Loop, each_loop
 
 import stormproof as sp
+from stormproof._classify.exhaustion import exhausted_by
 from stormproof.httpx import AsyncTransport
 
 
@@ -34,7 +35,7 @@ def _error_of(loop: Loop, policy: sp.Policy) -> Exception:
 
 def _is_the_clients(error: Exception, attempts: int, reason: str) -> None:
     assert isinstance(error, httpx.ReadTimeout) and isinstance(error, sp.AttemptTimeout)
-    mark = sp.classify.exhausted_by(error)
+    mark = exhausted_by(error)
     assert mark is not None and (mark.layer, mark.attempts) == ("shop", attempts)
     assert mark.reason.startswith(reason)
 

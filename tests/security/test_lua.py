@@ -22,7 +22,7 @@ from stormproof.redis import RedisStore
 pytestmark = pytest.mark.proves("security lua")
 
 SOURCE = Path(stormproof.__file__).parent
-SCRIPTS = sorted((files("stormproof") / "lua").iterdir(), key=lambda path: path.name)
+SCRIPTS = sorted((files("stormproof._fleet") / "lua").iterdir(), key=lambda path: path.name)
 WRITES = r"'(HSET|HSETNX|HINCRBY|SET|SETEX|INCR|INCRBY|ZADD|SADD|LPUSH|RPUSH|RENAME|COPY|PERSIST)'"
 ALLOWED = {"TIME", "HMGET", "HGETALL", "HSET", "HDEL", "PEXPIRE", "DEL", "SET"}
 

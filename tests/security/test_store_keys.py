@@ -16,8 +16,8 @@ from tests.support.redis_servers import Server
 
 import stormproof as sp
 from stormproof import idempotency
+from stormproof._events.key_names import key_text
 from stormproof._fleet.key_format import key_of, prefix_of, tag_of
-from stormproof._strategies.keyed import _text
 from stormproof.idempotency.store import Store
 from stormproof.redis import RedisStore
 
@@ -75,9 +75,9 @@ parts = st.recursive(
 def test_parts_of_a_keyed_key_cannot_run_into_each_other(one: Any, two: Any) -> None:
     """Length-prefixed: ("ab", "c") is not ("a", "bc"), and 7 is not "7"."""
     if (one, _kinds(one)) != (two, _kinds(two)):
-        assert _text(one) != _text(two)
+        assert key_text(one) != key_text(two)
     else:
-        assert _text(one) == _text(two)
+        assert key_text(one) == key_text(two)
 
 
 def _kinds(key: Any) -> Any:

@@ -68,7 +68,7 @@ def test_all_of_the_tree_is_there_and_nothing_else(made: Made) -> None:
     assert wrong == []
     assert {
         "stormproof/py.typed",
-        "stormproof/lua/budget.lua",
+        "stormproof/_fleet/lua/budget.lua",
         "stormproof/presets/__init__.py",
     } <= wheel.keys()
 

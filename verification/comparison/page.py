@@ -30,11 +30,10 @@ python -m verification.comparison                                      # everyth
 ```
 
 Each library is set up as its own documentation says (`verification/comparison/setups/`), and what came out
-is judged by one
-rule for all (`verification/comparison/probes/`; the rules stand below each table). ✓ obeys the rule, ✗ does
-not, "-" is not
-offered by that library. The rules are ours: where a library differs on purpose, ✗ says that it differs. What
-cannot be probed on one machine is not here, nor is speed, which `make bench` measures.
+is judged by one rule for all (`verification/comparison/probes/`; the rules stand below each table). ✓ obeys
+the rule, ✗ does not, "-" is not offered by that library. The rules are ours: where a library differs on
+purpose, ✗ says that it differs. What cannot be probed on one machine is not here, nor is speed, which
+`make bench` measures.
 """
 
 

@@ -1,0 +1,1 @@
+"""Is a failure worth retrying? From an exception or a response to a verdict."""

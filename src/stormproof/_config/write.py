@@ -108,7 +108,7 @@ def _skipped(strategy: Any, policy: Policy) -> tuple[str, ...]:
 def _defaults(form: Form) -> dict[str, Any]:
     """The defaults as an object holds them: normalised, and with what ``None`` stands for filled in."""
     defaults = form.defaults()
-    if REQUIRED in defaults.values() or form.home == "chaotic.Chaos":
+    if REQUIRED in defaults.values() or form.home == "Chaos":
         return defaults
     plain = form.type()
     return {name: getattr(plain, name, default) for name, default in defaults.items()}

@@ -1,0 +1,1 @@
+"""What surrounds a running call: deadlines, cancellation, the attempt."""

@@ -1,0 +1,1 @@
+"""What really calls, sleeps, queues and races, in threads, asyncio and trio."""

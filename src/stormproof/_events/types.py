@@ -203,3 +203,8 @@ class Declined(Event):
 
     code: str
     error: str | None
+
+
+for _kind in (Event, *Event.__subclasses__()):
+    # Users import them from there, and reprs and pickles should say so.
+    _kind.__module__ = "stormproof.events"

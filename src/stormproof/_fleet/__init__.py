@@ -1,1 +1,1 @@
-"""What stands between a budget, limiter, breaker or bulkhead and a store shared by many processes."""
+"""Between a budget, limiter, breaker or bulkhead and the store that many processes share."""

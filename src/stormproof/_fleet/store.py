@@ -284,3 +284,8 @@ def _close_at_exit(store: RedisStore) -> None:
     atexit.register(close)
     # A finalizer would otherwise run at the exit too, before what it takes away.
     weakref.finalize(store, atexit.unregister, close).atexit = False
+
+
+for _kind in (RedisStore, StoreUnavailable):
+    # Users import them from there.
+    _kind.__module__ = "stormproof.redis"

@@ -5,13 +5,3 @@ A client library is a `port` (how to send, read, close). `client.Client` runs th
 state of one request on its way: what may be sent again, and what the caller gets in the end. Nothing
 here sleeps or reads a clock of its own; only `aiohttp_port` and `urllib3_streams` import a client library.
 """
-
-from __future__ import annotations
-
-from .body import AsyncBody, Body
-from .client import Client
-from .draft import Draft
-from .exchange import Exchange, NotRetried
-from .options import ClientOptions
-
-__all__ = ["AsyncBody", "Body", "Client", "ClientOptions", "Draft", "Exchange", "NotRetried"]

@@ -1,0 +1,1 @@
+"""Strategies put together. Start in policy.py."""

@@ -1,4 +1,4 @@
-"""Live connections, one after the other. When to connect again is in `streak`."""
+"""Live connections, one after the other. When to connect again is in `reconnect_loop`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What task queues share: settings of a task, and the decision to queue it again."""

@@ -1,1 +1,1 @@
-"""The drivers: the only code that sleeps, awaits, locks, draws or reads a clock."""
+"""The machine underneath: clocks, randomness, locks, counters, threads, wrappers compiled per signature."""

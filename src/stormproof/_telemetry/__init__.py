@@ -1,0 +1,1 @@
+"""Counts and gauges that the metric sinks and the status page show."""

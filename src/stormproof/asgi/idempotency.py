@@ -51,7 +51,7 @@ class IdempotencyMiddleware:
     another's answer.
 
     ``settle(status)`` says what an answer does to its key: "keep" it, "release" the key because nothing
-    was done, or "unknown"; `serving.replays.settlement` is the default. A handler that raises counts as 500.
+    was done, or "unknown"; `_server.replay.settlement` is the default. A handler that raises counts as 500.
     ``on_unknown`` is for a key whose first request nobody knows the end of: "error" answers 409, "run" runs
     it again. The lease is renewed while a request runs. A body of more than ``max_request`` bytes is a 413;
     of an answer of more than the store's ``max_answer`` bytes only the fact is kept, and repetitions are

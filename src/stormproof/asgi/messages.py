@@ -25,7 +25,7 @@ def values(connection: Connection, name: str) -> list[bytes]:
 
 
 def finder(connection: Connection) -> Callable[[str], list[str]]:
-    """`values` as text, for the rules in `serving.arrivals`."""
+    """`values` as text, for the rules in `_server.request_facts`."""
     return lambda name: [value.decode("latin-1") for value in values(connection, name)]
 
 

@@ -197,7 +197,7 @@ class PollyJitter(Backoff):
         wait = (term - before) * _POLLY_SCALE * self.base if math.isfinite(term) else LARGEST
         return min(wait, LARGEST if self.cap is None else self.cap)
 
-    def _many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
+    def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         self.ceiling(n)  # for its check of n
         numbers = np.broadcast_to(n, u.shape).ravel().tolist()
         waits = [

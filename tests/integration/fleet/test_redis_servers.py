@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fleet import servers
+from tests.support import redis_servers as servers
 from tests.support.redis_servers import Server
 
 pytestmark = pytest.mark.redis

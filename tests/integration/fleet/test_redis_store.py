@@ -147,7 +147,7 @@ def test_no_two_names_share_a_key() -> None:
 
 
 def scripts() -> list[Any]:
-    return sorted((path for path in (files("stormproof") / "lua").iterdir()), key=lambda path: path.name)
+    return sorted((files("stormproof._fleet") / "lua").iterdir(), key=lambda path: path.name)
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)

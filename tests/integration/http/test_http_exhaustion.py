@@ -7,6 +7,7 @@ from tests.support.http.each_client import Http, each_client, retry
 from tests.support.http.server import answer, reset
 
 import stormproof as sp
+from stormproof._classify.exhaustion import exhausted_by
 
 
 async def _through(http: Http, policy: sp.Policy, **outer: object) -> Exception:
@@ -60,14 +61,14 @@ async def test_an_outer_layer_may_be_told_to(http: Http) -> None:
 async def test_an_answer_that_was_not_retried_carries_no_mark(http: Http) -> None:
     http.server.on("/", answer(404))
     got = await http.client(retry()).get("/")
-    assert sp.classify.exhausted_by(got.native) is None
+    assert exhausted_by(got.native) is None
 
 
 @each_client
 async def test_the_mark_names_the_layer_and_its_attempts(http: Http) -> None:
     http.server.on("/", answer(503))
     policy = sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), name="billing")
-    mark = sp.classify.exhausted_by((await http.client(policy).get("/")).native)
+    mark = exhausted_by((await http.client(policy).get("/")).native)
     assert mark is not None and (mark.layer, mark.attempts) == ("billing", 2)
 
 
@@ -85,7 +86,7 @@ async def test_an_answer_that_on_result_refused_to_the_end_is_marked(http: Http)
 
     outer = sp.retry(on=OSError, on_result=_unready, backoff=sp.Constant(0), budget=None)
     got = await outer(native)() if http.kind.is_async else outer(lambda: _finish(native()))()
-    mark = sp.classify.exhausted_by(got)
+    mark = exhausted_by(got)
     assert mark is not None and (mark.attempts, mark.reason) == (3, "attempts used up")
     assert len(http.server.seen) == 3
 
@@ -95,4 +96,4 @@ async def test_an_answer_that_was_good_at_last_carries_no_mark(http: Http) -> No
     http.server.on("/", answer(202), answer(200))
     client = http.client(retry(on_result=_unready))
     got = await client.get("/")
-    assert (got.status, sp.classify.exhausted_by(got.native)) == (200, None)
+    assert (got.status, exhausted_by(got.native)) == (200, None)

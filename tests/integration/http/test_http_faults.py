@@ -7,6 +7,7 @@ from tests.support.http.each_client import Http, each_client, retry
 from tests.support.http.server import answer, garbage, half, hang, reset, unused_port
 
 import stormproof as sp
+from stormproof._classify.exhaustion import exhausted_by
 
 BREAKS = {"reset": reset(), "half": half(b"half"), "garbage": garbage(), "hang": hang()}
 
@@ -41,7 +42,7 @@ async def test_attempts_used_up_give_the_clients_own_error_noted(http: Http) -> 
         await http.client(retry(attempts=3)).get("/")
     assert len(http.server.seen) == 3
     assert any("3 attempts" in note for note in caught.value.__notes__)
-    assert sp.classify.exhausted_by(caught.value) is not None
+    assert exhausted_by(caught.value) is not None
 
 
 @each_client

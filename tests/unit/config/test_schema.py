@@ -223,7 +223,7 @@ NEEDED |= {"initial": 1, "maximum": 1, "multiplier": 2}
 def test_the_bounds_stated_are_the_constructors(name: str, option: str, value: float, taken: bool) -> None:
     form = FORMS[name]
     given = {key: NEEDED[key] for key, default in form.defaults().items() if default is REQUIRED}
-    given |= {"latency": 1} if form.home == "chaotic.Chaos" else {}
+    given |= {"latency": 1} if form.home == "Chaos" else {}
     given |= BESIDES.get((name, option), {})
     if option in ("base", "throttle_base", "min") and "cap" in form.options:
         given["cap"] = 10

@@ -18,6 +18,7 @@ from tests.support.http.server import Exchange, Server, answer, head, reset, unu
 
 import stormproof as sp
 import stormproof.aiohttp
+from stormproof._classify.exhaustion import exhausted_by
 
 Opens = Callable[..., aiohttp.ClientSession]
 
@@ -137,11 +138,11 @@ async def test_an_answer_that_was_given_up_on_tells_when_it_raises(server: Serve
     assert type(response).__name__ == "ClientResponse" and isinstance(response, aiohttp.ClientResponse)
     with pytest.raises(aiohttp.ClientResponseError) as caught:
         response.raise_for_status()
-    assert sp.classify.exhausted_by(caught.value) is not None
+    assert exhausted_by(caught.value) is not None
     always = opens(retry(attempts=2), session={"raise_for_status": True})
     with pytest.raises(aiohttp.ClientResponseError) as caught:
         await always.get(server.url())
-    assert sp.classify.exhausted_by(caught.value) is not None
+    assert exhausted_by(caught.value) is not None
 
 
 @with_server

@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from stormproof._http import ClientOptions
-from stormproof._http.options import ABSENT, CREDENTIALS, Told
+from stormproof._http.options import ABSENT, CREDENTIALS, ClientOptions, Told
 
 
 def test_the_defaults() -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from stormproof._http import AsyncBody, Body
-from stormproof._http.body import WHOLE, Files, Once, place, replay_of
+from stormproof._http.body import WHOLE, AsyncBody, Body, Files, Once, place, replay_of
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def installed() -> None:
     assert home.is_relative_to(sys.prefix), home
     assert (home / "py.typed").is_file()
     assert (home / "lab/_page/index.html").is_file() or "without-page" in sys.argv
-    assert {path.stem for path in (home / "lua").glob("*.lua")} >= {
+    assert {path.stem for path in (home / "_fleet" / "lua").glob("*.lua")} >= {
         "budget",
         "breaker",
         "limiter",

@@ -63,7 +63,7 @@ TARGETS = (
         "command-line",
         "the options of every command",
         check_line,
-        ("--attempts\n3\n--\nls\n-l", "--json\nstormproof.toml", "--select=SP001\n--select\nHF002\nsrc", "-"),
+        ("--attempts\n3\n--\nls\n-l", "--json\nstormproof.toml", "--select=SP001\n--select\nSP002\nsrc", "-"),
         (
             "--",
             "-",

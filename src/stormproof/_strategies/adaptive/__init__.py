@@ -1,0 +1,1 @@
+"""Limits that follow measured latency and throttling."""

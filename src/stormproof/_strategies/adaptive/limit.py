@@ -1,4 +1,4 @@
-"""The adaptive limit: how many calls at once, learnt from how they fare. The rules are in `limits`."""
+"""The adaptive limit: how many calls at once, learnt from how they fare. The rules are in `rules.limits`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AdaptiveLimit(Options):
     ``kind`` is how it learns: "aimd" from drops alone, "vegas" from the shortest latency seen,
     "gradient2" from the average one; drops count in all three. It begins at ``initial`` and stays
     within [``min``, ``max``]. A failure that ``on`` matches is a drop; any other failure, and what is
-    cancelled, teaches nothing. The other options belong to one kind or two (`limits` has the
+    cancelled, teaches nothing. The other options belong to one kind or two (`rules.limits` has the
     formulas) and ``None`` is that kind's own: ``decrease`` 0.9 and ``timeout`` (a longer call is a
     drop; None: no call is) for aimd; ``smoothing`` 1.0 and ``probe`` 30 for vegas; ``smoothing`` 0.2,
     ``tolerance`` 1.5, ``long_window`` 600 and ``queue`` 4 for gradient2.

@@ -1,6 +1,6 @@
 """The adaptive rate: AWS's adaptive mode. After the first throttling answer, calls wait for tokens.
 
-The rules are in `cubic`; here are the options, the lock, and the waiting.
+The rules are in `rules.cubic`; here are the options, the lock, and the waiting.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The circuit breaker, its tickets and its rules."""

@@ -1,6 +1,6 @@
 """The circuit breaker: stop calling what fails, and ask carefully whether it is back.
 
-The rules are in `circuit`; here are the options, the lock, and the success path of a closed
+The rules are in `rules.circuit`; here are the options, the lock, and the success path of a closed
 circuit, which takes neither the lock nor a ticket.
 """
 

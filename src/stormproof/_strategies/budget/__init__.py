@@ -1,0 +1,1 @@
+"""Retry budgets: the default one, and those of other systems."""

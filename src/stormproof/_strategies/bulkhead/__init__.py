@@ -1,0 +1,1 @@
+"""The bulkhead: a bound on calls in flight."""

@@ -1,0 +1,1 @@
+"""Hedging: another attempt when the first is slow."""

@@ -1,0 +1,1 @@
+"""Rate limits: the limiter, the pacer, the strategy around them."""

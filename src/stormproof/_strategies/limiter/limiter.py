@@ -1,4 +1,4 @@
-"""A rate limiter with the semantics of Go's x/time/rate: `bucket` with a clock, a lock and waiting."""
+"""A rate limiter with the semantics of Go's x/time/rate: `rules.bucket` with a clock, a lock and waiting."""
 
 from __future__ import annotations
 

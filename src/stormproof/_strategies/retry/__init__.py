@@ -1,0 +1,1 @@
+"""Retrying: options and success path, the loop, backoff and jitter, generators."""

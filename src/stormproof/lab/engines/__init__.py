@@ -1,0 +1,1 @@
+"""What runs a scenario: event by event, or compiled."""

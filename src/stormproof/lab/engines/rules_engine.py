@@ -1,7 +1,7 @@
 """The exact engine's quick way: a heap of events that calls the policy's own rules directly.
 
 No task, no coroutine: a failed attempt asks `loop.Run.next`, the very rule that a real call asks, when to
-try again. It can run a row of [Deadline] [gates] [Retry] [gates, Timeout]; the rest goes by `driven`.
+try again. It can run a row of [Deadline] [gates] [Retry] [gates, Timeout]; `task_engine` runs the rest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The exact engine's general way: every call is a task that runs the compiled policy, in virtual time.
 
-Slower than `direct`, but it runs any policy: hedges, queues, adaptive limits, fallbacks, hooks of the
+Slower than `rules_engine`, but it runs any policy: hedges, queues, adaptive limits, fallbacks, hooks of the
 user's own, and services that call services.
 """
 

@@ -1,0 +1,1 @@
+"""What is simulated: the scenario, its clients, its backend, its faults."""

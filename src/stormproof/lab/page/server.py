@@ -1,7 +1,7 @@
 """The server of ``stormproof lab``: the page, and the few calls it makes. Loopback only.
 
 No call fetches an address or opens a path; policies are read by the loader of policy files; runs happen
-in processes of their own (`page_runs`); who may call at all is decided in `page_guard`.
+in processes of their own (`runs`); who may call at all is decided in `guard`.
 """
 
 from __future__ import annotations

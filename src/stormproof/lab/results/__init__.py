@@ -1,0 +1,1 @@
+"""What came out: records, figures, comparisons, reports."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import stormproof as sp
-from stormproof._runtime import locks
+from stormproof._runtime import counters
 from stormproof._strategies.budget.budget import Live
 from stormproof._strategies.budget.rules import Slices
 
@@ -338,8 +338,8 @@ def test_a_shared_rate_budget_hands_its_clock_on() -> None:
 
 @pytest.mark.parametrize("gil", [True, False], ids=["gil", "free-threaded"])
 def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "has_gil", lambda: gil)
-    tally = locks.Tally()
+    monkeypatch.setattr(counters, "has_gil", lambda: gil)
+    tally = counters.Tally()
     together = threading.Barrier(4)
 
     def tick() -> None:
@@ -359,8 +359,8 @@ def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: 
 
 
 def test_a_free_threaded_tally_is_guarded_by_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "has_gil", lambda: False)
-    tally = locks.Tally()
+    monkeypatch.setattr(counters, "has_gil", lambda: False)
+    tally = counters.Tally()
     counter: Any = tally.tick.__self__  # type: ignore[attr-defined]
     other = threading.Thread(target=tally.tick)
     with counter._lock:

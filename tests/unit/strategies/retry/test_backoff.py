@@ -780,8 +780,8 @@ def test_a_users_own_rule_gets_the_rest_for_free():
 def test_scalars_import_neither_numpy_nor_random():
     program = """
 import sys
-from stormproof._strategies.retry.backoff import Constant, Decorrelated, Exponential, Fibonacci, Linear,
-Schedule, Symmetric
+from stormproof._strategies.retry.backoff import Constant, Decorrelated, Exponential
+from stormproof._strategies.retry.backoff import Fibonacci, Linear, Schedule, Symmetric
 spread = Constant(1, jitter=Symmetric(0.5))
 for b in (Exponential(), Decorrelated(), spread, Linear(), Fibonacci(), Schedule([1])):
     b.delay(3, None, 0.5), b.delay(3, 1, 1), b.ceiling(2)

@@ -1,0 +1,1 @@
+"""The breaker's state machines, pure: one process, and a fleet."""

@@ -1,6 +1,6 @@
 """A circuit that follows its fleet's while it hears of it, and decides alone while it does not.
 
-Pure like `circuit`, told the time and what the fleet says. On its own account it opens as ever, for
+Pure like `circuit`, given the time and what the fleet says. On its own account it opens as ever, for
 this process alone. When the fleet is open or half-open it is `bound`: it admits no probe but the one
 that the fleet has leased to it, and only the fleet closes it.
 """

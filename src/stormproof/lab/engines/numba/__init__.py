@@ -1,0 +1,1 @@
+"""The compiled engine: a deliberate copy of the rules, held to them by tests/lab."""

@@ -1,4 +1,4 @@
-"""The kernel of the fast engine: the way of a call, as in `direct.Direct`, and the loop over all events.
+"""The kernel of the compiled engine: the way of a call, as in `rules_engine`, and the loop over all events.
 
 A call is sent, arrives, then succeeds or fails; a failure sends again, or ends. It stays in one slot, which
 stands for the one event that it waits for.

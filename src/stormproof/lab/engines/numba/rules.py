@@ -1,4 +1,4 @@
-"""Waits and budgets for the fast engine: compiled copies of `backoff`, `budget` and `quotas`.
+"""Waits and budgets for the fast engine: compiled copies of `backoff`, `budget` and `other_systems`.
 
 They do the same operations on floats in the same order, so that the same draws give the same numbers;
 tests/lab/test_fast_rules.py holds each copy against its original. A row of ``slices`` is a `budget.Slices`,
