@@ -189,7 +189,7 @@ class PollyJitter(Backoff):
         if type(n) is int and type(u) is float and n >= 0 and 0.0 <= u <= 1.0:
             lead = math.floor(u * _HALF)
             return self._wait(_term(n + lead / _HALF), _term(n - 1 + u * _HALF - lead) if n else 0.0)
-        wait: float = general(self, n, prev, u)  # type: ignore[arg-type]
+        wait: float = general(self, n, prev, u)
         return wait
 
     def _wait(self, term: float, before: float) -> float:
