@@ -1,6 +1,6 @@
 """Invariants 7, 8 and 9: what retries and hedges may add to the load, in a calm and in a total outage.
 
-The counts of a budget by itself are in property/test_budget_exact.py; here whole policies spend it.
+The counts of a budget by itself are in test_budget_exact.py; here whole policies spend it.
 """
 
 from __future__ import annotations

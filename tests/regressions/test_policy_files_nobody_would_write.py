@@ -57,7 +57,7 @@ def test_a_yaml_value_that_does_not_fit_its_tag(value: str) -> None:
         ("[" + "a." * 6_000 + "a]\n" + "".join(f"b{n} = 1\n" for n in range(6_000)), ".toml"),
         ("[" + "' ' . " * 3_000 + "a]\n", ".toml"),
         ('{"a":' * 300 + "[" + "1," * 20_000 + "1]" + "}" * 300, ".json"),
-        ("[" * 5_000, ".json"),
+        ("[" * 200_000, ".json"),
     ],
 )
 def test_what_is_nested_without_end_is_refused_before_it_takes_its_time(text: str, suffix: str) -> None:
@@ -83,7 +83,7 @@ def _nested(depth: int) -> dict[str, object]:
     return inner
 
 
-@pytest.mark.parametrize("text", ["[" * 5_000, '{"a":' * 200 + "1" + "}" * 200])
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200 + "1" + "}" * 200])
 def test_a_service_config_nested_without_end(text: str) -> None:
     with pytest.raises(ConfigError, match="nested too deeply"):
         from_service_config(text)

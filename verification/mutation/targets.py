@@ -120,7 +120,7 @@ LEFT_OUT = (
     "tests/unit/doors/cli/test_cli_options.py",
     "tests/unit/doors/cli/test_cli_run.py",
     "tests/unit/doors/cli/test_cli_simulate.py",
-    "tests/unit/test_import_rules.py",
+    "tests/unit/test_import_cost.py",
     "tests/unit/policy/test_leaks.py",
     "tests/unit/test_public_names.py",
     "tests/regressions/test_decorator_keeps_types.py",

@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 _POSITIONAL_STAR, _KEYWORD_STAR = 0x04, 0x08
 
 
-class Source:
-    """The lines of a wrapper, for tracebacks: those ask the loader in a frame's globals."""
+#: The type of every module's ``__spec__``; importing it by name would load more than one class.
+_ModuleSpec: Any = type(__spec__)
 
-    __slots__ = ("text",)
+
+class Source:
+    """The lines of a wrapper, for tracebacks: those ask the loader in a frame's globals.
+
+    ``spec`` goes there too: Python 3.15 warns of globals that have a loader and no spec.
+    """
+
+    __slots__ = ("spec", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.spec = _ModuleSpec("stormproof", self)
 
     def get_source(self, name: str) -> str:
         return self.text
@@ -58,7 +66,8 @@ class Template:
         # A copy each: functions that share a code object spoil each other's inline caches.
         code, source = compiled[0].replace(), compiled[1]
         scope = {f"_sp_{name}": value for name, value in names.items()}
-        made = FunctionType(code, {**scope, "__name__": "stormproof", "__loader__": source}, code.co_name)
+        module = {"__name__": "stormproof", "__loader__": source, "__spec__": source.spec}
+        made = FunctionType(code, {**scope, **module}, code.co_name)
         if params != _STARRED[0]:
             made.__defaults__ = like.__defaults__
             made.__kwdefaults__ = like.__kwdefaults__

@@ -113,6 +113,8 @@ class Session:
         self.ended_by: int | None = None
         self.scope: Any = None
         self.stdin_at = _stdin_offset()
+        #: Signals that came while there was no child: the next one gets them.
+        self.held_back: list[int] = []
 
     def run(self) -> int:
         """Every attempt, and the exit code to end with."""
@@ -150,9 +152,9 @@ class Session:
         self.child = child = _run_child.Child(self.argv, bell, terminal, tee)
         record: dict[str, Any] = {"exit": None, "seconds": 0.0}
         self.attempts.append(record)
-        if self.ended_by is not None:
-            # It came while there was no child yet to have it.
-            child.signal(self.ended_by)
+        for number in self.held_back:
+            child.signal(number)
+        self.held_back.clear()
         try:
             code = child.wait(remaining())
             if code is None:
@@ -190,6 +192,8 @@ class Session:
             self.scope.cancel()
         if child is not None:
             child.signal(number)
+        elif number not in self.held_back:
+            self.held_back.append(number)
 
     def _rewind(self) -> None:
         if self.attempts and self.stdin_at is not None:

@@ -1,7 +1,7 @@
 """Budgets: what each kind earns, what it charges, when it refuses.
 
-Exact sums and heavy use are in ``property/test_budget_exact.py``, random histories in
-``stateful/test_budget_machine.py``.
+Exact sums and heavy use are in ``tests/properties/test_budget_exact.py``, random histories in
+``tests/properties/test_budget_machine.py``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The backend of the fast engine: compiled copies of `backend.Backend.offer`, `service.FirstCome.serve`,
-`service.Work.amount` and `conditions.Capacity.finish`.
+`service.Work.amount` and `timeline.Capacity.finish`.
 """
 
 from __future__ import annotations
