@@ -1,4 +1,4 @@
-"""Every file that docs/a-call.md and CONTRIBUTING.md name exists, and holds the names that a step points to."""
+"""Every file that docs/a-call.md names exists, and defines the names that a step points to."""
 
 from __future__ import annotations
 
