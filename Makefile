@@ -10,6 +10,7 @@ ARGS ?=
 
 # One environment, a stamp for each extra: it was installed since pyproject.toml last changed.
 CLI := $(VENV)/.installed-cli
+TEST := $(VENV)/.installed-test
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 
@@ -18,7 +19,10 @@ BUILD_PAGE = $(BIN)/python tools/build-page || test "$${CI:-}" != true
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format bench test-all coverage docs claims rivals proof soak load dist fuzz mutants page web-test pictures clean
+# pip says nothing for minutes otherwise.
+ANNOUNCE = @echo 'Installing stormproof[$(1)] and what it needs into $(VENV) (about $(2))'
+
+.PHONY: help demo test test-long test-flaky check format bench test-all coverage docs claims rivals proof soak load dist fuzz mutants page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,10 +30,20 @@ help: ## this list
 demo: $(CLI) ## 20 seconds: an outage, naive retries against Stormproof
 	@$(BIN)/stormproof demo
 
-test: $(DEV) ## the whole suite; installs redis-server and chromium first where it can
+test: $(TEST) ## the suite, in about five minutes; installs redis-server and chromium first where it can
 	@tools/setup-services
 	@$(BUILD_PAGE)
 	@tools/run-tests $(BIN)/python $(ARGS)
+
+test-long: $(DEV) ## the rest: full sizes, the tools, the site, types of users' code
+	@tools/setup-services
+	@$(BUILD_PAGE)
+	@tools/run-tests $(BIN)/python --long $(ARGS)
+
+test-flaky: $(TEST) ## the suite N times: shuffled, under load, with SIGINT ignored, in 1, 2 and 4 processes
+	@tools/setup-services
+	@$(BUILD_PAGE)
+	@tools/test-flaky $(BIN)/python $(or $(N),6)
 
 check: $(DEV) ## lint, format, types, import rules
 	$(BIN)/ruff check .
@@ -45,7 +59,7 @@ format: $(DEV) ## rewrite the code as `make check` wants it
 bench: $(BENCH) ## the cost of a call, next to a hand-written loop and other libraries
 	$(BIN)/python -m verification.benchmarks $(ARGS)
 
-test-all: ## the unit tests under every Python of 3.11, 3.12, 3.13 found here
+test-all: ## unit, regressions, properties and faults under every Python from 3.11 to 3.15 found here
 	@tools/test-all $(ARGS)
 
 # Long inputs are read in time, but not while every branch is noted.
@@ -55,6 +69,7 @@ coverage: $(DEV) ## the suite again, with the branches of the core that it never
 	@tools/setup-services
 	@rm -f .coverage
 	PYTEST_ADDOPTS='$(COVERED)' tools/run-tests $(BIN)/python
+	PYTEST_ADDOPTS='$(COVERED)' tools/run-tests $(BIN)/python --long
 	$(BIN)/python tools/core-coverage --write
 
 docs: $(DEV) ## build the site into build/site, without a warning and without the network
@@ -104,14 +119,22 @@ $(BIN)/python:
 	'$(PYTHON)' -m venv $(VENV)
 
 $(CLI): pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) '.[cli]'
+	$(call ANNOUNCE,cli,60 MB)
+	@$(PIP_INSTALL) '.[cli]'
 	@touch $@
 
-# dev brings cli with it, so its stamp counts for both.
-$(DEV): pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) '.[dev]'
+# test brings cli with it, and dev both, so a stamp counts for the smaller ones too.
+$(TEST): pyproject.toml | $(BIN)/python
+	$(call ANNOUNCE,test,1.1 GB)
+	@$(PIP_INSTALL) '.[test]'
 	@touch $@ $(CLI)
 
+$(DEV): pyproject.toml | $(BIN)/python
+	$(call ANNOUNCE,dev,1.9 GB)
+	@$(PIP_INSTALL) '.[dev]'
+	@touch $@ $(TEST) $(CLI)
+
 $(BENCH): pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) '.[bench]'
+	$(call ANNOUNCE,bench,30 MB)
+	@$(PIP_INSTALL) '.[bench]'
 	@touch $@

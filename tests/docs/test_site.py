@@ -12,6 +12,8 @@ import pytest
 
 import stormproof as sp
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -40,6 +42,7 @@ def test_http_client() -> None:
     assert "200 300" in ours
 
 
+@pytest.mark.long
 def test_llm_batch() -> None:
     refused = [int(count) for count in re.findall(r"(\d+) times 429", output("llm_batch"))]
     assert refused[0] > 20
@@ -50,6 +53,7 @@ def test_worker_pool() -> None:
     assert "of 60 jobs none was lost" in output("worker_pool")
 
 
+@pytest.mark.long
 def test_websocket_fleet() -> None:
     crowds = [int(count) for count in re.findall(r": (\d+) of 200", output("websocket_fleet"))]
     assert crowds[1] < crowds[0]

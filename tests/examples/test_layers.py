@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_load_is_not_multiplied() -> None:
     done = subprocess.run(
         [sys.executable, "examples/layers/run.py", "30"],

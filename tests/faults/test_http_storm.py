@@ -171,7 +171,7 @@ def _is_good(outcome: Any) -> bool:
     return isinstance(outcome, tuple) and outcome[0] == 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_thousand_requests() -> None:
     shop = Shop()
     with Server(otherwise=shop.step) as server:

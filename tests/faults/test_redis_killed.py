@@ -67,7 +67,7 @@ def test_what_was_used_meanwhile_is_charged(server: Server) -> None:
         # Of its share of the burst nothing is left, but what came in since then.
         assert not ordeal.limiters[0].allow(BURST // 4)
         server.resume()
-        eventually(lambda: not any(ordeal.alone), within=2)
+        eventually(lambda: not any(ordeal.alone))
         left = server.ask("HGET", ordeal.stores[0].key("limiter", "limiter"), "level")
         assert int(left) < BURST * 1_000_000 / 2
 
@@ -82,7 +82,7 @@ def test_from_the_start(server: Server) -> None:
         eventually(lambda: store.state == "down" and limiter._fleet is not None and limiter._fleet.alone)
         assert sum(limiter.allow() for _ in range(40)) == 10
         server.start()
-        eventually(lambda: limiter._fleet is not None and not limiter._fleet.alone, within=2)
+        eventually(lambda: limiter._fleet is not None and not limiter._fleet.alone)
 
 
 def test_in_the_middle_of_a_call(server: Server, measured: Callable[[str], None]) -> None:

@@ -8,12 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.lab_server import Served, built_page
+from tests.support.polling import eventually
 
 from stormproof.cli import main
 from stormproof.lab.results import report
@@ -78,13 +78,6 @@ def children(process: int) -> list[int]:
     return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
-
-
 def is_gone(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -96,8 +89,8 @@ def is_gone(process: int) -> bool:
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_its_processes_end_with_it(ending: signal.Signals) -> None:
     with running_lab() as (process, _):
-        until(lambda: len(children(process.pid)) == 2, "the processes for runs were not started")
+        eventually(lambda: len(children(process.pid)) == 2, "the processes for runs were not started")
         workers = children(process.pid)
         process.send_signal(ending)
         process.wait(20)
-        until(lambda: all(map(is_gone, workers)), "a process for runs outlived the lab")
+        eventually(lambda: all(map(is_gone, workers)), "a process for runs outlived the lab")

@@ -306,7 +306,7 @@ def a_hundred_operations(budget: Any, draw: Callable[[], float]) -> None:
             budget.success(paid)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "cap"),
     [

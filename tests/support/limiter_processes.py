@@ -61,7 +61,7 @@ def work(
     limiter = sp.Limiter(rate, burst, store=store, name="crew")
     assert store.settle(10)
     start()
-    eventually(lambda: limiter._fleet is not None and limiter._fleet.bucket.instances >= members, within=20)
+    eventually(lambda: limiter._fleet is not None and limiter._fleet.bucket.instances >= members)
     began = start()
     end = began + seconds
     admitted = 0

@@ -1,16 +1,33 @@
-"""Waiting for what another thread or process brings about: by looking, never by a fixed sleep."""
+"""Waiting for what another thread, task or process brings about: by looking, never by a fixed sleep.
+
+The limits only bound a test that fails: a test that passes returns as soon as the condition holds, however
+busy the machine is.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
 
+#: Far more than any condition takes on a busy machine.
+PATIENCE_S = 30.0
 
-def eventually(found: Callable[[], Any], within: float = 5.0) -> Any:
-    """What ``found()`` gives, as soon as it is true; fails after ``within`` seconds."""
+
+def eventually(condition: Callable[[], Any], what: str = "", within: float = PATIENCE_S) -> Any:
+    """Return ``condition()`` as soon as it is true; fail after ``within`` seconds, naming ``what``."""
     end = time.monotonic() + within
-    while not (value := found()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.002)
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {within:g} s: {what or 'the condition'}"
+        time.sleep(0.001)
+    return value
+
+
+async def eventually_async(condition: Callable[[], Any], what: str = "", within: float = PATIENCE_S) -> Any:
+    """Do the same in an asyncio task, letting others run."""
+    end = time.monotonic() + within
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {within:g} s: {what or 'the condition'}"
+        await asyncio.sleep(0.001)
     return value

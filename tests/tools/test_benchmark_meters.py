@@ -15,6 +15,8 @@ from verification.benchmarks.memory import Retained
 from verification.benchmarks.model import Case, Effort, Ready
 from verification.benchmarks.processes import Modules, Processes
 
+pytestmark = pytest.mark.long
+
 TINY = Effort(rounds=1, batch_s=0.0, spawns=1, calls=50)
 
 

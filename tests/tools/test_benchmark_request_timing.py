@@ -13,6 +13,8 @@ from verification.benchmarks.request_timing import Request, Talk, Talks
 from verification.benchmarks.suites import load
 from verification.benchmarks.wire_server import BODY, serving
 
+pytestmark = pytest.mark.long
+
 TINY = Effort(rounds=1, batch_s=0.0, spawns=1, calls=50)
 
 

@@ -388,6 +388,7 @@ def test_the_bars_are_those_promised() -> None:
     assert held and max(held) < 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["success", "retried", "retention", "strategies"])
 def test_our_own_cases_run(name: str) -> None:
     for group in load(name):

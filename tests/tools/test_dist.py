@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tools.artefacts import build, contents, install
 
+pytestmark = pytest.mark.long
+
 EPOCH = 1_700_000_000
 PYTHON = Path(sys.executable)
 #: What lies about in a folder that is worked in. Git ignores all of it, and so must a build.

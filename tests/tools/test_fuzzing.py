@@ -36,6 +36,7 @@ def test_the_seeds_keep_the_rule(name: str) -> None:
         TARGETS[name].feed(data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
 def test_long_inputs_are_read_in_time(name: str) -> None:
     """Each word and each seed, as often as it fits into 5,000 bytes."""
@@ -93,6 +94,7 @@ def test_without_atheris_it_says_so(
     assert not figures.exists()
 
 
+@pytest.mark.long
 def test_guided_runs_find_what_is_planted(tmp_path: Path, measured: Callable[[str], None]) -> None:
     """Three characters in a row, each behind a branch of its own: found by guidance, not by luck."""
     pytest.importorskip("atheris", reason="other platform: atheris has no wheel here")

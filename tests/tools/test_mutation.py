@@ -14,6 +14,8 @@ from verification.mutation.generate import Mutant, mutants_of
 from verification.mutation.page import Outcome, key_of, reasons
 from verification.mutation.session import moved
 
+pytestmark = pytest.mark.long
+
 SOURCE = '''\
 """A module to be mutated."""
 

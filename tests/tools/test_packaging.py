@@ -45,12 +45,13 @@ def test_the_core_has_no_dependencies(project: dict[str, Any]) -> None:
 
 def test_the_extras(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
-    assert set(extras) == EXTRAS | {"all", "dev", "bench"}
+    assert set(extras) == EXTRAS | {"all", "bench", "dev", "test", "test-core"}
     (everything,) = extras["all"]
     inside = re.fullmatch(r"stormproof\[(.*)\]", everything)
     assert inside is not None
     assert set(inside[1].split(",")) == EXTRAS
-    assert "stormproof[all]" in extras["dev"]
+    assert "stormproof[all,test-core]" in extras["test"]
+    assert "stormproof[test]" in extras["dev"]
 
 
 def test_the_version_is_the_packages_own() -> None:

@@ -33,7 +33,7 @@ SHORT = Setting(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.redis
 @pytest.mark.proves("fault redis-killed")
 def test_nothing_is_left_of_a_storm(measured: Callable[[str], None]) -> None:

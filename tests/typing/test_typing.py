@@ -21,6 +21,8 @@ import pytest
 
 import stormproof
 
+pytestmark = pytest.mark.long
+
 SOURCE = Path(stormproof.__file__).parents[1]
 SAMPLES = sorted(Path(__file__).parent.glob("sample_*.py"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -49,6 +50,8 @@ class Gather:
 
 def gather(files: Iterable[str]) -> tuple[int, Gather]:
     """Runs what is marked in ``files``: pytest's exit status, and what was seen."""
+    # What is published is measured in full size.
+    os.environ["STORMPROOF_TEST_LONG"] = "1"
     plugin = Gather()
     paths = [str(ROOT / file) for file in files]
     # SystemExit and KeyboardInterrupt are the tests' own business; pytest gives a status for everything else.

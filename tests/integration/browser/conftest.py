@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.conftest import SERVICES
 from tests.support.lab_server import Served, serving
+from tests.support.services import SERVICES
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
@@ -72,7 +72,7 @@ def context(chromium: Any) -> Iterator[Any]:
     assert watch.said == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pictures() -> Any:
     """Where screenshots go: into the docs when STORMPROOF_PICTURES is set, else nowhere."""
     if not os.environ.get("STORMPROOF_PICTURES"):

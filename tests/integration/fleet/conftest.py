@@ -11,7 +11,7 @@ from tests.support.redis_servers import Cluster, Server
 __all__ = ["watchdog"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_server() -> Iterator[Server]:
     """One server for all tests that do it no harm; they keep apart by their prefixes."""
     with Server() as server:
@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Three primaries."""
     cluster = Cluster()

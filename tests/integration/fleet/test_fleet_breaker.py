@@ -9,18 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.polling import eventually
 from tests.support.redis_servers import Server
 
 import stormproof as sp
 
 pytestmark = pytest.mark.redis
-
-
-def until(true: Callable[[], object], what: str, seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(0.005)
 
 
 class Fleet:
@@ -30,7 +24,9 @@ class Fleet:
         given = {"name": "gate", "min_calls": 6, "open_for": 1.0, "probe_timeout": 1.0, **options}
         self.stores = [sp.redis.RedisStore(url, timeout=0.5) for _ in range(size)]
         self.breakers = [sp.Breaker(store=store, **given) for store in self.stores]
-        until(lambda: all(one._fleet.instances == size for one in self.breakers), "everybody's first answer")
+        eventually(
+            lambda: all(one._fleet.instances == size for one in self.breakers), "everybody's first answer"
+        )
 
     def states(self) -> list[str]:
         return [one.state for one in self.breakers]
@@ -73,8 +69,8 @@ def probe(fleet: Fleet) -> tuple[sp.Breaker, object]:
                 continue
         return bool(found)
 
-    until(lambda: fleet.all_are("half_open"), "half-open everywhere")
-    until(try_each, "a probe")
+    eventually(lambda: fleet.all_are("half_open"), "half-open everywhere")
+    eventually(try_each, "a probe")
     assert len(found) == 1
     return found[0]
 
@@ -82,7 +78,7 @@ def probe(fleet: Fleet) -> tuple[sp.Breaker, object]:
 def test_one_bad_instance_opens_for_itself_alone(fleet: Callable[..., Fleet], server: Server) -> None:
     three = fleet(3, open_for=60)
     fail(three.breakers[0], 6)
-    until(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
+    eventually(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
     assert three.states() == ["open", "closed", "closed"]
     assert server.ask("HGET", "sp:{gate}:breaker", "state") == "closed"
 
@@ -92,7 +88,7 @@ def test_calls_of_all_instances_are_added_up(fleet: Callable[..., Fleet]) -> Non
     fail(three.breakers[0], 3)
     assert three.states() == ["closed"] * 3
     fail(three.breakers[1], 3)
-    until(lambda: three.all_are("open"), "open everywhere")
+    eventually(lambda: three.all_are("open"), "open everywhere")
     with pytest.raises(sp.CircuitOpen) as refusal:
         three.breakers[2].admit()
     assert 50 < refusal.value.retry_after <= 60
@@ -102,39 +98,39 @@ def test_successes_elsewhere_keep_it_closed(fleet: Callable[..., Fleet]) -> None
     two = fleet(2, open_for=60)
     for _ in range(20):
         two.breakers[0].admit().success()
-    until(lambda: two.breakers[0]._live.circuit.uncounted() == (0, 0), "the successes' report")
+    eventually(lambda: two.breakers[0]._live.circuit.uncounted() == (0, 0), "the successes' report")
     fail(two.breakers[0], 2)
     fail(two.breakers[1], 4)
-    until(lambda: all(one._live.circuit.uncounted() == (0, 0) for one in two.breakers), "the reports")
+    eventually(lambda: all(one._live.circuit.uncounted() == (0, 0) for one in two.breakers), "the reports")
     assert two.states() == ["closed", "closed"]
 
 
 def test_a_quorum_of_instances_that_opened_by_themselves(fleet: Callable[..., Fleet]) -> None:
     three = fleet(3, trip=lambda counts: counts.consecutive_failures >= 2, open_for=60)
     fail(three.breakers[0], 2)
-    until(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
+    eventually(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
     assert three.states() == ["open", "closed", "closed"]
     fail(three.breakers[1], 2)
-    until(lambda: three.all_are("open"), "open everywhere")
+    eventually(lambda: three.all_are("open"), "open everywhere")
 
 
 def test_a_fleet_of_one_needs_no_quorum(fleet: Callable[..., Fleet]) -> None:
     one = fleet(1, open_for=60)
     fail(one.breakers[0], 6)
-    until(lambda: one.breakers[0]._live.circuit.bound, "open as a fleet")
+    eventually(lambda: one.breakers[0]._live.circuit.bound, "open as a fleet")
 
 
 def test_one_probe_for_all_and_its_success_closes_it(fleet: Callable[..., Fleet]) -> None:
     three = fleet(3, open_for=0.3)
     fail(three.breakers[0], 3)
     fail(three.breakers[1], 3)
-    until(lambda: three.breakers[2].state != "closed", "open")
+    eventually(lambda: three.breakers[2].state != "closed", "open")
     holder, ticket = probe(three)
     for one in three.breakers:
         with pytest.raises(sp.CircuitOpen):
             one.admit()
     ticket.success()
-    until(lambda: three.all_are("closed"), "closed everywhere")
+    eventually(lambda: three.all_are("closed"), "closed everywhere")
     assert holder in three.breakers
 
 
@@ -142,11 +138,11 @@ def test_a_failed_probe_opens_it_again_for_all(fleet: Callable[..., Fleet], serv
     two = fleet(2, open_for=0.3, open_growth=100.0)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
-    until(lambda: two.breakers[1].state != "closed", "open")
+    eventually(lambda: two.breakers[1].state != "closed", "open")
     _, ticket = probe(two)
     ticket.failure(ConnectionError())
-    until(lambda: server.ask("HGET", "sp:{gate}:breaker", "reopened") == "1", "the report")
-    until(lambda: two.all_are("open"), "open everywhere")
+    eventually(lambda: server.ask("HGET", "sp:{gate}:breaker", "reopened") == "1", "the report")
+    eventually(lambda: two.all_are("open"), "open everywhere")
     # It grows with every reopening, for the fleet.
     waits = [one._live.circuit.wait_for(one._now()) for one in two.breakers]
     assert all(20 < wait <= 30 for wait in waits)
@@ -156,8 +152,8 @@ def test_several_probes_may_be_with_several_instances(fleet: Callable[..., Fleet
     two = fleet(2, open_for=0.3, probes=2)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
-    until(lambda: two.breakers[1].state != "closed", "open")
-    until(lambda: two.all_are("half_open"), "half-open everywhere")
+    eventually(lambda: two.breakers[1].state != "closed", "open")
+    eventually(lambda: two.all_are("half_open"), "half-open everywhere")
     tickets: list[object] = []
 
     def try_each() -> bool:
@@ -168,18 +164,18 @@ def test_several_probes_may_be_with_several_instances(fleet: Callable[..., Fleet
                 continue
         return len(tickets) >= 2
 
-    until(try_each, "two probes")
+    eventually(try_each, "two probes")
     assert len(tickets) == 2
     tickets[0].success()
     tickets[1].success()
-    until(lambda: two.all_are("closed"), "closed everywhere")
+    eventually(lambda: two.all_are("closed"), "closed everywhere")
 
 
 def test_two_probes_of_one_process_are_both_reported(fleet: Callable[..., Fleet]) -> None:
     one = fleet(1, open_for=0.3, probes=2, probe_timeout=60)
     (breaker,) = one.breakers
     fail(breaker, 6)
-    until(lambda: breaker.state == "half_open", "half-open")
+    eventually(lambda: breaker.state == "half_open", "half-open")
     tickets: list[object] = []
 
     def try_it() -> bool:
@@ -189,11 +185,11 @@ def test_two_probes_of_one_process_are_both_reported(fleet: Callable[..., Fleet]
             pass
         return len(tickets) == 2
 
-    until(try_it, "two probes")
+    eventually(try_it, "two probes")
     # Nothing is told in between.
     for ticket in tickets:
         ticket.success()
-    until(lambda: breaker.state == "closed", "closed, long before a probe is given up")
+    eventually(lambda: breaker.state == "closed", "closed, long before a probe is given up")
 
 
 def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[..., Fleet]) -> None:
@@ -201,11 +197,11 @@ def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[...,
     first, second = two.breakers
     fail(first, 3)
     fail(second, 3)
-    until(lambda: two.all_are("half_open"), "half-open everywhere")
+    eventually(lambda: two.all_are("half_open"), "half-open everywhere")
     with pytest.raises(sp.CircuitOpen) as refusal:
         first.admit()
     assert 0.05 <= refusal.value.retry_after <= 1
-    until(lambda: first._live.circuit._leased is not None, "its lease")
+    eventually(lambda: first._live.circuit._leased is not None, "its lease")
 
     def probed() -> bool:
         try:
@@ -214,8 +210,8 @@ def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[...,
             return False
         return True
 
-    until(probed, "the probe that was not used")
-    until(lambda: two.all_are("closed"), "closed everywhere")
+    eventually(probed, "the probe that was not used")
+    eventually(lambda: two.all_are("closed"), "closed everywhere")
 
 
 def test_a_probe_that_nobody_else_wants_is_kept(fleet: Callable[..., Fleet]) -> None:
@@ -223,15 +219,15 @@ def test_a_probe_that_nobody_else_wants_is_kept(fleet: Callable[..., Fleet]) -> 
     first = two.breakers[0]
     fail(first, 3)
     fail(two.breakers[1], 3)
-    until(lambda: two.all_are("half_open"), "half-open everywhere")
+    eventually(lambda: two.all_are("half_open"), "half-open everywhere")
     with pytest.raises(sp.CircuitOpen):
         first.admit()
-    until(lambda: first._live.circuit._leased is not None, "its lease")
+    eventually(lambda: first._live.circuit._leased is not None, "its lease")
     seen = two.stores[0].stats()["exchanges"]
-    until(lambda: two.stores[0].stats()["exchanges"] >= seen + 5, "some exchanges")
+    eventually(lambda: two.stores[0].stats()["exchanges"] >= seen + 5, "some exchanges")
     # A call that comes late finds it.
     first.admit().success()
-    until(lambda: two.all_are("closed"), "closed everywhere")
+    eventually(lambda: two.all_are("closed"), "closed everywhere")
 
 
 def test_processes_are_counted_not_objects(server: Server) -> None:
@@ -243,14 +239,14 @@ def test_processes_are_counted_not_objects(server: Server) -> None:
         options = {"name": "gate", "min_calls": 1000, "consecutive": 2, "open_for": 60, "quorum": 2}
         twins = [sp.Breaker(store=store, **options) for _ in range(2)]
         third = sp.Breaker(store=other, **options)
-        until(lambda: all(one._fleet.instances == 2 for one in (*twins, third)), "two processes")
+        eventually(lambda: all(one._fleet.instances == 2 for one in (*twins, third)), "two processes")
         fail(twins[0], 2)
-        until(lambda: twins[0]._live.circuit.uncounted() == (0, 0), "its vote")
+        eventually(lambda: twins[0]._live.circuit.uncounted() == (0, 0), "its vote")
         seen = store.stats()["exchanges"]
-        until(lambda: store.stats()["exchanges"] >= seen + 5, "its twin's reports")
+        eventually(lambda: store.stats()["exchanges"] >= seen + 5, "its twin's reports")
         assert [one.state for one in (*twins, third)] == ["open", "closed", "closed"]
         fail(third, 2)
-        until(lambda: all(one._live.circuit.bound for one in (*twins, third)), "open as a fleet")
+        eventually(lambda: all(one._live.circuit.bound for one in (*twins, third)), "open as a fleet")
         (entry,) = store.inspect()
         assert entry["state"]["instances"] == 2
         assert entry["state"]["reporters"] == sorted([store.instance, other.instance])
@@ -272,7 +268,7 @@ def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) 
     began = time.monotonic()
     with sp.redis.RedisStore(server.url, timeout=0.5) as store:
         breaker = sp.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
-        until(lambda: breaker.state == "half_open", "what the fleet knows")
+        eventually(lambda: breaker.state == "half_open", "what the fleet knows")
 
         def admitted() -> bool:
             try:
@@ -281,20 +277,20 @@ def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) 
                 return False
             return True
 
-        until(admitted, "the probe")
+        eventually(admitted, "the probe")
         # One lease, plus the exchanges around it.
         assert time.monotonic() - began < 5
-        until(lambda: breaker.state == "closed", "closed")
+        eventually(lambda: breaker.state == "closed", "closed")
 
 
 def test_an_instance_that_loses_the_store_decides_alone(fleet: Callable[..., Fleet], server: Server) -> None:
     two = fleet(2, open_for=0.3)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
-    until(lambda: all(one._live.circuit.bound for one in two.breakers), "open as a fleet")
+    eventually(lambda: all(one._live.circuit.bound for one in two.breakers), "open as a fleet")
     server.kill()
-    until(lambda: not any(one._live.circuit.bound for one in two.breakers), "alone")
-    until(lambda: two.all_are("half_open"), "half-open by their own clocks")
+    eventually(lambda: not any(one._live.circuit.bound for one in two.breakers), "alone")
+    eventually(lambda: two.all_are("half_open"), "half-open by their own clocks")
     # Each has a probe of its own now.
     for one in two.breakers:
         one.admit().success()
@@ -302,7 +298,7 @@ def test_an_instance_that_loses_the_store_decides_alone(fleet: Callable[..., Fle
     fail(two.breakers[0], 6)
     assert two.states() == ["open", "closed"]
     server.start()
-    until(lambda: all(not one._fleet.alone for one in two.breakers), "the store's return")
+    eventually(lambda: all(not one._fleet.alone for one in two.breakers), "the store's return")
     # What the others did not see is not held against them.
     assert two.breakers[1].state == "closed"
 
@@ -315,7 +311,7 @@ def test_a_lost_script_and_a_lost_key_are_noticed_by_nobody(
     server.ask("FLUSHALL")
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
-    until(lambda: two.all_are("open"), "open everywhere")
+    eventually(lambda: two.all_are("open"), "open everywhere")
     assert server.keys_without_ttl() == []
 
 
@@ -325,11 +321,11 @@ def test_a_key_of_the_wrong_type_is_told_and_lived_with(fleet: Callable[..., Fle
     two = fleet(2, open_for=60)
     server.ask("DEL", "sp:{gate}:breaker")
     server.ask("SET", "sp:{gate}:breaker", "nonsense", "PX", 60000)
-    until(lambda: [type(event).__name__ for event in told].count("StoreDown") == 2, "the news")
+    eventually(lambda: [type(event).__name__ for event in told].count("StoreDown") == 2, "the news")
     fail(two.breakers[0], 6)
     assert two.states() == ["open", "closed"]
     server.ask("DEL", "sp:{gate}:breaker")
-    until(lambda: [type(event).__name__ for event in told].count("StoreUp") == 2, "the end of it")
+    eventually(lambda: [type(event).__name__ for event in told].count("StoreUp") == 2, "the end of it")
     unsubscribe()
 
 
@@ -338,10 +334,10 @@ def test_set_by_hand_it_does_not_follow(fleet: Callable[..., Fleet]) -> None:
     three.breakers[2].force_closed()
     fail(three.breakers[0], 3)
     fail(three.breakers[1], 3)
-    until(lambda: three.states()[:2] == ["open", "open"], "the others")
+    eventually(lambda: three.states()[:2] == ["open", "open"], "the others")
     three.breakers[2].admit().success()
     three.breakers[2].reset()
-    until(lambda: three.breakers[2].state == "open", "it follows again")
+    eventually(lambda: three.breakers[2].state == "open", "it follows again")
 
 
 def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
@@ -350,7 +346,7 @@ def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
     two = fleet(2, open_for=60)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
-    until(lambda: two.all_are("open"), "open everywhere")
+    eventually(lambda: two.all_are("open"), "open everywhere")
     unsubscribe()
     changes = [(e.operation, e.before, e.after) for e in told if type(e).__name__ == "BreakerChanged"]
     assert changes == [("gate", "closed", "open")] * 2
@@ -383,7 +379,7 @@ def test_an_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) ->
     two = fleet(2, open_for=60, min_calls=100)
     two.breakers[1].admit().success()
     fail(two.breakers[0], 2)
-    until(lambda: all(one._live.circuit.uncounted() == (0, 0) for one in two.breakers), "the reports")
+    eventually(lambda: all(one._live.circuit.uncounted() == (0, 0) for one in two.breakers), "the reports")
     (entry,) = two.stores[0].inspect()
     assert (entry["name"], entry["kind"]) == ("gate", "breaker")
     assert 0 < entry["ttl"] < 200
@@ -408,16 +404,16 @@ def test_a_reload_changes_what_the_fleet_goes_by(server: Server, tmp_path: Path)
     try:
         _, breaker, bulkhead = registry["mail"].strategies
         fail(breaker, 2)
-        until(lambda: breaker._live.circuit.uncounted() == (0, 0), "the report")
+        eventually(lambda: breaker._live.circuit.uncounted() == (0, 0), "the report")
         assert breaker.state == "closed"
         write(3, 5)
         registry.reload()
         assert registry["mail"].strategies[1] is breaker
         fail(breaker, 1)
-        until(lambda: breaker._live.circuit.bound, "open as a fleet, by the new number")
+        eventually(lambda: breaker._live.circuit.bound, "open as a fleet, by the new number")
         assert registry["mail"].strategies[2] is bulkhead and bulkhead.limit == 5
         held = [bulkhead._enqueue() for _ in range(3)]
-        until(lambda: bulkhead.in_use == 3, "three of the five places")
+        eventually(lambda: bulkhead.in_use == 3, "three of the five places")
         assert len(held) == 3
     finally:
         registry.store.close()

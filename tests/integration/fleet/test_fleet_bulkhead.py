@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.fleet.test_fleet_breaker import until
+from tests.support.polling import eventually
 from tests.support.redis_servers import Server
 
 import stormproof as sp
@@ -27,7 +27,7 @@ def fleet(server: Server) -> Iterator[Callable[..., list[sp.Bulkhead]]]:
         made = [sp.redis.RedisStore(server.url, **store_options) for _ in range(size)]
         stores.extend(made)
         bulkheads = [sp.Bulkhead(limit, name="places", store=store, **options) for store in made]
-        until(lambda: all(one._fleet.instances == size for one in bulkheads), "everybody's first answer")
+        eventually(lambda: all(one._fleet.instances == size for one in bulkheads), "everybody's first answer")
         return bulkheads
 
     yield make
@@ -82,7 +82,7 @@ def test_never_more_inside_than_the_limit(fleet: Callable[..., list[sp.Bulkhead]
     bulkheads = fleet(3, 6)
     for one in bulkheads:
         calls.start(one, 6)
-    until(lambda: calls.inside + calls.refused == 18, "every call's answer")
+    eventually(lambda: calls.inside + calls.refused == 18, "every call's answer")
     assert calls.inside <= 6
     assert calls.inside >= 1
 
@@ -90,9 +90,9 @@ def test_never_more_inside_than_the_limit(fleet: Callable[..., list[sp.Bulkhead]
 def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[sp.Bulkhead]], calls: Calls) -> None:
     bulkheads = fleet(3, 6, queue=6, max_wait=10)
     calls.start(bulkheads[0], 6)
-    until(lambda: calls.inside == 6, "all places with one instance")
+    eventually(lambda: calls.inside == 6, "all places with one instance")
     calls.start(bulkheads[1], 2)
-    until(lambda: bulkheads[1].queued == 2, "others wait")
+    eventually(lambda: bulkheads[1].queued == 2, "others wait")
     assert calls.inside == 6
 
 
@@ -101,12 +101,12 @@ def test_places_that_come_free_go_to_whoever_waits(
 ) -> None:
     first, second = fleet(2, 2, queue=4, max_wait=10)
     calls.start(first, 2)
-    until(lambda: calls.inside == 2, "all places taken")
+    eventually(lambda: calls.inside == 2, "all places taken")
     others = Calls()
     others.start(second, 2)
-    until(lambda: second.queued == 2, "others wait")
+    eventually(lambda: second.queued == 2, "others wait")
     calls.end()
-    until(lambda: others.inside == 2, "their turn")
+    eventually(lambda: others.inside == 2, "their turn")
     others.end()
     assert others.refused == 0
 
@@ -122,13 +122,15 @@ def test_a_killed_holder_frees_its_places_within_their_lease(server: Server, cal
         assert holder.stdout.readline() == b"held\n"
         with sp.redis.RedisStore(server.url, timeout=0.5) as store:
             bulkhead = sp.Bulkhead(4, queue=4, max_wait=20, name="places", store=store)
-            until(lambda: bulkhead._fleet.instances == 2, "the first answer")
+            eventually(lambda: bulkhead._fleet.instances == 2, "the first answer")
             calls.start(bulkhead, 4)
-            until(lambda: calls.inside >= 1 and bulkhead.queued == 3, "one place is free, three are held")
+            eventually(
+                lambda: calls.inside >= 1 and bulkhead.queued == 3, "one place is free, three are held"
+            )
             holder.kill()
             holder.wait()
             killed = time.monotonic()
-            until(lambda: calls.inside == 4, "the lost places")
+            eventually(lambda: calls.inside == 4, "the lost places")
             # A lease of two seconds, plus the exchanges around it.
             assert time.monotonic() - killed < 6
             calls.end()
@@ -144,18 +146,18 @@ def test_without_the_store_the_declared_fallback_applies(
 ) -> None:
     one, _ = fleet(2, 6, on_failure=on_failure)
     server.kill()
-    until(lambda: one._fleet.alone, "the loss")
+    eventually(lambda: one._fleet.alone, "the loss")
     calls.start(one, 8)
-    until(lambda: calls.inside + calls.refused == 8, "every call's answer")
+    eventually(lambda: calls.inside + calls.refused == 8, "every call's answer")
     assert calls.inside == places
     server.start()
-    until(lambda: not one._fleet.alone, "the store's return")
+    eventually(lambda: not one._fleet.alone, "the store's return")
 
 
 def test_nothing_stays_behind(fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls) -> None:
     bulkheads = fleet(2, 6)
     calls.start(bulkheads[0], 3)
-    until(lambda: calls.inside >= 1, "a call inside")
+    eventually(lambda: calls.inside >= 1, "a call inside")
     assert server.keys_without_ttl() == []
     calls.end()
     for one in bulkheads:
@@ -185,13 +187,13 @@ def test_a_resize_never_interrupts_and_never_loses_a_place() -> None:
 def test_two_of_one_name_in_one_process_share_the_limit(server: Server, calls: Calls) -> None:
     with sp.redis.RedisStore(server.url, timeout=0.5) as store:
         two = [sp.Bulkhead(5, queue=5, max_wait=30, name="places", store=store) for _ in range(2)]
-        until(lambda: all(one._fleet.instances == 2 for one in two), "both are counted")
+        eventually(lambda: all(one._fleet.instances == 2 for one in two), "both are counted")
         for one in two:
             calls.start(one, 5)
-        until(lambda: calls.inside == 5, "all places in use")
+        eventually(lambda: calls.inside == 5, "all places in use")
         # Leases that are renewed must not add up to more.
         seen = store.stats()["exchanges"]
-        until(lambda: store.stats()["exchanges"] >= seen + 10, "some exchanges")
+        eventually(lambda: store.stats()["exchanges"] >= seen + 10, "some exchanges")
         assert calls.inside == 5
         assert sum(one.queued for one in two) == 5
         calls.end()
@@ -216,11 +218,13 @@ def test_who_has_just_come_has_one_place_until_it_is_told_more(
 ) -> None:
     (one,) = fleet(1, 4, queue=8, max_wait=30)
     calls.start(one, 4)
-    until(lambda: calls.inside == 4, "all places in use")
+    eventually(lambda: calls.inside == 4, "all places in use")
     with sp.redis.RedisStore(server.url, timeout=0.5) as store:
         other = sp.Bulkhead(4, queue=8, max_wait=30, name="places", store=store)
         assert other._places <= 1
         calls.start(other, 4)
-        until(lambda: other._fleet.instances == 2 and other.queued + other.in_use == 4, "its first answer")
+        eventually(
+            lambda: other._fleet.instances == 2 and other.queued + other.in_use == 4, "its first answer"
+        )
         assert calls.inside <= 5
         calls.end()

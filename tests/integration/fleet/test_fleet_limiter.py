@@ -113,7 +113,7 @@ def test_two_instances_share_one_burst(pair: tuple[RedisStore, RedisStore]) -> N
         # Tokens may also be on their way from the store: neither there nor held.
         return admitted >= 50 and left is not None and left < 1 and max(held) <= 0
 
-    eventually(used_up, within=10)
+    eventually(used_up)
     assert admitted <= 50 + leases.overshoot(0, 50, 2)
 
 

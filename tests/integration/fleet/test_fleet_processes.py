@@ -93,7 +93,7 @@ def test_a_killed_process_takes_no_more_than_its_lease_along(server: Server) -> 
         # It is forgotten: the one that is left counts itself alone.
         fleet = limiter._fleet
         assert fleet is not None
-        eventually(lambda: limiter.allow(0) and fleet.bucket.instances == 1, within=10)
+        eventually(lambda: limiter.allow(0) and fleet.bucket.instances == 1)
         admitted = 0
 
         def use() -> bool:
@@ -101,5 +101,5 @@ def test_a_killed_process_takes_no_more_than_its_lease_along(server: Server) -> 
             admitted += limiter.allow()
             return admitted == before
 
-        eventually(use, within=20)
+        eventually(use)
     assert server.keys_without_ttl() == []

@@ -32,7 +32,7 @@ class TimedRedisStore(RedisStore):
         return f"{self.clock.now() * 1e6:.0f}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redis_server() -> Iterator[Server]:
     with Server() as server:
         yield server

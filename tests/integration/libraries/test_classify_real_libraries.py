@@ -169,7 +169,7 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return fail_with
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def self_signed(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     """A server's TLS context whose certificate nobody trusts."""
     openssl = shutil.which("openssl")

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.support.loops import watchdog
+from tests.support.polling import eventually_async
 
 import stormproof as sp
 from stormproof._programs.reconnecting import reconnecting
@@ -87,12 +88,6 @@ def policy(number: int = 0, **options: Any) -> sp.Policy:
     return sp.Policy(sp.Retry(**{**given, **options}), rng=number)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
 async def listen(server: Server, number: int, greetings: list[int]) -> None:
     """The natural form, as for `async for ws in connect(...)`."""
     async for ws in reconnecting(lambda: connect(server.url, proxy=None), policy(number), stable=0):
@@ -120,9 +115,9 @@ async def listening(server: Server) -> AsyncIterator[list[int]]:
 def test_dropped_clients_come_back_spread_out() -> None:
     async def main() -> None:
         async with serving() as server, listening(server) as greetings:
-            await until(lambda: server.live == CLIENTS)
+            await eventually_async(lambda: server.live == CLIENTS)
             dropped = server.drop_all()
-            await until(lambda: greetings == [2] * CLIENTS)
+            await eventually_async(lambda: greetings == [2] * CLIENTS)
             waits = sorted(arrival - dropped for arrival in server.arrivals[CLIENTS:])
             assert len(waits) == CLIENTS
             # Seeded draws: what the clients drew is fixed, only the machine adds to it.
@@ -138,13 +133,13 @@ def test_dropped_clients_come_back_spread_out() -> None:
 def test_a_server_that_restarts_is_found_again() -> None:
     async def main() -> None:
         async with serving() as server, listening(server) as greetings:
-            await until(lambda: server.live == CLIENTS)
+            await eventually_async(lambda: server.live == CLIENTS)
             # Closed in order this time (1001, going away), and away for longer than the first window.
             await server.stop()
             await asyncio.sleep(WINDOW * 1.2)
             await server.start()
-            await until(lambda: greetings == [2] * CLIENTS)
-            await until(lambda: server.live == CLIENTS)
+            await eventually_async(lambda: greetings == [2] * CLIENTS)
+            await eventually_async(lambda: server.live == CLIENTS)
 
     asyncio.run(main())
 
@@ -158,7 +153,7 @@ def test_break_closes_the_connection() -> None:
                     assert server.live == 1
                     break
             assert ws.state.name == "CLOSED"
-            await until(lambda: server.live == 0)
+            await eventually_async(lambda: server.live == 0)
 
     asyncio.run(main())
 

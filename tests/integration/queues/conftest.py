@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,6 @@ import redis
 from tests.support.redis_servers import Server
 
 ROOT = Path(__file__).parents[3]
-
-
-def until(true: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    """Wait until ``true()``; a failure says ``what`` did not come about."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
 
 
 class Runs:

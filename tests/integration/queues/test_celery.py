@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from tests.integration.queues.conftest import Bench, stop, until
+from tests.integration.queues.conftest import Bench, stop
+from tests.support.polling import eventually
 
 import stormproof as sp
 import stormproof.celery
@@ -24,7 +25,7 @@ def tasks(bench: Bench) -> Iterator[ModuleType]:
     worker = bench.start(
         "celery", "-A", "tests.integration.queues.celery_app", "worker", "-c", "2", "-l", "INFO"
     )
-    until(lambda: b"ready." in bench.log.read_bytes(), "the worker's start")
+    eventually(lambda: b"ready." in bench.log.read_bytes(), "the worker's start")
     yield module
     stop(worker)
     module.app.close()
@@ -48,7 +49,7 @@ def test_attempts_are_counted_across_messages(bench: Bench, tasks: ModuleType) -
 
 def test_a_wait_takes_no_place_in_the_worker(bench: Bench, tasks: ModuleType) -> None:
     waiting = [tasks.patient.delay(f"patient-{i}") for i in range(8)]
-    until(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
+    eventually(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
     # Two processes, eight tasks that wait: yet there is room for this one.
     assert tasks.flaky.delay("meanwhile", 0).get(timeout=30) == "done"
     assert all(len(bench.runs.of(f"patient-{i}")) == 1 for i in range(8))
@@ -76,13 +77,15 @@ def test_a_message_delivered_twice_runs_once(bench: Bench, tasks: ModuleType) ->
     first = tasks.careful.apply_async(("twice", 0.3), task_id="the-same")
     second = tasks.careful.apply_async(("twice", 0.3), task_id="the-same")
     assert first.get(timeout=30) == second.get(timeout=30) == 1
-    until(lambda: bench.redis.llen("celery") == 0 and not bench.redis.hlen("unacked"), "the second delivery")
+    eventually(
+        lambda: bench.redis.llen("celery") == 0 and not bench.redis.hlen("unacked"), "the second delivery"
+    )
     assert len(bench.runs.of("twice")) == 1
 
 
 def test_a_killed_worker_loses_nothing_and_runs_it_once_more(bench: Bench, tasks: ModuleType) -> None:
     held = tasks.careful.delay("killed", 60)
-    until(lambda: bench.runs.of("killed"), "the first run")
+    eventually(lambda: bench.runs.of("killed"), "the first run")
     os.kill(bench.runs.of("killed")[0], signal.SIGKILL)
     assert held.get(timeout=60) == 2
     assert len(bench.runs.of("killed")) == 2
@@ -92,7 +95,7 @@ def test_a_killed_worker_is_an_unknown_outcome_where_twice_is_too_often(
     bench: Bench, tasks: ModuleType
 ) -> None:
     held = tasks.once.delay("unknown", 60)
-    until(lambda: bench.runs.of("unknown"), "the first run")
+    eventually(lambda: bench.runs.of("unknown"), "the first run")
     os.kill(bench.runs.of("unknown")[0], signal.SIGKILL)
     with pytest.raises(sp.idempotency.OutcomeUnknown):
         held.get(timeout=60)

@@ -13,7 +13,8 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import Retries
-from tests.integration.queues.conftest import Bench, stop, until
+from tests.integration.queues.conftest import Bench, stop
+from tests.support.polling import eventually
 
 import stormproof as sp
 import stormproof.dramatiq
@@ -67,8 +68,8 @@ def idle(bench: Bench) -> bool:
 @pytest.mark.usefixtures("worker")
 def test_it_is_retried_until_it_succeeds(bench: Bench, actors: ModuleType) -> None:
     message = actors.flaky.send("flaky", 2)
-    until(lambda: len(bench.runs.of("flaky")) == 3, "three runs")
-    until(lambda: idle(bench), "an empty queue")
+    eventually(lambda: len(bench.runs.of("flaky")) == 3, "three runs")
+    eventually(lambda: idle(bench), "an empty queue")
     assert len(bench.runs.of("flaky")) == 3
     assert not buried(bench, message)
 
@@ -77,25 +78,25 @@ def test_it_is_retried_until_it_succeeds(bench: Bench, actors: ModuleType) -> No
 def test_a_wait_takes_no_place_in_the_worker(bench: Bench, actors: ModuleType) -> None:
     for i in range(8):
         actors.patient.send(f"patient-{i}")
-    until(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
+    eventually(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
     actors.flaky.send("meanwhile", 0)
-    until(lambda: bench.runs.of("meanwhile"), "a run beside eight that wait")
+    eventually(lambda: bench.runs.of("meanwhile"), "a run beside eight that wait")
     assert all(len(bench.runs.of(f"patient-{i}")) == 1 for i in range(8))
-    until(lambda: all(len(bench.runs.of(f"patient-{i}")) == 2 for i in range(8)), "the second runs")
+    eventually(lambda: all(len(bench.runs.of(f"patient-{i}")) == 2 for i in range(8)), "the second runs")
 
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize(("kind", "runs"), [("fatal", 1), ("transient", 2)])
 def test_what_fails_for_good_is_dead_lettered(bench: Bench, actors: ModuleType, kind: str, runs: int) -> None:
     message = actors.doomed.send(f"doomed-{kind}", kind)
-    until(lambda: buried(bench, message), "the dead letter")
+    eventually(lambda: buried(bench, message), "the dead letter")
     assert len(bench.runs.of(f"doomed-{kind}")) == runs
 
 
 @pytest.mark.usefixtures("worker")
 def test_an_actor_without_a_policy_is_not_retried(bench: Bench, actors: ModuleType) -> None:
     message = actors.unruled.send("unruled")
-    until(lambda: buried(bench, message), "the dead letter")
+    eventually(lambda: buried(bench, message), "the dead letter")
     assert len(bench.runs.of("unruled")) == 1
 
 
@@ -105,8 +106,8 @@ def test_a_message_delivered_twice_runs_once(bench: Bench, actors: ModuleType) -
     actors.broker.enqueue(message)
     # The broker knows a message by this id, the actor by the other: so it can be there twice.
     actors.broker.enqueue(message.copy(options={"redis_message_id": "another"}))
-    until(lambda: bench.runs.of("twice"), "the first run")
-    until(lambda: idle(bench), "an empty queue")
+    eventually(lambda: bench.runs.of("twice"), "the first run")
+    eventually(lambda: idle(bench), "an empty queue")
     assert len(bench.runs.of("twice")) == 1
 
 
@@ -114,12 +115,12 @@ def test_a_killed_worker_loses_nothing_and_runs_it_once_more(
     bench: Bench, actors: ModuleType, worker: subprocess.Popen[bytes], start: Callable[[], object]
 ) -> None:
     actors.careful.send("killed", 60)
-    until(lambda: bench.runs.of("killed"), "the first run")
+    eventually(lambda: bench.runs.of("killed"), "the first run")
     os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
     start()
-    until(lambda: len(bench.runs.of("killed")) == 2, "the second run")
-    until(lambda: idle(bench), "an empty queue")
+    eventually(lambda: len(bench.runs.of("killed")) == 2, "the second run")
+    eventually(lambda: idle(bench), "an empty queue")
     assert len(bench.runs.of("killed")) == 2
 
 

@@ -10,7 +10,6 @@ import os
 import pickle
 import signal
 import threading
-import time
 import traceback
 import weakref
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 import trio
 from tests.support.loops import Loop, each_loop, watchdog
+from tests.support.polling import eventually
 from tests.support.scripted import Boom, retry
 
 import stormproof as sp
@@ -29,14 +29,6 @@ from stormproof._programs.once import once
 __all__ = ["watchdog"]
 
 pytestmark = pytest.mark.usefixtures("watchdog")
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for another thread. A test that passes never meets the limit."""
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.0005)
 
 
 class LoopClock:
@@ -200,7 +192,7 @@ def test_threads_share_one_run() -> None:
     gate = Gate("pool")
     shared = once(gate)
     crowd = Crowd(shared, 16).start()
-    until(lambda: waiting(shared) == 15)
+    eventually(lambda: waiting(shared) == 15)
     gate.opened.set()
     assert crowd.join() == ["pool"] * 16
     assert gate.runs == 1
@@ -211,7 +203,7 @@ def test_those_who_waited_share_the_error_and_the_next_call_starts_anew() -> Non
     gate = Gate(boom, "pool")
     shared = once(gate)
     crowd = Crowd(shared, 16).start()
-    until(lambda: waiting(shared) == 15)
+    eventually(lambda: waiting(shared) == 15)
     gate.opened.set()
     assert all(outcome is boom for outcome in crowd.join())
     assert gate.runs == 1
@@ -231,7 +223,7 @@ def test_a_shared_error_keeps_its_place_and_does_not_grow() -> None:
             seen.append([frame.name for frame in traceback.extract_tb(error.__traceback__)])
 
     crowd = Crowd(call, 8).start()
-    until(lambda: waiting(shared) == 7)
+    eventually(lambda: waiting(shared) == 7)
     gate.opened.set()
     assert crowd.join() == [None] * 8
     assert len(seen) == 8
@@ -244,7 +236,7 @@ def test_a_runner_that_is_torn_away_hands_over() -> None:
     gate = Gate(KeyboardInterrupt(), "pool")
     shared = once(gate)
     crowd = Crowd(shared, 4).start()
-    until(lambda: waiting(shared) == 3)
+    eventually(lambda: waiting(shared) == 3)
     gate.opened.set()
     outcomes = crowd.join()
     assert outcomes.count("pool") == 3
@@ -277,7 +269,7 @@ def test_a_deadline_of_the_runner_alone_does_not_fail_those_who_wait() -> None:
     first = Crowd(hurried, 1).start()
     assert gate.entered.wait(10)
     crowd = Crowd(shared, 3).start()
-    until(lambda: waiting(shared) == 3)
+    eventually(lambda: waiting(shared) == 3)
     clock.advance(2)
     gate.opened.set()
     first.join()
@@ -298,7 +290,7 @@ def test_a_wait_that_does_not_fit_the_runners_deadline_hands_over_too() -> None:
     first = Crowd(hurried, 1).start()
     assert gate.entered.wait(10)
     crowd = Crowd(shared, 2).start()
-    until(lambda: waiting(shared) == 2)
+    eventually(lambda: waiting(shared) == 2)
     gate.opened.set()
     assert [type(outcome) for outcome in first.join()] == [sp.DeadlineExceeded]
     assert crowd.join() == ["pool"] * 2
@@ -313,7 +305,7 @@ def test_a_deadline_inside_the_set_up_is_everybodys() -> None:
             return shared()
 
     crowd = Crowd(call, 3).start()
-    until(lambda: waiting(shared) == 2)
+    eventually(lambda: waiting(shared) == 2)
     gate.opened.set()
     assert [type(outcome) for outcome in crowd.join()] == [sp.DeadlineExceeded] * 3
     assert gate.runs == 1
@@ -344,7 +336,7 @@ def test_a_waiter_can_be_cancelled() -> None:
             return shared()
 
     crowd = Crowd(call, 1).start()
-    until(lambda: waiting(shared) == 1)
+    eventually(lambda: waiting(shared) == 1)
     scope.cancel()
     assert [type(outcome) for outcome in crowd.join()] == [sp.Cancelled]
     gate.opened.set()
@@ -412,7 +404,7 @@ def test_set_ups_may_need_each_other_in_one_direction() -> None:
         return f"on {base()}"
 
     lower, uppers = Crowd(base, 2).start(), Crowd(upper, 4).start()
-    until(lambda: waiting(upper) == 3 and waiting(base) == 2)
+    eventually(lambda: waiting(upper) == 3 and waiting(base) == 2)
     gate.opened.set()
     assert lower.join() == ["base"] * 2
     assert uppers.join() == ["on base"] * 4
@@ -448,7 +440,7 @@ def test_a_task_left_by_an_earlier_set_up_is_not_part_of_the_next() -> None:
     runner = Crowd(setup, 1).start()
     assert gate.entered.wait(10)
     waiter = Crowd(lambda: left[0].run(setup), 1).start()
-    until(lambda: waiting(setup) == 1)
+    eventually(lambda: waiting(setup) == 1)
     gate.opened.set()
     assert [*runner.join(), *waiter.join()] == ["new", "new"]
 
@@ -710,7 +702,7 @@ def test_loops_share_one_run() -> None:
 
     crowd = Crowd(asyncio_loop, 3).start()
     trios = Crowd(lambda: trio.run(setup.get), 2).start()
-    until(lambda: waiting(setup) >= 6)
+    eventually(lambda: waiting(setup) >= 6)
     gate.opened.set()
     assert crowd.join() == [["pool", "pool"]] * 3
     assert trios.join() == ["pool"] * 2
@@ -735,12 +727,12 @@ def test_a_loop_that_ends_hands_over_to_another_loop() -> None:
         assert not task.done()
 
     first = Crowd(lambda: asyncio.run(abandon()), 1).start()
-    until(lambda: runs)
+    eventually(lambda: runs)
     others = [
         Crowd(lambda: asyncio.run(setup.get()), 1).start(),
         Crowd(lambda: trio.run(setup.get), 1).start(),
     ]
-    until(lambda: waiting(setup) == 2)
+    eventually(lambda: waiting(setup) == 2)
     leave.set()
     assert first.join() == [None]
     assert [outcome for crowd in others for outcome in crowd.join()] == ["pool", "pool"]
@@ -794,7 +786,7 @@ def test_a_set_up_under_way_at_a_reset_is_not_kept() -> None:
     gate = Gate("old", "new")
     shared = once(gate)
     crowd = Crowd(shared, 3).start()
-    until(lambda: waiting(shared) == 2)
+    eventually(lambda: waiting(shared) == 2)
     assert not shared.reset("old")
     assert waiting(shared) == 2
     assert not shared.reset()

@@ -21,6 +21,7 @@ import pytest
 import trio
 import trio.testing
 from tests.support.loops import watchdog
+from tests.support.polling import eventually
 from tests.support.scripted import Bang, Boom, retry
 
 import stormproof as sp
@@ -32,14 +33,6 @@ from stormproof._programs.worker_run import WorkerStopped
 __all__ = ["watchdog"]
 
 pytestmark = pytest.mark.usefixtures("watchdog")
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for another thread. A test that passes never meets the limit."""
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.0005)
 
 
 class Letters:
@@ -1003,7 +996,7 @@ def test_threads_finish_what_runs_and_take_no_more() -> None:
     jobs = fill(queue.Queue(), range(5))
     worker = Worker(busy, concurrency=2)
     thread, out = background(lambda: worker.run(jobs))
-    until(lambda: len(busy.entered) == 2)
+    eventually(lambda: len(busy.entered) == 2)
     assert not worker.stopping and worker.stats.running == 2
     worker.stop()
     assert worker.stopping
@@ -1020,7 +1013,7 @@ def test_threads_that_do_not_end_are_left_behind_and_their_end_changes_nothing()
     jobs = fill(queue.Queue(), [1])
     worker = Worker(busy, dead_letter=letters, drain=0.01)
     thread, out = background(lambda: worker.run(jobs))
-    until(lambda: busy.entered)
+    eventually(lambda: busy.entered)
     worker.stop()
     worker.stop()
     thread.join(10)
@@ -1028,7 +1021,7 @@ def test_threads_that_do_not_end_are_left_behind_and_their_end_changes_nothing()
     assert letters.jobs == [1] and letters.kinds == {WorkerStopped}
     assert jobs.unfinished_tasks == 0
     busy.go.set()
-    until(lambda: not any("lane" in thread.name for thread in threading.enumerate()))
+    eventually(lambda: not any("lane" in thread.name for thread in threading.enumerate()))
     assert worker.stats == Stats(taken=1, unfinished=1)
     assert jobs.unfinished_tasks == 0
 
@@ -1055,7 +1048,7 @@ def test_a_plain_job_under_asyncio_is_left_behind_too() -> None:
     back: list[int] = []
     worker = Worker(busy, drain=0.01, requeue=back.append)
     thread, out = background(lambda: asyncio.run(worker.run_async([1])))
-    until(lambda: busy.entered)
+    eventually(lambda: busy.entered)
     worker.stop()
     worker.stop()
     thread.join(10)
@@ -1082,7 +1075,7 @@ def test_a_source_that_blocks_is_waited_for_and_what_it_brings_too_late_is_hande
     thread.join(10)
     assert out == [Stats()]
     gate.set()
-    until(lambda: back == [1])
+    eventually(lambda: back == [1])
     assert worker.stats == Stats(taken=1, requeued=1)
 
 
@@ -1186,7 +1179,7 @@ def test_a_scope_around_a_run_in_threads(cares: bool) -> None:
             return worker.run([1])
 
     thread, out = background(run)
-    until(lambda: busy.entered)
+    eventually(lambda: busy.entered)
     scope.cancel()
     thread.join(10)
     assert [type(error) for error in out] == [sp.Cancelled]
@@ -1229,12 +1222,12 @@ def test_of_several_interrupts_the_first_ends_the_run_and_what_runs_is_still_wai
     def handle(job: int) -> None:
         running.append(job)
         if job == 1:
-            until(lambda: len(running) == 3)
+            eventually(lambda: len(running) == 3)
             raise Boom
-        until(lambda: worker.stopping)
+        eventually(lambda: worker.stopping)
         if job == 2:
             raise Boom
-        until(lambda: sum("shop lane" in thread.name for thread in threading.enumerate()) == 1)
+        eventually(lambda: sum("shop lane" in thread.name for thread in threading.enumerate()) == 1)
         # Long enough for a run that does not wait to say so.
         time.sleep(0.02)
         check()
@@ -1297,7 +1290,7 @@ def test_one_run_at_a_time() -> None:
     busy = Busy()
     worker = Worker(busy)
     thread, _ = background(lambda: worker.run([1]))
-    until(lambda: busy.entered)
+    eventually(lambda: busy.entered)
     with pytest.raises(RuntimeError, match="running already"):
         worker.run([2])
     busy.go.set()

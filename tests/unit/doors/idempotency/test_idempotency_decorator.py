@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.support.loops import Loop, each_loop
+from tests.support.polling import eventually
 
 import stormproof as sp
 from stormproof import events
@@ -348,14 +348,6 @@ def test_a_conflict_is_worth_retrying_and_the_others_are_not() -> None:
         assert not sp.transient(final("x")).retry
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for another thread. A test that passes never meets the limit."""
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.0005)
-
-
 class Counting(MemoryStore):
     def __init__(self) -> None:
         # Its own time stands still, so that no stall of the machine ends a lease.
@@ -421,7 +413,7 @@ def test_a_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() 
     @idempotent(key=first, store=store, lease=600)
     def long(key: str) -> int:
         wake: Any = lease_renewal._keepers[store]._wake
-        until(lambda: wake._waiters)
+        eventually(lambda: wake._waiters)
         return short(key)
 
     @idempotent(key=first, store=store, lease=0.03)
@@ -437,7 +429,7 @@ def test_a_key_that_is_somebody_elses_is_renewed_no_more() -> None:
     with keep(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
         keeper = lease_renewal._keepers[store]
         assert store.renewals.acquire(timeout=60)
-        until(lambda: not keeper._running)
+        eventually(lambda: not keeper._running)
         assert not kept.active
     assert not store.renewals.acquire(blocking=False)
 
