@@ -13,6 +13,7 @@ pytest_plugins = (
     "tests.support.plugins.leftovers",
     "tests.support.plugins.order",
     "tests.support.plugins.skips",
+    "tests.support.plugins.progress",
 )
 
 # A shared machine may stall any single example; time is never what a property test asserts.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.http.each_client import Http, each_client
-from tests.support.http.server import answer, late
+from tests.support.http.server import answer, late, once
 
 import stormproof as sp
 
@@ -46,10 +46,12 @@ async def test_a_failure_launches_no_other_either(http: Http) -> None:
 async def test_what_may_be_sent_twice_is_hedged(http: Http) -> None:
     """Else the tests above would prove nothing: a GET, and a POST whose key is on both requests."""
     for method, options in (("GET", {}), ("POST", {"idempotency_key": "auto"})):
-        http.server.on(f"/{method}", late(0.2, answer(200, b"slow")), answer(200, b"fast"))
+        answered = threading.Event()
+        http.server.on(f"/{method}", once(answered.is_set, answer(200, b"slow")), answer(200, b"fast"))
         body = None if method == "GET" else b"order"
         got = await http.client(_hedged(), **options).request(method, f"/{method}", body=body)
         assert got.body == b"fast"
+        answered.set()
         first, second = http.server.requests(f"/{method}")
         assert first.body == second.body == (body or b"")
         assert first.header("Idempotency-Key") == second.header("Idempotency-Key")

@@ -44,10 +44,10 @@ class Counted(OneShot):
             yield chunk
 
 
-async def _put(http: Http, path: str, body: Any, policy: sp.Policy | None = None) -> tuple[Any, Any]:
-    """(the answer's status, the error) of one PUT."""
+async def _put(http: Http, path: str, body: Any, timeout: float = 30.0) -> tuple[Any, Any]:
+    """Return the answer's status and the error of one PUT; ``timeout`` is long unless the server hangs."""
     try:
-        got = await http.client(policy or retry()).request("PUT", path, body=body, timeout=0.1)
+        got = await http.client(retry()).request("PUT", path, body=body, timeout=timeout)
     except http.kind.family as error:
         return None, error
     return got.status, None
@@ -58,13 +58,14 @@ async def test_it_is_sent_once_whatever_happens(http: Http, measured: Callable[[
     for name, step in MISHAPS.items():
         path, body = f"/{name}", Counted()
         http.server.on(path, step, answer(200))
-        status, error = await _put(http, path, body)
+        timeout = 1.0 if name == "hang" else 30.0
+        status, error = await _put(http, path, body, timeout)
         assert (status == 503) if name == "503" else (status is None and error is not None), name
         assert [seen.body for seen in http.server.requests(path)] == [WHOLE], name
         assert body.begun == 1
         # The same with bytes shows that it was the body that stood in the way.
         http.server.on(f"{path}-again", step, answer(200))
-        assert (await _put(http, f"{path}-again", WHOLE))[0] == 200
+        assert (await _put(http, f"{path}-again", WHOLE, timeout))[0] == 200
         assert [seen.body for seen in http.server.requests(f"{path}-again")] == [WHOLE] * 2
     measured(f"{http.kind.__name__}: {len(MISHAPS)} mishaps, each one-shot body sent once and whole")
 

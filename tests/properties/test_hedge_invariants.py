@@ -237,7 +237,7 @@ def test_httpx_closes_every_response_once(library: str, streamed: bool, measured
         "same": [late(0.01, answer(200, b"x" * 10))],
         "chunked": [late(0.01, chunked(b"a" * 70_000, b"b")), late(0.0, chunked(b"a" * 70_000, b"b"))],
         "large": [answer(200, b"y" * 300_000)],
-        "slow first": [late(0.3, answer(200, b"slow")), answer(200, b"fast")],
+        "slow first": [late(60, answer(200, b"slow")), answer(200, b"fast")],
         "refused first": [answer(503, b"down"), late(0.005, answer(503, b"down")), answer(200, b"up")],
         "all refused": [answer(503, b"down")],
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 from tests.support.http.each_client import Http, each_client
-from tests.support.http.server import answer, hang, late
+from tests.support.http.server import answer, hang, late, once
 
 import stormproof as sp
 
@@ -16,8 +18,10 @@ def _hedged(**options: object) -> sp.Policy:
 
 @each_client
 async def test_a_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> None:
-    http.server.on("/", late(0.4, answer(200, b"slow")), answer(200, b"fast"))
+    answered = Event()
+    http.server.on("/", once(answered.is_set, answer(200, b"slow")), answer(200, b"fast"))
     assert (await http.client(_hedged()).get("/")).body == b"fast"
+    answered.set()
     assert len(http.server.seen) == 2
 
 
@@ -31,8 +35,10 @@ async def test_a_post_without_a_key_is_never_hedged(http: Http) -> None:
 
 @each_client
 async def test_a_post_with_a_key_is_hedged_under_that_key(http: Http) -> None:
-    http.server.on("/", late(0.4, answer(200, b"slow")), answer(200, b"fast"))
+    answered = Event()
+    http.server.on("/", once(answered.is_set, answer(200, b"slow")), answer(200, b"fast"))
     assert (await http.client(_hedged(), idempotency_key="auto").post("/")).body == b"fast"
+    answered.set()
     first, second = http.server.seen
     assert first.header("Idempotency-Key") == second.header("Idempotency-Key") is not None
 
@@ -73,6 +79,7 @@ async def test_the_loser_is_closed(http: Http) -> None:
 @each_client
 @pytest.mark.parametrize("max", [2, 3])
 async def test_never_more_than_max(http: Http, max: int) -> None:
-    http.server.on("/", late(0.2, answer(200, b"slow")))
+    # Whatever more there would be has a moment to arrive.
+    http.server.on("/", once(lambda: len(http.server.seen) >= max, late(0.05, answer(200, b"slow"))))
     assert (await http.client(_hedged(max=max, after=0.01)).get("/")).body == b"slow"
     assert len(http.server.seen) == max

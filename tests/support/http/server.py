@@ -183,6 +183,18 @@ def late(seconds: float, then: Step) -> Step:
     return step
 
 
+def once(condition: Callable[[], bool], then: Step) -> Step:
+    """Waits until ``condition()``, then goes on with ``then``, if the client is still there."""
+
+    async def step(exchange: Exchange) -> None:
+        while not condition():
+            if not await exchange.wait(0.005):
+                return
+        await then(exchange)
+
+    return step
+
+
 def closing(then: Step) -> Step:
     """Answers as if the connection could be used again, and closes it."""
 
