@@ -43,8 +43,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def is_named(config: pytest.Config) -> bool:
-    """Return True if the command line names files or tests: those run, long or not."""
-    return any("::" in argument or argument.endswith(".py") for argument in config.args)
+    """Return True if the command line names nothing but files or tests: those run, long or not."""
+    return all("::" in argument or argument.endswith(".py") for argument in config.args)
 
 
 def pytest_report_header() -> str:
