@@ -44,10 +44,10 @@ class Counted(OneShot):
             yield chunk
 
 
-async def _put(http: Http, path: str, body: Any, timeout: float = 30.0) -> tuple[Any, Any]:
-    """Return the answer's status and the error of one PUT; ``timeout`` is long unless the server hangs."""
+async def _put(http: Http, path: str, body: Any, within: float = 30.0) -> tuple[Any, Any]:
+    """Return the answer's status and the error of one PUT; ``within`` is long unless the server hangs."""
     try:
-        got = await http.client(retry()).request("PUT", path, body=body, timeout=timeout)
+        got = await http.client(retry()).request("PUT", path, body=body, timeout=within)
     except http.kind.family as error:
         return None, error
     return got.status, None
