@@ -79,7 +79,7 @@ def test_data_has_several_runs(compared: lab.Comparison, tmp_path: Path) -> None
     assert (tmp_path / "c.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("name", ["kept.jsonl", "kept.parquet"])
+@pytest.mark.parametrize("name", ["kept.jsonl", pytest.param("kept.parquet", marks=pytest.mark.long)])
 def test_a_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.Comparison) -> None:
     path = tmp_path / name
     first = Counting()
@@ -111,6 +111,7 @@ def test_a_line_cut_short_is_made_again(tmp_path: Path) -> None:
         lab.compare({"none": None}, SCENARIO, seeds=range(3), save=path)
 
 
+@pytest.mark.long
 def test_what_was_done_is_kept_when_a_run_fails(tmp_path: Path) -> None:
     path = tmp_path / "kept.parquet"
 
@@ -133,6 +134,7 @@ def test_local_processes(compared: lab.Comparison) -> None:
     assert there.to_json() == compared.to_json()
 
 
+@pytest.mark.long
 def test_a_dask_cluster(compared: lab.Comparison) -> None:
     import logging
 
@@ -169,8 +171,17 @@ def test_a_sweep_finds_where_it_tips(tmp_path: Path) -> None:
     assert swept.threshold("arrival_rps", "none") is None
     swept.to_csv(tmp_path / "s.csv")
     assert (tmp_path / "s.csv").read_text().startswith("arrival_rps,timeout,policy,runs,recovered,")
-    swept.to_parquet(tmp_path / "s.parquet")
     assert "arrival_rps" in str(swept)
+
+
+@pytest.mark.long
+def test_a_sweep_is_written_as_parquet(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    swept = lab.sweep({"none": None}, SCENARIO, {"arrival_rps": [20, 75]}, seeds=[0])
+    swept.to_parquet(tmp_path / "s.parquet")
+    columns = pyarrow.parquet.read_table(tmp_path / "s.parquet").to_pydict()
+    assert columns["arrival_rps"] == [row["arrival_rps"] for row in swept.rows]
 
 
 def test_a_sweep_over_an_option_of_the_policy() -> None:

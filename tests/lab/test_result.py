@@ -130,14 +130,18 @@ def test_files(result: lab.Result, tmp_path: Path) -> None:
     assert rows[45]["p50"] == ""
     result.to_json(tmp_path / "run.json")
     assert json.loads((tmp_path / "run.json").read_text()) == result.to_data()
-    result.to_parquet(tmp_path / "run.parquet")
-    import pyarrow.parquet
-
-    assert pyarrow.parquet.read_table(tmp_path / "run.parquet").to_pydict() == result.series
     result.plot(tmp_path / "run.png")
     assert (tmp_path / "run.png").read_bytes()[:4] == b"\x89PNG"
     result.plot(tmp_path / "run.svg")
     assert "<svg" in (tmp_path / "run.svg").read_text()[:1000]
+
+
+@pytest.mark.long
+def test_series_are_written_as_parquet(result: lab.Result, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    result.to_parquet(tmp_path / "run.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "run.parquet").to_pydict() == result.series
 
 
 def test_the_verdict_is_words(result: lab.Result) -> None:

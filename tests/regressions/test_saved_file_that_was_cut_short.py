@@ -62,6 +62,7 @@ def test_what_is_not_ours_is_named_and_left_as_it_is(tmp_path: Path, content: by
     assert path.read_bytes() == content
 
 
+@pytest.mark.long
 def test_a_torn_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "kept.parquet"
     compare(path, 1)
@@ -76,6 +77,7 @@ def test_a_torn_parquet_file_is_named(tmp_path: Path) -> None:
         assert path.read_bytes() == torn
 
 
+@pytest.mark.long
 def test_another_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "series.parquet"
     lab.simulate(None, SCENARIO).to_parquet(path)

@@ -96,7 +96,7 @@ class Odd:
 
 
 @pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
-@pytest.mark.parametrize("name", ["kept.jsonl", "kept.parquet"])
+@pytest.mark.parametrize("name", ["kept.jsonl", pytest.param("kept.parquet", marks=pytest.mark.long)])
 def test_what_cannot_be_known_is_run_again_and_said(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     for answer in (True, False):

@@ -58,6 +58,7 @@ class Backend:
         self.received = self.served = self.for_nobody = 0
         self.queue: deque[Request] = deque()
         self._finish_s: float | None = None
+        self.connections: set[asyncio.Transport] = set()
         self._loop = asyncio.get_running_loop()
         self._zero = self._loop.time()
 
@@ -101,8 +102,11 @@ class Request(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._backend.connections.add(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._backend.connections.discard(self._transport)
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
@@ -183,6 +187,10 @@ async def serve(capacity_rps: float, hang_at_s: float, hang_s: float, bucket_s: 
     backend.start_clock()
     await _report(backend, bucket_s, ended)
     server.close()
+    # Left to the collector, a transport complains that its loop has gone.
+    for transport in tuple(backend.connections):
+        transport.abort()
+    await asyncio.sleep(0)
 
 
 def main() -> None:
