@@ -33,7 +33,7 @@ def in_child(run):
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        signal.alarm(5)
+        signal.alarm(60)
         try:
             os.write(write, repr(run()).encode())
         except BaseException as error:

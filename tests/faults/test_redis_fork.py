@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PRELUDE = """
 import os, signal, sys, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of fork in a process with threads
-signal.alarm(30)
+signal.alarm(90)
 import stormproof as sp
 from tests.support.polling import eventually
 
@@ -33,7 +33,7 @@ def in_child(run):
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        signal.alarm(10)
+        signal.alarm(60)
         try:
             os.write(write, repr(run()).encode())
         except BaseException:

@@ -980,7 +980,7 @@ def test_a_forked_child_does_not_wait_for_its_parents_thread() -> None:
         try:
             # A child that hangs ends by itself.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(5)
+            signal.alarm(60)
             gate.opened.set()
             gate.outcomes[:] = ["child's"]
             os._exit(0 if (shared(), kept.ready) == ("child's", True) else 1)

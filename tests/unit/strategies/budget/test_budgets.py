@@ -701,7 +701,7 @@ FORKED = """
         child = os.fork()
         if child == 0:
             # Stuck, it must not outlive the test.
-            signal.alarm(20)
+            signal.alarm(60)
             for budget in budgets:
                 budget.withdraw()
             os._exit(0)
