@@ -17,12 +17,10 @@ def test_no_call_waits_for_it(server: Server) -> None:
     with Ordeal(server) as ordeal:
         ordeal.live(0.1)
         server.pause()
-        start = time.monotonic()
         # From the first moment on, while the exchange still waits for its answer.
         _, worst = ordeal.live(TIMEOUT * 2)
         assert worst < TIMEOUT
         ordeal.fallen_back()
-        assert time.monotonic() - start < TIMEOUT * 2 + 1
         ordeal.share_is_kept()
         assert {type(event) for event in ordeal.told} == {events.StoreDown}
         server.resume()
