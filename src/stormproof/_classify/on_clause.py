@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
 from .classifier import Classifier, transient
+from .exhaustion import is_bare
 from .verdict import Verdict
 
 TYPE_CHECKING = False
@@ -38,6 +39,9 @@ def judge(
     return _judge_callable(on, owner, names_refusals)
 
 
+#: Types whose verdict is kept, of one ``on``.
+_MAX_TYPES = 1024
+
 #: Bits of a code object's ``co_flags``: \*args; generator, coroutine, async generator.
 _STAR, _NOT_PLAIN = 0x04, 0x20 | 0x80 | 0x200
 
@@ -71,10 +75,16 @@ def _judge_types(
     groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
     # Types seen before that match and have nothing more to tell; a handful at most, all built in.
     simple: set[type] = set()
+    # Others, whose exceptions have nothing more to tell unless something is attached to them.
+    bare: dict[type, Verdict] = {}
 
     def verdict(error: BaseException) -> Verdict:
-        if type(error) in simple:
+        kind = type(error)
+        if kind in simple:
             return Verdict.RETRY
+        known = bare.get(kind)
+        if known is not None and kind in transient.known and is_bare(error):
+            return known
         if _is_refusal(error) and not isinstance(error, named):
             return Verdict.FATAL
         if isinstance(error, BaseExceptionGroup) and not isinstance(error, groups):
@@ -82,9 +92,12 @@ def _judge_types(
         if not isinstance(error, types):
             return Verdict.FATAL
         if _tells_nothing(error):
-            simple.add(type(error))
+            simple.add(kind)
             return Verdict.RETRY
-        return _retry(error, names_refusals)
+        found = _retry(error, names_refusals)
+        if kind in transient.known and is_bare(error) and len(bare) < _MAX_TYPES:
+            bare[kind] = found
+        return found
 
     return verdict
 
@@ -173,6 +186,17 @@ def leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
             pending.extend(error.exceptions)
         else:
             yield error
+
+
+def judge_marked(judge: Callable[[BaseException], Verdict], error: BaseException) -> Verdict:
+    """Return ``judge``'s verdict on an error that may be one of the two marks."""
+    if isinstance(error, Permanent):
+        return Verdict.FATAL
+    cause, asked = unwrap_marker(error)
+    verdict = Verdict.RETRY if cause is None else judge(cause)
+    if asked is None:
+        return verdict
+    return Verdict(verdict.retry, max(asked, verdict.after or 0.0), verdict.kind, verdict.reason)
 
 
 def unwrap_marker(error: BaseException) -> tuple[BaseException | None, float | None]:

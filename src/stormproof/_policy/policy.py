@@ -3,8 +3,8 @@
 The way of a call: the compiled wrapper of the outermost strategy, which calls the next one's,
 down to the function itself. Each strategy makes its wrapper in `sync` or `aio`; nothing is looked
 up on the way. A call that succeeds at once meets no clock, lock or event (see `_strategies/retry/retry.py`);
-what happens after a failure is in `_strategies/retry/loop.py`; the code that really sleeps and awaits is in
-`_drivers`.
+what happens after a failure is in `_strategies/retry/aio_loop.py`, and what is decided then in
+`_strategies/retry/rules/decision.py`; the code that really sleeps is in `_drivers`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from .._context.deadlines import Scope, ambient
 from .._primitives.errors import AttemptTimeout, Permanent, StormproofError
 from .._primitives.options import Options
 from .._primitives.options import count as whole
+from .._strategies.retry.call import note
 from .._strategies.retry.generators import Opened
-from .._strategies.retry.loop import note
 from .._strategies.timeout import AttemptScope
 from .refusals import as_rpc_error
 from .replay import Replay

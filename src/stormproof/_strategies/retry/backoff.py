@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 
 from ..._primitives.options import Options, choice, count, number, seconds
 from .jitter import Symmetric, spread_for
-from .rules import LARGEST, general, greater, lesser, mean, multiple, per_n, span
+from .rules.waits import LARGEST, general, greater, lesser, mean, multiple, per_n, span, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from .jitter import Jitter
 
     Array = Any
-
-#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
-_HINT_SPREAD = 0.1
-
-
-def spread(own: float, hint: float, draw: Callable[[], float]) -> float:
-    """The wait where a server asked for ``hint`` seconds: never shorter than that, nor than ``own``."""
-    return max(own, hint * (1.0 + _HINT_SPREAD * draw()))
 
 
 class Row(Options):

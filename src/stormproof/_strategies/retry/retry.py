@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from ..._classify.classifier import transient
 from ..._classify.on_clause import judge, judge_result
 from ..._context.deadlines import ambient, bypass
-from ..._drivers import aio as _aio
-from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
 from ..._runtime.call_template import Template
 from ..budget.budget import Budget
 from ..keyed import Keyed
+from . import aio_loop, sync_loop
 from .backoff import Backoff, Exponential
-from .loop import Run, flow
+from .call import RetriedCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..._classify.on_clause import On
     from ..._classify.verdict import Verdict
-    from ..._context.attempts import Before, Flow
+    from ..._context.attempts import Before
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
@@ -66,6 +67,8 @@ class Retry(Options):
         "budget",
         "late",
         "max_hint",
+        "most_attempts",
+        "most_seconds",
         "on",
         "on_result",
         "plan",
@@ -100,6 +103,9 @@ class Retry(Options):
     #: The schedule's own plan, where it has one.
     plan: Callable[..., tuple[float, float | None, int]] | None
     judge_result: Callable[[Any], Verdict] | None
+    #: ``attempts`` and ``within`` as the loop compares them: no limit is inf.
+    most_attempts: float
+    most_seconds: float
 
     def __init__(
         self,
@@ -140,6 +146,10 @@ class Retry(Options):
             plan=_own_plan(backoff),
             judge_result=None if on_result is None else judge_result(on_result),
         )
+        self._set(
+            most_attempts=math.inf if self.attempts is None else self.attempts,
+            most_seconds=math.inf if self.within is None else self.within,
+        )
 
     def fields(self) -> dict[str, Any]:
         fields = super().fields()
@@ -178,44 +188,37 @@ class Retry(Options):
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "budget": plain(self.budget)}
 
-    # Compiling: the success path is the template; everything else goes through `flow`.
+    # Compiling: the success path is the template; everything else goes through the loop.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        clock, before = env.clock, self.before_attempt
-
-        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            steps = self._flow(env, error, args, kwargs)
-            # This frame becomes part of the error's traceback; holding the error too would make a cycle.
-            del error
-            return _sync.drive(steps, call, args, kwargs, clock, before)
-
-        return self._compile(call, env, like, failed, False)
+        return self._compile(call, env, like, sync_loop.retry_loop, False)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        clock, before = env.clock, self.before_attempt
+        return self._compile(call, env, like, aio_loop.retry_loop, True)
 
-        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            steps = self._flow(env, error, args, kwargs)
-            del error
-            return _aio.drive(steps, call, args, kwargs, clock, before)
-
-        return self._compile(call, env, like, failed, True)
-
-    def _flow(self, env: Env, error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flow:
-        budget = (
-            self.budget.pick(env.arguments(args), kwargs) if isinstance(self.budget, Keyed) else self.budget
+    def _call(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RetriedCall:
+        budget = self.budget
+        if isinstance(budget, Keyed):
+            budget = budget.pick(env.arguments(args), kwargs)
+        return RetriedCall(
+            self, budget, env, env.operation(args), env.owner(args), exchange=env.exchange(args)
         )
-        run = Run(self, budget, env, env.operation(args), env.owner(args), exchange=env.exchange(args))
-        return flow(run, error)
 
     def _compile(
         self,
         call: Callable[..., Any],
         env: Env,
         like: Callable[..., Any],
-        failed: Callable[..., Any],
+        loop: Callable[..., Any],
         is_async: bool,
     ) -> Callable[..., Any]:
+        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            try:
+                return loop(self._call(env, args, kwargs), call, args, kwargs, error)
+            finally:
+                # This frame becomes part of the error's traceback; holding the error too would make a cycle.
+                del error
+
         plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
         names = {
             "ambient": ambient,
