@@ -73,30 +73,30 @@ def _judge_types(
     named = types if names_refusals else tuple(kind for kind in types if issubclass(kind, StormproofError))
 
     groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
-    # Types seen before that match and have nothing more to tell; a handful at most, all built in.
-    simple: set[type] = set()
-    # Others, whose exceptions have nothing more to tell unless something is attached to them.
+    # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
+    settled: dict[type, Verdict] = {}
     bare: dict[type, Verdict] = {}
 
     def verdict(error: BaseException) -> Verdict:
         kind = type(error)
-        if kind in simple:
-            return Verdict.RETRY
+        known = settled.get(kind)
+        if known is not None:
+            return known
         known = bare.get(kind)
         if known is not None and kind in transient.known and is_bare(error):
             return known
-        if _is_refusal(error) and not isinstance(error, named):
-            return Verdict.FATAL
-        if isinstance(error, BaseExceptionGroup) and not isinstance(error, groups):
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, (*groups, StormproofError)):
             return _all_leaves(error, verdict)
-        if not isinstance(error, types):
-            return Verdict.FATAL
-        if _tells_nothing(error):
-            simple.add(kind)
-            return Verdict.RETRY
-        found = _retry(error, names_refusals)
-        if kind in transient.known and is_bare(error) and len(bare) < _MAX_TYPES:
-            bare[kind] = found
+        if (_is_refusal(error) and not isinstance(error, named)) or not isinstance(error, types):
+            found, kept = Verdict.FATAL, settled
+        elif _tells_nothing(error):
+            found, kept = Verdict.RETRY, settled
+        else:
+            found, kept = _retry(error, names_refusals), bare
+            if kind not in transient.known or not is_bare(error):
+                return found
+        if len(kept) < _MAX_TYPES:
+            kept[kind] = found
         return found
 
     return verdict

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..._context.attempts import running
 from ..._context.deadlines import ambient
 from ..._drivers.aio import call_hook, sleep
+from .rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def retry_loop(
                     raise
                 if ambient() is not None:
                     step = run.wake(step)
-            if type(step) is not float:
+            if isinstance(step, Stop):
                 value, failure = run.give_up(step, value, error)
                 if failure is None:
                     return value

@@ -198,7 +198,7 @@ class RetriedCall(Course):
             if self.exchange is not None and ending.marks:
                 self._mark(value, stop)
             return value, None
-        if ending.notes and (self.number > 1 or ending.first_try):
+        if ending.notes and self._is_notable(stop):
             tries = tried(self.number, self._elapsed() if elapsed is None else elapsed)
             note(visible, f"{tries}; stopped: {stop.message}")
             if ending.refuses:
@@ -252,7 +252,7 @@ class RetriedCall(Course):
     def _report(self, stop: Stop) -> float | None:
         """Emit the end of the call; return the seconds since its first failure, if they were needed."""
         event = "Interrupted" if stop.interrupted else "GaveUp"
-        if not bus.heard(event):
+        if not bus.watchers and not (self._is_notable(stop) and bus.heard(event)):
             return None
         elapsed = self._elapsed()
         bus.publish(
@@ -264,6 +264,10 @@ class RetriedCall(Course):
             reason=stop.reason,
         )
         return elapsed
+
+    def _is_notable(self, stop: Stop) -> bool:
+        """Whether there is more to say than the error itself says."""
+        return self.number > 1 or ENDINGS[stop.reason].first_try
 
     def _mark(self, outcome: Any, stop: Stop) -> None:
         # A layer ignores its own mark, left on an error object that is raised again and again. Not so
