@@ -21,11 +21,13 @@ from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
+from .._strategies.deadline import Deadline
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env, PolicySettings
 from .._strategies.retry.generators import stream, stream_async
 from .._strategies.retry.retry import _DEFAULT, Retry
+from .._strategies.timeout import Timeout
 from . import checks
 from .attempt_block import Block
 
@@ -180,10 +182,13 @@ class Policy(PolicySettings):
     def _compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         """``fn`` wrapped in every strategy, innermost first."""
         env.count = census.enrol(self, env.name or "Policy.call")
-        call = fn
-        for strategy in reversed(self.strategies):
-            call = (strategy.aio if is_async else strategy.sync)(call, env, fn)
-        if self.strategies and isinstance(self.strategies[0], Retry):
+        call, row = fn, self.strategies
+        for index in range(len(row) - 1, -1, -1):
+            env.outermost = index == 0
+            env.entered = index > 0 and isinstance(row[index - 1], Deadline)
+            call = (row[index].aio if is_async else row[index].sync)(call, env, fn)
+        env.outermost = env.entered = False
+        if row and _is_gate(row[0]):
             return call
         return _GATE.build(fn, is_async, {"ambient": ambient, "bypass": bypass, "call": call, "bare": fn})
 
@@ -242,6 +247,11 @@ class Policy(PolicySettings):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.strategies, self.name, self.clock, self.rng)
+
+
+def _is_gate(strategy: Any) -> bool:
+    """Whether the wrapper of ``strategy``, as the outermost one, looks itself whether policies are off."""
+    return isinstance(strategy, (Retry, Deadline)) or (isinstance(strategy, Timeout) and not strategy.thread)
 
 
 def _warn(doubt: str) -> None:

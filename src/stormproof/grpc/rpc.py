@@ -96,12 +96,12 @@ class CallScope(Scope):
 
     def __init__(self, timeout: float | None) -> None:
         super().__init__(timeout, "timeout")
-        self._began = self.clock.now()
+        self.began = self.clock.now()
 
     def __enter__(self) -> Self:
-        made = self._began
+        made = self.began
         super().__enter__()
-        self._began = made
+        self.began = made
         return self
 
 

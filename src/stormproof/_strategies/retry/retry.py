@@ -237,7 +237,7 @@ class Retry(Options):
         on_start, on_success = _ticks(self.budget)
         names["tick"] = on_success or _nothing
         names["started"] = on_start
-        return (_RETRIED if on_start is None else _RETRIED_FROM_START).build(like, is_async, names)
+        return _RETRIED[on_start is not None, env.entered].build(like, is_async, names)
 
 
 def _own_plan(backoff: Any) -> Any:
@@ -261,9 +261,7 @@ def _ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], objec
 
 _SUCCESS_PATH = """\
 {{async_}}def {name}({{params}}):
-    if _sp_ambient() is not None and _sp_bypass():
-        return {{await_}}_sp_bare({{args}})
-{start}    try:
+{gate}{start}    try:
         _sp_result = {{await_}}_sp_call({{args}})
     except Exception as _sp_error:
         _sp_failure = _sp_error
@@ -280,10 +278,24 @@ _SUCCESS_PATH = """\
         del _sp_failure
 """
 
-_RETRIED = Template("retried", _SUCCESS_PATH.format(name="retried", start=""))
-_RETRIED_FROM_START = Template(
-    "retried_from_start", _SUCCESS_PATH.format(name="retried_from_start", start="    _sp_started()\n")
-)
+_GATE = """\
+    if _sp_ambient() is not None and _sp_bypass():
+        return {await_}_sp_bare({args})
+"""
+
+
+def _template(name: str, gate: str, start: str) -> Template:
+    return Template(name, _SUCCESS_PATH.format(name=name, gate=gate, start=start))
+
+
+_STARTED = "    _sp_started()\n"
+#: By whether the budget counts starts, and whether a `Deadline` right outside has asked what the gate asks.
+_RETRIED = {
+    (False, False): _template("retried", _GATE, ""),
+    (False, True): _template("retried_inside", "", ""),
+    (True, False): _template("retried_from_start", _GATE, _STARTED),
+    (True, True): _template("retried_from_start_inside", "", _STARTED),
+}
 
 #: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
 _FOLLOWED = Template(
