@@ -93,6 +93,11 @@ def exhausted_by(outcome: Any) -> Mark | None:
 
 def _mark_in_chain(error: Any) -> Mark | None:
     for _ in range(MAX_DEPTH + 1):
+        if _holds_nothing(error):
+            error = error.__cause__
+            if error is None:
+                return None
+            continue
         own = get(error, _MARK)
         found = own if is_a(own, Mark) else response_mark(error)
         if found is not None:
@@ -101,6 +106,15 @@ def _mark_in_chain(error: Any) -> Mark | None:
         if error is None:
             return None
     return None
+
+
+def _holds_nothing(error: Any) -> bool:
+    """Whether neither a mark nor a response is attached, for types known to have no attributes besides."""
+    kind = type(error)
+    if bare_types.get(kind) or (kind.__module__ == "stormproof" and issubclass(kind, StormproofError)):
+        attached = error.__dict__
+        return _MARK not in attached and "response" not in attached
+    return False
 
 
 def response_mark(outcome: Any) -> Mark | None:

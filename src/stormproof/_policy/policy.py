@@ -17,8 +17,8 @@ from .._events import labels
 from .._events.operations import census
 from .._primitives.options import plain, timepiece
 from .._runtime import randomness
-from .._runtime.call_template import Template
-from .._runtime.function_kind import function_kind
+from .._runtime.call_template import Template, apply, apply_async
+from .._runtime.function_kind import function_kind, is_plain_function
 from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
 from .._strategies.deadline import Deadline
@@ -150,17 +150,22 @@ class Policy(PolicySettings):
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``fn(*args, **kwargs)`` under this policy."""
+        compiled = self._call
+        if compiled is None or not is_plain_function(fn):
+            compiled = self._compiled_call(fn)
+        result: R = compiled(fn, *args, **kwargs)
+        return result
+
+    def _compiled_call(self, fn: Any) -> Callable[..., Any]:
         if (kind := function_kind(fn)) != "sync":
             raise TypeError(
                 f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
                 "function, or decorate it"
             )
-        compiled = self._call
-        if compiled is None:
-            compiled = self._compile(_apply, Env(self, None), False)
-            self._set(_call=compiled)
-        result: R = compiled(fn, *args, **kwargs)
-        return result
+        if self._call is None:
+            self._set(_call=self._compile(apply, Env(self, None), False))
+        compiled: Any = self._call
+        return compiled  # type: ignore[no-any-return]
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
@@ -168,7 +173,7 @@ class Policy(PolicySettings):
             raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
         compiled = self._acall
         if compiled is None:
-            compiled = self._compile(_apply_async, Env(self, None), True)
+            compiled = self._compile(apply_async, Env(self, None), True)
             self._set(_acall=compiled)
         result: R = await compiled(fn, *args, **kwargs)
         return result
@@ -262,14 +267,6 @@ def _warn(doubt: str) -> None:
 
 def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None, rng: Any) -> Policy:
     return Policy(*strategies, name=name, clock=clock, rng=rng)
-
-
-def _apply(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return fn(*args, **kwargs)
-
-
-async def _apply_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return await fn(*args, **kwargs)
 
 
 #: Asks once, before the outermost strategy: are policies off here, has the enclosing scope ended?
