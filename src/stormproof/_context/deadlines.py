@@ -40,18 +40,18 @@ class Scope:
     end of the block. Sync code is not interrupted: loops and waits inside stop in time.
     """
 
-    __slots__ = (
-        "_arm",
-        "_parent",
-        "_token",
-        "began",
-        "cancelled",
-        "clock",
-        "disabled",
-        "last_error",
-        "limit",
-        "name",
-    )
+    # What most scopes never change has its value here, once: one is made for every call.
+    limit: float | None = None
+    name = "deadline"
+    clock: Clock
+    disabled = False
+    cancelled = False
+    last_error: BaseException | None = None
+    #: When it was entered, by its clock.
+    began = 0.0
+    _parent: Scope | None = None
+    _token: Token[Scope | None] | None = None
+    _arm: Arm | None = None
 
     def __init__(
         self,
@@ -64,13 +64,6 @@ class Scope:
         self.name = name
         self.clock = _clock.current() if clock is None else clock
         self.disabled = disabled
-        self.cancelled = False
-        self.last_error: BaseException | None = None
-        #: When it was entered, by its clock.
-        self.began = 0.0
-        self._parent: Scope | None = None
-        self._token: Token[Scope | None] | None = None
-        self._arm: Arm | None = None
 
     def __enter__(self) -> Self:
         if self._token is not None:
@@ -202,22 +195,24 @@ class Scope:
 _new = object.__new__
 
 
-def enter(kind: type[Scope], limit_s: float, name: str, clock: Clock | None, timers: Timers | None) -> Scope:
-    """Make and enter a scope of one call: ``kind(limit_s, name, clock).__enter__()`` in fewer steps.
+def enter(kind: type[Scope], clock: Clock | None, timers: Timers | None) -> Scope:
+    """Make and enter the scope of one call: what ``with kind(...)`` does, in fewer steps.
 
-    ``timers`` interrupts an async call; ``None`` for a sync one, which nothing interrupts.
+    ``kind`` has limit and name. ``timers`` interrupts an async call; ``None`` for a sync one, which nothing
+    interrupts.
     """
     scope = _new(kind)
-    scope.limit = limit_s
-    scope.name = name
     scope.clock = clock = _clock.AMBIENT.clock if clock is None else clock
-    scope.disabled = scope.cancelled = False
-    scope.last_error = None
     scope._parent = _scope.get()
     scope.began = clock.now()
-    scope._arm = None if timers is None else timers.arm(scope)
+    if timers is not None:
+        scope._arm = timers.arm(scope)
     scope._token = _scope.set(scope)
     return scope
+
+
+#: Leaves a scope that no timer interrupts and nothing has failed in, given its token.
+leave = _scope.reset
 
 
 def deadline(limit: Seconds | None, name: str = "deadline", *, clock: Clock | None = None) -> Scope:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .._context.deadlines import ambient, bypass, enter
+from itertools import product
+
+from .._context.deadlines import ambient, bypass, enter, leave
 from .._runtime.call_template import Template
 
 TYPE_CHECKING = False
@@ -16,13 +18,13 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 {{async_}}def {name}({{params}}):
-{gate}    _sp_scope = _sp_enter(_sp_kind, _sp_limit, {operation}, _sp_clock, _sp_timers)
+{gate}    _sp_scope = _sp_enter(_sp_kind, _sp_clock, _sp_timers)
     try:
-{check}        _sp_result = {{await_}}_sp_call({{args}})
+{prepare}        _sp_result = {{await_}}_sp_call({{args}})
     except BaseException as _sp_error:
         _sp_scope.__exit__(type(_sp_error), _sp_error, _sp_error.__traceback__)
         raise
-    _sp_scope.__exit__(None, None, None)
+    {leave}
     return _sp_result
 """
 _GATE = """\
@@ -31,25 +33,21 @@ _GATE = """\
 """
 
 
-def _template(gate: bool, named: bool, checks: bool) -> Template:
+def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template:
     name = "gated_scope" if gate else "scoped"
+    rename = "" if named else "        _sp_scope.name = _sp_operation({packed})\n"
     return Template(
         name,
         _TEXT.format(
             name=name,
             gate=_GATE if gate else "",
-            operation="_sp_name" if named else "_sp_operation({packed})",
-            check="        _sp_check()\n" if checks else "",
+            prepare=rename + ("        _sp_check()\n" if checks else ""),
+            leave="_sp_scope.__exit__(None, None, None)" if is_async else "_sp_leave(_sp_scope._token)",
         ),
     )
 
 
-_TEMPLATES = {
-    (gate, named, checks): _template(gate, named, checks)
-    for gate in (False, True)
-    for named in (False, True)
-    for checks in (False, True)
-}
+_TEMPLATES = {key: _template(*key) for key in product((False, True), repeat=4)}
 
 
 def scoped(
@@ -73,11 +71,11 @@ def scoped(
         "check": check,
         "clock": env.clock,
         "enter": enter,
-        "kind": kind,
-        "limit": seconds,
-        "name": env.name,
+        "kind": type(kind.__name__, (kind,), {"limit": seconds, "name": env.name}),
+        "leave": leave,
         "operation": lambda args, kwargs: env.operation(args),
         "timers": timers,
     }
-    template = _TEMPLATES[env.outermost, env.name is not None, check is not None]
-    return template.build(like, timers is not None, names)
+    is_async = timers is not None
+    template = _TEMPLATES[env.outermost, env.name is not None, check is not None, is_async]
+    return template.build(like, is_async, names)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 class AttemptScope(Scope):
     """The time of one attempt: its end is transient, where a deadline's is final."""
 
-    __slots__ = ()
-
     def late(self, message: str) -> StormproofError:
         return AttemptTimeout(message)
 
