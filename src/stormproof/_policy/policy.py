@@ -190,7 +190,7 @@ class Policy(PolicySettings):
         call, row = fn, self.strategies
         for index in range(len(row) - 1, -1, -1):
             env.outermost = index == 0
-            env.entered = index > 0 and isinstance(row[index - 1], Deadline)
+            env.entered = index > 0 and type(row[index - 1]) is Deadline
             call = (row[index].aio if is_async else row[index].sync)(call, env, fn)
         env.outermost = env.entered = False
         if row and _is_gate(row[0]):
@@ -256,7 +256,8 @@ class Policy(PolicySettings):
 
 def _is_gate(strategy: Any) -> bool:
     """Whether the wrapper of ``strategy``, as the outermost one, looks itself whether policies are off."""
-    return isinstance(strategy, (Retry, Deadline)) or (isinstance(strategy, Timeout) and not strategy.thread)
+    kind = type(strategy)
+    return isinstance(strategy, Retry) or kind is Deadline or (kind is Timeout and not strategy.thread)
 
 
 def _warn(doubt: str) -> None:

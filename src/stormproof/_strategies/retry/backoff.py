@@ -166,6 +166,14 @@ class Jittered(Backoff):
         wait = general(self, n, prev, u)
         return wait
 
+    def quick_delay(self, n: int, prev: float | None, u: float) -> float:
+        """`delay` for the loop, whose ``n`` and ``prev`` are what they should be; a draw may be anyone's."""
+        if type(u) is float and 0.0 <= u <= 1.0:
+            wait: float = self._spread(u, self._ceiling(n))
+            if self.min <= wait <= LARGEST:
+                return wait
+        return self.delay(n, prev, u)
+
     def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         ceilings = np.broadcast_to(self.ceiling(n), u.shape)
         if self._known:

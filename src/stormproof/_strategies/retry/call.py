@@ -114,7 +114,10 @@ class RetriedCall(Course):
                 self.succeed()
                 return None
             self.verdict = verdict
-            scope, now = ambient(), self.now()
+            scope, now = ambient(), self.env.timer.now() + self._skew
+            if now < self._last:
+                now = self.now()
+            self._last = now
             if stop is None:
                 step = self.next(verdict, now, self.env.draw, scope)
             else:

@@ -13,7 +13,7 @@ from ..._runtime.call_template import Template
 from ..budget.budget import Budget
 from ..keyed import Keyed
 from . import aio_loop, sync_loop
-from .backoff import Backoff, Exponential
+from .backoff import Backoff, Exponential, Jittered
 from .call import RetriedCall
 
 TYPE_CHECKING = False
@@ -65,6 +65,7 @@ class Retry(Options):
         "backoff",
         "before_attempt",
         "budget",
+        "delay",
         "late",
         "max_hint",
         "most_attempts",
@@ -102,6 +103,8 @@ class Retry(Options):
     judge: Callable[[BaseException], Verdict]
     #: The schedule's own plan, where it has one.
     plan: Callable[..., tuple[float, float | None, int]] | None
+    #: The schedule's formula, as the loop calls it.
+    delay: Callable[[int, float | None, float], float]
     judge_result: Callable[[Any], Verdict] | None
     #: ``attempts`` and ``within`` as the loop compares them: no limit is inf.
     most_attempts: float
@@ -144,6 +147,7 @@ class Retry(Options):
             _own_budget=budget is _DEFAULT,
             judge=judge(on),
             plan=_own_plan(backoff),
+            delay=_quick_delay(backoff),
             judge_result=None if on_result is None else judge_result(on_result),
         )
         self._set(
@@ -244,6 +248,12 @@ def _own_plan(backoff: Any) -> Any:
     """``backoff.plan`` if it differs from the usual one, which the loop has built in."""
     plan = getattr(backoff, "plan", None)
     return None if getattr(plan, "__func__", None) is Backoff.plan else plan
+
+
+def _quick_delay(backoff: Any) -> Any:
+    """``backoff.delay``, or what does the same for the loop."""
+    quick = isinstance(backoff, Jittered) and type(backoff).delay is Jittered.delay
+    return backoff.quick_delay if quick else backoff.delay
 
 
 def _nothing() -> None:

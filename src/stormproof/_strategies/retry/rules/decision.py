@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     class RetryOptions(Protocol):
         """What the decision reads of a `Retry`."""
 
-        backoff: Any
+        # Functions, which checkers would take for methods of the class if their types said so.
+        delay: Any
+        plan: Any
         within: float | None
         max_hint: float
         #: ``attempts`` and ``within``, where no limit is inf.
         most_attempts: float
         most_seconds: float
         late: Literal["stop", "clip"]
-        # Functions, which checkers would take for methods of the class if their types said so.
-        plan: Any
 
     class Verdict(Protocol):
         """What the failure means: see `_classify.verdict`."""
@@ -177,7 +177,7 @@ class Course:
         if scope is not None and (gone := cancelled(scope)) is not None:
             return gone
         if self.plan is None:
-            wait = retry.backoff.delay(self.backoff_index, self.previous_wait, draw())
+            wait = retry.delay(self.backoff_index, self.previous_wait, draw())
             if type(wait) is not float or not 0.0 <= wait < math.inf:
                 # A schedule of the user's own; waits are told from stops by their type.
                 wait = seconds("backoff", "delay", wait)
