@@ -196,9 +196,10 @@ class Timers:
 
     def arm(self, scope: TimedScope) -> Arm | None:
         """Do what `arm` does, where the loop's time is the scope's clock; else leave it to that."""
-        asyncio = sys.modules.get("asyncio")
+        modules = sys.modules
+        asyncio: Any = modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
-        if asyncio is None or loop is None or scope.clock.now is not _MONOTONIC or _in_trio():
+        if loop is None or scope.clock.now is not _MONOTONIC or ("trio" in modules and _in_trio()):
             return arm(scope)
         queue = self._queues.get(id(loop))
         if queue is None or queue.loop() is not loop:
@@ -299,7 +300,13 @@ class _QueuedArm:
 
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
         if self.waits:
-            self._queue.leave(self)
+            arms = self._queue.arms
+            if len(arms) == 1:
+                # As a rule no other call of this limit is under way.
+                self.waits = False
+                arms.clear()
+            else:
+                self._queue.leave(self)
         task, self._task = self._task, None
         return self._fired and task is not None and _interrupted(task, self._before, kind)
 
