@@ -197,9 +197,14 @@ class Timers:
     def arm(self, scope: TimedScope) -> Arm | None:
         """Do what `arm` does, where the loop's time is the scope's clock; else leave it to that."""
         modules = sys.modules
-        asyncio: Any = modules.get("asyncio")
+        asyncio = modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
-        if loop is None or scope.clock.now is not _MONOTONIC or ("trio" in modules and _in_trio()):
+        if (
+            asyncio is None
+            or loop is None
+            or scope.clock.now is not _MONOTONIC
+            or ("trio" in modules and _in_trio())
+        ):
             return arm(scope)
         queue = self._queues.get(id(loop))
         if queue is None or queue.loop() is not loop:
