@@ -62,7 +62,7 @@ def _take_options(live: Any, wanted: Any, *derived: str) -> None:
 def _budget(live: Budget, wanted: Budget) -> None:
     with live._lock:
         live._settle()
-        live._set(_earned=resliced(live._earned, wanted.window, live._live.last))
+        live._live.earned = resliced(live._live.earned, wanted.window, live._live.last)
         _take_options(live, wanted)
         # Again, for the new limit on what is held.
         live._settle()
@@ -73,11 +73,9 @@ def _budget(live: Budget, wanted: Budget) -> None:
 def _window_budget(live: WindowBudget, wanted: WindowBudget) -> None:
     with live._lock:
         live._settle()
-        now = live._live.last
-        live._set(
-            _calls=resliced(live._calls, wanted.window, now),
-            _retries=resliced(live._retries, wanted.window, now),
-        )
+        state = live._live
+        state.earned = resliced(state.earned, wanted.window, state.last)
+        state.spent = resliced(state.spent, wanted.window, state.last)
         _take_options(live, wanted)
 
 

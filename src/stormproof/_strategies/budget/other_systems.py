@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..._runtime.randomness import Rng
     from ..limiter.rules.bucket import Grant
     from ..protocol import Store
+    from .budget import Live
 
 
 class WindowBudget(Allowance):
@@ -31,14 +32,12 @@ class WindowBudget(Allowance):
     outage. Offered for parity; see ``Budget`` for why it is not the default.
     """
 
-    __slots__ = ("_calls", "_retries", "floor", "ratio", "window")
+    __slots__ = ("floor", "ratio", "window")
     _fields = ("ratio", "floor", "window")
 
     ratio: float
     floor: float
     window: float
-    _calls: Slices
-    _retries: Slices
 
     def __init__(
         self,
@@ -55,8 +54,8 @@ class WindowBudget(Allowance):
             window=seconds("WindowBudget", "window", window, above=0),
         )
         self._open(clock, rng)
-        now = self._live.last
-        self._set(_calls=Slices(self.window, now), _retries=Slices(self.window, now))
+        live = self._live
+        live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
 
     @property
     def on_start(self) -> Callable[[], object] | None:
@@ -70,25 +69,23 @@ class WindowBudget(Allowance):
     def sustained(self) -> float:
         return self.ratio
 
-    def _settle(self) -> None:
-        fresh = self._tally.take()
-        now, elapsed = self._live.tick()
-        self._calls.roll(now)
-        self._retries.roll(now)
+    def _credit(self, live: Live, fresh: int) -> None:
+        now, elapsed = live.tick()
+        live.earned.roll(now)
+        live.spent.roll(now)
         if fresh:
-            share = self.window / elapsed if elapsed > self.window else 1.0
-            self._calls.add(fresh * share, min(elapsed, self.window))
+            live.earned.add(fresh, elapsed)
 
     def _pay(self, timeout: bool) -> float:
-        if self._held() < 1.0 - ROUNDING:
+        if self._held(self._live) < 1.0 - ROUNDING:
             return 0.0
-        self._retries.add(1.0)
+        self._live.spent.add(1.0)
         return 1.0
 
-    def _held(self) -> float:
+    def _held(self, live: Live) -> float:
         # Calls can leave the window before the retries they paid for.
-        earned = self.ratio * self._calls.total + self.floor * self.window
-        return max(0.0, earned - self._retries.total)
+        earned = self.ratio * live.earned.total + self.floor * self.window
+        return max(0.0, earned - live.spent.total)
 
 
 class QuotaBudget(Allowance):
@@ -156,10 +153,9 @@ class QuotaBudget(Allowance):
         self._live.tokens -= cost
         return cost
 
-    def _settle(self) -> None:
+    def _credit(self, live: Live, fresh: int) -> None:
         # Credits only ever add up to the capacity, so their order among themselves does not matter.
-        credit = self._tally.take() * self.success_credit
-        self._live.tokens = min(self.capacity, self._live.tokens + credit)
+        live.tokens = min(self.capacity, live.tokens + fresh * self.success_credit)
 
 
 class ThrottleBudget(Allowance):
@@ -203,16 +199,16 @@ class ThrottleBudget(Allowance):
             self._settle()
             self._live.tokens = max(0, self._live.tokens - 1000)
 
-    def _settle(self) -> None:
+    def _credit(self, live: Live, fresh: int) -> None:
         # The small addend keeps 1.001 * 1000 from truncating to 1000.
         credit = int(self.token_ratio * 1000 + ROUNDING)
-        self._live.tokens = min(self._top, self._live.tokens + self._tally.take() * credit)
+        live.tokens = min(self._top, live.tokens + fresh * credit)
 
     def _pay(self, timeout: bool) -> float:
         return 1.0 if self._live.tokens * 2 > self._top else 0.0
 
-    def _held(self) -> float:
-        return self._live.tokens / 1000
+    def _held(self, live: Live) -> float:
+        return live.tokens / 1000
 
 
 class RateBudget(Allowance):
@@ -275,8 +271,8 @@ class RateBudget(Allowance):
     def on_success(self) -> Callable[[], object] | None:
         return None
 
-    def _settle(self) -> None:
-        self._live.tick()
+    def _credit(self, live: Live, fresh: int) -> None:
+        live.tick()
 
     def _pay(self, timeout: bool) -> float:
         if self._shared is not None:
@@ -302,10 +298,10 @@ class RateBudget(Allowance):
             now, _ = self._live.tick()
             self._bucket.cancel(grant, now)
 
-    def _held(self) -> float:
+    def _held(self, live: Live) -> float:
         if self._shared is not None:
             return max(0.0, self._shared.tokens())
-        return max(0.0, self._bucket.tokens(self._live.last))
+        return max(0.0, self._bucket.tokens(live.last))
 
 
 def _shared_limiter(budget: RateBudget, clock: Clock | None, store: Store, name: str | None) -> Limiter:

@@ -95,8 +95,11 @@ def roll(row: Any, width: float, opened: float, now: float) -> None:
 
 
 @compiled
-def add(row: Any, width: float, amount: float, elapsed: float) -> None:
+def add(row: Any, width: float, window: float, amount: float, elapsed: float) -> None:
     """`Slices.add`."""
+    if elapsed > window:
+        amount *= window / elapsed
+        elapsed = window
     slots = min(SLICES, max(1, round(elapsed / width)))
     for back in range(slots):
         row[4 + (int(row[1]) - back) % SLICES] += amount / slots
@@ -114,7 +117,7 @@ def open_purse(r: Any, purse: Any, now: float) -> None:
 
 @apart
 def settle(r: Any, purse: Any, row: Any, now: float) -> None:
-    """`Allowance._settle` of each kind."""
+    """`Allowance._credit` of each kind; for `EARNED`, `budget.rules.settle`."""
     open_purse(r, purse, now)
     fresh, opened = purse.tally, purse.last
     purse.tally = 0.0
@@ -124,25 +127,21 @@ def settle(r: Any, purse: Any, row: Any, now: float) -> None:
         roll(row, r.width, opened, now)
         if fresh > 0.0:
             amount = fresh * r.ratio
-            if elapsed > r.window:
-                amount *= r.window / elapsed
-                elapsed = r.window
-            add(row, r.width, amount, elapsed)
+            add(row, r.width, r.window, amount, elapsed)
             purse.tokens += amount
         purse.tokens = min(purse.tokens, r.burst + row[3])
     elif r.budget == WINDOW:
         roll(row[:ROW], r.width, opened, now)
         roll(row[ROW:], r.width, opened, now)
         if fresh > 0.0:
-            share = r.window / elapsed if elapsed > r.window else 1.0
-            add(row[:ROW], r.width, fresh * share, min(elapsed, r.window))
+            add(row[:ROW], r.width, r.window, fresh, elapsed)
     else:
         purse.tokens = min(r.top, purse.tokens + fresh * r.credit)
 
 
 @compiled
 def held(r: Any, purse: Any, row: Any) -> float:
-    """`Allowance._held`: what there was when it was last settled."""
+    """`Allowance.held_when_settled`."""
     if r.budget == WINDOW:
         return float(max(0.0, r.ratio * row[3] + r.floor * r.window - row[ROW + 3]))
     if purse.made == 0.0:
@@ -194,7 +193,7 @@ def withdraw(r: Any, purse: Any, row: Any, now: float, timeout: bool, throttle: 
     if r.budget == WINDOW:
         if held(r, purse, row) < 1.0 - _ROUNDING:
             return 0.0
-        add(row[ROW:], r.width, 1.0, 0.0)
+        add(row[ROW:], r.width, r.window, 1.0, 0.0)
         return 1.0
     if r.budget == THROTTLE:
         return 1.0 if purse.tokens * 2 > r.top else 0.0
