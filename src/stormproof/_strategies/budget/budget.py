@@ -219,7 +219,7 @@ class Budget(Allowance):
     def __init__(
         self,
         ratio: float = 0.1,
-        burst: float = 10,
+        burst: float = 3,
         window: Seconds = 10.0,
         *,
         clock: Clock | None = None,

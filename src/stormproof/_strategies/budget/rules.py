@@ -43,7 +43,7 @@ class Slices:
         self.total = sum(self._sums)
 
     def add(self, amount: float, elapsed: float = 0.0) -> None:
-        """Add ``amount``, spread evenly over the ``elapsed`` seconds that end now, as far as the window reaches."""
+        """Add ``amount``, spread evenly over the ``elapsed`` seconds that end now; older parts are lost."""
         if elapsed < self._width:
             self._sums[self._at % _SLICES] += amount
             self.total += amount

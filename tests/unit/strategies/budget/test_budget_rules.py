@@ -125,10 +125,10 @@ def settled(made: Any) -> float:
     return float(made.balance)
 
 
-def test_the_defaults_are_a_tenth_ten_and_ten_seconds() -> None:
+def test_the_defaults_are_a_tenth_three_and_ten_seconds() -> None:
     made, _ = budget()
-    assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 10.0, 10.0, 0.1)
-    assert made.balance == 10.0
+    assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 3.0, 10.0, 0.1)
+    assert made.balance == 3.0
 
 
 def test_it_holds_the_burst_and_what_the_window_has_earned() -> None:

@@ -175,8 +175,8 @@ def test_through_a_policy_and_by_hand_is_the_same(kind: Any) -> None:
 
 def test_budget_defaults() -> None:
     budget = sp.Budget()
-    assert (budget.ratio, budget.burst, budget.window) == (0.1, 10, 10.0)
-    assert budget.balance == 10
+    assert (budget.ratio, budget.burst, budget.window) == (0.1, 3, 10.0)
+    assert budget.balance == 3
 
 
 def test_it_starts_with_the_burst(clock: sp.testing.FakeClock) -> None:
