@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 from ..._context.deadlines import ambient, check
-from ..._drivers import aio as _aio
-from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._primitives.errors import RateLimited
 from ..._primitives.options import Options, count, hook, seconds
@@ -14,7 +12,7 @@ from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
-from .limiter import Limiter
+from .limiter import Limiter, await_turn, await_turn_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +83,11 @@ class RateLimit(Options):
         limiter = self.limiter
         return limiter.pick(env.arguments(args), kwargs) if isinstance(limiter, Keyed) else limiter
 
+    def _refuse(self, limiter: Any, n: int, operation: str) -> RateLimited:
+        """Return the refusal of a call that does not wait, whose tokens were not there a moment ago."""
+        check()
+        return _refusal(limiter, n, _ready_in(limiter, n), operation)
+
     def _reserve(self, limiter: Any, n: int, operation: str) -> Reservation:
         """Tokens to wait for, or the error that says why there are none."""
         check()
@@ -92,7 +95,9 @@ class RateLimit(Options):
         left = None if scope is None else scope.remaining()
         patience = math.inf if self.max_wait is None else self.max_wait
         limit = patience if left is None else min(patience, left)
-        reservation: Reservation = limiter.reserve(n, None if math.isinf(limit) else limit)
+        # A limiter of the user's own may have no line to wait in.
+        enqueue = getattr(limiter, "enqueue", limiter.reserve)
+        reservation: Reservation = enqueue(n, None if math.isinf(limit) else limit)
         if reservation.ok:
             return reservation
         wait = _ready_in(limiter, n)
@@ -115,14 +120,9 @@ class RateLimit(Options):
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
-            reservation = self._reserve(limiter, n, env.operation(args))
-            try:
-                for delay in reservation.waits():
-                    _sync.sleep(delay, limiter.clock)
-                    check()
-            except BaseException:
-                reservation.leave()
-                raise
+            if self.max_wait == 0.0:
+                raise self._refuse(limiter, n, env.operation(args))
+            await_turn(self._reserve(limiter, n, env.operation(args)), limiter.clock)
 
         def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             enter(self.limiter, 1, args)
@@ -140,14 +140,9 @@ class RateLimit(Options):
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
-            reservation = self._reserve(limiter, n, env.operation(args))
-            try:
-                for delay in reservation.waits():
-                    await _aio.sleep(delay, limiter.clock)
-                    check()
-            except BaseException:
-                reservation.leave()
-                raise
+            if self.max_wait == 0.0:
+                raise self._refuse(limiter, n, env.operation(args))
+            await await_turn_async(self._reserve(limiter, n, env.operation(args)), limiter.clock)
 
         async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             await enter(self.limiter, 1, args)
@@ -215,7 +210,7 @@ def _ready_in(limiter: Any, n: int) -> float | None:
     """Seconds until ``n`` tokens are there; ``None``: never."""
     if hasattr(limiter, "ready_in"):
         wait: float = limiter.ready_in(n)
-        return None if math.isinf(wait) else wait
+        return wait if wait < math.inf else None
     if n > limiter.burst or not limiter.rate:
         return None
     return max(0.0, float((n - limiter.tokens()) / limiter.rate))

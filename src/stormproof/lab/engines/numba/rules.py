@@ -11,6 +11,8 @@ import math
 import sys
 from typing import Any
 
+import numpy as np
+
 from .compilation import apart, compiled
 from .layout import (
     DECORRELATED,
@@ -53,6 +55,8 @@ def wait_for(r: Any, ceilings: Any, n: int, prev: float, u: float) -> float:
 
 
 _ROUNDING = 1e-9
+_NEAR_TOKEN = 1e-9
+_MOST_NEAR = 0.01
 #: Since then Python adds up floats with the lost digits kept.
 _COMPENSATED = sys.version_info >= (3, 12)
 
@@ -169,6 +173,8 @@ def reserve(r: Any, purse: Any, now: float, most: float) -> float:
     if math.isinf(r.rate):
         return 0.0
     left = tokens(r.rate, r.burst, purse.tokens, purse.last, now) - 1
+    if -min(_MOST_NEAR, max(_NEAR_TOKEN, r.rate * 2 * np.spacing(now))) <= left < 0.0:
+        left = 0.0
     wait = 0.0
     if left < 0.0:
         wait = -left / r.rate if r.rate > 0.0 else math.inf
