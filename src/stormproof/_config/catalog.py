@@ -243,6 +243,10 @@ FAMILIES: dict[str, Family] = {
             "linear": Form("Linear", dict(_CAPPED)),
             "fibonacci": Form("Fibonacci", dict(_CAPPED)),
             "schedule": Form("Schedule", {"values": Waits(), "jitter": Jitter(), "min": _span()}),
+            "by_kind": Form(
+                "ByKind",
+                {name: Part("backoff") for name in ("default", "throttle", "timeout", "network", "server")},
+            ),
             "hinted": Form(
                 "presets.backoffs.HintedExponential",
                 {**_CAPPED, "factor": Number(minimum=1), "hint": Word("restart", "replace")},
