@@ -14,7 +14,7 @@ from .._strategies.adaptive.limit import AdaptiveLimit
 from .._strategies.adaptive.rate import AdaptiveRate
 from .._strategies.adaptive.rules import limits as limit_rules
 from .._strategies.breaker.breaker import Breaker
-from .._strategies.budget.budget import Budget
+from .._strategies.budget.budget import Allowance, Budget
 from .._strategies.budget.other_systems import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
 from .._strategies.budget.rules import Slices
 from .._strategies.bulkhead.bulkhead import Bulkhead
@@ -54,6 +54,8 @@ def inherit(budget: Any, former: Any) -> None:
 
 def _take_options(live: Any, wanted: Any, *derived: str) -> None:
     live._set(**{name: getattr(wanted, name) for name in (*wanted._fields, *derived)})
+    if isinstance(live, Allowance):
+        live._set(observe=wanted.observe)
 
 
 # Budgets: what was counted under the old options is settled under them first.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 
+from ..._events import bus
 from ..._events.key_names import of_key
-from ..._primitives.options import Options, label, number, seconds, shared_store, timepiece
+from ..._primitives.options import Options, flag, label, number, seconds, shared_store, timepiece
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.counters import Tally
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class Live:
     """What changes in a budget: the tokens, the windows' sums, the time of the last reading."""
 
-    __slots__ = ("clock", "earned", "gained", "last", "paid", "skew", "spent", "tokens")
+    __slots__ = ("clock", "earned", "gained", "last", "paid", "skew", "spent", "tokens", "would_refuse")
 
     #: What the window earned, or the calls it saw; and the retries that it paid for.
     earned: Slices
@@ -53,6 +54,8 @@ class Live:
         self.last = self.read()
         #: Successes counted and retries paid since it last held its burst: what an empty budget reports.
         self.gained = self.paid = 0
+        #: Refusals that were let through, as it only observes.
+        self.would_refuse = 0
 
     def read(self) -> float:
         return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
@@ -77,20 +80,29 @@ class Live:
         return twin
 
 
+#: What a retry "paid" that a budget let through although it would have refused it: nothing was taken, and
+#: its success earns nothing.
+OBSERVED = 5e-324
+
+
 class Allowance(Options):
     """What every budget kind shares: a lock, a clock, a count of successes or starts."""
 
-    __slots__ = ("__weakref__", "_live", "_lock", "_tally")
+    __slots__ = ("__weakref__", "_live", "_lock", "_tally", "observe")
     _extras: tuple[str, ...] = ("clock",)
+
+    observe: bool
 
     _live: Live
     _lock: Any
     _tally: Tally
 
-    def _open(self, clock: Clock | None, rng: Rng | None, tokens: float = 0.0) -> None:
+    def _open(self, clock: Clock | None, rng: Rng | None, tokens: float, observe: bool) -> None:
         # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
         randomness.source(rng, type(self).__name__)
-        self._set(_tally=Tally(), _live=Live(timepiece(type(self).__name__, clock), tokens))
+        owner = type(self).__name__
+        self._set(_tally=Tally(), _live=Live(timepiece(owner, clock), tokens))
+        self._set(observe=flag(owner, "observe", observe))
         guard(self)
 
     @property
@@ -135,7 +147,7 @@ class Allowance(Options):
 
     def success(self, spent: float | None = None) -> None:
         """A call succeeded. ``spent`` is what its last retry paid, ``None`` on a first try."""
-        if (tick := self.on_success) is not None:
+        if spent != OBSERVED and (tick := self.on_success) is not None:
             tick()
 
     def failure(self, timeout: bool = False) -> None:
@@ -145,7 +157,20 @@ class Allowance(Options):
         """Pay for one retry or hedge: what was paid, or 0.0 when refused."""
         with self._lock:
             self._settle()
-            return self._pay(timeout)
+            paid = self._pay(timeout)
+        return paid or self._refused()
+
+    def _refused(self) -> float:
+        """Return 0.0; while it only observes, count and emit the refusal and let the retry through."""
+        if not self.observe:
+            return 0.0
+        with self._lock:
+            self._live.would_refuse += 1
+        bus.publish("WouldRefuse", operation=getattr(self, "name", None) or "budget", by="budget")
+        return OBSERVED
+
+    def fields(self) -> dict[str, Any]:
+        return {**super().fields(), **({"observe": True} if self.observe else {})}
 
     def _pay(self, timeout: bool) -> float:
         raise NotImplementedError
@@ -191,7 +216,8 @@ class Allowance(Options):
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the balance of this moment."""
-        return {**super().describe(), "balance": self.balance}
+        observed = {"would_refuse": self._live.would_refuse} if self.observe else {}
+        return {**super().describe(), "balance": self.balance, **observed}
 
 
 class Budget(Allowance):
@@ -201,6 +227,7 @@ class Budget(Allowance):
     that is earned counts until that bound is reached. Time alone refills nothing. ``ratio=0`` leaves
     ``burst`` retries for good, ``burst=0`` none before the first success.
 
+    With ``observe`` it counts and emits what it would have refused (`WouldRefuse`), and refuses nothing.
     With a ``store`` it is the budget of all processes that use one of the same ``name``: earned
     anywhere, spent anywhere. Paying stays a local decision.
     """
@@ -226,13 +253,14 @@ class Budget(Allowance):
         rng: Rng | None = None,
         store: Store | None = None,
         name: str | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             ratio=number("Budget", "ratio", ratio, least=0),
             burst=number("Budget", "burst", burst, least=0),
             window=seconds("Budget", "window", window, above=0),
         )
-        self._open(clock, rng, self.burst)
+        self._open(clock, rng, self.burst, observe)
         self._set(store=shared_store("Budget", store), name=label("Budget", name))
         self._live.earned = Slices(self.window, self._live.last)
         self._set(_fleet=None)
@@ -278,14 +306,16 @@ class Budget(Allowance):
         live = self._live
         with self._lock:
             if self._fleet is not None:
-                return self._fleet.withdraw()
-            self._credit(live, self._tally.take())
-            left = live.tokens - 1.0
-            if left < -ROUNDING:
-                return 0.0
-            live.tokens = left if left > 0.0 else 0.0
-            live.paid += 1
-            return 1.0
+                paid = self._fleet.withdraw()
+            else:
+                self._credit(live, self._tally.take())
+                left = live.tokens - 1.0
+                if left >= -ROUNDING:
+                    live.tokens = left if left > 0.0 else 0.0
+                    live.paid += 1
+                    return 1.0
+                paid = 0.0
+        return paid or self._refused()
 
     @property
     def balance(self) -> float:

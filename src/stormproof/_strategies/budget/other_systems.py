@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..._events.key_names import of_key
 from ..._primitives.options import count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
-from ..limiter.rules.bucket import MOST_TOKENS, Bucket
-from .budget import Allowance
+from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
+from .budget import OBSERVED, Allowance
 from .rules import ROUNDING, Slices
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
-    from ..limiter.rules.bucket import Grant
     from ..protocol import Store
     from .budget import Live
 
@@ -47,13 +46,14 @@ class WindowBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             ratio=number("WindowBudget", "ratio", ratio, least=0),
             floor=number("WindowBudget", "floor", floor, least=0),
             window=seconds("WindowBudget", "window", window, above=0),
         )
-        self._open(clock, rng)
+        self._open(clock, rng, 0.0, observe)
         live = self._live
         live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
 
@@ -115,6 +115,7 @@ class QuotaBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             capacity=number("QuotaBudget", "capacity", capacity, above=0),
@@ -125,11 +126,12 @@ class QuotaBudget(Allowance):
             if throttle_cost is None
             else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
         )
-        self._open(clock, rng, self.capacity)
+        self._open(clock, rng, self.capacity, observe)
 
     def success(self, spent: float | None = None) -> None:
         if spent is None:
             self._tally.tick()
+        if spent is None or spent == OBSERVED:
             return
         with self._lock:
             self._settle()
@@ -140,8 +142,10 @@ class QuotaBudget(Allowance):
         with self._lock:
             self._settle()
             if throttle and self.throttle_cost is not None:
-                return self._take(self.throttle_cost)
-            return self._take(self.timeout_cost if timeout else self.retry_cost)
+                paid = self._take(self.throttle_cost)
+            else:
+                paid = self._take(self.timeout_cost if timeout else self.retry_cost)
+        return paid or self._refused()
 
     @property
     def sustained(self) -> float:
@@ -178,13 +182,14 @@ class ThrottleBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             max_tokens=number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000),
             token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
         )
         # Held as thousandths, which are whole numbers.
-        self._open(clock, rng, self._top)
+        self._open(clock, rng, self._top, observe)
 
     @property
     def sustained(self) -> float:
@@ -242,13 +247,14 @@ class RateBudget(Allowance):
         rng: Rng | None = None,
         store: Store | None = None,
         name: str | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             rate=number("RateBudget", "rate", rate, least=0, infinite=True),
             burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
             wait=flag("RateBudget", "wait", wait),
         )
-        self._open(clock, rng)
+        self._open(clock, rng, 0.0, observe)
         self._set(store=shared_store("RateBudget", store), name=label("RateBudget", name))
         shared = None if store is None else _shared_limiter(self, clock, store, name)
         self._set(_bucket=Bucket(self.rate, self.burst, self._live.last), _shared=shared)
@@ -281,6 +287,10 @@ class RateBudget(Allowance):
 
     def reserve(self, max_wait_s: float | None) -> tuple[Grant | None, float]:
         """A token for one retry that may wait: (the grant, seconds to wait). (None, 0.0) when refused."""
+        if self.observe:
+            # It never waits, and takes only what is there.
+            self.withdraw()
+            return Grant(True, 0, self._live.last, self.rate, 0.0), 0.0
         if self._shared is not None:
             promise = self._shared.reserve(1, max_wait_s)
             return (promise._grant, promise.delay) if promise.ok else (None, 0.0)
