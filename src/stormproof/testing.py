@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ._primitives.options import number
 from ._runtime import clock as _clock
+from ._runtime.locks import guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,17 +95,35 @@ def run(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
         _clock.AMBIENT.restore(clock)
 
 
+def reset() -> None:
+    """Give every budget, breaker, limiter and pacer of this process the state it was made with.
+
+    Those with a store are left alone: their state is the fleet's.
+    """
+    for owner in guarded():
+        begin_anew = getattr(owner, "reset", None)
+        if begin_anew is not None and getattr(owner, "store", None) is None:
+            begin_anew()
+
+
 @contextlib.contextmanager
-def instant() -> Iterator[FakeClock]:
+def instant(fresh: bool = False) -> Iterator[FakeClock]:
     """Every wait of every policy without a clock of its own is free in here, in all threads.
 
     Gives the clock that counts them: ``with instant() as clock: ...; assert clock.sleeps == [...]``.
-    It starts at the system clock's time, rounded up to a multiple of 2**-10 s.
+    It starts at the system clock's time, rounded up to a multiple of 2**-10 s. With ``fresh`` what
+    other tests spent, opened or filled is forgotten before it begins (`reset`), and again after it.
     """
+    if not isinstance(fresh, bool):
+        raise TypeError(f"instant: fresh must be True or False, got {fresh!r}")
     # A multiple of 2**-10 s leaves the low bits free: the sum of usual durations is exact, on every machine.
     clock = FakeClock(start=math.ceil(_clock.SYSTEM.now() * 1024) / 1024)
     _clock.AMBIENT.override(clock)
     try:
+        if fresh:
+            reset()
         yield clock
     finally:
         _clock.AMBIENT.restore(clock)
+        if fresh:
+            reset()

@@ -97,11 +97,11 @@ class Allowance(Options):
     _lock: Any
     _tally: Tally
 
-    def _open(self, clock: Clock | None, rng: Rng | None, tokens: float, observe: bool) -> None:
+    def _open(self, clock: Clock | None, rng: Rng | None, observe: bool) -> None:
         # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
         randomness.source(rng, type(self).__name__)
         owner = type(self).__name__
-        self._set(_tally=Tally(), _live=Live(timepiece(owner, clock), tokens))
+        self._set(_tally=Tally(), _live=self._begin(timepiece(owner, clock)))
         self._set(observe=flag(owner, "observe", observe))
         guard(self)
 
@@ -203,6 +203,17 @@ class Allowance(Options):
         """Retries per call that it pays for in the long run."""
         return math.inf
 
+    def reset(self) -> None:
+        """Begin anew: as full as when it was made, with nothing counted. For tests."""
+        with self._lock:
+            self._tally.take()
+            # Another clock's time would be none of this one's.
+            self._set(_live=self._begin(self._live.clock))
+
+    def _begin(self, clock: Clock | None) -> Live:
+        """Return the state of a budget made now."""
+        raise NotImplementedError
+
     def fresh(self) -> Self:
         """A new budget with these options and a state of its own."""
         return self.replace()
@@ -260,12 +271,16 @@ class Budget(Allowance):
             burst=number("Budget", "burst", burst, least=0),
             window=seconds("Budget", "window", window, above=0),
         )
-        self._open(clock, rng, self.burst, observe)
+        self._open(clock, rng, observe)
         self._set(store=shared_store("Budget", store), name=label("Budget", name))
-        self._live.earned = Slices(self.window, self._live.last)
         self._set(_fleet=None)
         if store is not None:
             self._join(store)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        live = Live(clock, self.burst)
+        live.earned = Slices(self.window, live.last)
+        return live
 
     def _join(self, store: Store) -> None:
         from ..._primitives.options import shared_name

@@ -9,7 +9,7 @@ from ..._events.key_names import of_key
 from ..._primitives.options import count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
-from .budget import OBSERVED, Allowance
+from .budget import OBSERVED, Allowance, Live
 from .rules import ROUNDING, Slices
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..protocol import Store
-    from .budget import Live
 
 
 class WindowBudget(Allowance):
@@ -53,9 +52,12 @@ class WindowBudget(Allowance):
             floor=number("WindowBudget", "floor", floor, least=0),
             window=seconds("WindowBudget", "window", window, above=0),
         )
-        self._open(clock, rng, 0.0, observe)
-        live = self._live
+        self._open(clock, rng, observe)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        live = Live(clock, 0.0)
         live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
+        return live
 
     @property
     def on_start(self) -> Callable[[], object] | None:
@@ -126,7 +128,10 @@ class QuotaBudget(Allowance):
             if throttle_cost is None
             else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
         )
-        self._open(clock, rng, self.capacity, observe)
+        self._open(clock, rng, observe)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        return Live(clock, self.capacity)
 
     def success(self, spent: float | None = None) -> None:
         if spent is None:
@@ -189,7 +194,10 @@ class ThrottleBudget(Allowance):
             token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
         )
         # Held as thousandths, which are whole numbers.
-        self._open(clock, rng, self._top, observe)
+        self._open(clock, rng, observe)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        return Live(clock, self._top)
 
     @property
     def sustained(self) -> float:
@@ -254,10 +262,15 @@ class RateBudget(Allowance):
             burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
             wait=flag("RateBudget", "wait", wait),
         )
-        self._open(clock, rng, 0.0, observe)
+        self._open(clock, rng, observe)
         self._set(store=shared_store("RateBudget", store), name=label("RateBudget", name))
         shared = None if store is None else _shared_limiter(self, clock, store, name)
-        self._set(_bucket=Bucket(self.rate, self.burst, self._live.last), _shared=shared)
+        self._set(_shared=shared)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        live = Live(clock, 0.0)
+        self._set(_bucket=Bucket(self.rate, self.burst, live.last))
+        return live
 
     def fresh(self) -> Self:
         if self.store is None:

@@ -403,6 +403,10 @@ class Limiter(Waiting):
         self._alone(lambda bucket, now: bucket.change(rate, burst, now))
         self._quick = self._quickest()
 
+    def reset(self) -> None:
+        """Begin anew: full, with nothing reserved and an empty line. For tests."""
+        self._swap(Bucket(self.rate, self.burst, self._now()))
+
     def fresh(self) -> Limiter:
         """A new limiter with these options, full; with a store, the one of the key it is made for."""
         name = self.name if self.store is None else of_key(self.name)

@@ -257,6 +257,11 @@ class Pacer(Waiting):
         with self._lock:
             self._table.change(self.rate, burst, self._steady())
 
+    def reset(self) -> None:
+        """Begin anew: nothing booked, an empty line. For tests."""
+        with self._lock:
+            self._table = Timetable(self.rate, self.burst, self._read())
+
     def fresh(self) -> Pacer:
         """A new pacer with these options, nothing booked."""
         return Pacer(self.rate, self.burst, clock=self.clock)
