@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections.abc import Iterator
 
-from ._primitives.options import number
+from ._primitives.options import flag, number
 from ._runtime import clock as _clock
+from ._runtime import interrupts
 from ._runtime.locks import guarded
 
 TYPE_CHECKING = False
@@ -23,15 +25,20 @@ if TYPE_CHECKING:
 class FakeClock:
     """A clock that stands still until ``advance``; a sleep takes no time and moves it.
 
-    ``sleeps`` lists the waits that were asked for, in order.
+    ``sleeps`` lists the waits that were asked for, in order. With ``blocking`` a thread that sleeps
+    waits, in real time, until the clock has been advanced past its wait; ``sleeping`` counts those.
+    In async code use `run` instead.
     """
 
     #: An event loop's timers do not follow this clock.
     drives_timers = False
 
-    def __init__(self, start: float = 0.0) -> None:
+    def __init__(self, start: float = 0.0, *, blocking: bool = False) -> None:
         self._now = number("FakeClock", "start", start)
         self.sleeps: list[float] = []
+        self._moved = threading.Condition() if flag("FakeClock", "blocking", blocking) else None
+        #: When each thread that sleeps on it is to go on.
+        self._due: list[float] = []
 
     def now(self) -> float:
         """Seconds, as moved so far."""
@@ -39,7 +46,26 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         """Move the clock. Negative: a clock that was set back."""
-        self._now += number("FakeClock", "seconds", seconds)
+        seconds = number("FakeClock", "seconds", seconds)
+        if self._moved is None:
+            self._now += seconds
+            return
+        with self._moved:
+            self._now += seconds
+            self._moved.notify_all()
+
+    @property
+    def sleeping(self) -> int:
+        """How many threads wait for the clock to be advanced."""
+        return len(self._due)
+
+    def wait_for_sleepers(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Wait, in real time, until ``count`` threads sleep on a ``blocking`` clock."""
+        if self._moved is None:
+            raise RuntimeError("FakeClock: sleepers wait only with blocking=True")
+        with self._moved:
+            if not self._moved.wait_for(lambda: len(self._due) >= count, timeout):
+                raise TimeoutError(f"{len(self._due)} of {count} threads sleep after {timeout:g} s")
 
     def asked(self, seconds: float) -> None:
         """Record a wait."""
@@ -48,7 +74,22 @@ class FakeClock:
     def sleep(self, seconds: float) -> None:
         """Record the wait and move the clock by it, at once."""
         self.asked(seconds)
-        self._now += seconds
+        if self._moved is None:
+            self._now += seconds
+        else:
+            self._block(self._moved, seconds)
+
+    def _block(self, moved: threading.Condition, seconds: float) -> None:
+        if interrupts.library() is not None:
+            raise RuntimeError("FakeClock: blocking=True would block the event loop; use testing.run(main)")
+        with moved:
+            due = self._now + seconds
+            self._due.append(due)
+            moved.notify_all()
+            try:
+                moved.wait_for(lambda: self._now >= due)
+            finally:
+                self._due.remove(due)
 
     def __repr__(self) -> str:
         return f"<FakeClock at {self._now:g}, {len(self.sleeps)} sleeps>"

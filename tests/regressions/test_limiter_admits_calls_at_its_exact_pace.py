@@ -60,7 +60,7 @@ def test_limiter_at_exact_pace_admits_every_call(kind: str, rate: float, start: 
     assert admitted(kind, rate, start, 2000, added) == 2000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("start", [0.0, 1e6])
 @pytest.mark.parametrize("rate", [0.1, 10_000])
 @pytest.mark.parametrize("kind", ["Limiter", "Pacer", "RateBudget"])

@@ -346,7 +346,12 @@ class Limiter(Waiting):
 
     def charge(self, n: int) -> None:
         """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""
-        self._alone(lambda bucket, now: bucket.charge(n, now))
+
+        def step(bucket: Bucket, now: float) -> list[Grant]:
+            bucket.charge(n, now)
+            return bucket.advance(now) or bucket.moved_up(now)
+
+        _wake(self._alone(step))
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""

@@ -105,7 +105,7 @@ class Timetable(Line):
     def charge(self, n: float, now: float) -> None:
         """Book n more, however late that makes the next place; a negative n gives back."""
         if not math.isinf(self.rate):
-            self.fixed += n
+            self.fixed += max(0, n)
             self._book(n, now)
 
     def _book(self, n: float, now: float) -> None:
@@ -119,7 +119,8 @@ class Timetable(Line):
             restore = slot.n - self._behind(slot)
             if restore > 0:
                 slot.given_back = restore
-                self.charge(-restore, now)
+                self.fixed -= restore
+                self._book(-restore, now)
 
     def _restore(self, n: float, now: float) -> None:
         self._book(-n, now)
@@ -198,7 +199,10 @@ class Pacer(Waiting):
     def charge(self, n: int) -> None:
         """Book ``n`` more for a call that cost more than it said; a negative ``n`` gives back."""
         with self._lock:
-            self._table.charge(n, self._steady())
+            now = self._steady()
+            self._table.charge(n, now)
+            woken = self._table.advance(now) or self._table.moved_up(now)
+        _wake(woken)
 
     def ready_in(self, n: int = 1) -> float:
         """Seconds until a call of cost ``n`` could start."""

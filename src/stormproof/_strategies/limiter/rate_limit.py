@@ -129,15 +129,19 @@ class RateLimit(Options):
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+        refuses_at_once = self.max_wait == 0.0 and not self.observe
+
         def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
             if self.observe:
                 return _observed(env.operation(args))
-            if self.max_wait == 0.0:
+            if refuses_at_once:
                 raise self._refuse(limiter, n, env.operation(args))
             await_turn(self._reserve(limiter, n, env.operation(args)), limiter.clock)
             return True
 
         def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if refuses_at_once:
+                raise self._refuse(self.limiter, 1, env.operation(args))
             enter(self.limiter, 1, args)
 
         def weighed(*args: Any, **kwargs: Any) -> Any:
@@ -222,8 +226,9 @@ def _tokens(field: str, value: Any) -> int:
 
 def _ready_in(limiter: Any, n: int) -> float | None:
     """Seconds until ``n`` tokens are there; ``None``: never."""
-    if hasattr(limiter, "ready_in"):
-        wait: float = limiter.ready_in(n)
+    ready_in = getattr(limiter, "ready_in", None)
+    if ready_in is not None:
+        wait: float = ready_in(n)
         return wait if wait < math.inf else None
     if n > limiter.burst or not limiter.rate:
         return None

@@ -270,6 +270,18 @@ def test_waiters_that_are_due_pass_the_one_that_sleeps_on() -> None:
     assert (made.pause(first, 1.0), made.pause(second, 1.0), made.pause(third, 1.0)) == (0.0, 0.0, 0.5)
 
 
+def test_tokens_that_come_back_are_for_those_who_wait() -> None:
+    made, (first, second) = waiting(2, 2)
+    made.charge(-1, 0.0)
+    assert made.moved_up(0.0) == [first]
+    assert made.pause(first, 0.0) == 0.5
+    made.charge(3, 0.0)
+    # What is charged afterwards delays those who come later, not those who wait.
+    assert made.pause(first, 0.0) == 0.5
+    assert made.advance(0.5) == [first, second]
+    assert made.pause(second, 0.5) == 1.0
+
+
 def test_line_is_empty_in_a_forked_child() -> None:
     made, _ = waiting(1, 1)
     made.clear_line()

@@ -120,7 +120,7 @@ class Line:
             first = next(iter(self.waiting))
             if self.short(first, now) > near(self.speed(), now):
                 if woken:
-                    woken += self._moved_up(now)
+                    woken += self.moved_up(now)
                 break
             self._pop(first)
             woken.append(first)
@@ -131,7 +131,7 @@ class Line:
         if grant not in self.waiting:
             return []
         self._pop(grant)
-        return self.advance(now) or self._moved_up(now)
+        return self.advance(now) or self.moved_up(now)
 
     def leave(self, grant: Grant, now: float) -> list[Grant]:
         """Give back all that a waiter took, who goes without having used it; return the waiters to wake."""
@@ -145,9 +145,9 @@ class Line:
         grant.given_back = max(0.0, grant.n - (self.fixed - grant.fixed))
         self._restore(grant.given_back, now)
         woken = self.advance(now)
-        return woken if woken or not is_first else self._moved_up(now)
+        return woken if woken or not is_first else self.moved_up(now)
 
-    def _moved_up(self, now: float) -> list[Grant]:
+    def moved_up(self, now: float) -> list[Grant]:
         """Return the first in line if its turn comes earlier than it was promised."""
         first = next(iter(self.waiting), None)
         if first is None or self.pause(first, now) >= (first.at - now) * (1 - _NEAR_TOKEN):
@@ -249,7 +249,8 @@ class Bucket(Line):
     def charge(self, n: int, now: float) -> None:
         """Take ``n`` at once, whether they are there or not."""
         self.settle(now)
-        self.fixed += n
+        # What comes back is for those who wait.
+        self.fixed += max(0, n)
         self.level = min(float(self.burst), self.level - n)
 
     def move(self, by: float) -> None:

@@ -259,7 +259,7 @@ class LeaseBucket(Bucket):
 
     def charge(self, n: int, now: float) -> None:
         self.settle(now)
-        self.fixed += n
+        self.fixed += max(0, n)
         self.level -= n
 
     def move(self, by: float) -> None:
