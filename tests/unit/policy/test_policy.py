@@ -866,6 +866,8 @@ def refusals() -> Iterator[Any]:
     yield sp.RateBudget, "RateBudget", "burst", [-1, 1.5, "4", True, math.nan, math.inf, None]
     yield sp.RateBudget, "RateBudget", "wait", NOT_FLAGS
     for kind in (sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget, sp.RateBudget):
+        yield kind, kind.__name__, "observe", NOT_FLAGS
+    for kind in (sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget, sp.RateBudget):
         yield kind, kind.__name__, "clock", [5, True, object(), sp.testing.FakeClock]
         yield kind, kind.__name__, "rng", ["seed", True, object(), 1.5]
     for kind in (sp.Budget, sp.RateBudget):
