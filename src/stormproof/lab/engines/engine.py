@@ -128,7 +128,8 @@ class Engine:
     def _gauges(self, now: float) -> tuple[float, float, float]:
         self.backend.at(now)
         asked = self.asked()
-        held = [budget._held() for process in asked if hasattr(budget := process.budget, "_held")]
+        kind = "held_when_settled"
+        held = [getattr(process.budget, kind)() for process in asked if hasattr(process.budget, kind)]
         balance = sum(held) / len(held) if held else math.nan
         guarded = [process.breakers for process in asked if process.breakers]
         broken = sum(any(breaker._live.circuit.state == "open" for breaker in row) for row in guarded)

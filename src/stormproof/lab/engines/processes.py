@@ -78,8 +78,8 @@ class FleetBudget:
     def clock(self) -> Any:
         return self.shared.clock
 
-    def _held(self) -> float:
-        return float(self._now()._held())
+    def held_when_settled(self) -> float:
+        return float(self._now().held_when_settled())
 
 
 class Copier:
