@@ -128,7 +128,7 @@ def test_through_a_policy_it_is_the_same(ratio: float) -> None:
 
     with pytest.raises((sp.BudgetExhausted, Boom)):
         policy.call(fail)
-    assert abs(calls - 1 - min(N - 1, expected(ratio, 10))) <= 1
+    assert abs(calls - 1 - min(N - 1, expected(ratio, budget.burst))) <= 1
 
 
 @given(ratio=st.floats(0.0001, 0.9999), burst=st.integers(0, 50), successes=st.integers(0, N))
