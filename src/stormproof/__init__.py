@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from . import wsgi as wsgi
     from ._classify.classifier import Classifier as Classifier
     from ._classify.classifier import transient as transient
+    from ._classify.stops import Stopped as Stopped
+    from ._classify.stops import stopped as stopped
     from ._classify.verdict import Verdict as Verdict
     from ._config.errors import ConfigError as ConfigError
     from ._config.registry import Registry as Registry
@@ -136,6 +138,7 @@ __all__ = [
     "RetryAfter",
     "Schedule",
     "Scope",
+    "Stopped",
     "StormproofError",
     "Symmetric",
     "Throttle",
@@ -161,6 +164,7 @@ __all__ = [
     "remaining",
     "retry",
     "retrying",
+    "stopped",
     "subscribe",
     "to_data",
     "transient",
@@ -169,6 +173,7 @@ __all__ = [
 #: Where each public name lives. A module loads when one of its names is first used (PEP 562).
 _HOMES = {
     "_classify.classifier": ("Classifier", "transient"),
+    "_classify.stops": ("Stopped", "stopped"),
     "_classify.verdict": ("Verdict",),
     "_config.errors": ("ConfigError",),
     "_config.registry": ("Registry", "load", "to_data"),

@@ -88,6 +88,10 @@ ALLOWED = {
     ("reconnecting", "stable"): [INF],  # no connection ever counts as stable
     ("WorstCase", "attempts"): None,  # what a policy comes to, made by worst_case()
     ("WorstCase", "seconds"): None,
+    ("WorstCase", "hinted_seconds"): None,
+    ("Stopped", "attempts"): None,  # what `stopped` answers
+    ("Stopped", "elapsed"): None,
+    ("Stopped", "retry_after"): None,
     ("WorstCase", "amplification"): None,
     ("RateBudget", "rate"): [INF],
     ("Retry", "max_hint"): [INF],  # any hint is kept to

@@ -27,7 +27,7 @@ def test_a_jump_in_an_attempt(play, jump):
     policy = retry(attempts=4, within=10, backoff=sp.Constant(1))
     played = play(policy, Boom, takes(jump, Boom), Boom, "ok")
     if jump > 0:
-        played.raised(sp.DeadlineExceeded).made(2).slept(1)
+        played.stopped_for("within").made(2).slept(1)
     else:
         played.returned("ok").made(4).slept(1, 1, 1)
 

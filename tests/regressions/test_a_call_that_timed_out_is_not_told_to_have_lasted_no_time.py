@@ -13,7 +13,7 @@ from stormproof.testing import FakeClock
 
 def test_attempts_that_take_five_seconds(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
-    retry = sp.Retry(on=OSError, backoff=sp.Constant(2), budget=sp.Budget(burst=1))
+    retry = sp.Retry(on=OSError, backoff=sp.Constant(2), budget=sp.Budget(burst=1), raises="refusal")
 
     @sp.Policy(retry, clock=clock, name="fetch")
     def fetch() -> None:

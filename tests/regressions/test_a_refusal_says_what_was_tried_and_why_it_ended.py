@@ -33,14 +33,14 @@ def test_no_time_left_of_a_deadline() -> None:
 
 def test_no_time_left_for_retrying() -> None:
     with pytest.raises(sp.DeadlineExceeded) as caught:
-        failing(of(within=3))()
+        failing(of(within=3, raises="refusal"))()
     why = "a wait of 2 s would end past the 3 s allowed for retrying"
     assert str(caught.value) == f"score: gave up after 2 attempts in 2.000 s since the first failure: {why}"
 
 
 def test_no_budget_left() -> None:
     with pytest.raises(sp.BudgetExhausted) as caught:
-        failing(of(budget=sp.Budget(burst=1)))()
+        failing(of(budget=sp.Budget(burst=1), raises="refusal"))()
     assert (
         str(caught.value)
         == "score: gave up after 2 attempts in 2.000 s since the first failure: retry budget exhausted"

@@ -81,6 +81,6 @@ def test_a_line_of_a_wrapper_shows_its_text():
 
 def test_our_own_refusals_print_the_last_failure_once():
     with pytest.raises(sp.DeadlineExceeded) as caught:
-        retry(within=0.5)(fails)()
+        retry(within=0.5, raises="refusal")(fails)()
     text = "".join(traceback.format_exception(caught.value))
     assert text.count("scripted.Boom") == 1 and "During handling" not in text

@@ -146,6 +146,13 @@ class Played:
         assert self.error is self.last, f"it raised {self.error!r}"
         return self
 
+    def stopped_for(self, reason: str) -> Played:
+        """It raised the failure of its last attempt, and `stopped` says why there was no further one."""
+        self.raised_the_last_error()
+        why = sp.stopped(self.error)
+        assert why is not None and (why.reason, why.attempts) == (reason, self.calls), f"stopped: {why!r}"
+        return self
+
     def caused_by_the_last_error(self) -> Played:
         assert self.error is not None
         assert self.error.__cause__ is self.last

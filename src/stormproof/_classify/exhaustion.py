@@ -18,19 +18,23 @@ class Mark:
     ``owner`` is the identity by which a layer knows its own mark; it does not travel in a pickle.
     """
 
-    __slots__ = ("attempts", "layer", "owner", "reason")
+    __slots__ = ("attempts", "layer", "owner", "reason", "stopped")
 
-    def __init__(self, layer: str, owner: object, attempts: int, reason: str = "") -> None:
+    def __init__(
+        self, layer: str, owner: object, attempts: int, reason: str = "", stopped: Any = None
+    ) -> None:
         self.layer = layer
         self.owner = owner
         self.attempts = attempts
         self.reason = reason
+        #: What `stopped` answers.
+        self.stopped: Any = stopped
 
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mark, (self.layer, None, self.attempts, self.reason)
+        return Mark, (self.layer, None, self.attempts, self.reason, self.stopped)
 
 
 def mark(outcome: Any, mark: Any) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
 from .classifier import Classifier, transient
 from .exhaustion import is_bare
+from .stops import refusal_in
 from .verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, TypeGuard
 
     On = type[Exception] | tuple[type[Exception], ...] | Callable[[Any], bool | Verdict]
 
@@ -70,7 +71,8 @@ def _judge_types(
                 f"{owner}: on must not hold {kind.__qualname__}: what is not an Exception "
                 "(cancellation, exit, interrupt) is never retried"
             )
-    named = types if names_refusals else tuple(kind for kind in types if issubclass(kind, StormproofError))
+    refusals = named_refusals(types)
+    named = types if names_refusals else refusals
 
     groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
     # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
@@ -87,7 +89,7 @@ def _judge_types(
             return known
         if isinstance(error, BaseExceptionGroup) and not isinstance(error, (*groups, StormproofError)):
             return _all_leaves(error, verdict)
-        if (_is_refusal(error) and not isinstance(error, named)) or not isinstance(error, types):
+        if (is_refusal(error) and not isinstance(error, named)) or not isinstance(error, types):
             found, kept = Verdict.FATAL, settled
         elif _tells_nothing(error):
             found, kept = Verdict.RETRY, settled
@@ -99,7 +101,21 @@ def _judge_types(
             kept[kind] = found
         return found
 
-    return verdict
+    def with_refusals(error: BaseException) -> Verdict:
+        found = verdict(error)
+        if not found.retry and not is_bare(error):
+            stands_for = refusal_in(error)
+            if stands_for is not None and issubclass(stands_for, refusals):
+                return _retry(error, True)
+        return found
+
+    return with_refusals if refusals else verdict
+
+
+def named_refusals(on: Any) -> tuple[type[StormproofError], ...]:
+    """Return the refusals that ``on`` names. An error that was stopped for one of them matches, too."""
+    kinds = on if isinstance(on, tuple) else (on,)
+    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StormproofError))
 
 
 def _judge_callable(
@@ -113,7 +129,7 @@ def _judge_callable(
             raise TypeError(f"{owner}: on must answer True, False or a Verdict, got {answer!r}")
         if isinstance(error, BaseExceptionGroup):
             return _all_leaves(error, verdict)
-        if answer and (names_refusals or not _is_refusal(error)):
+        if answer and (names_refusals or not is_refusal(error)):
             return _retry(error, names_refusals)
         return Verdict.FATAL
 
@@ -159,7 +175,8 @@ def _tells_nothing(error: BaseException) -> bool:
     return type(error).__module__ == "builtins" and not isinstance(error, (TimeoutError, BaseExceptionGroup))
 
 
-def _is_refusal(error: BaseException) -> bool:
+def is_refusal(error: BaseException | None) -> TypeGuard[StormproofError]:
+    """Whether ``error`` is one of our own refusals; an attempt cut off is a failure."""
     return isinstance(error, StormproofError) and not isinstance(error, AttemptTimeout)
 
 

@@ -123,6 +123,7 @@ STRATEGIES: dict[str, Form] = {
             "max_hint": _span(infinite=True),
             "late": Word("stop", "clip"),
             "retry_exhausted": Flag(),
+            "raises": Word("failure", "refusal"),
         },
         code_only=("on_result", "before_attempt"),
     ),

@@ -26,6 +26,10 @@ _REASONS = {
     "within": "time for retrying used up",
     "cancelled": "cancelled",
     "budget": "retry budget exhausted",
+    "circuit": "the circuit is open",
+    "bulkhead": "no place free in the bulkhead",
+    "limit": "over the rate limit",
+    "throttle": "shed by the throttle",
     "unrepeatable": "the request must not be sent again",
 }
 

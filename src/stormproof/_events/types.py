@@ -52,7 +52,8 @@ class GaveUp(Event):
     """The call ended in failure after ``attempts`` attempts, ``elapsed`` seconds after the first one failed.
 
     ``reason`` is one of "fatal", "permanent", "attempts", "exhausted" (by an inner layer), "hint",
-    "deadline", "within", "cancelled", "budget", "unrepeatable" (a client must not send the request again).
+    "deadline", "within", "cancelled", "budget", "unrepeatable" (a client must not send the request again), or
+    what refused the next attempt: "circuit", "bulkhead", "limit", "throttle".
     """
 
     attempts: int

@@ -5,10 +5,10 @@ from __future__ import annotations
 from .._classify import exhaustion
 from .._classify.fault_readers import fault_of
 from .._classify.on_clause import unwrap_marker
+from .._classify.stops import stopped
 from .._context.deadlines import ambient, bypass
 from .._primitives.errors import (
     AttemptTimeout,
-    BudgetExhausted,
     Cancelled,
     DeadlineExceeded,
     Permanent,
@@ -296,7 +296,7 @@ class Exchange:
 
     def _ended_in(self, refusal: StormproofError) -> Exception | None:
         """What the last attempt came to if it was cut off before ``refusal``; ``None`` if there was none."""
-        ended = refusal.__cause__ if isinstance(refusal, BudgetExhausted) else self.before
+        ended = self.before if refusal._stopped is None else refusal.__cause__
         if isinstance(ended, AttemptTimeout):
             return self._as_own(ended)
         return None if isinstance(ended, StormproofError) or not isinstance(ended, Exception) else ended
@@ -311,7 +311,10 @@ class Exchange:
         """``error``, marked if it says that all the time is over: layers further out have none either."""
         if isinstance(error, DeadlineExceeded):
             refusal = error.__cause__ if isinstance(error.__cause__, StormproofError) else error
-            exhaustion.mark(error, exhaustion.Mark(self.rules.name, self.rules, self.number, str(refusal)))
+            why = stopped(refusal)
+            exhaustion.mark(
+                error, exhaustion.Mark(self.rules.name, self.rules, self.number, str(refusal), why)
+            )
         return error
 
     def _given_up(self, refusal: StormproofError, last: Exception) -> Any:
@@ -319,7 +322,9 @@ class Exchange:
         reason = f"{type(refusal).__name__}: {refusal}"
         response = self.response_of(last)
         given = last if response is None else response
-        exhaustion.mark(given, exhaustion.Mark(self.rules.name, self.rules, self.number, reason))
+        exhaustion.mark(
+            given, exhaustion.Mark(self.rules.name, self.rules, self.number, reason, stopped(refusal))
+        )
         if response is None and refusal.__cause__ is not last:
             note(last, f"{self._tried()}; stopped: {reason}")
         return given

@@ -96,23 +96,29 @@ class WorstCase(Options):
     """The most that one call can come to.
 
     ``attempts`` counts real calls of the function; ``seconds`` is the time until the caller has its
-    answer when every attempt takes as long as it may, inf when nothing bounds an attempt;
-    ``amplification`` is the load in the long run as a multiple of the calls offered, when as many of
-    them fail as the budget can pay for.
+    answer when every attempt and every wait of our own takes as long as it may, inf when nothing bounds an
+    attempt; ``hinted_seconds`` is that time when the server asks for the longest waits that ``max_hint`` lets
+    it ask for; ``amplification`` is the load in the long run as a multiple of the calls offered, when as
+    many of them fail as the budget can pay for.
     """
 
-    __slots__ = _fields = ("attempts", "seconds", "amplification")
+    __slots__ = _fields = ("attempts", "seconds", "amplification", "hinted_seconds")
 
     attempts: float
     seconds: float
     amplification: float
+    hinted_seconds: float
 
-    def __init__(self, attempts: float, seconds: float, amplification: float) -> None:
-        self._set(attempts=attempts, seconds=seconds, amplification=amplification)
+    def __init__(self, attempts: float, seconds: float, amplification: float, hinted_seconds: float) -> None:
+        self._set(
+            attempts=attempts, seconds=seconds, amplification=amplification, hinted_seconds=hinted_seconds
+        )
 
     def __str__(self) -> str:
+        hinted = f" ({self.hinted_seconds:.3g} s if the server asks for waits)"
         return (
-            f"at most {self.attempts:g} attempts, {self.seconds:.3g} s, "
+            f"at most {self.attempts:g} attempts, {self.seconds:.3g} s"
+            f"{hinted if self.hinted_seconds > self.seconds else ''}, "
             f"{self.amplification:.3g} times the load in the long run"
         )
 
@@ -129,9 +135,9 @@ def worst_case(strategies: tuple[Any, ...]) -> WorstCase:
         attempts = attempts * hedge.max if outside else attempts + hedge.max - 1
         paid.append(hedge.budget)
     one, whole = bounds(strategies)
-    seconds = min(_time(retry, tries, one), whole)
+    seconds, hinted = (min(_time(retry, tries, one, hinted), whole) for hinted in (False, True))
     extra = sum({id(budget): sustained(budget) for budget in paid}.values())
-    return WorstCase(attempts, seconds, min(attempts, 1.0 + extra))
+    return WorstCase(attempts, seconds, min(attempts, 1.0 + extra), hinted)
 
 
 def bounds(strategies: tuple[Any, ...]) -> tuple[float, float]:
@@ -153,14 +159,16 @@ def bounds(strategies: tuple[Any, ...]) -> tuple[float, float]:
     return shortest[0], shortest[1]
 
 
-def _time(retry: Retry | None, tries: float, one: float) -> float:
+def _time(retry: Retry | None, tries: float, one: float, hinted: bool) -> float:
     if retry is None:
         return one
+    hint = 1.1 * retry.max_hint if hinted and tries > 1 else 0.0
     waits = math.inf
     if math.isfinite(tries):
-        waits = sum(max(retry.backoff.bounds(n)[1], 1.1 * retry.max_hint) for n in range(int(tries) - 1))
-    # Retrying ends `within` seconds after the first failure; an attempt begun before that may still run.
-    return min(tries * one + waits, one + (math.inf if retry.within is None else retry.within) + one)
+        waits = sum(max(retry.backoff.bounds(n)[1], hint) for n in range(int(tries) - 1))
+    # Retrying ends `within` seconds after the first failure; an attempt begun before that may still run, and
+    # a wait that the server asked for before that is kept.
+    return min(tries * one + waits, one + (math.inf if retry.within is None else retry.within) + hint + one)
 
 
 def sustained(budget: Any) -> float:

@@ -294,13 +294,24 @@ def retry(
     late: Literal["stop", "clip"] = "stop",
     retry_exhausted: bool = False,
     before_attempt: Before | None = None,
+    raises: Literal["failure", "refusal"] = "failure",
     name: str | None = None,
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> Policy:
     """A decorator that retries: ``Policy(Retry(on, ...))``. ``on`` has no default: say what may pass."""
     strategy = Retry(
-        on, attempts, backoff, within, budget, on_result, max_hint, late, retry_exhausted, before_attempt
+        on,
+        attempts,
+        backoff,
+        within,
+        budget,
+        on_result,
+        max_hint,
+        late,
+        retry_exhausted,
+        before_attempt,
+        raises,
     )
     return Policy(strategy, name=name, clock=clock, rng=rng)
 

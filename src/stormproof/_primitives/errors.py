@@ -6,6 +6,8 @@ from .options import seconds as _seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .options import Seconds
 
 
@@ -14,6 +16,8 @@ class StormproofError(Exception):
 
     #: Seconds after which trying again may help; ``None`` when nobody knows.
     retry_after: float | None = None
+    #: What `stopped` answers for a refusal that ended a retried call.
+    _stopped: Any = None
 
 
 class BudgetExhausted(StormproofError):

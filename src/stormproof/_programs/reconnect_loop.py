@@ -106,7 +106,7 @@ def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
         streak.first_failure_at = None
         # Its traceback must not live as long as the next connection.
         del lost
-        streak.visible_error = None
+        streak.visible_error = streak.reached = None
     error: Exception | None = None
     while True:
         _, error = yield streak.begin(error)

@@ -6,6 +6,7 @@ from .._classify.classifier import transient
 from .._classify.exhaustion import exhausted_by
 from .._classify.on_clause import leaves
 from .._classify.server_hints import read, should_retry
+from .._classify.stops import stopped
 from .._primitives.errors import (
     AttemptTimeout,
     BudgetExhausted,
@@ -36,6 +37,9 @@ _KNOWN: tuple[tuple[type[StormproofError], int, str, str], ...] = (
     (Throttled, 503, "throttled", "Something this service needs is overloaded"),
     (Cancelled, 503, "cancelled", "The work was called off"),
 )
+
+#: Failures whose retrying ended for a reason that their caller may know.
+_NAMED = {"budget": "budget_exhausted", "circuit": "circuit_open"}
 
 
 def refusal(error: BaseException) -> Problem | None:
@@ -71,7 +75,12 @@ def _single(error: BaseException) -> Problem | None:
         verdict = transient(error)
         told = _seconds(getattr(error, "retry_after", None))
         late = verdict.kind == "timeout" or isinstance(error, TimeoutError)
-        status, code = (504, "upstream_timeout") if late else (503, "exhausted")
+        why = stopped(error)
+        if why is not None and why.reason in _NAMED:
+            status, code = 503, _NAMED[why.reason]
+            told = why.retry_after if told is None else told
+        else:
+            status, code = (504, "upstream_timeout") if late else (503, "exhausted")
         return Problem(status, code, _FAILING, False, verdict.after if told is None else told)
     return None
 

@@ -80,6 +80,7 @@ class Facts:
             "worst_case": {
                 "attempts": None if math.isinf(self.worst.attempts) else int(self.worst.attempts),
                 "seconds": _finite(self.worst.seconds),
+                "hinted_seconds": _finite(self.worst.hinted_seconds),
                 "amplification": _finite(self.worst.amplification),
             },
             "retry_s": _finite(self.retry_s),

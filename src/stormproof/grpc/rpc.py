@@ -8,6 +8,7 @@ import grpc
 
 from .._classify.exhaustion import Mark, mark
 from .._classify.known_faults import ATTEMPT_DEADLINE
+from .._classify.stops import stopped
 from .._context.deadlines import Scope, ambient
 from .._primitives.errors import AttemptTimeout, Permanent, StormproofError
 from .._primitives.options import Options
@@ -234,7 +235,7 @@ class Rpc:
             return as_rpc_error(error)
         if not getattr(last, "__notes__", None):
             note(last, f"{self.sent} attempt{'' if self.sent == 1 else 's'}; stopped: {error}")
-        mark(last, Mark(self.method, owner, self.sent))
+        mark(last, Mark(self.method, owner, self.sent, str(error), stopped(error)))
         if error.retry_after is not None:
             last.retry_after = error.retry_after  # type: ignore[attr-defined]
         return last

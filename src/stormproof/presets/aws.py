@@ -26,8 +26,7 @@ def aws_standard(*, on: On = transient, **options: Any) -> Policy:
 
     Departures: what is retried is ``transient``'s to say, which knows botocore's errors and some
     more (all of 5xx that a repeat can help, instead of 500, 502, 503, 504). A server's hint is a
-    floor for the wait; this mode ignored it. An empty quota raises `BudgetExhausted` from the last
-    error instead of that error.
+    floor for the wait; this mode ignored it.
     """
     backoff = Exponential(1.0, factor=2.0, cap=20.0, jitter="full")
     budget = QuotaBudget(capacity=500, retry_cost=5, timeout_cost=10, success_credit=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from .._classify.classifier import transient
 from .._policy.policy import Policy
 from .._primitives.options import count, seconds
@@ -29,14 +27,14 @@ def cenkalti(version: int = 5, *, on: On = Exception, budget: Any = None, **opti
     of `Policy`.
 
     Departures: the 15 minutes count from the first failure, since a success reads no clock; the
-    original's count from the start. The call that they end raises `DeadlineExceeded` from the last
-    error. The original draws from an interval longer by 1 ns. It has no budget; pass one.
+    original's count from the start; a `RetryAfter` of up to 15 minutes is waited for if it came before they
+    were over. The original draws from an interval longer by 1 ns. It has no budget; pass one.
     """
     if version not in (4, 5):
         raise ValueError(f"cenkalti: version must be 4 or 5, got {version!r}")
     kind = HintedExponential if version == 5 else Exponential
     backoff = kind(0.5, factor=1.5, cap=60.0, jitter=Symmetric(0.5))
-    retry = Retry(on, None, backoff, within=900.0, budget=budget, max_hint=math.inf)
+    retry = Retry(on, None, backoff, within=900.0, budget=budget, max_hint=900.0)
     return Policy(retry, **options)
 
 
@@ -82,7 +80,7 @@ def google(*, on: On | None = None, budget: Any = None, **options: Any) -> Polic
     those of `Policy`.
 
     Departures: the 120 seconds count from the first failure, there from the start; the call that they
-    end raises `DeadlineExceeded` from the last error, there `RetryError`. A server's hint is a floor;
+    end raises its last error, there `RetryError`. A server's hint is a floor;
     the original ignores it. It has no budget; pass one.
     """
     chosen = on or transient.with_(

@@ -387,7 +387,9 @@ def test_an_empty_budget_gives_the_response_not_an_error(way: Way) -> None:
     got = way.send(way.script(whole(503, b"busy")), policy(budget=Empty()))
     assert (got.status_code, got.content) == (503, b"busy")
     reason = got.extensions["stormproof"].reason
-    assert reason.startswith("BudgetExhausted: shop: ") and reason.endswith("retry budget exhausted")
+    assert reason == "retry budget exhausted"
+    why = sp.stopped(got)
+    assert why is not None and (why.reason, why.attempts) == ("budget", 1)
     # An outer layer stops at the mark.
     with pytest.raises(way.library.HTTPStatusError) as caught:
         got.raise_for_status()
@@ -401,7 +403,7 @@ def test_an_empty_budget_gives_the_transport_error_not_ours(way: Way) -> None:
         way.send(way.script(last), policy(budget=Empty()))
     assert caught.value is last and "retry budget exhausted" in last.__notes__[0]
     mark = exhausted_by(last)
-    assert mark is not None and mark.reason.startswith("BudgetExhausted: ")
+    assert mark is not None and mark.reason == "retry budget exhausted"
 
 
 @each
@@ -418,7 +420,7 @@ def test_a_circuit_that_opens_in_between_gives_the_last_answer(way: Way) -> None
     under = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None), breaker)
     got = way.send(way.script(whole(503, b"why")), under)
     assert (got.status_code, got.content, breaker.state) == (503, b"why", "open")
-    assert got.extensions["stormproof"].reason.startswith("CircuitOpen: ")
+    assert sp.stopped(got).reason == "circuit"  # type: ignore[union-attr]
     # Now there is no answer at all.
     with pytest.raises(sp.CircuitOpen):
         way.send(way.script(), under)

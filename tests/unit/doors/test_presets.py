@@ -160,8 +160,8 @@ def test_aws_standard_quota() -> None:
     for _ in range(48):
         SYNC(policy, Boom, Boom, Boom).made(3)
     assert quota.balance == 6
-    SYNC(policy, Boom, Boom).made(2).raised(sp.BudgetExhausted).caused_by_the_last_error()
-    SYNC(policy, Boom).made(1).raised(sp.BudgetExhausted)
+    SYNC(policy, Boom, Boom).made(2).stopped_for("budget")
+    SYNC(policy, Boom).made(1).stopped_for("budget")
     assert quota.balance == 1
 
 
@@ -415,7 +415,7 @@ def test_grpc_throttle_sequence() -> None:
     budget = retry_of(policy).budget
     SYNC(policy, Boom, Boom, Boom, Boom).made(4)
     assert budget.balance == 6.0
-    SYNC(policy, Boom).made(1).raised(sp.BudgetExhausted)
+    SYNC(policy, Boom).made(1).stopped_for("budget")
     assert budget.balance == 5.0, "the failure pays, then the retry is refused"
     for _ in range(11):
         SYNC(policy, "ok")
@@ -595,7 +595,7 @@ def test_cenkalti_waits(version: int, u: float, factor: float) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_cenkalti_stops_rather_than_pass_fifteen_minutes(version: int) -> None:
     played = SYNC(presets.cenkalti(version, rng=lambda: 0.5), KeyError, ...)
-    played.raised(sp.DeadlineExceeded).caused_by_the_last_error()
+    played.stopped_for("within")
     total = sum(played.sleeps)
     assert 840 < total <= 900, "one more wait of 60 s would have passed 900 s"
     assert played.calls == len(played.sleeps) + 1 > 20
@@ -703,7 +703,7 @@ def test_google_stops_after_two_minutes() -> None:
     assert statuses(presets.google()) == {429, 500, 503}
     played = SYNC(presets.google(rng=lambda: 0.5), Boom, ...)
     # 0.5 + 1 + 2 + 4 + 8 + 16 + 30 + 30 = 91.5; another 30 would pass 120.
-    played.raised(sp.DeadlineExceeded).made(9).slept(0.5, 1, 2, 4, 8, 16, 30, 30)
+    played.stopped_for("within").made(9).slept(0.5, 1, 2, 4, 8, 16, 30, 30)
 
 
 # --- Finagle -----------------------------------------------------------------------------------------------
@@ -725,7 +725,7 @@ def test_finagle_budget_is_exact(percent: float) -> None:
 def test_finagle_earns_at_the_start_and_retries_at_once() -> None:
     clock = sp.testing.FakeClock()
     policy = presets.finagle(min_retries_per_s=0, percent=0.5, clock=clock)
-    with pytest.raises(sp.BudgetExhausted):
+    with pytest.raises(Boom):
         policy(_boom)()
     assert retry_of(policy).budget.balance == 0.5
     calls = []
@@ -735,7 +735,7 @@ def test_finagle_earns_at_the_start_and_retries_at_once() -> None:
         calls.append(1)
         raise Boom
 
-    with pytest.raises(sp.BudgetExhausted):
+    with pytest.raises(Boom):
         second()
     assert (len(calls), clock.sleeps) == (2, [0.0])
 
@@ -852,7 +852,7 @@ def test_envoy_in_use_sync_and_async() -> None:
         results = asyncio.gather(*tasks, return_exceptions=True)
         await three.wait()
         gate.set()
-        return sum(isinstance(result, sp.BudgetExhausted) for result in await results)
+        return sum(sp.stopped(result) is not None for result in await results)
 
     with sp.testing.instant():
         assert asyncio.run(main()) == 3

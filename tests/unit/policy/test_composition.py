@@ -29,7 +29,7 @@ def test_a_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) ->
 @each_way
 def test_a_breaker_that_opens_ends_the_retries(play: Play) -> None:
     """The refusal is final: Retry does not retry it unless told."""
-    play(sp.Policy(retry(attempts=9), sp.Breaker(consecutive=2)), Boom, Boom).raised(sp.CircuitOpen).made(2)
+    play(sp.Policy(retry(attempts=9), sp.Breaker(consecutive=2)), Boom, Boom).stopped_for("circuit").made(2)
 
 
 @each_way
@@ -79,28 +79,35 @@ def test_sound_rows_are_not_warned_about() -> None:
 
 # By hand: 3 attempts of 2 s; two waits of at most max(1, 1.1 * max_hint).
 @pytest.mark.parametrize(
-    ("row", "attempts", "seconds", "amplification"),
+    ("row", "attempts", "seconds", "hinted", "amplification"),
     [
-        (lambda: (), 1, math.inf, 1),
-        (lambda: (sp.Timeout(2),), 1, 2, 1),
-        (lambda: (retry(max_hint=0), sp.Timeout(2)), 3, 3 * 2 + 2 * 1, 3),
-        (lambda: (retry(max_hint=10), sp.Timeout(2)), 3, 3 * 2 + 2 * 11, 3),
-        (lambda: (retry(within=5), sp.Timeout(2)), 3, 2 + 5 + 2, 3),
-        (lambda: (sp.Deadline(4), retry(), sp.Timeout(2)), 3, 4, 3),
-        (lambda: (sp.Deadline(4), retry(attempts=None)), math.inf, 4, math.inf),
-        (lambda: (retry(budget=sp.Budget(ratio=0.1)), sp.Timeout(2)), 3, 3 * 2 + 2 * 66, 1.1),
+        (lambda: (), 1, math.inf, math.inf, 1),
+        (lambda: (sp.Timeout(2),), 1, 2, 2, 1),
+        (lambda: (retry(max_hint=0), sp.Timeout(2)), 3, 3 * 2 + 2 * 1, 3 * 2 + 2 * 1, 3),
+        (lambda: (retry(max_hint=10), sp.Timeout(2)), 3, 3 * 2 + 2 * 1, 3 * 2 + 2 * 11, 3),
+        (lambda: (retry(within=1, max_hint=10), sp.Timeout(2)), 3, 2 + 1 + 2, 2 + 1 + 11 + 2, 3),
+        (lambda: (sp.Deadline(4), retry(), sp.Timeout(2)), 3, 4, 4, 3),
+        (lambda: (sp.Deadline(4), retry(attempts=None)), math.inf, 4, 4, math.inf),
+        (lambda: (retry(budget=sp.Budget(ratio=0.1)), sp.Timeout(2)), 3, 8, 3 * 2 + 2 * 66, 1.1),
     ],
 )
-def test_the_worst_case(row: Any, attempts: float, seconds: float, amplification: float) -> None:
+def test_the_worst_case(
+    row: Any, attempts: float, seconds: float, hinted: float, amplification: float
+) -> None:
     worst = sp.Policy(*row()).worst_case()
     assert worst.attempts == attempts
     assert worst.seconds == pytest.approx(seconds)
+    assert worst.hinted_seconds == pytest.approx(hinted)
     assert worst.amplification == pytest.approx(amplification)
 
 
 def test_the_worst_case_in_words() -> None:
     worst = sp.Policy(retry(budget=sp.Budget(ratio=0.1), max_hint=0), sp.Timeout(2)).worst_case()
     assert str(worst) == "at most 3 attempts, 8 s, 1.1 times the load in the long run"
+    worst = sp.Policy(retry(budget=sp.Budget(ratio=0.1), max_hint=10), sp.Timeout(2)).worst_case()
+    assert str(worst) == (
+        "at most 3 attempts, 8 s (28 s if the server asks for waits), 1.1 times the load in the long run"
+    )
 
 
 def test_the_worst_case_of_retry_and_hedge_is_a_sum() -> None:

@@ -783,7 +783,7 @@ def test_one_policy_for_sync_and_async_shares_the_budget() -> None:
     policy = retry(budget=budget)
     assert policy.call(plays(Boom, "ok")) == "ok"
     assert asyncio.run(policy.acall(AsyncMock(side_effect=[Boom, "ok"]))) == "ok"
-    with pytest.raises(sp.BudgetExhausted):
+    with pytest.raises(Boom):
         policy.call(plays(Boom, "never"))
 
 
@@ -836,6 +836,7 @@ def retry_with(**options: Any) -> sp.Retry:
 def refusals() -> Iterator[Any]:
     """(make, owner, field, bad values)."""
     yield retry_with, "Retry", "attempts", NOT_COUNTS
+    yield retry_with, "Retry", "raises", ["error", None, 1]
     yield retry_with, "Retry", "within", [*NOT_SECONDS, math.inf, HUGE]
     yield retry_with, "Retry", "max_hint", [*NOT_SECONDS, None]
     yield retry_with, "Retry", "late", ["never", "", None, True, 0, ["stop"]]

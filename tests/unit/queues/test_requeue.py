@@ -58,7 +58,7 @@ def test_time_in_the_queue_counts_for_within() -> None:
     # Attempts at 0, 5 and 10 s after the first failure: at 10 there is no second left to wait.
     assert waits == [1, 1]
     assert end is not None and end.reason == "within"
-    assert isinstance(end.error, sp.DeadlineExceeded)
+    assert isinstance(end.error, ConnectionError)
 
 
 def test_a_fatal_error_ends_it_at_once() -> None:
@@ -94,7 +94,7 @@ def test_the_budget_is_asked_and_paid_back() -> None:
     assert budget.balance == 12
     spent = [requeue.failed(ConnectionError(), Memory(), START) for _ in range(3)]
     assert [type(answer) for answer in spent] == [Again, Again, End]
-    assert isinstance(spent[2].error, sp.BudgetExhausted)
+    assert isinstance(spent[2].error, ConnectionError)
 
 
 def test_first_attempts_are_told_to_the_budget_once() -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 
 from ..._classify.exhaustion import Mark, bare_types, exhausted_by, is_bare, mark, response_mark
-from ..._classify.on_clause import judge_marked, unwrap_marker
+from ..._classify.on_clause import is_refusal, judge_marked, unwrap_marker
+from ..._classify.stops import REFUSALS, Stopped, reason_of
 from ..._classify.verdict import Verdict
 from ..._context.attempts import Attempt, encloses
 from ..._context.deadlines import ambient
 from ..._events import bus, labels
 from ..._events.labels import tried
 from ..._primitives.attach_context import attach_context
-from ..._primitives.errors import BudgetExhausted, Cancelled, DeadlineExceeded, Permanent, RetryAfter
+from ..._primitives.errors import DeadlineExceeded, Permanent, RetryAfter
 from .generators import Opened
 from .rules.decision import ENDINGS, PERMANENT, Course, Stop, cancelled, scope_ended
 
@@ -42,6 +43,8 @@ class RetriedCall(Course):
         "judge_error",
         "operation",
         "owner",
+        "reached",
+        "refusal",
         "refused",
         "verdict",
     )
@@ -70,6 +73,9 @@ class RetriedCall(Course):
         #: What the last attempt means, and its result, if that is what was not good enough.
         self.verdict = Verdict.RETRY
         self.refused: Any = None
+        #: The failure of the last attempt that reached the function, and the refusal of a later one.
+        self.reached: BaseException | None = None
+        self.refusal: StormproofError | None = None
 
     def now(self) -> float:
         """The time. A clock set back goes on from where it was."""
@@ -109,7 +115,7 @@ class RetriedCall(Course):
                 stop = None
             else:
                 verdict = self.judge(value, error)
-                stop = None if verdict is None else self._final(error)
+                stop = None if verdict is None else self._refused(error) or self._final(error)
             if verdict is None:
                 self.succeed()
                 return None
@@ -128,6 +134,8 @@ class RetriedCall(Course):
             # A rule of the user's failed; what it was asked about must not be lost over it.
             attach_context(fault, error)
             raise
+        if type(step) is float and self.visible_error is not None and not is_refusal(self.visible_error):
+            self.reached = self.visible_error
         if announce and type(step) is float:
             if bus.watchers:
                 self.emit_retrying(step)
@@ -146,9 +154,26 @@ class RetriedCall(Course):
             layer = response_mark(self.refused)
         else:
             layer = None if is_bare(visible) else exhausted_by(visible)
-        if layer is None or layer.owner == self.owner:
+        if layer is None or layer.owner == self.owner or self._is_named(layer):
             return None
         return Stop("exhausted", f"already retried by {layer.layer}")
+
+    def _is_named(self, layer: Mark) -> bool:
+        """Whether ``on`` names the refusal for which a layer further in has stopped."""
+        stands_for = None if layer.stopped is None else REFUSALS.get(layer.stopped.reason)
+        return stands_for is not None and issubclass(stands_for, self.retry.named)
+
+    def _refused(self, error: Exception | None) -> Stop | None:
+        """Why to stop where a strategy further in refuses a later attempt: the failure before it surfaces."""
+        if self.reached is None or not is_refusal(error):
+            return None
+        reason = reason_of(error)
+        if reason is None or ENDINGS[reason].refuses != "asked" or isinstance(error, self.retry.named):
+            return None
+        self.refusal, self.visible_error = error, self.reached
+        # It made no attempt.
+        self.number -= 1
+        return Stop(reason, str(error))
 
     def last_wait(self, stop: Stop) -> float | None:
         """Return the seconds to sleep before the call ends: those left, with ``late="clip"``, or ``None``."""
@@ -199,15 +224,16 @@ class RetriedCall(Course):
         visible = self.visible_error
         if visible is None:
             if self.exchange is not None and ending.marks:
-                self._mark(value, stop)
+                self._mark(value, stop, self._stopped(stop, elapsed))
             return value, None
         if ending.notes and self._is_notable(stop):
-            tries = tried(self.number, self._elapsed() if elapsed is None else elapsed)
+            elapsed = self._elapsed() if elapsed is None else elapsed
+            tries = tried(self.number, elapsed)
             note(visible, f"{tries}; stopped: {stop.message}")
-            if ending.refuses:
-                return None, self._refusal(stop, visible, tries)
+            if ending.refuses == "always" or (ending.refuses == "asked" and self.retry.raises == "refusal"):
+                return None, self._refuse(stop, visible, tries, elapsed)
         if ending.marks:
-            self._mark(visible, stop)
+            self._mark(visible, stop, self._stopped(stop, elapsed))
             if stop.reason == "hint":
                 _set_retry_after(visible, self.verdict.after)
         return None, _as_raised(visible, error)
@@ -272,25 +298,30 @@ class RetriedCall(Course):
         """Whether there is more to say than the error itself says."""
         return self.number > 1 or ENDINGS[stop.reason].first_try
 
-    def _mark(self, outcome: Any, stop: Stop) -> None:
+    def _stopped(self, stop: Stop, elapsed: float | None) -> Stopped:
+        after = self.verdict.after if self.refusal is None else self.refusal.retry_after
+        return Stopped(stop.reason, self.number, self._elapsed() if elapsed is None else elapsed, after)
+
+    def _mark(self, outcome: Any, stop: Stop, stopped: Stopped) -> None:
         # A layer ignores its own mark, left on an error object that is raised again and again. Not so
         # when the very same layer is at work further out: then the mark must stop it.
         owner = object() if encloses(self.owner, self._own_frames) else self.owner
-        mark(outcome, Mark(self.operation, owner, self.number, stop.message))
+        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped))
 
-    def _refusal(self, stop: Stop, visible: BaseException, tries: str) -> StormproofError:
-        message = f"{self.operation}: gave up after {tries}: {stop.message}"
-        refusal: StormproofError
-        if stop.reason == "budget":
-            refusal = BudgetExhausted(message)
-        elif stop.reason == "cancelled":
-            refusal = Cancelled(message)
-        elif stop.reason == "within":
-            refusal = DeadlineExceeded(message, "within")
-        else:
-            refusal = stop.scope.late(message)
-        refusal.retry_after = self.verdict.after
+    def _refuse(self, stop: Stop, visible: BaseException, tries: str, elapsed: float) -> StormproofError:
+        """Return the refusal that the call ends in, raised from its failure."""
+        refusal = self.refusal
+        if refusal is None:
+            message = f"{self.operation}: gave up after {tries}: {stop.message}"
+            if stop.reason == "deadline":
+                refusal = stop.scope.late(message)
+            elif stop.reason == "within":
+                refusal = DeadlineExceeded(message, "within")
+            else:
+                refusal = REFUSALS[stop.reason](message)
+            refusal.retry_after = self.verdict.after
         refusal.__cause__ = visible
+        refusal._stopped = self._stopped(stop, elapsed)
         return refusal
 
 

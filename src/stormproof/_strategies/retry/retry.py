@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
-from ..._classify.on_clause import judge, judge_result
+from ..._classify.on_clause import judge, judge_result, named_refusals
 from ..._context.deadlines import ambient, bypass
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
@@ -55,6 +55,10 @@ class Retry(Options):
     than ``max_hint`` seconds ends the call; ``late="stop"`` gives up when the wait would end past
     the time allowed, ``"clip"`` sleeps what is left first; ``retry_exhausted`` retries what an
     inner layer has already given up on; ``before_attempt(attempt)`` runs before every attempt.
+
+    A call that failed raises its failure: the error of its last attempt, the same object, whatever ended the
+    retrying; `stopped` says what that was. ``raises="refusal"`` raises `BudgetExhausted`, `DeadlineExceeded`
+    (for ``within``) or what refused a later attempt (`CircuitOpen`, ...) from it instead.
     """
 
     __slots__ = (
@@ -70,9 +74,11 @@ class Retry(Options):
         "max_hint",
         "most_attempts",
         "most_seconds",
+        "named",
         "on",
         "on_result",
         "plan",
+        "raises",
         "retry_exhausted",
         "within",
     )
@@ -87,6 +93,7 @@ class Retry(Options):
         "late",
         "retry_exhausted",
         "before_attempt",
+        "raises",
     )
 
     on: On
@@ -99,6 +106,9 @@ class Retry(Options):
     late: Literal["stop", "clip"]
     retry_exhausted: bool
     before_attempt: Before | None
+    raises: Literal["failure", "refusal"]
+    #: The refusals that ``on`` names.
+    named: tuple[type[Exception], ...]
     _own_budget: bool
     judge: Callable[[BaseException], Verdict]
     #: The schedule's own plan, where it has one.
@@ -122,6 +132,7 @@ class Retry(Options):
         late: Literal["stop", "clip"] = "stop",
         retry_exhausted: bool = False,
         before_attempt: Before | None = None,
+        raises: Literal["failure", "refusal"] = "failure",
     ) -> None:
         backoff = Exponential() if backoff is None else backoff
         if isinstance(backoff, type) or not hasattr(backoff, "delay"):
@@ -144,6 +155,8 @@ class Retry(Options):
             late=choice("Retry", "late", late, ("stop", "clip")),
             retry_exhausted=flag("Retry", "retry_exhausted", retry_exhausted),
             before_attempt=hook("Retry", "before_attempt", before_attempt),
+            raises=choice("Retry", "raises", raises, ("failure", "refusal")),
+            named=named_refusals(on),
             _own_budget=budget is _DEFAULT,
             judge=judge(on),
             plan=_own_plan(backoff),

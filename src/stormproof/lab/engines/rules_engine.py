@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = AttemptTimeout("the simulated attempt took too long")
 
-#: What gates around the retries get to see when these end a call.
+#: What gates around the retries get to see where a refusal ends the call.
 _REFUSALS: dict[str, Exception] = {
     "budget": BudgetExhausted(),
     "deadline": DeadlineExceeded(),
@@ -276,7 +276,9 @@ class Direct(Engine):
     def _stop(self, call: Call, stop: Any, error: Exception) -> None:
         retry = call.process.group.shape.retry
         reason = reason_of(error) if stop.reason == "fatal" else stop.reason
-        if stop.reason in _REFUSALS:
+        if stop.reason in _REFUSALS and (
+            stop.reason == "deadline" or (retry is not None and retry.raises == "refusal")
+        ):
             error = _REFUSALS[stop.reason]
         if stop.left is not None and retry is not None and retry.late == "clip":
             self.at(self.clock.time + max(0.0, stop.left), self._end_late, (call, reason, error))

@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..._classify.exhaustion import Mark, exhausted_by, mark
+from ..._classify.stops import REFUSALS, stopped
 from ..._context import deadlines
 from ..._events import bus
 from ..._policy import checks
@@ -267,15 +268,16 @@ def _passed_on(error: Exception, layer: Layer) -> BackendError:
     return answer
 
 
+#: Reasons that count as such; a call that another strategy refused is counted by that one's name.
+_OWN_WORDS = ("attempts", "budget", "deadline", "within", "hint")
+
+
 def _why(error: Exception, layers: frozenset[str]) -> str:
     """The reason of a failed call, in the words of the rule that ended it."""
-    names = {"BudgetExhausted": "budget", "DeadlineExceeded": "deadline"}
-    kind = type(error).__name__
-    if kind == "DeadlineExceeded" and getattr(error, "scope", "") == "within":
-        return "within"
-    if kind in names:
-        return names[kind]
     seen = exhausted_by(error)
-    if seen is None:
+    if seen is not None and seen.layer in layers:
+        return "exhausted"
+    why = stopped(error)
+    if why is None:
         return reason_of(error)
-    return "exhausted" if seen.layer in layers else "attempts"
+    return why.reason if why.reason in _OWN_WORDS else REFUSALS[why.reason].__name__

@@ -308,12 +308,13 @@ def test_of_two_equal_limits_the_deadline_is_named() -> None:
 
 
 def test_the_refusals_say_what_ended_the_call() -> None:
-    seen = SYNC(retry(name="op", within=0.5), Boom, "never").raised(sp.DeadlineExceeded)
+    seen = SYNC(retry(name="op", within=0.5, raises="refusal"), Boom, "never").raised(sp.DeadlineExceeded)
     assert isinstance(seen.error, sp.DeadlineExceeded) and seen.error.scope == "within"
     assert str(seen.error) == (
         "op: gave up after 1 attempt: a wait of 1 s would end past the 0.5 s allowed for retrying"
     )
-    seen = SYNC(retry(name="op", budget=BudgetSpy(allow=0)), Boom, "never").raised(sp.BudgetExhausted)
+    spent = retry(name="op", budget=BudgetSpy(allow=0), raises="refusal")
+    seen = SYNC(spent, Boom, "never").raised(sp.BudgetExhausted)
     assert str(seen.error) == "op: gave up after 1 attempt: retry budget exhausted"
 
 

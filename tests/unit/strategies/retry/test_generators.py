@@ -164,7 +164,7 @@ def test_the_budget_pays_for_openings_and_earns_by_an_item(
     assert collected(retry(budget=budget), Source([Boom()], [1, 2, 3])) == [1, 2, 3]
     assert budget.balance == 0.5
     (refused,) = collected(retry(budget=budget), Source([Boom()], ["never"]))
-    assert type(refused) is sp.BudgetExhausted
+    assert type(refused) is Boom and sp.stopped(refused).reason == "budget"
 
 
 @each_stream

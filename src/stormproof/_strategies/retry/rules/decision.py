@@ -52,14 +52,17 @@ if TYPE_CHECKING:
 class Ending:
     """What follows from a reason to stop.
 
-    ``refuses``: the caller gets an error of ours, raised from its own one. ``marks``: outer layers see that
+    ``refuses``: the caller gets an error of ours, raised from its own one: "never", "always", or if "asked"
+    for with ``raises="refusal"``. ``marks``: outer layers see that
     this one has given up. ``notes``: the error says what was tried. ``first_try``: a call that stops at its
     first attempt is noted and logged, too.
     """
 
     __slots__ = ("first_try", "marks", "notes", "refuses")
 
-    def __init__(self, refuses: bool, marks: bool, notes: bool, first_try: bool) -> None:
+    def __init__(
+        self, refuses: Literal["never", "asked", "always"], marks: bool, notes: bool, first_try: bool
+    ) -> None:
         self.refuses = refuses
         self.marks = marks
         self.notes = notes
@@ -67,17 +70,23 @@ class Ending:
 
 
 ENDINGS = {
-    #                      refuses marks  notes  first_try
-    "fatal": Ending(       False,  False, True,  False),
-    "permanent": Ending(   False,  False, True,  False),
-    "exhausted": Ending(   False,  False, False, True),
-    "unrepeatable": Ending(False,  False, True,  True),
-    "attempts": Ending(    False,  True,  True,  True),
-    "hint": Ending(        False,  True,  True,  True),
-    "budget": Ending(      True,   True,  True,  True),
-    "cancelled": Ending(   True,   True,  True,  True),
-    "deadline": Ending(    True,   True,  True,  True),
-    "within": Ending(      True,   True,  True,  True),
+    #                      refuses   marks  notes  first_try
+    "fatal": Ending(       "never",  False, True,  False),
+    "permanent": Ending(   "never",  False, True,  False),
+    "exhausted": Ending(   "never",  False, False, True),
+    "unrepeatable": Ending("never",  False, True,  True),
+    "attempts": Ending(    "never",  True,  True,  True),
+    "hint": Ending(        "never",  True,  True,  True),
+    "budget": Ending(      "asked",  True,  True,  True),
+    "within": Ending(      "asked",  True,  True,  True),
+    # A strategy further in refuses the next attempt.
+    "circuit": Ending(     "asked",  True,  True,  True),
+    "bulkhead": Ending(    "asked",  True,  True,  True),
+    "limit": Ending(       "asked",  True,  True,  True),
+    "throttle": Ending(    "asked",  True,  True,  True),
+    # Limits that the caller has set speak for themselves.
+    "cancelled": Ending(   "always", True,  True,  True),
+    "deadline": Ending(    "always", True,  True,  True),
 }  # fmt: skip
 
 
@@ -194,6 +203,9 @@ class Course:
             left = remaining
             if wait >= left:
                 return _too_late(wait, left, scope)
+        elif after is not None and left > 0.0:
+            # The server's word counts for more than our own patience, if the failure came in time.
+            left = max(left, wait)
         elif wait > left:
             message = f"a wait of {wait:.3g} s would end past the {retry.within:g} s allowed for retrying"
             return Stop("within", message, None, left)
