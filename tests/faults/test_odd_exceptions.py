@@ -214,6 +214,7 @@ def test_it_comes_out_of_a_mark(way, kind, wrap):
 def test_it_is_the_cause_of_our_refusal(way, kind, options):
     error = kind()
     assert settle(way, retry(**options), raises(error)) is error
+    error = kind()
     refusal = settle(way, retry(raises="refusal", **options), raises(error))
     assert isinstance(refusal, sp.StormproofError)
     assert refusal.__cause__ is error

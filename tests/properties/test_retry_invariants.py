@@ -291,7 +291,7 @@ def test_two_processes_share_no_prefix(method: str, measured: Measured) -> None:
 
 # 6. The last exception keeps identity and traceback; events sum to calls made.
 
-ITSELF = {"attempts", "fatal", "permanent", "hint", "exhausted"}
+ITSELF = {"attempts", "fatal", "permanent", "hint", "exhausted", "budget", "within"}
 
 
 def told(events: list[Any]) -> int:

@@ -48,6 +48,7 @@ OBJECTS = {
         max_hint=13,
         late="clip",
         retry_exhausted=True,
+        raises="refusal",
         before_attempt=operator.truth,
     ),
 }

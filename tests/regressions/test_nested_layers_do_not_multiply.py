@@ -157,7 +157,7 @@ def test_an_error_from_another_process():
 
 @pytest.mark.parametrize(
     "options",
-    [{"budget": sp.Budget(burst=1)}, {"within": 2}, {"max_hint": 0.5}],
+    [{"budget": sp.Budget(burst=1)}, {"within": 0.5}, {"max_hint": 0.5}],
     ids=["budget", "within", "hint"],
 )
 def test_every_way_of_giving_up_is_final(options):

@@ -48,6 +48,7 @@ def test_not_worth_retrying(play):
 def test_refused_by_us(play, options):
     error, root = chained()
     assert play(retry(**options), error).error is error and untouched(error, root)
+    error, root = chained()
     played = play(retry(raises="refusal", **options), error)
     assert isinstance(played.error, sp.StormproofError)
     assert played.error.__cause__ is error and untouched(error, root)

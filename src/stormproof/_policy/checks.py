@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
-from .._primitives.errors import DeadlineExceeded
+from .._primitives.errors import CircuitOpen, DeadlineExceeded
 from .._primitives.options import Options
+from .._strategies.breaker.breaker import Breaker
 from .._strategies.bulkhead.bulkhead import Bulkhead
 from .._strategies.deadline import Deadline
+from .._strategies.fallback import Fallback
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
 from .._strategies.retry.retry import Retry
@@ -39,6 +41,29 @@ def check(strategies: tuple[Any, ...]) -> list[str]:
         )
     _check_hedges(strategies)
     return [*_doubtful_times(strategies), *_doubts(every), *doubtful_order(strategies)]
+
+
+def certain_breakers(strategies: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the breakers inside the `Retry` that are certain to refuse its next attempt while they are open.
+
+    Not so where an answer comes from elsewhere (`Fallback`, `Hedge`), where the target may change
+    (``before_attempt``) or is not known (`keyed`), where a fleet decides, where refusals are retried by name,
+    or where the wait is not known yet (``RateBudget(wait=True)``).
+    """
+    place = next((i for i, s in enumerate(strategies) if isinstance(s, Retry)), None)
+    if place is None:
+        return ()
+    retry, found = strategies[place], []
+    if retry.before_attempt is not None or getattr(retry.budget, "wait", False):
+        return ()
+    if retry.judge(CircuitOpen("")).retry:
+        return ()
+    for strategy in strategies[place + 1 :]:
+        if isinstance(strategy, (Fallback, Hedge)):
+            break
+        if isinstance(strategy, Breaker) and strategy.store is None:
+            found.append(strategy)
+    return tuple(found)
 
 
 def _check_hedges(strategies: tuple[Any, ...]) -> None:

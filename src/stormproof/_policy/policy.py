@@ -188,6 +188,7 @@ class Policy(PolicySettings):
         """``fn`` wrapped in every strategy, innermost first."""
         env.count = census.enrol(self, env.name or "Policy.call")
         call, row = fn, self.strategies
+        env.breakers = checks.certain_breakers(row)
         for index in range(len(row) - 1, -1, -1):
             env.outermost = index == 0
             env.entered = index > 0 and type(row[index - 1]) is Deadline

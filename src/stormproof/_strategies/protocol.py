@@ -45,7 +45,18 @@ class PolicySettings:
 class Env:
     """What the strategies of one compiled function share: names, clock, randomness."""
 
-    __slots__ = ("_function", "clock", "count", "draw", "entered", "idempotent", "name", "outermost", "timer")
+    __slots__ = (
+        "_function",
+        "breakers",
+        "clock",
+        "count",
+        "draw",
+        "entered",
+        "idempotent",
+        "name",
+        "outermost",
+        "timer",
+    )
 
     def __init__(self, policy: PolicySettings, function: Any) -> None:
         self.clock = policy.clock
@@ -61,6 +72,8 @@ class Env:
         #: policies are off; and whether it stands right inside a `Deadline`, which has just looked.
         self.outermost = False
         self.entered = False
+        #: The breakers that a `Retry` may ask before it sleeps whether the next attempt has a chance.
+        self.breakers: tuple[Any, ...] = ()
         #: Counts a call that succeeded at its first attempt; set when the function is compiled.
         self.count: Callable[[], int]
 

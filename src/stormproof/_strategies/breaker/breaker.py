@@ -400,6 +400,16 @@ class Breaker(Options):
                 error=labels.error_name(self._live.last_failure),
             )
 
+    def shut_for(self) -> float:
+        """Return the seconds for which every call is certain to be refused from now on; 0.0 if none is."""
+        live = self._live
+        if live.manual == "open":
+            return math.inf
+        if live.shut is None:
+            return 0.0
+        now = self._now()
+        return live.shut[1] - now if live.shut[0] <= now <= live.shut[1] else 0.0
+
     def _refusal(self, retry_after: float | None) -> CircuitOpen:
         if bus.watchers:
             bus.publish("Refused", operation=self.name or "breaker", by="breaker")

@@ -62,7 +62,7 @@ class RetriedCall(Course):
         own_frames: int = 0,
         exchange: Exchange | None = None,
     ) -> None:
-        super().__init__(retry, budget, exchange)
+        super().__init__(retry, budget, exchange, env.breakers)
         self.env = env
         self.judge_error: Callable[[BaseException], Verdict] = retry.judge
         self.operation = operation
@@ -299,8 +299,14 @@ class RetriedCall(Course):
         return self.number > 1 or ENDINGS[stop.reason].first_try
 
     def _stopped(self, stop: Stop, elapsed: float | None) -> Stopped:
-        after = self.verdict.after if self.refusal is None else self.refusal.retry_after
-        return Stopped(stop.reason, self.number, self._elapsed() if elapsed is None else elapsed, after)
+        elapsed = self._elapsed() if elapsed is None else elapsed
+        return Stopped(stop.reason, self.number, elapsed, self._after(stop))
+
+    def _after(self, stop: Stop) -> float | None:
+        """Return the seconds after which trying again may help, as far as the server or a refusal says."""
+        if self.refusal is not None:
+            return self.refusal.retry_after
+        return self.verdict.after if stop.after is None else stop.after
 
     def _mark(self, outcome: Any, stop: Stop, stopped: Stopped) -> None:
         # A layer ignores its own mark, left on an error object that is raised again and again. Not so
@@ -319,7 +325,7 @@ class RetriedCall(Course):
                 refusal = DeadlineExceeded(message, "within")
             else:
                 refusal = REFUSALS[stop.reason](message)
-            refusal.retry_after = self.verdict.after
+            refusal.retry_after = self._after(stop)
         refusal.__cause__ = visible
         refusal._stopped = self._stopped(stop, elapsed)
         return refusal

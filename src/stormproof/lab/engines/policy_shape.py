@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..._classify.classifier import Classifier
 from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
+from ..._policy.checks import certain_breakers
 from ..._strategies.breaker.breaker import Breaker
 from ..._strategies.deadline import Deadline
 from ..._strategies.keyed import Keyed
@@ -61,6 +62,7 @@ class Process:
 
     __slots__ = (
         "breakers",
+        "certain",
         "budget",
         "group",
         "index",
@@ -87,6 +89,9 @@ class Process:
         self.inner = self._gates(form.inner, made)
         gates = (*self.outer, *self.inner)
         self.breakers = [turn.breaker for turn in gates if type(turn) is BreakerGate] if gates else None
+        inside = [turn.breaker for turn in self.inner if type(turn) is BreakerGate]
+        #: Those that a retry asks before it waits.
+        self.certain = certain_breakers((retry, *inside)) if inside else ()
 
     def _gates(self, parts: list[Any], made: dict[int, Any]) -> tuple[Gate, ...]:
         copier, draw = self.group.copier, self.group.draw

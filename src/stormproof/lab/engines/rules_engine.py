@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
 from ..._context.deadlines import Scope
-from ..._primitives.errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded
+from ..._primitives.errors import AttemptTimeout, BudgetExhausted, CircuitOpen, DeadlineExceeded
 from ..._strategies.retry.rules.decision import Course
 from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario
@@ -276,6 +276,9 @@ class Direct(Engine):
     def _stop(self, call: Call, stop: Any, error: Exception) -> None:
         retry = call.process.group.shape.retry
         reason = reason_of(error) if stop.reason == "fatal" else stop.reason
+        if reason == "circuit":
+            # As where the breaker itself refuses.
+            reason = CircuitOpen.__name__
         if stop.reason in _REFUSALS and (
             stop.reason == "deadline" or (retry is not None and retry.raises == "refusal")
         ):
@@ -311,7 +314,7 @@ class Direct(Engine):
         group = process.group
         budget = process.budget.pick((call.key,), {}) if process.keyed else process.budget
         assert group.shape.retry is not None
-        return Course(group.shape.retry, budget)
+        return Course(group.shape.retry, budget, None, process.certain)
 
     def asked(self) -> list[Any]:
         return [process for group in self._groups for process in some(group.processes)]

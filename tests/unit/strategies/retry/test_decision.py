@@ -42,7 +42,7 @@ class Asked:
 def run_of(exchange: Any = None, budget: Any = None, **options: Any) -> RetriedCall:
     """One call under a Retry that waits 1 s, in the hands of the test."""
     given = {"on": Boom, "backoff": sp.Constant(1), "within": None, "budget": None}
-    env: Any = SimpleNamespace(timer=sp.testing.FakeClock(), draw=lambda: 0.5)
+    env: Any = SimpleNamespace(timer=sp.testing.FakeClock(), draw=lambda: 0.5, breakers=())
     return RetriedCall(sp.Retry(**{**given, **options}), budget, env, "op", object(), exchange=exchange)
 
 

@@ -1,7 +1,7 @@
 """The decision after a failed attempt: how long to wait for the next one, or why there is none.
 
 The order of the questions: is the failure retryable, may it be repeated, are there attempts left, how long
-is the wait, does the server ask for too much, is there time, does the budget pay. `Course` is given the
+is the wait, does the server ask for too much, is there time, is the circuit open, does the budget pay. `Course` is given the
 time, the draws, the verdict and the scope; it reads no clock and knows no exception.
 """
 
@@ -94,10 +94,11 @@ class Stop:
     """The end of a call: one of `ENDINGS`, and why in words.
 
     ``scope`` is the one that ended or has too little time. ``left`` is set where the wait was too long: the
-    seconds that remain. ``interrupted``: the end came in the middle of a wait.
+    seconds that remain. ``interrupted``: the end came in the middle of a wait. ``after``: the seconds until
+    what refuses the next attempt may admit one.
     """
 
-    __slots__ = ("interrupted", "left", "message", "reason", "scope")
+    __slots__ = ("after", "interrupted", "left", "message", "reason", "scope")
 
     def __init__(
         self,
@@ -106,12 +107,14 @@ class Stop:
         scope: Any = None,
         left: float | None = None,
         interrupted: bool = False,
+        after: float | None = None,
     ) -> None:
         self.reason = reason
         self.message = message
         self.scope = scope
         self.left = left
         self.interrupted = interrupted
+        self.after = after
 
 
 PERMANENT = Stop("permanent", "marked permanent")
@@ -138,6 +141,7 @@ class Course:
 
     __slots__ = (
         "backoff_index",
+        "breakers",
         "budget",
         "exchange",
         "first_failure_at",
@@ -150,8 +154,12 @@ class Course:
         "visible_error",
     )
 
-    def __init__(self, retry: RetryOptions, budget: Any, exchange: Any = None) -> None:
+    def __init__(
+        self, retry: RetryOptions, budget: Any, exchange: Any = None, breakers: tuple[Any, ...] = ()
+    ) -> None:
         self.retry = retry
+        #: Breakers further in that are certain to refuse the next attempt while they are open.
+        self.breakers = breakers
         #: The schedule's own plan, where it treats hints or kinds of failure in its own way.
         self.plan = retry.plan
         self.budget = budget
@@ -209,6 +217,9 @@ class Course:
         elif wait > left:
             message = f"a wait of {wait:.3g} s would end past the {retry.within:g} s allowed for retrying"
             return Stop("within", message, None, left)
+        for breaker in self.breakers:
+            if (shut := breaker.shut_for()) > wait:
+                return _shut(breaker, shut)
         return wait if budget is None else self._pay(wait, verdict.kind, left)
 
     def _planned_wait(self, verdict: Verdict, draw: Callable[[], float]) -> float:
@@ -239,6 +250,12 @@ class Course:
         payment, self.payment = self.payment, None
         if payment is not None:
             payment.give_back()
+
+
+def _shut(breaker: Any, shut: float) -> Stop:
+    until = "held open by hand" if shut == math.inf else f"open for another {shut:.3g} s"
+    after = None if shut == math.inf else shut
+    return Stop("circuit", f"{breaker.name or 'breaker'} is {until}", after=after)
 
 
 def _too_late(wait: float, left: float, scope: Any) -> Stop:
