@@ -97,7 +97,7 @@ class Call:
         await self.loop.sleep(self.start)
         try:
             await policy.acall(self.callee)
-        except (sp.DeadlineExceeded, sp.BudgetExhausted) as error:
+        except (sp.DeadlineExceeded, Boom) as error:
             self.error = error
         self.back, self.ended = self.turns.number, self.loop.time()
 
@@ -160,9 +160,7 @@ def test_back_within_one_tick(loop: Loop, measured: Measured) -> None:
         call = Call(loop, limit, script, start, wait, backoff=backoff, late=late_way).play()
         deadline = start + limit
         # A token that would come too late is not waited for either.
-        assert isinstance(
-            call.error, (sp.DeadlineExceeded, sp.BudgetExhausted) if wait else sp.DeadlineExceeded
-        )
+        assert isinstance(call.error, (sp.DeadlineExceeded, Boom) if wait else sp.DeadlineExceeded)
         assert call.ended <= deadline + 1e-9
         ended.append(deadline - call.ended)
         for began, seconds in call.sleeps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from .._classify.classifier import Classifier
 from .._primitives.errors import CircuitOpen, DeadlineExceeded
 from .._primitives.options import Options
 from .._strategies.breaker.breaker import Breaker
@@ -56,7 +57,8 @@ def certain_breakers(strategies: tuple[Any, ...]) -> tuple[Any, ...]:
     retry, found = strategies[place], []
     if retry.before_attempt is not None or getattr(retry.budget, "wait", False):
         return ()
-    if retry.judge(CircuitOpen("")).retry:
+    if issubclass(CircuitOpen, retry.named) or not isinstance(retry.on, (type, tuple, Classifier)):
+        # A rule of the user's is asked about failures only.
         return ()
     for strategy in strategies[place + 1 :]:
         if isinstance(strategy, (Fallback, Hedge)):

@@ -670,6 +670,12 @@ def test_a_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: An
 
 
 @every_way
+def test_a_hint_past_within_and_the_deadline_is_not_waited_for(play: Any) -> None:
+    seen = play(retry(within=5), asks(20), "never", inside=lambda: sp.deadline(10))
+    seen.raised(sp.DeadlineExceeded).made(1).slept()
+
+
+@every_way
 def test_max_hint_is_looked_at_before_the_deadline(play: Any) -> None:
     error = Boom("503")
     seen = play(retry(), sp.RetryAfter(100, error), "never", inside=lambda: sp.deadline(10)).made(1)

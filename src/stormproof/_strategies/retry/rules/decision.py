@@ -1,8 +1,8 @@
 """The decision after a failed attempt: how long to wait for the next one, or why there is none.
 
 The order of the questions: is the failure retryable, may it be repeated, are there attempts left, how long
-is the wait, does the server ask for too much, is there time, is the circuit open, does the budget pay. `Course` is given the
-time, the draws, the verdict and the scope; it reads no clock and knows no exception.
+is the wait, does the server ask for too much, is there time, is the circuit open, does the budget pay.
+`Course` is given the time, the draws, the verdict and the scope; it reads no clock and knows no exception.
 """
 
 from __future__ import annotations
@@ -207,13 +207,13 @@ class Course:
         if after is not None and after > retry.max_hint:
             return Stop("hint", f"the server asked for {after:g} s, more than {retry.max_hint:g} s")
         left = retry.most_seconds - (now - self.first_failure_at)
+        if after is not None and 0.0 < left < wait:
+            # The server's word counts for more than our own patience, if the failure came in time.
+            left = wait
         if scope is not None and (remaining := scope.remaining()) is not None and remaining <= left:
             left = remaining
             if wait >= left:
                 return _too_late(wait, left, scope)
-        elif after is not None and left > 0.0:
-            # The server's word counts for more than our own patience, if the failure came in time.
-            left = max(left, wait)
         elif wait > left:
             message = f"a wait of {wait:.3g} s would end past the {retry.within:g} s allowed for retrying"
             return Stop("within", message, None, left)
