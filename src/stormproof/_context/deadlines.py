@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 
+#: In place of its token: the scope was left by an error, and stays what it was for what still runs inside.
+_LEFT: Any = object()
+
 #: The innermost scope, or None. The success path asks only this.
 ambient = _scope.get
 
@@ -66,11 +69,13 @@ class Scope:
         self.disabled = disabled
 
     def __enter__(self) -> Self:
-        if self._token is not None:
+        if self.entered:
             raise RuntimeError(f"scope {self.name!r} is already entered; make a new one for each block")
         self._parent = _scope.get()
         if self.limit is not None:
             self.began = self.clock.now()
+        # Its time counts from here on.
+        self._token = _LEFT
         if not self.disabled:
             self._arm = _interrupt.arm(self)
             if self.cancelled and self._arm is not None:
@@ -85,13 +90,15 @@ class Scope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        token, self._token = self._token, None
-        assert token is not None
-        try:
-            _scope.reset(token)
-        except ValueError:
-            # An async generator may be closed in another context than the one it was opened in.
-            pass
+        assert self._token is not None
+        self._token = None if kind is None or kind is GeneratorExit else _LEFT
+        if _scope.get() is self:
+            parent = self._parent
+            while parent is not None and not parent.entered:
+                parent = parent._parent
+            _scope.set(parent)
+        # Else it was left out of order, or in another context than it was entered in (an async generator may
+        # be closed anywhere): the scope that is in force there stays.
         arm, self._arm = self._arm, None
         if arm is not None and arm.disarm(kind, error, traceback):
             last, self.last_error = self.last_error, None
@@ -121,9 +128,14 @@ class Scope:
         if self._arm is None or self._arm.lift():
             self.limit = None
 
+    @property
+    def entered(self) -> bool:
+        """Whether the code inside is still running."""
+        return self._token is not None and self._token is not _LEFT
+
     def own_remaining(self) -> float | None:
-        """Seconds left in this scope alone, never negative; ``None`` without a limit."""
-        if self.limit is None:
+        """Seconds left in this scope alone, never negative; ``None`` without a limit, or left in success."""
+        if self.limit is None or self._token is None:
             return None
         # A clock set back gives nobody more time than there was.
         return max(0.0, self.limit - max(0.0, self.clock.now() - self.began))
@@ -155,7 +167,7 @@ class Scope:
         """The scope of this chain that was cancelled or whose time is over, or ``None``."""
         scope: Scope | None = self
         while scope is not None:
-            if scope.cancelled or scope.own_remaining() == 0.0:
+            if scope._token is not None and (scope.cancelled or scope.own_remaining() == 0.0):
                 return scope
             scope = scope._parent
         return None
@@ -174,7 +186,7 @@ class Scope:
     @property
     def off(self) -> bool:
         """Whether policies are switched off in here."""
-        return any(scope.disabled for scope in self.chain())
+        return any(scope.disabled and scope.entered for scope in self.chain())
 
     def late(self, message: str) -> StormproofError:
         """What is raised when something would end past this scope's time."""
@@ -206,6 +218,7 @@ def enter(kind: type[Scope], clock: Clock | None, timers: Timers | None) -> Scop
     scope._parent = _scope.get()
     scope.began = clock.now()
     if timers is not None:
+        scope._token = _LEFT
         scope._arm = timers.arm(scope)
     scope._token = _scope.set(scope)
     return scope
@@ -246,6 +259,10 @@ def bypass() -> bool:
     scope = _scope.get()
     ended: Scope | None = None
     while scope is not None:
+        if scope._token is None or scope._token is _LEFT and scope.disabled:
+            # Left, and work that was started inside goes on without it.
+            scope = scope._parent
+            continue
         if scope.disabled:
             return True
         if ended is None and (

@@ -27,6 +27,10 @@ _TEXT = """\
     {leave}
     return _sp_result
 """
+#: It bounds nothing any more, not even what was started inside.
+_LEAVE = """\
+_sp_leave(_sp_scope._token)
+    _sp_scope._token = None"""
 _GATE = """\
     if _sp_ambient() is not None and _sp_bypass():
         return {await_}_sp_bare({args})
@@ -42,7 +46,7 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
             name=name,
             gate=_GATE if gate else "",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
-            leave="_sp_scope.__exit__(None, None, None)" if is_async else "_sp_leave(_sp_scope._token)",
+            leave="_sp_scope.__exit__(None, None, None)" if is_async else _LEAVE,
         ),
     )
 
