@@ -32,6 +32,8 @@ def judge(
         raise TypeError(f"{owner}: on must be an exception type, a tuple of them or a callable, got {on!r}")
     if isinstance(on, Classifier):
         return on
+    if hasattr(on, "strategies"):
+        raise TypeError(f"{owner}: on must say which errors, not how to retry them, got the policy {on!r}")
     if not _takes_an_exception(on):
         raise TypeError(
             f"{owner}: on must be a plain function of one argument, the exception, got {on!r}; "
@@ -125,8 +127,7 @@ def _judge_callable(
         answer = on(error)
         if isinstance(answer, Verdict):
             return answer
-        if not isinstance(answer, bool):
-            raise TypeError(f"{owner}: on must answer True, False or a Verdict, got {answer!r}")
+        _refuse_awaitable(owner, "on", answer)
         if isinstance(error, BaseExceptionGroup):
             return _all_leaves(error, verdict)
         if answer and (names_refusals or not is_refusal(error)):
@@ -143,14 +144,23 @@ def judge_result(on_result: Callable[[Any], bool | Verdict]) -> Callable[[Any], 
         answer = on_result(result)
         if isinstance(answer, Verdict):
             return answer
-        if not isinstance(answer, bool):
-            raise TypeError(f"Retry: on_result must answer True, False or a Verdict, got {answer!r}")
+        _refuse_awaitable("Retry", "on_result", answer)
         if not answer:
             return Verdict.FATAL
         seen = transient(result)
         return seen if seen.kind == "pushback" else Verdict.RETRY
 
     return verdict
+
+
+def _refuse_awaitable(owner: str, field: str, answer: object) -> None:
+    """Any answer counts by its truth, but one that is still to be awaited, which would always be true."""
+    if hasattr(answer, "__await__"):
+        if hasattr(answer, "close"):
+            answer.close()
+        raise TypeError(
+            f"{owner}: {field} must answer at once with a truth value or a Verdict, got {answer!r}"
+        )
 
 
 def _retry(error: BaseException, at_any_rate: bool) -> Verdict:

@@ -259,7 +259,7 @@ def bypass() -> bool:
     scope = _scope.get()
     ended: Scope | None = None
     while scope is not None:
-        if scope._token is None or scope._token is _LEFT and scope.disabled:
+        if scope._token is None or (scope._token is _LEFT and scope.disabled):
             # Left, and work that was started inside goes on without it.
             scope = scope._parent
             continue

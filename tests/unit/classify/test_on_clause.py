@@ -146,14 +146,26 @@ def test_a_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
 # What a callable answers.
 
 
-@pytest.mark.parametrize("answer", [None, 1, "yes"])
-def test_an_answer_that_is_neither_is_refused(answer: Any) -> None:
-    with pytest.raises(TypeError) as told:
-        judge(lambda error: answer, "Hedge")(Boom())
-    assert str(told.value) == f"Hedge: on must answer True, False or a Verdict, got {answer!r}"
-    with pytest.raises(TypeError) as told:
-        judge_result(lambda result: answer)("ok")
-    assert str(told.value) == f"Retry: on_result must answer True, False or a Verdict, got {answer!r}"
+@pytest.mark.parametrize("answer", [None, 0, "", 1, "yes"])
+def test_an_answer_counts_by_its_truth(answer: Any) -> None:
+    assert judge(lambda error: answer, "Hedge")(Boom()).retry is bool(answer)
+    assert judge_result(lambda result: answer)("ok").retry is bool(answer)
+
+
+def test_an_answer_that_is_still_to_be_awaited_is_refused() -> None:
+    async def later(asked: Any) -> bool:
+        return True
+
+    with pytest.raises(TypeError, match=r"^Hedge: on must answer at once with a truth value or a Verdict"):
+        judge(functools.partial(later), "Hedge")(Boom())
+    with pytest.raises(TypeError, match=r"^Retry: on_result must answer at once"):
+        judge_result(later)("ok")
+
+
+def test_a_policy_in_the_place_of_on_is_refused() -> None:
+    for make in (sp.retry, sp.Retry, sp.Breaker):
+        with pytest.raises(TypeError, match="on must say which errors, not how to retry them"):
+            make(on=sp.retry(on=Boom))  # type: ignore[operator]
 
 
 def test_an_explicit_verdict_is_taken_as_it_is() -> None:
