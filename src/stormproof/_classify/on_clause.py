@@ -153,7 +153,7 @@ def judge_result(on_result: Callable[[Any], bool | Verdict]) -> Callable[[Any], 
     return verdict
 
 
-def _refuse_awaitable(owner: str, field: str, answer: object) -> None:
+def _refuse_awaitable(owner: str, field: str, answer: Any) -> None:
     """Any answer counts by its truth, but one that is still to be awaited, which would always be true."""
     if hasattr(answer, "__await__"):
         if hasattr(answer, "close"):
