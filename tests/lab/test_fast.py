@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -174,7 +177,7 @@ CASES: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
 def same(got: Raw, wanted: Raw) -> None:
     for name in ("calls", "attempts", "successes", "failures", "until"):
         assert getattr(got, name) == getattr(wanted, name), name
-    for name in ("offered", "received", "succeeded", "queue"):
+    for name in ("offered", "received", "succeeded", "queue", "tries"):
         np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name), name)
     np.testing.assert_allclose(got.budget, wanted.budget, 1e-12, err_msg="budget")
     np.testing.assert_allclose(got.mean, wanted.mean, 1e-9)
@@ -258,6 +261,37 @@ def test_auto_takes_it_where_there_are_many_calls() -> None:
     many = scenario(arrival_rps=40_000, capacity_rps=50_000)
     assert lab.simulate(policy(), many).engine == "fast"
     assert lab.simulate(policy(), scenario(duration=5)).engine == "exact"
+
+
+def test_auto_counts_the_calls_of_the_whole_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["stormproof.lab.simulate"], "MANY_CALLS", 10_000)
+    small = scenario(duration=8)
+    assert lab.simulate(policy(), small).engine == "exact"
+    assert lab.compare({"one": policy()}, small, seeds=range(2)).to_data()["engine"] == "exact"
+    assert lab.compare({"one": policy()}, small, seeds=range(6)).to_data()["engine"] == "fast"
+
+
+def test_first_compilation_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    said = threading.Event()
+
+    def compiling(*args: Any) -> int:
+        assert said.wait(60)
+        return 0
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.set()
+
+    monkeypatch.setattr(engine, "_prepared", False)
+    monkeypatch.setattr(engine, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(engine, "advance", compiling)
+    listener = Listener()
+    logging.getLogger("stormproof.lab").addHandler(listener)
+    try:
+        engine._prepare()
+    finally:
+        logging.getLogger("stormproof.lab").removeHandler(listener)
+    assert "the lab compiles its fast engine" in caplog.text
 
 
 # A run as a whole.

@@ -153,7 +153,7 @@ def test_the_verdict_is_words(result: lab.Result) -> None:
         sp.Policy(sp.Retry(on=ON, budget=None)),
         SCENARIO.replace(arrival_rps=280, duration=40, outage=lab.Outage(2, 5)),
     )
-    assert str(stuck).startswith("Did not recover: after the fault, goodput was ")
+    assert str(stuck).startswith("Collapsed: after the fault, goodput was ")
     assert "and can serve 300/s" in str(stuck)
     over = lab.simulate(None, SCENARIO.replace(arrival_rps=400, outage=None))
     assert str(over).startswith("Overloaded: all along, goodput was ")

@@ -58,8 +58,8 @@ def command(
 ) -> int:
     """What a policy does to a backend that breaks and recovers, in virtual time.
 
-    Exit code 1 if a policy does not recover. A class of your own that a policy file names in "on" stands for
-    the simulated failures.
+    Exit code 1 if the service collapses under a policy. A class of your own that a policy file names in "on"
+    stands for the simulated failures.
     """
     known = _scenarios()
     if list_all:
@@ -145,6 +145,7 @@ def _show(results: list[Result], as_json: bool) -> None:
 
     style = Style.of(sys.stdout)
     for result in results:
-        mark = style.green("recovered") if result.recovered else style.red("NOT recovered")
+        colours = {"survived": style.green, "recovered late": style.yellow, "collapsed": style.red}
+        mark = colours[result.state](result.state)
         told = fill(str(result), 100, initial_indent="  ", subsequent_indent="  ")
         print(f"{style.bold(result.name)}: {mark}\n{told}")

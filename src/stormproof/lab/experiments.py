@@ -21,12 +21,15 @@ from .model.scenario import Scenario
 from .results.comparison import Comparison
 from .results.result_store import Kept, Row
 from .results.sweep_table import Sweep
-from .simulate import checked_policy, doubts, untold
+from .simulate import checked_policy, doubts, run_checked
 
 if TYPE_CHECKING:
     import os
 
     Path = str | os.PathLike[str]
+
+#: In the calm leg of a comparison this share of the attempts fails; its size in calls and clients.
+CALM_ERRORS, _CALM_CALLS, _CALM_CLIENTS = 0.01, 10_000, 1_000
 
 #: So many runs are given to an executor ahead of their results.
 _AHEAD = 256
@@ -75,9 +78,9 @@ class Keys:
         return self._known[id(part)]
 
 
-def perform(job: Job) -> Row:
-    """Make one run: its row, as plain data."""
-    result = untold(job.policy, job.scenario, job.seed, job.engine, name=job.name)
+def perform(job: Job, calls: float | None = None) -> Row:
+    """Make one run of an experiment of about ``calls`` calls: its row, as plain data."""
+    result = run_checked(job.policy, job.scenario, job.seed, job.engine, name=job.name, calls=calls)
     run = result.run_data() if job.whole else None
     return {
         "name": job.name,
@@ -98,7 +101,8 @@ def compare(
     save: Path | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Run every policy over the same seeds: who recovers, how often, at what load.
+    """Run every policy over the same seeds, and once in calm: which recover, how often, at what load, and
+    which serve the most calls.
 
     ``executor`` is any `concurrent.futures.Executor` (None: one run after the other, here). ``save`` is a
     file that keeps the results, from which a stopped experiment goes on. ``progress`` shows a bar (rich).
@@ -112,9 +116,33 @@ def compare(
         for name, policy in named.items()
         for seed in chosen
     ]
-    rows = run_all(jobs, executor, save, progress)
-    by_name = {name: [row for job, row in zip(jobs, rows, strict=True) if job.name == name] for name in named}
-    return Comparison(named, scenario, chosen, by_name)
+    quiet = calm_leg(scenario)
+    legs = [Job(name, policy, quiet, chosen[0], engine) for name, policy in named.items()]
+    rows = run_all([*jobs, *legs], executor, save, progress)
+    by_name = {
+        name: rows[place * len(chosen) : (place + 1) * len(chosen)] for place, name in enumerate(named)
+    }
+    return Comparison(named, scenario, chosen, by_name, dict(zip(named, rows[len(jobs) :], strict=True)))
+
+
+def calm_leg(scenario: Scenario) -> Scenario:
+    """Return ``scenario`` without its faults, with 1 % errors, and no larger than is needed to see them."""
+    part = min(1.0, _CALM_CLIENTS / scenario.clients)
+    quiet = scenario.replace(
+        outage=None,
+        faults=(),
+        error_rate=max(scenario.error_rate, CALM_ERRORS),
+        clients=max(1, round(scenario.clients * part)),
+        arrival_rps=scenario.arrival_rps * part,
+        capacity_rps=scenario.capacity_rps * part,
+        limit_rps=None if scenario.limit_rps is None else scenario.limit_rps * part,
+        others=[
+            group.replace(arrival_rps=group.arrival_rps * part, clients=max(1, round(group.clients * part)))
+            for group in scenario.others
+        ],
+    )
+    wanted = scenario.duration * _CALM_CALLS / max(1.0, quiet.expected_calls)
+    return quiet.replace(duration=min(scenario.duration, max(wanted, 10 * (scenario.timeout or 0.0))))
 
 
 def sweep(
@@ -178,15 +206,16 @@ def run_all(
 
 
 def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[str, Row]]:
+    calls = sum(job.scenario.expected_calls for job in jobs.values())
     if executor is None:
-        yield from ((key, perform(job)) for key, job in jobs.items())
+        yield from ((key, perform(job, calls)) for key, job in jobs.items())
         return
     waiting = iter(jobs.items())
     out: dict[Future[Row], str] = {}
 
     def submit(most: int) -> None:
         for key, job in itertools.islice(waiting, most):
-            out[executor.submit(perform, job)] = key
+            out[executor.submit(perform, job, calls)] = key
 
     try:
         submit(_AHEAD)

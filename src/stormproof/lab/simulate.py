@@ -24,7 +24,8 @@ from .model.scenario import Scenario
 from .results.recorder import Raw, SoFar, series
 from .results.result import Result, Series
 
-#: From so many calls on, "auto" takes the fast engine where it can: before, compiling takes longer.
+#: From so many calls on in all runs of an experiment, "auto" takes the fast engine where it can: before,
+#: compiling takes longer.
 MANY_CALLS = 300_000
 
 #: More than so many are a slip of the pen (a Spike by 1e9): they would take the fast engine hours.
@@ -73,23 +74,28 @@ def simulate(
         raise TypeError(f"simulate: progress must be callable or None, got {progress!r}")
     for doubt in doubts(policy, scenario):
         warnings.warn(f"simulate: {doubt}", PolicyWarning, stacklevel=2)
-    return untold(policy, scenario, seed, engine, progress, name)
+    return run_checked(policy, scenario, seed, engine, progress, name)
 
 
-def untold(
+def run_checked(
     policy: Policy | None,
     scenario: Scenario,
     seed: int,
     engine: str,
     progress: Callable[[Progress], object] | None = None,
     name: str | None = None,
+    calls: float | None = None,
 ) -> Result:
-    """`simulate` with everything checked, and whoever asks told of any doubts already."""
+    """`simulate` with everything checked and every doubt reported already.
+
+    ``calls`` is about how many calls the whole experiment makes, by which "auto" chooses (None: this run's).
+    """
     watch = None if progress is None else _watched(progress, scenario)
     label = name or (policy.name if policy is not None else None) or "policy"
     notes: tuple[str, ...] = ()
     if engine != "exact":
-        why_not = _not_fast(policy, scenario, engine)
+        calls = scenario.expected_calls if calls is None else calls
+        why_not = _not_fast(policy, scenario, engine, calls)
         if why_not is None:
             from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 
@@ -166,12 +172,12 @@ def _bound_calls(scenario: Scenario, engine: str, most: int, advice: str = "") -
     )
 
 
-def _not_fast(policy: Policy | None, scenario: Scenario, engine: str) -> str | None:
-    """Why the fast engine is not to run this; None: it is."""
+def _not_fast(policy: Policy | None, scenario: Scenario, engine: str, calls: float) -> str | None:
+    """Say why the fast engine is not to run this; None: it is."""
     for needed in ("numba", "stormproof.lab.engines.numba.engine"):
         if importlib.util.find_spec(needed) is None:
             return f"{needed} is not installed"
-    if engine == "auto" and scenario.expected_calls < MANY_CALLS:
+    if engine == "auto" and calls < MANY_CALLS:
         return "there are too few calls for it to be worth compiling"
     from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 

@@ -78,8 +78,10 @@ class FleetBudget:
     def clock(self) -> Any:
         return self.shared.clock
 
-    def _held(self) -> float:
-        return float(self._now()._held())
+    @property
+    def current(self) -> Any:
+        """The budget that pays now."""
+        return self._now()
 
 
 class Copier:

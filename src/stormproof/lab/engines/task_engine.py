@@ -10,7 +10,7 @@ import asyncio
 import heapq
 import warnings
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from ..results.recorder import Raw, SoFar
 
     Service = Callable[[int, float], Coroutine[Any, Any, None]]
+
+
+#: When the call began that is at work here, whichever service that is.
+_began: ContextVar[float] = ContextVar("_began")
 
 
 class Process:
@@ -137,6 +141,7 @@ class Driven(Engine):
 
     async def _call(self, process: Process, group: int, client: int, key: int, began: float) -> None:
         recorder = self.recorder
+        _began.set(began)
         try:
             await process.call(key)
         except Exception as error:
@@ -144,7 +149,7 @@ class Driven(Engine):
         else:
             now = self.clock.time
             recorder.done_at.append(now)
-            recorder.took.append(now - began)
+            recorder.began.append(began)
         self.ended(group, client)
 
     def close(self) -> None:
@@ -165,7 +170,7 @@ class Driven(Engine):
 
     async def _attempt(self, key: int, place: float) -> None:
         """One attempt on the backend."""
-        self.recorder.attempts += 1
+        self.recorder.tried.append(_began.get())
         left = deadlines.remaining()
         gone_at = inf if left is None else self.clock.time + left
         answer: asyncio.Future[None] = self._loop.create_future()
@@ -180,14 +185,24 @@ class Driven(Engine):
         answer, place, gone_at, half = what
         now = self.clock.time
 
-        def served() -> None:
-            self.at(self.clock.time + half, self._served, answer)
+        def served(refusal: Refusal | None) -> None:
+            self._answer_at(self.clock.time + half, answer, refusal)
 
         found = self.backend.offer(now, place, gone_at, served)
         if isinstance(found, Refusal):
-            self.at(now + half, self._refused, (answer, found))
-        elif found is not None and found + half < inf:
-            self.at(found + half, self._served, answer)
+            self._answer_at(now + half, answer, found)
+        elif isinstance(found, tuple):
+            self._answer_at(found[0] + half, answer, found[1])
+        elif found is not None:
+            self._answer_at(found + half, answer, None)
+
+    def _answer_at(self, when: float, answer: asyncio.Future[None], refusal: Refusal | None) -> None:
+        if when == inf:
+            return
+        if refusal is None:
+            self.at(when, self._served, answer)
+        else:
+            self.at(when, self._refused, (answer, refusal))
 
     def _served(self, answer: asyncio.Future[None]) -> None:
         if not answer.done():
@@ -248,6 +263,7 @@ def _alone() -> Context:
     """A context without the caller's deadline and attempt: another machine does not see them."""
     context = Context()
     context.run(bus._telling.set, True)
+    context.run(_began.set, _began.get())
     return context
 
 

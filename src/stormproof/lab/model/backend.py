@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def reason_of(error: BaseException) -> str:
 
 
 class Refusal:
-    """An answer at once: the status, and the server's hint in seconds (None: no hint)."""
+    """A failure's answer: the status, and the server's hint in seconds (None: no hint)."""
 
     __slots__ = ("hint", "status")
 
@@ -51,6 +52,10 @@ class Refusal:
         """What the caller gets to see."""
         answer = BackendError(self.status)
         return answer if self.hint is None else RetryAfter(self.hint, answer)
+
+
+#: How a backend answers later: with nothing, or with a failure.
+Answer = Callable[[Refusal | None], None]
 
 
 class Backend:
@@ -117,9 +122,10 @@ class Backend:
         return not (holds.parted or holds.fails or holds.error_rate or self._bucket is not None)
 
     def offer(
-        self, now: float, place: float, gone_at: float, done: Callable[[], None] | None
-    ) -> float | Refusal | None:
-        """An attempt arrives: when it is served (inf: never), or a refusal, or None where ``done`` tells.
+        self, now: float, place: float, gone_at: float, done: Answer | None
+    ) -> float | Refusal | tuple[float, Refusal] | None:
+        """Take an attempt that arrives: return when it is served (inf: never); a refusal at once; when a
+        failure is answered, and with what; or None where ``done`` answers later.
 
         ``place`` in [0, 1) is where its client stands among all, for partitions; ``gone_at`` is when
         the caller will have given up.
@@ -129,14 +135,23 @@ class Backend:
             if place < share:
                 return math.inf if mode == "hang" else self.full
         self.received.append(now)
-        if self.quick:
-            end = self.serve(now, gone_at, done)
-            return self.full if end == -1.0 else end
-        if holds.fails:
-            return self._refusal(503, holds.fail_hint)
-        if holds.error_rate and self._draw() < holds.error_rate:
-            return self._refusal(503, holds.error_hint)
-        if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
-            return self._over
-        end = self.serve(now, gone_at, done)
+        if not self.quick:
+            if holds.fails:
+                return self._fail(self._refusal(503, holds.fail_hint), holds.fail_cost, now, gone_at, done)
+            if holds.error_rate and self._draw() < holds.error_rate:
+                return self._fail(self._refusal(503, holds.error_hint), holds.error_cost, now, gone_at, done)
+            if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
+                return self._over
+        end = self.serve(now, gone_at, None if done is None else partial(done, None))
         return self.full if end == -1.0 else end
+
+    def _fail(
+        self, refusal: Refusal, cost: float, now: float, gone_at: float, done: Answer | None
+    ) -> float | Refusal | tuple[float, Refusal] | None:
+        """Answer with ``refusal``, after ``cost`` of the usual work."""
+        if cost == 0.0:
+            return refusal
+        end = self.serve(now, gone_at, None if done is None else partial(done, refusal), cost)
+        if end is None:
+            return None
+        return self.full if end == -1.0 else (end, refusal)

@@ -33,7 +33,9 @@ class Scenario(Options):
     ``queue`` is how many may wait: None for no bound, 0 for none; beyond it the answer is 503. ``shed``: work
     whose caller has gone by the time it would be begun is dropped. ``limit_rps``: more than that is answered
     429 (None: no limit). ``error_rate``: share of the attempts answered 503 for no reason. Refusals carry
-    ``retry_after`` as the server's hint (None: no hint).
+    ``retry_after`` as the server's hint (None: no hint). ``cost`` is the share of the service time that a
+    failed request still takes (0: it is answered at once), unless the fault that fails it has its own; a full
+    queue and ``limit_rps`` refuse without work.
 
     ``latency`` is the network's round trip, half of it each way: seconds, a `Spread`, or a function.
     ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage`` and
@@ -62,6 +64,7 @@ class Scenario(Options):
         "limit_rps",
         "error_rate",
         "retry_after",
+        "cost",
         "faults",
         "others",
         "layers",
@@ -88,6 +91,7 @@ class Scenario(Options):
     limit_rps: float | None
     error_rate: float
     retry_after: float | None
+    cost: float
     faults: tuple[Fault, ...]
     others: tuple[Clients, ...]
     layers: tuple[Layer, ...]
@@ -117,6 +121,7 @@ class Scenario(Options):
         limit_rps: float | None = None,
         error_rate: float = 0.0,
         retry_after: Seconds | None = None,
+        cost: float = 0.0,
         faults: Fault | tuple[Fault, ...] | list[Fault] = (),
         others: tuple[Clients, ...] | list[Clients] = (),
         layers: tuple[Layer, ...] | list[Layer] = (),
@@ -151,6 +156,7 @@ class Scenario(Options):
             limit_rps=None if limit_rps is None else number("Scenario", "limit_rps", limit_rps, above=0),
             error_rate=number("Scenario", "error_rate", error_rate, least=0, most=1),
             retry_after=optional("retry_after", retry_after),
+            cost=number("Scenario", "cost", cost, least=0),
             faults=checked("faults", faults),
             others=_several("others", others, Clients),
             layers=_several("layers", layers, Layer),
@@ -216,6 +222,11 @@ class Scenario(Options):
         return any(fault.breaks for fault in self.every_fault)
 
     @property
+    def broken_from(self) -> float:
+        """When the first fault begins that recovery is counted from; ``duration`` without one."""
+        return min((fault.at for fault in self.every_fault if fault.breaks), default=self.duration)
+
+    @property
     def broken_until(self) -> float:
         """When the last fault ends that recovery is counted from; 0 without one."""
         return max((fault.end for fault in self.every_fault if fault.breaks), default=0.0)
@@ -241,9 +252,7 @@ class Scenario(Options):
     def to_data(self) -> dict[str, Any]:
         """The scenario as plain data, ready for JSON."""
         data = {name: plain(value) for name, value in self.fields().items() if name != "outage"}
-        data["outages"] = [
-            {"at": o.at, "lasts": o.lasts, "mode": o.mode, "retry_after": o.retry_after} for o in self.outages
-        ]
+        data["outages"] = [{key: plain(value) for key, value in o.fields().items()} for o in self.outages]
         for name in ("others", "layers"):
             data[name] = [described(item) for item in getattr(self, name)]
         data["step"] = self.step

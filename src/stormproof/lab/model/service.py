@@ -92,8 +92,13 @@ class FirstCome:
             starts.popleft()
         return len(starts)
 
-    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
-        """When the work is done; inf: dropped, as its caller has gone by then; -1: no room."""
+    def serve(
+        self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
+    ) -> float | None:
+        """Return when the work is done; inf: dropped, as its caller has gone by then; -1: no room.
+
+        ``share`` of the usual work is done: less for a request that fails.
+        """
         free = self._free
         start = free[0]
         if start <= now:
@@ -108,10 +113,11 @@ class FirstCome:
             self._starts.append(start)
         if start >= self._until:
             self._turn(start)
-        end = start + self._span
+        end = start + self._span * share
         if end >= self._until:
             work = self._work
-            end = self._capacity.finish(start, work.amount(start) if work.fixed is None else work.fixed)
+            amount = work.amount(start) if work.fixed is None else work.fixed
+            end = self._capacity.finish(start, amount * share)
         if len(free) == 1:
             free[0] = end
         else:
@@ -132,25 +138,27 @@ class LastCome:
         self._queue = math.inf if scenario.queue is None else scenario.queue
         self._workers = scenario.workers
         self._busy = 0
-        self._waiting: list[tuple[float, Callable[[], None]]] = []
+        self._waiting: list[tuple[float, Callable[[], None], float]] = []
 
     def depth(self, now: float) -> int:
         return len(self._waiting)
 
-    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
-        """None: ``done`` is called when the work is done; -1: no room."""
+    def serve(
+        self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
+    ) -> float | None:
+        """Return None: ``done`` is called when ``share`` of the usual work is done; -1: no room."""
         assert done is not None
         if self._busy < self._workers:
             self._busy += 1
-            self._begin(now, done)
+            self._begin(now, done, share)
         elif len(self._waiting) >= self._queue:
             return -1.0
         else:
-            self._waiting.append((gone_at, done))
+            self._waiting.append((gone_at, done, share))
         return None
 
-    def _begin(self, now: float, done: Callable[[], None]) -> None:
-        end = self._capacity.finish(now, self._work.amount(now))
+    def _begin(self, now: float, done: Callable[[], None], share: float) -> None:
+        end = self._capacity.finish(now, self._work.amount(now) * share)
         if end < math.inf:
             self._agenda.at(end, self._ended, (end, done))
 
@@ -158,9 +166,9 @@ class LastCome:
         now, done = what
         done()
         while self._waiting:
-            gone_at, waiting = self._waiting.pop()
+            gone_at, waiting, share = self._waiting.pop()
             if not (self._shed and now >= gone_at):
-                self._begin(now, waiting)
+                self._begin(now, waiting, share)
                 return
         self._busy -= 1
 
@@ -201,14 +209,16 @@ class Shared:
     def depth(self, now: float) -> int:
         return max(0, len(self._jobs) - self._workers)
 
-    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
-        """None: ``done`` is called when the work is done; -1: no room."""
+    def serve(
+        self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
+    ) -> float | None:
+        """Return None: ``done`` is called when ``share`` of the usual work is done; -1: no room."""
         assert done is not None
         if self.depth(now) >= self._queue and len(self._jobs) >= self._workers:
             return -1.0
         self._advance(now)
         self._count += 1
-        heapq.heappush(self._jobs, (self._done + self._work.amount(now), self._count, done))
+        heapq.heappush(self._jobs, (self._done + self._work.amount(now) * share, self._count, done))
         self._plan(now)
         return None
 

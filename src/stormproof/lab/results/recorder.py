@@ -22,9 +22,10 @@ class Raw:
     """What an engine hands over, whichever it is: counts per step of ``step`` seconds, gauges, totals.
 
     ``offered`` calls begun, ``received`` attempts that arrived at the backend, ``succeeded`` calls that
-    succeeded, by the step in which it happened. ``p50`` and ``p99`` are of the latencies of the calls
-    that succeeded in the step (NaN: none did). ``queue``, ``budget`` and ``breaker_open`` are readings at
-    the end of each step (NaN: not known). ``until`` is how far the run came.
+    succeeded, by the step in which it happened. Of the calls begun in a step, ``kept`` is how many succeeded,
+    ``tries`` how many attempts they made, whenever that was. ``p50`` and ``p99`` are of the latencies of the
+    calls that succeeded in the step (NaN: none did). ``queue``, ``budget`` (settled) and ``breaker_open`` are
+    readings at the end of each step (NaN: not known). ``until`` is how far the run came.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Raw:
         "budget",
         "calls",
         "failures",
+        "kept",
         "latency",
         "mean",
         "offered",
@@ -44,6 +46,7 @@ class Raw:
         "step",
         "succeeded",
         "successes",
+        "tries",
         "until",
         "why",
     )
@@ -55,6 +58,8 @@ class Raw:
         self.offered = np.zeros(size)
         self.received = np.zeros(size)
         self.succeeded = np.zeros(size)
+        self.kept = np.zeros(size)
+        self.tries = np.zeros(size)
         self.p50 = np.full(size, math.nan)
         self.p99 = np.full(size, math.nan)
         self.queue = np.full(size, math.nan)
@@ -85,7 +90,7 @@ def series(raw: Raw, scenario: Scenario) -> dict[str, list[float | None]]:
     if last < raw.step * (1 - 1e-9):
         widths[-1] = max(1e-12, last)
     with np.errstate(divide="ignore", invalid="ignore"):
-        amplification = np.where(raw.offered > 0, raw.received / raw.offered, np.nan)
+        amplification = np.where(raw.offered > 0, raw.tries / raw.offered, np.nan)
     return {
         "time": _column((np.arange(size) * raw.step).round(9)),
         "offered": _column(raw.offered / widths),
@@ -134,7 +139,7 @@ class Recorder:
         "_progress",
         "_scenario",
         "_told",
-        "attempts",
+        "began",
         "breaker_open",
         "budget",
         "done_at",
@@ -142,7 +147,7 @@ class Recorder:
         "offered_at",
         "queue",
         "received",
-        "took",
+        "tried",
     )
 
     def __init__(
@@ -159,11 +164,12 @@ class Recorder:
         self.offered_at = array("d")
         self.received = received
         self.done_at = array("d")
-        self.took = array("d")
+        #: When the calls began that succeeded, and, for each attempt, when its call began.
+        self.began = array("d")
+        self.tried = array("d")
         self.queue = array("d")
         self.budget = array("d")
         self.breaker_open = array("d")
-        self.attempts = 0
         self.failures: Counter[str] = Counter()
 
     def sample(self, now: float) -> bool:
@@ -189,9 +195,12 @@ class Recorder:
         raw.offered = _counts(_up_to(self.offered_at, until), step, size)
         raw.received = _counts(_up_to(self.received, until), step, size)
         raw.succeeded = _counts(done_at, step, size)
-        raw.calls, raw.attempts, raw.successes = len(self.offered_at), self.attempts, len(done_at)
+        raw.calls, raw.attempts, raw.successes = len(self.offered_at), len(self.tried), len(done_at)
         raw.failures = dict(sorted(self.failures.items()))
-        took = np.array(self.took)[: len(done_at)]
+        began = np.array(self.began)[: len(done_at)]
+        raw.kept = _counts(began, step, size)
+        raw.tries = _counts(np.array(self.tried), step, size)
+        took = done_at - began
         raw.p50, raw.p99 = _percentiles(_places(done_at, step, size), took, size)
         if len(took):
             raw.latency = float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99))

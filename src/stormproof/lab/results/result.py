@@ -28,9 +28,11 @@ class Result:
     call. ``goodput``: successful calls per second over the whole run. ``recovered``: from some moment after
     the last fault until the end, goodput was at least 95 % of the offered load; ``recovery_time`` is that
     moment minus the fault's end (None: it did not recover). Without a fault ``recovered`` is that goodput
-    kept up over the whole run, and ``recovery_time`` None. ``attempts`` counts the attempts on the backend,
-    ``calls_per_success`` those per successful call. ``metrics`` has all figures, ``series`` the columns over
-    time. ``engine`` is "exact" or "fast", ``path`` which way it took, ``notes`` what is worth knowing.
+    kept up over the whole run, and ``recovery_time`` None. ``state`` is "survived", "recovered late" (the
+    aftermath was longer than the fault, and than a second) or "collapsed". ``attempts`` counts the attempts
+    on the backend, ``calls_per_success`` those per successful call. ``metrics`` has all figures, ``series``
+    the columns over time. ``engine`` is "exact" or "fast", ``path`` which way it took, ``notes`` what is
+    worth knowing.
     """
 
     def __init__(
@@ -69,6 +71,14 @@ class Result:
     @property
     def recovered(self) -> bool:
         return bool(self.metrics["recovered"])
+
+    @property
+    def state(self) -> str:
+        return str(self.metrics["state"])
+
+    @property
+    def availability(self) -> float:
+        return _number(self.metrics["availability"])
 
     @property
     def recovery_time(self) -> float | None:

@@ -11,7 +11,8 @@ def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
     """What happened, in three or four sentences."""
     if not figures["calls"]:
         return "No calls were made."
-    said = [_recovery(figures, scenario), _load(figures, scenario), _calls(figures)]
+    said = [_recovery(figures, scenario), _lost(figures, scenario), _load(figures, scenario), _calls(figures)]
+    said = [sentence for sentence in said if sentence]
     reasons = figures["failures"]
     if reasons:
         most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:3]
@@ -44,13 +45,18 @@ def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
         if not broken:
             return "Steady: goodput kept up with the offered load."
         after = figures["recovery_time"]
-        return "Recovered at once." if after == 0 else f"Recovered {_seconds(after)} after the fault ended."
+        if after == 0:
+            return "Survived: goodput was back at once."
+        if figures["state"] == "survived":
+            return f"Survived: goodput was back {_seconds(after)} after the fault ended."
+        length = scenario.broken_until - scenario.broken_from
+        return f"Recovered late: {_seconds(after)} after a fault of {_seconds(length)}."
     if broken and figures["until"] <= scenario.broken_until:
         return "Not seen to recover: the fault lasted until the end of the run."
     got, asked = figures["goodput_after"], figures["offered_rps_after"]
     received, capacity = figures["received_rps_after"], scenario.capacity_rps
     over = received is not None and received > capacity
-    what = "Did not recover" if broken else "Overloaded" if over else "Fell short"
+    what = "Collapsed" if broken else "Overloaded" if over else "Fell short"
     if got is None:
         return f"{what}."
     when = "after the fault" if broken else "all along"
@@ -58,6 +64,19 @@ def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
     if over:
         return f"{text}, while the backend received {received:,.0f}/s and can serve {capacity:,.0f}/s."
     return f"{text}."
+
+
+def _lost(figures: dict[str, Any], scenario: Scenario) -> str:
+    """Say which calls were lost while the fault lasted, and which to its aftermath."""
+    if not scenario.broken or figures["availability_after"] is None:
+        return ""
+    calm = figures["availability_calm"]
+    said = (
+        f"Calls lost: {figures['lost_fault']:,} while it lasted, {figures['lost_after']:,} in the aftermath"
+    )
+    if calm is not None and figures["lost_calm"]:
+        said += f", {figures['lost_calm']:,} ({1 - calm:.2%}) in the calm before"
+    return f"{said}."
 
 
 def _load(figures: dict[str, Any], scenario: Scenario) -> str:

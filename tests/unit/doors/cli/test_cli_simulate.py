@@ -50,7 +50,7 @@ def test_what_does_not_recover_is_1(folder: Path, capsys: pytest.CaptureFixture[
     assert code == 1 and run["metrics"]["recovered"] is False
     assert cli.main(["simulate", "stormproof.toml:storm", *options]) == 1
     out = capsys.readouterr().out
-    assert out.startswith("storm: NOT recovered\n  Did not recover") and "\x1b" not in out
+    assert out.startswith("storm: collapsed\n  Collapsed: ") and "\x1b" not in out
 
 
 def test_the_seed_decides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
