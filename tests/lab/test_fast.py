@@ -218,8 +218,12 @@ REFUSED: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
     "several classes of clients are not compiled": (None, scenario(others=[lab.Clients("more", 3, 9)])),
     "services that call services are not compiled": (None, scenario(layers=[lab.Layer("gateway")])),
     "the order of service 'lifo' is not compiled": (None, scenario(order="lifo")),
-    "service= is a function of the user's own": (None, scenario(service=lambda rng: 0.1)),
+    "service= is a function of the user's own": (None, scenario(service=lambda rng: 1 / 300)),
     "latency= is a function of the user's own": (None, scenario(latency=lambda rng: 0.1)),
+    "spreads of samples and histograms are not compiled": (
+        None,
+        scenario(latency=lab.Spread.from_samples([0.1])),
+    ),
     "the loss of a store is not compiled": (None, scenario(faults=[lab.StoreLoss(1, 1)])),
     "queue= is beyond 100,000,000": (None, scenario(queue=100_000_001)),
     "Deadline is not compiled": (policy(sp.Deadline(2)), scenario()),

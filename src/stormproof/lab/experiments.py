@@ -125,6 +125,39 @@ def compare(
     return Comparison(named, scenario, chosen, by_name, dict(zip(named, rows[len(jobs) :], strict=True)))
 
 
+def assert_survives(
+    policy: Any,
+    scenario: Scenario,
+    *,
+    availability: float | None = None,
+    recovery_time: float | None = None,
+    seeds: Iterable[int] = range(20),
+    engine: str = "auto",
+) -> None:
+    """Raise `AssertionError` unless every run recovers, for a test suite of your own.
+
+    ``availability`` is the least share of calls that must succeed in each run, ``recovery_time`` the most
+    seconds from the end of the last fault to recovery; None asks for neither. The error says how many seeds
+    fail, and has the verdict of the first.
+    """
+    checked = checked_policy(policy)
+    chosen = checked_seeds("assert_survives", seeds)
+    check_run("assert_survives", scenario, engine)
+    _tell_doubts({"policy": checked}, scenario)
+    jobs = [Job("policy", checked, scenario, seed, engine, whole=True) for seed in chosen]
+    failed: list[tuple[int, str]] = []
+    for seed, row in zip(chosen, run_all(jobs, None, None), strict=True):
+        figures = row["metrics"]
+        late = recovery_time is not None and (figures["recovery_time"] or 0.0) > recovery_time
+        served = figures["availability"]
+        short = availability is not None and served is not None and served < availability
+        if not figures["recovered"] or late or short:
+            failed.append((seed, row["run"]["verdict"]))
+    if failed:
+        seed, verdict = failed[0]
+        raise AssertionError(f"{len(failed)} of {len(chosen)} seeds failed; seed {seed}: {verdict}")
+
+
 def calm_leg(scenario: Scenario) -> Scenario:
     """Return ``scenario`` without its faults, with 1 % errors, and no larger than is needed to see them."""
     part = min(1.0, _CALM_CLIENTS / scenario.clients)

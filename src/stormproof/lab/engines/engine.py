@@ -147,7 +147,7 @@ def _network(scenario: Scenario, seed: int) -> Callable[[], float]:
     """Draws round trips."""
     latency, rng = scenario.latency, Random(f"{seed} network")
     if isinstance(latency, Spread):
-        return latency.sampler(rng, latency.mean or 0.0)
+        return latency.sampler(rng, latency.scale or 0.0)
     if isinstance(latency, float):
         fixed = latency
         return lambda: fixed

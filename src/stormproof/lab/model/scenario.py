@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ..._primitives.options import Options, choice, count, flag, number, plain, seconds
 from .clients_and_layers import Clients, Layer, described, name_of
 from .faults import Burst, Fault, Outage, Spike, checked
 from .spread import Spread
+from .trace import Trace
 
 if TYPE_CHECKING:
     from ..._primitives.options import Seconds
@@ -23,12 +27,14 @@ class Scenario(Options):
 
     Clients: ``clients`` processes, each with its own budget and breaker (``fleet=True``, or a policy with a
     store: one for all). Open loop by default: ``arrival_rps`` calls per second in all, ``arrivals`` "poisson"
-    or "even". ``closed_loop=True``: each client has one call at a time and thinks between them for ``think``
-    seconds (mean; None: clients / arrival_rps). ``keys`` is how many different keys the calls have: each
-    call is made with one argument, its key, drawn evenly from 0 to keys - 1.
+    or "even", or a `Trace` of recorded times, which sets ``arrival_rps``. ``closed_loop=True``: each client
+    has one call at a time and thinks between them for ``think`` seconds (mean; None: clients / arrival_rps).
+    ``keys`` is how many different keys the calls have: each call is made with one argument, its key, drawn
+    evenly from 0 to keys - 1.
 
     Backend: serves ``capacity_rps`` with ``workers`` servers (service time: workers / capacity_rps, spread by
-    ``service``: "fixed", "exponential", "lognormal", a `Spread`, or a function of a `random.Random`).
+    ``service``: "fixed", "exponential", "lognormal", a `Spread`, or a function of a `random.Random`). A
+    service that has a mean must have that one: what contradicts ``capacity_rps`` is an error.
     ``order`` of service is "fifo", "lifo" or "shared" (processor sharing: all at once, at equal speed).
     ``queue`` is how many may wait: None for no bound, 0 for none; beyond it the answer is 503. ``shed``: work
     whose caller has gone by the time it would be begun is dropped. ``limit_rps``: more than that is answered
@@ -80,7 +86,7 @@ class Scenario(Options):
     timeout: float | None
     duration: float
     closed_loop: bool
-    arrivals: str
+    arrivals: str | Trace
     think: float | None
     keys: int
     service: Any
@@ -110,7 +116,7 @@ class Scenario(Options):
         duration: Seconds = 30.0,
         closed_loop: bool = False,
         *,
-        arrivals: str = "poisson",
+        arrivals: str | Trace = "poisson",
         think: Seconds | None = None,
         keys: int = 1,
         service: str | Spread | Callable[[Any], float] = "fixed",
@@ -145,7 +151,9 @@ class Scenario(Options):
             timeout=optional("timeout", timeout, above=0),
             duration=seconds("Scenario", "duration", duration, above=0),
             closed_loop=flag("Scenario", "closed_loop", closed_loop),
-            arrivals=choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
+            arrivals=arrivals
+            if isinstance(arrivals, Trace)
+            else choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
             think=optional("think", think),
             keys=count("Scenario", "keys", keys),
             service=_service(service),
@@ -164,9 +172,28 @@ class Scenario(Options):
             resolution=optional("resolution", resolution, above=0),
             name=None if name is None else name_of("Scenario", name),
         )
+        if isinstance(arrivals, Trace):
+            inside = sum(time < self.duration for time in arrivals.times)
+            self._set(arrival_rps=inside / self.duration)
         self._check()
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], name: str | None = None) -> Scenario:
+        """Return the scenario ``[scenarios.NAME]`` of a policy file; None is the only one in it."""
+        from .scenario_file import load
+
+        found: Scenario = load(cls, path, name)
+        return found
+
     def _check(self) -> None:
+        _check_service(self.service, self.workers, self.capacity_rps)
+        if isinstance(self.arrivals, Trace) and (
+            self.closed_loop or any(isinstance(fault, Spike) for fault in self.faults)
+        ):
+            raise ValueError(
+                "Scenario: arrivals must be 'poisson' or 'even' in a closed loop and with a Spike, "
+                f"got {self.arrivals!r}"
+            )
         if self.closed_loop and self.think is None and self.arrival_rps <= 0:
             raise ValueError(
                 f"Scenario: arrival_rps must be > 0 in a closed loop without think, got {self.arrival_rps!r}"
@@ -273,7 +300,7 @@ def _several(field: str, value: Any, kind: type) -> tuple[Any, ...]:
 
 def _latency(value: Any) -> Any:
     if isinstance(value, Spread):
-        if value.mean is None:
+        if value.scale is None:
             raise ValueError(f"Scenario: latency must have a mean, got {value!r}")
         return value
     if callable(value) and not isinstance(value, type):
@@ -285,10 +312,6 @@ def _service(value: Any) -> Any:
     if isinstance(value, str):
         return Spread(choice("Scenario", "service", value, ("fixed", "exponential", "lognormal")))
     if isinstance(value, Spread):
-        if value.mean is not None:
-            raise ValueError(
-                f"Scenario: service must have mean=None: capacity_rps and workers set it, got {value!r}"
-            )
         return value
     if not callable(value) or isinstance(value, type):
         raise TypeError(
@@ -296,3 +319,31 @@ def _service(value: Any) -> Any:
             f"random.Random, got {value!r}"
         )
     return value
+
+
+#: Draws by which a service of the user's own is held against the capacity, and how far off it may be.
+_DRAWS, _TOLERANCE = 2_000, 0.05
+
+
+def _check_service(service: Any, workers: int, capacity: float) -> None:
+    """Refuse service times that make ``capacity`` another one."""
+    wanted = workers / capacity
+    error = 0.0
+    if isinstance(service, Spread):
+        if service.mean is None:
+            return
+        mean = service.mean
+    else:
+        rng = Random("service")
+        drawn = [seconds("Scenario", "service", service(rng)) for _ in range(_DRAWS)]
+        mean = math.fsum(drawn) / _DRAWS
+        error = 5 * math.sqrt(math.fsum((value - mean) ** 2 for value in drawn)) / _DRAWS
+    if abs(mean - wanted) > _TOLERANCE * wanted + error:
+        what = "never ends" if not math.isfinite(mean) else f"takes {mean:.4g} s on average"
+        serve = f"{workers / mean:.4g}/s" if mean > 0 else "any load"
+        who = "1 worker serves" if workers == 1 else f"{workers} workers serve"
+        keep = "; .replace(mean=None) keeps only its shape" if isinstance(service, Spread) else ""
+        raise ValueError(
+            f"Scenario: service must agree with capacity_rps: it {what}, so that {who} {serve}, "
+            f"got capacity_rps={capacity:g} and {service!r}{keep}"
+        )

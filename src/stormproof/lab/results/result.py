@@ -162,6 +162,16 @@ class Result:
         table = pyarrow.table(self.series).replace_schema_metadata({"stormproof": about})
         pyarrow.parquet.write_table(table, os.fspath(path))
 
+    def open(self) -> Path:
+        """Write the report to a temporary file, open it in the browser and return its path."""
+        import tempfile
+        import webbrowser
+
+        folder = Path(tempfile.mkdtemp(prefix="stormproof-"))
+        self.report(folder / "report.html")
+        webbrowser.open((folder / "report.html").as_uri())
+        return folder / "report.html"
+
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML file."""
         from . import report

@@ -72,6 +72,10 @@ def why_not(policy: Policy | None, scenario: Scenario) -> str | None:
         f"the order of service {scenario.order!r} is not compiled": scenario.order != "fifo",
         "service= is a function of the user's own": not isinstance(scenario.service, Spread),
         "latency= is a function of the user's own": not isinstance(scenario.latency, (float, Spread)),
+        "spreads of samples and histograms are not compiled": any(
+            isinstance(spread, Spread) and spread.kind not in _KINDS
+            for spread in (scenario.service, scenario.latency)
+        ),
         "the loss of a store is not compiled": any(stretch.store for stretch in stretches(scenario)),
         f"queue= is beyond {_MOST_QUEUE:,}": (scenario.queue or 0) > _MOST_QUEUE,
         "clients= is beyond 2**31": scenario.clients >= 2**31,
