@@ -12,6 +12,7 @@ from .metrics import COLLAPSED, LATE, SURVIVED
 from .result import policy_data, written_json
 from .result_store import Row
 from .statistics import mean_of, wilson
+from .verdict_text import headline
 
 #: The figures that a summary gives the mean of.
 MEANS = (
@@ -246,6 +247,7 @@ class Comparison:
             "seeds": list(self.seeds),
             "engine": "fast" if "fast" in engines else "exact",
             "scenario": self.scenario.to_data(),
+            "headline": headline(runs),
             "runs": runs,
             "verdict": self.verdict,
         }

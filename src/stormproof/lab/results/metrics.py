@@ -48,6 +48,7 @@ def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
         "received_rps_after": float(raw.received[first:].sum() / rest) if rest > 0 else None,
         "offered_rps_after": float(raw.offered[first:].sum() / rest) if rest > 0 else None,
         "goodput_after": float(raw.succeeded[first:].sum() / rest) if rest > 0 else None,
+        "backlog": _finite(float(raw.queue[first - 1])) if first else None,
         "unfinished": raw.calls - raw.successes - sum(raw.failures.values()),
         "failures": dict(raw.failures),
         "until": until,

@@ -130,6 +130,7 @@ class Result:
             "name": self.name,
             "policy": policy_data(self.policy),
             "verdict": self.verdict,
+            "explanation": verdict_text.explanation(self.metrics, self.scenario),
             "metrics": self.metrics,
             "series": self.series,
             "path": self.path,
@@ -207,6 +208,7 @@ def data_of(results: list[Result], scenario: Scenario, seed: int, engine: str) -
         "seed": seed,
         "engine": engine,
         "scenario": scenario.to_data(),
+        "headline": verdict_text.headline([{"name": r.name, "metrics": r.metrics} for r in results]),
         "runs": [result.run_data() for result in results],
     }
 
