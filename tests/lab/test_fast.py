@@ -224,6 +224,7 @@ REFUSED: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
         None,
         scenario(latency=lab.Spread.from_samples([0.1])),
     ),
+    "pools of connections are not compiled": (None, scenario(connections=2)),
     "the loss of a store is not compiled": (None, scenario(faults=[lab.StoreLoss(1, 1)])),
     "queue= is beyond 100,000,000": (None, scenario(queue=100_000_001)),
     "Deadline is not compiled": (policy(sp.Deadline(2)), scenario()),

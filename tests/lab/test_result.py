@@ -14,6 +14,7 @@ import pytest
 
 import stormproof as sp
 from stormproof import lab
+from stormproof.lab.results import recorder
 
 ON = (lab.BackendError, sp.AttemptTimeout)
 SCENARIO = lab.Scenario(
@@ -300,3 +301,24 @@ def test_importing_the_lab_loads_only_numpy() -> None:
 
     assert not loaded("stormproof.lab") & {"numba", "matplotlib", "pyarrow", "rich", "starlette", "dask"}
     assert "numpy" not in loaded("stormproof")
+
+
+def test_progress_ranks_each_success_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[int] = []
+    whole = recorder._percentiles
+
+    def counting(places: Any, values: Any, size: int) -> Any:
+        ranked.append(len(values))
+        return whole(places, values, size)
+
+    monkeypatch.setattr(recorder, "_percentiles", counting)
+    columns: list[Any] = []
+    watched = lab.simulate(POLICY, SCENARIO, seed=1, progress=lambda state: columns.append(state.series))
+    assert len(ranked) == len(columns) + 1 == 41
+    assert sum(ranked) < 1.5 * watched.successes, "each, and those of the last step of each reading again"
+    alone = lab.simulate(POLICY, SCENARIO, seed=1)
+    assert watched.series == alone.series
+    # What was shown on the way is what the end shows, up to the step before the moment.
+    for shown in columns:
+        until = len(shown["p99"]) - 1
+        assert shown["p99"][:until] == alone.series["p99"][:until]

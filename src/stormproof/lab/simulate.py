@@ -138,7 +138,11 @@ def exact(
         groups.append((() if own is None else own.strategies, other.clients, limit))
     shapes = [shape(limited(row, limit)) for row, _, limit in groups]
     reasons = [found for found in shapes if isinstance(found, str)]
-    why = "services call services" if scenario.layers else reasons[0] if reasons else ""
+    why = reasons[0] if reasons else ""
+    if scenario.connections is not None:
+        why = "attempts wait for a connection"
+    if scenario.layers:
+        why = "services call services"
     if way == "direct" and why:
         raise ValueError(f"exact: way must be 'driven' or 'auto' here: {why}")
     run: Direct | Driven

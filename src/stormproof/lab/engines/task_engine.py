@@ -19,7 +19,7 @@ from ..._context import deadlines
 from ..._events import bus
 from ..._policy import checks
 from ..._policy.policy import Policy
-from ..._primitives.errors import StormproofError
+from ..._primitives.errors import RetryAfter, StormproofError
 from ..._strategies.breaker.breaker import Breaker
 from ..._strategies.hedge.hedge import Hedge
 from ..._strategies.retry.retry import Retry
@@ -73,10 +73,18 @@ def _quietly(parts: list[Any], engine: Engine) -> Policy:
 class Group:
     """A class of clients, or the instances of a layer: one policy, a process each."""
 
-    __slots__ = ("_engine", "_next", "_row", "processes")
+    __slots__ = ("_connections", "_engine", "_next", "_row", "processes")
 
-    def __init__(self, engine: Engine, row: tuple[Any, ...], size: int, following: Service) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        row: tuple[Any, ...],
+        size: int,
+        following: Service,
+        connections: int | None = None,
+    ) -> None:
         self._engine = engine
+        self._connections = connections
         self._row = row
         self._next = following
         self.processes: list[Process | None] = [None] * size
@@ -86,9 +94,14 @@ class Group:
         if found is None:
             place = (index + 0.5) / len(self.processes)
             following = self._next
+            pool = None if self._connections is None else asyncio.Semaphore(self._connections)
 
             async def call(key: int) -> None:
-                await following(key, place)
+                if pool is None:
+                    await following(key, place)
+                    return
+                async with pool:
+                    await following(key, place)
 
             found = self.processes[index] = Process(self._row, self._engine, call)
         return found
@@ -114,7 +127,8 @@ class Driven(Engine):
             service = self._layer(layer, service)
         # A client beyond whose timeout a layer works on is the client's affair: it has its own timeout.
         self._groups = [
-            Group(self, limited(row, timeout), clients, service) for row, clients, timeout in rows
+            Group(self, limited(row, timeout), clients, service, scenario.connections)
+            for row, clients, timeout in rows
         ]
 
     def run(self) -> Raw:
@@ -274,8 +288,13 @@ def _own_queue(layer: Layer) -> FirstCome | None:
     return FirstCome(alone, Work(alone, 0), Capacity([Stretch(0.0, 0.0, None)]))
 
 
-def _passed_on(error: Exception, layer: Layer) -> BackendError:
+def _passed_on(error: Exception, layer: Layer) -> Exception:
     """What a layer's caller gets to see of an error that the layer did not get over."""
+    if layer.passes:
+        cause = error.cause if isinstance(error, RetryAfter) else error
+        if isinstance(cause, BackendError):
+            answer = BackendError(cause.status)
+            return answer if not isinstance(error, RetryAfter) else RetryAfter(error.seconds, answer)
     answer = BackendError(503)
     seen = exhausted_by(error) or exhausted_by(error.__cause__)
     if layer.marks and (seen is not None or isinstance(error, StormproofError)):

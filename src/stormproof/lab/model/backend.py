@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..._primitives.errors import AttemptTimeout, RetryAfter
 from ..._strategies.limiter.rules.bucket import Bucket
 from .scenario import Scenario
-from .service import FirstCome, LastCome, Shared, Work
+from .service import FirstCome, Queued, Shared, Work
 from .timeline import Capacity, Stretch, stretches
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ class Backend:
         self.now_holds = self.row[0]
         self.until = self.row[1].begins if len(self.row) > 1 else math.inf
         work, capacity = Work(scenario, seed), Capacity(self.row)
-        self.discipline: FirstCome | LastCome | Shared
-        if scenario.order == "fifo":
+        self.discipline: FirstCome | Queued | Shared
+        #: Whether the end of a piece of work is not known when it arrives.
+        self.evented = scenario.order != "fifo" or work.loaded
+        if not self.evented:
             self.discipline = FirstCome(scenario, work, capacity)
         else:
-            kind = LastCome if scenario.order == "lifo" else Shared
+            kind = Shared if scenario.order == "shared" else Queued
             self.discipline = kind(scenario, work, capacity, agenda)
-        #: Whether the end of a piece of work is told later.
-        self.evented = scenario.order != "fifo"
         self.serve = self.discipline.serve
         self._draw = Random(f"{seed} errors").random
         rate = scenario.limit_rps

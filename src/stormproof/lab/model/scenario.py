@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable
@@ -34,7 +35,8 @@ class Scenario(Options):
 
     Backend: serves ``capacity_rps`` with ``workers`` servers (service time: workers / capacity_rps, spread by
     ``service``: "fixed", "exponential", "lognormal", a `Spread`, or a function of a `random.Random`). A
-    service that has a mean must have that one: what contradicts ``capacity_rps`` is an error.
+    service that has a mean must have that one: what contradicts ``capacity_rps`` is an error. A function of
+    two arguments also gets how many requests are at the backend, waiting or at work; so may ``latency``.
     ``order`` of service is "fifo", "lifo" or "shared" (processor sharing: all at once, at equal speed).
     ``queue`` is how many may wait: None for no bound, 0 for none; beyond it the answer is 503. ``shed``: work
     whose caller has gone by the time it would be begun is dropped. ``limit_rps``: more than that is answered
@@ -44,10 +46,11 @@ class Scenario(Options):
     queue and ``limit_rps`` refuse without work.
 
     ``latency`` is the network's round trip, half of it each way: seconds, a `Spread`, or a function.
-    ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage`` and
-    ``faults`` say what happens; ``others`` are further classes of clients; ``layers`` are services in front
-    of the backend, outermost first. ``duration`` is the length of the run; ``resolution`` the width of the
-    time series' steps (None: about 600 of them, 50 ms or longer).
+    ``connections`` bounds the attempts that a client process has under way: more wait for a free one (None:
+    no bound). ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage``
+    and ``faults`` say what happens; ``others`` are further classes of clients; ``layers`` are services in
+    front of the backend, outermost first. ``duration`` is the length of the run; ``resolution`` the width of
+    the time series' steps (None: about 600 of them, 50 ms or longer).
     """
 
     __slots__ = _fields = (
@@ -61,6 +64,7 @@ class Scenario(Options):
         "closed_loop",
         "arrivals",
         "think",
+        "connections",
         "keys",
         "service",
         "workers",
@@ -88,6 +92,7 @@ class Scenario(Options):
     closed_loop: bool
     arrivals: str | Trace
     think: float | None
+    connections: int | None
     keys: int
     service: Any
     workers: int
@@ -118,6 +123,7 @@ class Scenario(Options):
         *,
         arrivals: str | Trace = "poisson",
         think: Seconds | None = None,
+        connections: int | None = None,
         keys: int = 1,
         service: str | Spread | Callable[[Any], float] = "fixed",
         workers: int = 1,
@@ -155,6 +161,7 @@ class Scenario(Options):
             if isinstance(arrivals, Trace)
             else choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
             think=optional("think", think),
+            connections=None if connections is None else count("Scenario", "connections", connections),
             keys=count("Scenario", "keys", keys),
             service=_service(service),
             workers=count("Scenario", "workers", workers, most=100_000),
@@ -325,6 +332,17 @@ def _service(value: Any) -> Any:
 _DRAWS, _TOLERANCE = 2_000, 0.05
 
 
+def depends_on_load(draw: Any) -> bool:
+    """Return whether ``draw``, a function of the user's own, wants the number of requests in flight too."""
+    if not callable(draw):
+        return False
+    try:
+        inspect.signature(draw).bind(None, 1)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _check_service(service: Any, workers: int, capacity: float) -> None:
     """Refuse service times that make ``capacity`` another one."""
     wanted = workers / capacity
@@ -335,7 +353,9 @@ def _check_service(service: Any, workers: int, capacity: float) -> None:
         mean = service.mean
     else:
         rng = Random("service")
-        drawn = [seconds("Scenario", "service", service(rng)) for _ in range(_DRAWS)]
+        # One alone: what load makes of it is for the simulation to show.
+        given = (rng, 1) if depends_on_load(service) else (rng,)
+        drawn = [seconds("Scenario", "service", service(*given)) for _ in range(_DRAWS)]
         mean = math.fsum(drawn) / _DRAWS
         error = 5 * math.sqrt(math.fsum((value - mean) ** 2 for value in drawn)) / _DRAWS
     if abs(mean - wanted) > _TOLERANCE * wanted + error:

@@ -137,6 +137,7 @@ class Recorder:
     __slots__ = (
         "_gauges",
         "_progress",
+        "_ranked",
         "_scenario",
         "_told",
         "began",
@@ -161,6 +162,8 @@ class Recorder:
         self._gauges = gauges
         self._progress = progress
         self._told = 0
+        #: The percentiles of the steps that are over, and how many successes these hold.
+        self._ranked: tuple[Any, Any, int] = (np.empty(0), np.empty(0), 0)
         self.offered_at = array("d")
         self.received = received
         self.done_at = array("d")
@@ -201,7 +204,7 @@ class Recorder:
         raw.kept = _counts(began, step, size)
         raw.tries = _counts(np.array(self.tried), step, size)
         took = done_at - began
-        raw.p50, raw.p99 = _percentiles(_places(done_at, step, size), took, size)
+        raw.p50, raw.p99 = self._percentiles_of(done_at, took, size, until)
         if len(took):
             raw.latency = float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99))
             raw.mean = float(took.mean())
@@ -212,6 +215,20 @@ class Recorder:
             column[: len(read)] = read
             setattr(raw, name, column)
         return raw
+
+    def _percentiles_of(self, done_at: Any, took: Any, size: int, until: float) -> tuple[Any, Any]:
+        """Return p50 and p99 of every step. Steps that were over the last time are not ranked again."""
+        p50, p99, known = self._ranked
+        step = self._scenario.step
+        over = min(len(p50), size)
+        places = np.minimum((done_at[known:] / step + 1e-9).astype(np.int64), size - 1)
+        fresh = _percentiles(places - over, took[known:], size - over)
+        found = np.concatenate((p50[:over], fresh[0])), np.concatenate((p99[:over], fresh[1]))
+        # The last step may hold successes of this very moment, which a longer run counts in the next.
+        ended = min(int(until / step + 1e-9), size - 1)
+        inside = int(np.searchsorted((done_at / step + 1e-9).astype(np.int64), ended))
+        self._ranked = found[0][:ended], found[1][:ended], inside
+        return found
 
 
 def _up_to(times: array[float], until: float) -> Any:

@@ -76,6 +76,7 @@ def why_not(policy: Policy | None, scenario: Scenario) -> str | None:
             isinstance(spread, Spread) and spread.kind not in _KINDS
             for spread in (scenario.service, scenario.latency)
         ),
+        "pools of connections are not compiled": scenario.connections is not None,
         "the loss of a store is not compiled": any(stretch.store for stretch in stretches(scenario)),
         f"queue= is beyond {_MOST_QUEUE:,}": (scenario.queue or 0) > _MOST_QUEUE,
         "clients= is beyond 2**31": scenario.clients >= 2**31,
