@@ -322,3 +322,11 @@ def test_progress_ranks_each_success_about_once(monkeypatch: pytest.MonkeyPatch)
     for shown in columns:
         until = len(shown["p99"]) - 1
         assert shown["p99"][:until] == alone.series["p99"][:until]
+
+
+def test_decorated_function_stands_for_its_policy() -> None:
+    @POLICY
+    def read() -> None: ...
+
+    wanted = lab.simulate(POLICY, SCENARIO, seed=3)
+    assert lab.simulate(read, SCENARIO, seed=3).metrics == wanted.metrics

@@ -58,7 +58,8 @@ def simulate(
     progress: Callable[[Progress], object] | None = None,
     name: str | None = None,
 ) -> Result:
-    """Run ``scenario`` with every client calling under ``policy`` (None: one plain attempt per call).
+    """Run ``scenario`` with every client calling under ``policy``: a Policy, a strategy, a function decorated
+    with one, or None for one plain attempt per call.
 
     The same seed gives the same result. ``engine`` is "exact" (the policy's own code), "fast" (compiled
     copies of the built-in strategies, for millions of clients; what it cannot do, the exact one does, and
@@ -108,7 +109,10 @@ def run_checked(
 
 
 def checked_policy(policy: Any) -> Policy | None:
-    """``policy`` as a Policy: itself, a single strategy, or None for one plain attempt per call."""
+    """Return ``policy`` as a Policy: itself, a strategy, the policy of a decorated function, or None for one
+    plain attempt per call.
+    """
+    policy = getattr(policy, "__stormproof__", policy)
     if policy is None or isinstance(policy, Policy):
         return policy
     if hasattr(policy, "sync") and hasattr(policy, "aio") and not isinstance(policy, type):

@@ -155,3 +155,30 @@ def test_json_has_every_run_and_claim(folder: Path, capsys: pytest.CaptureFixtur
     data = json.loads(capsys.readouterr().out)
     assert len(data["runs"]) == 6
     assert data["claims"] == [{"claim": "steady.recovered", "runs": 3, "held": 3}]
+
+
+def test_report_without_a_built_page_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stormproof.lab.results import report
+
+    def missing() -> str:
+        raise report.PageMissing("the lab's page is not built")
+
+    monkeypatch.setattr(report, "page", missing)
+    assert cli.main(["simulate", *OWN[:3], "--report", "out.html"]) == 1
+    err = capsys.readouterr().err
+    assert err == "stormproof: --report: the lab's page is not built\n"
+
+
+def test_report_holds_every_policy_of_the_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stormproof.lab.results import report
+
+    written: list[Any] = []
+    monkeypatch.setattr(report, "write", lambda path, data: written.append((path, data)))
+    cli.main(["simulate", *OWN, "--report", "out.html"])
+    ((path, data),) = written
+    assert path == "out.html" and [run["name"] for run in data["runs"]] == ["steady", "storm"]
+    assert data["headline"].startswith("With “storm” it never comes back; with “steady” it comes back after ")
