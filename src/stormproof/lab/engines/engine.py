@@ -20,8 +20,8 @@ from .processes import Copier, RunClock
 if TYPE_CHECKING:
     from ..results.recorder import Raw, SoFar
 
-#: So many processes of each class are asked for their budgets and breakers.
-_ASKED = 32
+#: So many processes of each class are asked for their budgets and breakers: a reading settles a copy.
+_ASKED = 8
 
 #: Beyond this the exact engine would run for minutes and fill the memory.
 MOST_CALLS = 50_000_000

@@ -10,7 +10,7 @@ from .processes import FleetBudget
 #: Slots of a budget that a reading does not change, or that correct themselves.
 _KEPT = frozenset(("__weakref__", "_lock", "_tally", "_fleet", "_shared"))
 
-
+_put = object.__setattr__
 _states: dict[type, tuple[str, ...]] = {}
 
 
@@ -27,14 +27,17 @@ def settled_balance(budget: Any) -> float:
     """
     if isinstance(budget, FleetBudget):
         budget = budget.current
-    state = {name: getattr(budget, name) for name in _state(type(budget))}
-    tally = budget._tally
-    seen = tally._seen
-    budget._set(**{name: _duplicate(value) for name, value in state.items()})
+    names, tally = _state(type(budget)), budget._tally
+    state, seen = [getattr(budget, name) for name in names], tally._seen
+    for name, value in zip(names, state, strict=True):
+        _put(budget, name, _duplicate(value))
     try:
-        return float(budget.balance)
+        # What `balance` does, but for the lock: a run has one thread.
+        budget._settle()
+        return float(budget._held())
     finally:
-        budget._set(**state)
+        for name, value in zip(names, state, strict=True):
+            _put(budget, name, value)
         if tally._seen != seen:
             # The reading itself is one tick, which the next one leaves out.
             tally._seen = seen + 1
@@ -49,11 +52,12 @@ def _state(kind: type) -> tuple[str, ...]:
 
 
 def _duplicate(value: Any) -> Any:
-    slots = getattr(type(value), "__slots__", ())
+    kind = type(value)
+    slots = getattr(kind, "__slots__", ())
     if not slots:
         return value
-    copy = object.__new__(type(value))
+    copy = object.__new__(kind)
     for name in slots:
         part = getattr(value, name)
-        setattr(copy, name, part[:] if isinstance(part, list) else part)
+        _put(copy, name, part[:] if type(part) is list else part)
     return copy
