@@ -223,11 +223,12 @@ def run_all(
     keys = [made.of(place, job) for place, job in enumerate(jobs)]
     if save is not None:
         _tell_unknown(made.unknown)
-    todo = {
-        key: job
-        for key, job in zip(keys, jobs, strict=True)
-        if key not in kept.rows or key[0] == "?" or (job.whole and kept.rows[key].get("run") is None)
-    }
+    todo: dict[str, Job] = {}
+    for key, job in zip(keys, jobs, strict=True):
+        missing = key not in kept.rows or (job.whole and kept.rows[key].get("run") is None)
+        # A scenario that is calm anyway is its own calm leg: the run whose columns are wanted serves both.
+        if (missing or key[0] == "?") and not (key in todo and todo[key].whole):
+            todo[key] = job
     try:
         with _Bar(len(todo), progress) as advance:
             for key, row in _results(todo, executor):
