@@ -36,7 +36,7 @@ from . import nap as nap
 from . import stop as stop
 from . import wait as wait
 from ._attempts import AttemptManager
-from ._base import BaseRetrying
+from ._retrying import BaseRetrying
 from ._state import (
     NO_RESULT,
     BaseAction,

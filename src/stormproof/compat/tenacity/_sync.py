@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._base import BaseRetrying, begin_call, copy_names, run_hooks, state_of
+from ._retrying import BaseRetrying, begin_call, copy_names, run_hooks, state_of
 from ._state import DoSleep, RetryCallState
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tornado import gen
 
-from ._base import BaseRetrying
+from ._retrying import BaseRetrying
 from ._state import DoAttempt, DoSleep, RetryCallState
 
 

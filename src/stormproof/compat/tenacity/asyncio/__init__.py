@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...._drivers.aio import sleep as _portable_async_sleep
 from .._attempts import AttemptManager
-from .._base import ANY_EXCEPTION, NO_WAIT, BaseRetrying, as_action, begin_call, copy_names, state_of, wrap
+from .._retrying import (
+    ANY_EXCEPTION,
+    NO_WAIT,
+    BaseRetrying,
+    as_action,
+    begin_call,
+    copy_names,
+    state_of,
+    wrap,
+)
 from .._state import DoAttempt, DoSleep, RetryCallState, RetryError
 from ..after import after_nothing
 from ..before import before_nothing
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from ...._strategies.budget.budget import Allowance
-    from .._base import Step
+    from .._retrying import Step
     from ..stop import StopBaseT
     from ..wait import WaitBaseT
 
