@@ -20,7 +20,13 @@ class Suite:
     folders: tuple[str, ...] = ("tests",)
 
 
-SUITES = {
-    suite.name: suite
-    for suite in (Suite("tenacity", "tenacity==9.2.*", 175, {"tenacity": "stormproof.compat.tenacity"}),)
-}
+_ALL = (
+    Suite("tenacity", "tenacity==9.2.*", 175, {"tenacity": "stormproof.compat.tenacity"}),
+    Suite(
+        "stamina",
+        "stamina==26.1.*",
+        372,
+        {"stamina": "stormproof.compat.stamina", "tenacity": "stormproof.compat.tenacity"},
+    ),
+)
+SUITES = {suite.name: suite for suite in _ALL}

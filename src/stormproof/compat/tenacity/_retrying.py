@@ -179,10 +179,14 @@ class BaseRetrying(ABC):
             if isinstance(action, DoAttempt):
                 yield AttemptManager(retry_state=retry_state)
             elif isinstance(action, DoSleep):
-                retry_state.prepare_for_next_attempt()
-                self.sleep(action)
+                self._pause(retry_state, action)
             else:
                 break
+
+    def _pause(self, state: RetryCallState, seconds: DoSleep) -> Any:
+        """Wait before the next attempt."""
+        state.prepare_for_next_attempt()
+        return self.sleep(seconds)
 
     def decide(self, state: RetryCallState) -> Generator[Callable[..., Any], Any, Step]:
         """Yield the hooks and strategies to be called with ``state``, in turn; return what follows."""

@@ -75,8 +75,7 @@ def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
                 else:
                     state.set_result(result)
             elif kind == "sleep":
-                state.prepare_for_next_attempt()
-                retrying.sleep(DoSleep(value))
+                retrying._pause(state, DoSleep(value))
             elif kind == "return":
                 return value
             else:

@@ -17,6 +17,8 @@ class retry_base(abc.ABC):
 
     #: Whether calling it gives something to await.
     _awaited = False
+    #: Whether it is false of every result, which a subclass with a ``__call__`` of its own may declare.
+    _ignores_results = False
 
     @abc.abstractmethod
     def __call__(self, retry_state: RetryCallState) -> bool:
@@ -218,7 +220,7 @@ def ignores_results(condition: Any) -> bool:
     if decide in (retry_any.__call__, retry_all.__call__):
         parts = map(ignores_results, condition.retries)
         return all(parts) if decide is retry_any.__call__ else any(parts)
-    return decide in _BLIND
+    return decide in _BLIND or getattr(condition, "_ignores_results", False) is True
 
 
 def names_interrupts(condition: Any) -> bool:

@@ -31,7 +31,6 @@ class TornadoRetrying(BaseRetrying):
                 else:
                     retry_state.set_result(result)
             elif isinstance(action, DoSleep):
-                retry_state.prepare_for_next_attempt()
-                yield self.sleep(action)
+                yield self._pause(retry_state, action)
             else:
                 raise gen.Return(action)

@@ -100,18 +100,29 @@ class AsyncRetrying(BaseRetrying):
     def __iter__(self) -> Any:
         raise TypeError("AsyncRetrying object is not iterable: use async for")
 
-    async def __aiter__(self) -> AsyncIterator[AttemptManager]:
+    def __aiter__(self) -> AsyncIterator[AttemptManager]:
         self.begin()
-        retry_state = RetryCallState(self, fn=None, args=(), kwargs={})
+        return _Attempts(self)
+
+
+class _Attempts:
+    """The attempts of one block. Not a generator: one left early would be closed at some later time."""
+
+    def __init__(self, retrying: AsyncRetrying) -> None:
+        self._retrying = retrying
+        self._state = RetryCallState(retrying, fn=None, args=(), kwargs={})
+
+    def __aiter__(self) -> _Attempts:
+        return self
+
+    async def __anext__(self) -> AttemptManager:
         while True:
-            action = await self.iter(retry_state=retry_state)
+            action = await self._retrying.iter(retry_state=self._state)
             if isinstance(action, DoAttempt):
-                yield AttemptManager(retry_state=retry_state)
-            elif isinstance(action, DoSleep):
-                retry_state.prepare_for_next_attempt()
-                await _settled(self.sleep(action))
-            else:
-                break
+                return AttemptManager(retry_state=self._state)
+            if not isinstance(action, DoSleep):
+                raise StopAsyncIteration
+            await _settled(self._retrying._pause(self._state, action))
 
 
 async def _settled(answer: Any) -> Any:
@@ -180,8 +191,7 @@ async def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
                 else:
                     state.set_result(result)
             elif kind == "sleep":
-                state.prepare_for_next_attempt()
-                await _settled(retrying.sleep(DoSleep(value)))
+                await _settled(retrying._pause(state, DoSleep(value)))
             elif kind == "return":
                 return value
             else:
