@@ -67,17 +67,17 @@ def fetch(suite: Suite, into: Path) -> Path:
 
 def run(suite: Suite, source: Path, into: Path, show: bool = False) -> Verdict:
     """Run the tests of ``source`` in ``into``, away from the library's own code."""
-    for folder in suite.folders:
-        if not (source / folder).exists():
-            raise NoSuite(f"{source.name} has no {folder}")
-        shutil.copytree(source / folder, into / folder)
+    if not (source / "tests").exists():
+        raise NoSuite(f"{source.name} has no tests")
+    shutil.copytree(source / "tests", into / "tests")
+    libraries = _install(suite.needs, into / "libraries")
     (into / "conftest.py").write_text(CONFTEST.format(stands_for=suite.stands_for), encoding="utf-8")
     report = into / "report.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:stormproof"]
     done = subprocess.run(
-        [*command, "-o", "addopts=", f"--junitxml={report}", *suite.folders],
+        [*command, f"--junitxml={report}", *(f"--ignore={path}" for path in suite.left_out), "tests"],
         cwd=into,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTEST_ADDOPTS": ""},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *libraries])},
         capture_output=not show,
         text=True,
         check=False,
@@ -85,6 +85,17 @@ def run(suite: Suite, source: Path, into: Path, show: bool = False) -> Verdict:
     if not report.is_file():
         raise NoSuite(f"{suite.name}: pytest ended with {done.returncode}: {(done.stdout or '')[-2000:]}")
     return _read(report, source.name)
+
+
+def _install(needs: tuple[str, ...], into: Path) -> list[str]:
+    """Install ``needs`` into a folder; return it as a search path."""
+    if not needs:
+        return []
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(into), *needs]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoSuite(f"{', '.join(needs)} cannot be installed: {done.stderr.strip()[-400:]}")
+    return [str(into)]
 
 
 def _read(report: Path, release: str) -> Verdict:
