@@ -19,17 +19,20 @@ def _sdk(constructors: str, default: str, *options: str) -> Sdk:
     return Sdk(re.compile(constructors), default, options)
 
 
-#: As each SDK documents its defaults. A release may change them: the option that says so is beside each.
+#: Numbers as read from openai, anthropic, boto3, redis 8.1 and urllib3; of the others only that they retry.
+#: A release may change them: the options that say so are beside each.
 SDKS = (
     _sdk(r"(openai|anthropic|groq)\.(Async)?(Azure)?(OpenAI|Anthropic|Groq)\w*", "2 retries", "max_retries"),
-    _sdk(r"boto3\.(client|resource|session\.Session|Session)", "4 retries", "config"),
-    _sdk(r"google\.cloud\.[\w.]*Client", "retries for minutes", "retry", "client_options"),
-    _sdk(r"azure\.[\w.]+Client", "3 retries", "retry_total", "retry_policy", "retry_options"),
-    _sdk(r"stripe\.StripeClient", "2 retries", "max_network_retries"),
-    _sdk(r"redis\.(asyncio\.)?(cluster\.)?(Strict)?Redis(Cluster)?(\.from_url)?", "3 retries", "retry"),
-    _sdk(r"(elasticsearch|opensearchpy)\.(Async)?(Elasticsearch|OpenSearch)", "3 retries", "max_retries"),
-    _sdk(r"kubernetes\.client\.(ApiClient|\w+V\d\w*Api)", "3 retries", "configuration", "api_client"),
-    _sdk(r"pymongo\.(Async)?MongoClient", "1 retry", "retryReads", "retryWrites"),
+    _sdk(r"boto3\.(client|resource|session\.Session|Session)", "2 retries", "config"),
+    _sdk(r"google\.cloud\.[\w.]*Client", "several retries", "retry", "client_options"),
+    _sdk(r"azure\.[\w.]+Client", "several retries", "retry_total", "retry_policy", "retry_options"),
+    _sdk(r"stripe\.StripeClient", "several retries", "max_network_retries"),
+    _sdk(r"redis\.(asyncio\.)?(cluster\.)?(Strict)?Redis(Cluster)?(\.from_url)?", "10 retries", "retry"),
+    _sdk(
+        r"(elasticsearch|opensearchpy)\.(Async)?(Elasticsearch|OpenSearch)", "several retries", "max_retries"
+    ),
+    _sdk(r"kubernetes\.client\.(ApiClient|\w+V\d\w*Api)", "several retries", "configuration", "api_client"),
+    _sdk(r"pymongo\.(Async)?MongoClient", "several retries", "retryReads", "retryWrites"),
     _sdk(r"urllib3\.PoolManager", "3 retries", "retries"),
 )
 
