@@ -45,14 +45,16 @@ test-flaky: $(TEST) ## the suite N times: shuffled, under load, with SIGINT igno
 	@$(BUILD_PAGE)
 	@tools/test-flaky $(BIN)/python $(or $(N),6)
 
-check: $(DEV) ## lint, format, types, import rules
+check: $(DEV) ## lint, format, types, import rules, generated code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/generate-sync --check
 
 format: $(DEV) ## rewrite the code as `make check` wants it
+	$(BIN)/python tools/generate-sync
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

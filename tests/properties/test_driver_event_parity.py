@@ -13,7 +13,7 @@ from tests.support.scripted import ASYNCIO, SYNC, TRIO, Bang, Boom, takes
 
 import stormproof as sp
 from stormproof._strategies.protocol import Env
-from stormproof._strategies.retry.loop import Run, flow
+from stormproof._strategies.retry.call import RetriedCall
 
 pytestmark = pytest.mark.proves("invariant 19")
 
@@ -55,10 +55,10 @@ def driven(made: sp.Policy, script: list[tuple[int, Any]]) -> tuple[list[dict[st
             return seconds, end, None
 
         retry = made.strategies[0]
-        run = Run(retry, retry.budget, Env(made, None), "callee", object())
+        run = RetriedCall(retry, retry.budget, Env(made, None), "callee", object())
         stop = sp.subscribe(events.append)
         try:
-            virtual_driver.drive(flow(run), perform, clock)
+            virtual_driver.drive(run, perform, clock)
         finally:
             stop()
         return [_plain(event) for event in events], clock.sleeps

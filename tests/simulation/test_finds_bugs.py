@@ -9,14 +9,15 @@ import pytest
 from tests.simulation.run import play
 
 import stormproof as sp
-from stormproof._drivers import aio, race, sync
+from stormproof._drivers import race
 from stormproof._drivers import waiter as queue
 from stormproof._events import bus
 from stormproof._runtime import interrupts
 from stormproof._strategies.breaker.rules.circuit import Circuit
 from stormproof._strategies.hedge import hedge
 from stormproof._strategies.limiter.rules.bucket import Bucket
-from stormproof._strategies.retry import loop
+from stormproof._strategies.retry import sync_loop
+from stormproof._strategies.retry.rules.decision import Course
 
 #: More than any of them needs.
 SEEDS = 150
@@ -33,21 +34,28 @@ def lost_wakeup(patch: pytest.MonkeyPatch) -> None:
 
 
 def retry_past_the_deadline(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(loop.Run, "_late", lambda self, wait, now, scope: None)
-    patch.setattr(interrupts._AsyncioArm, "_fire", lambda self: None)
+    before = Course.next
+
+    def next_(self: Any, verdict: Any, now: float, draw: Any, scope: Any) -> Any:
+        first = now if self.first_failure_at is None else self.first_failure_at
+        return before(self, verdict, first, draw, None)
+
+    patch.setattr(Course, "next", next_)
+    for arm in (interrupts._AsyncioArm, interrupts._QueuedArm):
+        patch.setattr(arm, "fire", lambda self: None)
 
 
 def one_attempt_too_many(patch: pytest.MonkeyPatch) -> None:
-    before = loop.Run.next
+    before = Course.next
 
-    def next_(self: Any, error: Any, verdict: Any, now: float) -> Any:
+    def next_(self: Any, *given: Any) -> Any:
         self.number -= 1
         try:
-            return before(self, error, verdict, now)
+            return before(self, *given)
         finally:
             self.number += 1
 
-    patch.setattr(loop.Run, "next", next_)
+    patch.setattr(Course, "next", next_)
 
 
 def retries_for_free(patch: pytest.MonkeyPatch) -> None:
@@ -122,14 +130,14 @@ def event_not_told(patch: pytest.MonkeyPatch) -> None:
 
 def attempt_left_behind(patch: pytest.MonkeyPatch) -> None:
     """The mark of the running attempt stays in the context."""
-    before = sync._attempt
+    before = sync_loop.make_attempt
 
     def attempt(one: Any, *args: Any) -> Any:
         answer = before(one, *args)
-        aio.running.set(one)
+        sync_loop.running.set(one)
         return answer
 
-    patch.setattr(sync, "_attempt", attempt)
+    patch.setattr(sync_loop, "make_attempt", attempt)
 
 
 def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:

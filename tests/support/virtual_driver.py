@@ -1,15 +1,17 @@
-"""Drives a flow in virtual time: nothing is called and nobody sleeps."""
+"""Takes the steps of a retried call in virtual time: nothing is called and nobody sleeps."""
 
 from __future__ import annotations
 
 from stormproof._context.attempts import running
+from stormproof._strategies.retry.rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from stormproof._context.attempts import Attempt, Flow
+    from stormproof._context.attempts import Attempt
+    from stormproof._strategies.retry.call import RetriedCall
 
     class Movable(Protocol):
         def advance(self, seconds: float) -> None: ...
@@ -18,26 +20,26 @@ if TYPE_CHECKING:
 
 
 def drive(
-    flow: Flow,
+    run: RetriedCall,
     perform: Callable[[Attempt], tuple[float, Any, Exception | None]],
     clock: Movable,
 ) -> tuple[Any, BaseException | None]:
-    """Run ``flow`` to its end. ``perform(attempt)`` tells how long it takes and what it comes to."""
-    reply: Any = None
+    """Take ``run`` to its end. ``perform(attempt)`` says how long it takes and what it comes to."""
+    error: Exception | None = None
     while True:
+        attempt = run.begin(error)
+        token = running.set(attempt)
         try:
-            step = flow.send(reply)
-        except StopIteration as stop:
-            outcome: tuple[Any, BaseException | None] = stop.value
-            return outcome
-        if isinstance(step, (int, float)):
-            clock.sleep(step)
-            reply = None
-        else:
-            token = running.set(step)
-            try:
-                duration, value, error = perform(step)
-            finally:
-                running.reset(token)
-            clock.advance(duration)
-            reply = (value, error)
+            duration, value, error = perform(attempt)
+        finally:
+            running.reset(token)
+        clock.advance(duration)
+        step = run.after(value, error)
+        if step is None:
+            return value, None
+        wait = step if isinstance(step, float) else run.last_wait(step)
+        if wait is not None:
+            clock.sleep(wait)
+            step = run.wake(step)
+        if isinstance(step, Stop):
+            return run.give_up(step, value, error)

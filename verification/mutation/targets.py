@@ -6,13 +6,14 @@ from __future__ import annotations
 #: that carry a decision out (drivers, clients, stores, the command line, and the classes around a rule that
 #: stands in a module of its own, such as the limiter around `rules.bucket`) are not among them.
 MODULES = (
-    "_strategies/retry/loop.py",
+    "_strategies/retry/call.py",
+    "_strategies/retry/rules/decision.py",
     "_classify/on_clause.py",
     "_classify/classifier.py",
     "_classify/verdict.py",
     "_classify/server_hints.py",
     "_strategies/retry/backoff.py",
-    "_strategies/retry/rules.py",
+    "_strategies/retry/rules/waits.py",
     "_strategies/budget/budget.py",
     "_strategies/budget/rules.py",
     "_strategies/budget/other_systems.py",
@@ -39,7 +40,8 @@ WIRING = {
 
 #: The tests that are about a module's rule and nothing else; they are asked before the others.
 FIRST = {
-    "_strategies/retry/loop.py": ("tests/unit/strategies/retry/test_loop_rules.py",),
+    "_strategies/retry/call.py": ("tests/unit/strategies/retry/test_decision.py",),
+    "_strategies/retry/rules/decision.py": ("tests/unit/strategies/retry/test_decision.py",),
     "_classify/on_clause.py": ("tests/unit/classify/test_on_clause.py",),
     "_classify/server_hints.py": (
         "tests/unit/classify/test_server_hint_edges.py",
@@ -60,7 +62,7 @@ FIRST = {
         "tests/unit/strategies/retry/test_backoff.py",
         "tests/unit/primitives/test_option_errors.py",
     ),
-    "_strategies/retry/rules.py": (
+    "_strategies/retry/rules/waits.py": (
         "tests/unit/strategies/retry/test_backoff_rules.py",
         "tests/unit/strategies/retry/test_backoff.py",
         "tests/unit/primitives/test_option_errors.py",

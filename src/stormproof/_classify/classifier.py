@@ -8,9 +8,10 @@ marks of inner layers are weighed.
 from __future__ import annotations
 
 from .._primitives.errors import RetryAfter
-from .exhaustion import response_mark
+from .exhaustion import is_bare, response_mark
 from .fault_readers import fault_of
-from .foreign_objects import leaves, request_of
+from .foreign_objects import is_a, leaves, request_of
+from .lookup import says_all
 from .server_hints import header
 from .settings import Settings
 from .verdict import Verdict
@@ -40,7 +41,7 @@ class Classifier:
     are names, or ``"wide"``.
     """
 
-    __slots__ = ("__weakref__", "_plans", "_rules", "settings")
+    __slots__ = ("__weakref__", "_plans", "_rules", "known", "settings")
 
     def __init__(self, settings: Settings | None = None) -> None:
         if settings is not None and not isinstance(settings, Settings):
@@ -48,9 +49,20 @@ class Classifier:
         self.settings = Settings() if settings is None else settings
         self._rules: dict[type | str, Rule] = {}
         self._plans: dict[type, tuple[Rule, ...]] = {}
+        #: What exceptions that only their type tells apart come to.
+        self.known: dict[type, Verdict] = {}
 
     def __call__(self, outcome: object) -> Verdict:
-        return self._judge(outcome, 0)
+        known = self.known
+        verdict = known.get(type(outcome))
+        if verdict is not None and is_bare(outcome):  # type: ignore[arg-type]
+            return verdict
+        verdict = self._judge(outcome, 0)
+        if not self._rules and is_a(outcome, BaseException) and is_bare(outcome) and says_all(type(outcome)):
+            if len(known) >= _MAX_PLANS:
+                known.clear()
+            known[type(outcome)] = verdict
+        return verdict
 
     def _judge(self, outcome: object, depth: int) -> Verdict:
         """``depth`` counts the groups and `RetryAfter` marks around ``outcome``; they may form a cycle."""
@@ -86,13 +98,13 @@ class Classifier:
             raise ValueError(f"Classifier: at most {_MAX_RULES} rules can be registered")
         self._rules[key] = _as_verdict(rule) if isinstance(rule, bool) else rule
         # Replaced, not cleared: a call that is reading the old plans now stores what it finds there.
-        self._plans = {}
+        self._plans, self.known = {}, {}
         return self
 
     def unregister(self, kind: type | str) -> Self:
         """Take back the rule registered for ``kind``, if any."""
         self._rules.pop(_rule_key(kind), None)
-        self._plans = {}
+        self._plans, self.known = {}, {}
         return self
 
     def with_(

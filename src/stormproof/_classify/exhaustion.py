@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._primitives.errors import Permanent, RetryAfter, StormproofError
 from .foreign_objects import MAX_DEPTH, get, is_a, leaves
 
 TYPE_CHECKING = False
@@ -46,18 +47,37 @@ def mark(outcome: Any, mark: Any) -> None:
         pass
 
 
-#: Built-in exception types met so far. They have no attributes but what somebody attached.
-_plain: set[type] = set()
+#: What a class may define without giving its exceptions anything to read.
+_SILENT = frozenset(
+    "__module__ __qualname__ __doc__ __dict__ __weakref__ __init__ __new__ __str__ __repr__ __reduce__ "
+    "__annotations__ __annotate_func__ __annotations_cache__ __firstlineno__ __static_attributes__".split()
+)
+_MAX_TYPES = 1024
+
+#: Exception types met so far, and whether their instances have no attributes but those attached to them.
+bare_types: dict[type, bool] = {}
 
 
-def unmarked(error: BaseException) -> bool:
-    """Whether a look at ``error`` is enough to see that nothing is attached to it: the common case."""
+def is_bare(error: BaseException) -> bool:
+    """Return whether only the type of ``error`` can say anything: nothing is attached, no cause is given.
+
+    The common case, in which nobody has to look for marks, responses and hints.
+    """
     kind = type(error)
-    if kind not in _plain:
-        if kind.__module__ != "builtins" or issubclass(kind, BaseExceptionGroup):
-            return False
-        _plain.add(kind)
-    return error.__cause__ is None and not error.__dict__
+    bare = bare_types.get(kind)
+    if bare is None:
+        if len(bare_types) >= _MAX_TYPES:
+            bare_types.clear()
+        bare = bare_types[kind] = _is_bare_type(kind)
+    return bare and error.__cause__ is None and not error.__dict__
+
+
+def _is_bare_type(kind: type) -> bool:
+    if type(kind) is not type or issubclass(
+        kind, (BaseExceptionGroup, Permanent, RetryAfter, StormproofError)
+    ):
+        return False
+    return all(base.__module__ == "builtins" or _SILENT.issuperset(base.__dict__) for base in kind.__mro__)
 
 
 def exhausted_by(outcome: Any) -> Mark | None:
@@ -73,6 +93,11 @@ def exhausted_by(outcome: Any) -> Mark | None:
 
 def _mark_in_chain(error: Any) -> Mark | None:
     for _ in range(MAX_DEPTH + 1):
+        if _holds_nothing(error):
+            error = error.__cause__
+            if error is None:
+                return None
+            continue
         own = get(error, _MARK)
         found = own if is_a(own, Mark) else response_mark(error)
         if found is not None:
@@ -81,6 +106,15 @@ def _mark_in_chain(error: Any) -> Mark | None:
         if error is None:
             return None
     return None
+
+
+def _holds_nothing(error: Any) -> bool:
+    """Whether neither a mark nor a response is attached, for types known to have no attributes besides."""
+    kind = type(error)
+    if bare_types.get(kind) or (kind.__module__ == "stormproof" and issubclass(kind, StormproofError)):
+        attached = error.__dict__
+        return _MARK not in attached and "response" not in attached
+    return False
 
 
 def response_mark(outcome: Any) -> Mark | None:

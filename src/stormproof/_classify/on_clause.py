@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
 from .classifier import Classifier, transient
+from .exhaustion import is_bare
 from .verdict import Verdict
 
 TYPE_CHECKING = False
@@ -38,6 +39,9 @@ def judge(
     return _judge_callable(on, owner, names_refusals)
 
 
+#: Types whose verdict is kept, of one ``on``.
+_MAX_TYPES = 1024
+
 #: Bits of a code object's ``co_flags``: \*args; generator, coroutine, async generator.
 _STAR, _NOT_PLAIN = 0x04, 0x20 | 0x80 | 0x200
 
@@ -69,22 +73,31 @@ def _judge_types(
     named = types if names_refusals else tuple(kind for kind in types if issubclass(kind, StormproofError))
 
     groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
-    # Types seen before that match and have nothing more to tell; a handful at most, all built in.
-    simple: set[type] = set()
+    # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
+    settled: dict[type, Verdict] = {}
+    bare: dict[type, Verdict] = {}
 
     def verdict(error: BaseException) -> Verdict:
-        if type(error) in simple:
-            return Verdict.RETRY
-        if _is_refusal(error) and not isinstance(error, named):
-            return Verdict.FATAL
-        if isinstance(error, BaseExceptionGroup) and not isinstance(error, groups):
+        kind = type(error)
+        known = settled.get(kind)
+        if known is not None:
+            return known
+        known = bare.get(kind)
+        if known is not None and kind in transient.known and is_bare(error):
+            return known
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, (*groups, StormproofError)):
             return _all_leaves(error, verdict)
-        if not isinstance(error, types):
-            return Verdict.FATAL
-        if _tells_nothing(error):
-            simple.add(type(error))
-            return Verdict.RETRY
-        return _retry(error, names_refusals)
+        if (_is_refusal(error) and not isinstance(error, named)) or not isinstance(error, types):
+            found, kept = Verdict.FATAL, settled
+        elif _tells_nothing(error):
+            found, kept = Verdict.RETRY, settled
+        else:
+            found, kept = _retry(error, names_refusals), bare
+            if kind not in transient.known or not is_bare(error):
+                return found
+        if len(kept) < _MAX_TYPES:
+            kept[kind] = found
+        return found
 
     return verdict
 
@@ -173,6 +186,17 @@ def leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
             pending.extend(error.exceptions)
         else:
             yield error
+
+
+def judge_marked(judge: Callable[[BaseException], Verdict], error: BaseException) -> Verdict:
+    """Return ``judge``'s verdict on an error that may be one of the two marks."""
+    if isinstance(error, Permanent):
+        return Verdict.FATAL
+    cause, asked = unwrap_marker(error)
+    verdict = Verdict.RETRY if cause is None else judge(cause)
+    if asked is None:
+        return verdict
+    return Verdict(verdict.retry, max(asked, verdict.after or 0.0), verdict.kind, verdict.reason)
 
 
 def unwrap_marker(error: BaseException) -> tuple[BaseException | None, float | None]:

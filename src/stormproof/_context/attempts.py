@@ -9,7 +9,7 @@ from . import deadlines as _deadlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable
     from typing import Any, Protocol
 
     class Exchange(Protocol):
@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     Before = Callable[[Attempt], Awaitable[object] | None]
     #: The value of a call, or its error.
     Outcome = tuple[Any, BaseException | None]
-    #: Yields an `Attempt` to be made (its outcome is sent back) or seconds to be slept; returns the outcome.
-    Flow = Generator[Attempt | float, Any, Outcome]
 
 
 #: Set from the second attempt on. A first attempt sets nothing, because setting costs more than

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._primitives.errors import StormproofError
     from .._primitives.options import Seconds
     from .._runtime.clock import Clock
-    from .._runtime.interrupts import Arm
+    from .._runtime.interrupts import Arm, Timers
 
 _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 
@@ -40,18 +40,18 @@ class Scope:
     end of the block. Sync code is not interrupted: loops and waits inside stop in time.
     """
 
-    __slots__ = (
-        "_arm",
-        "_began",
-        "_parent",
-        "_token",
-        "cancelled",
-        "clock",
-        "disabled",
-        "last_error",
-        "limit",
-        "name",
-    )
+    # What most scopes never change has its value here, once: one is made for every call.
+    limit: float | None = None
+    name = "deadline"
+    clock: Clock
+    disabled = False
+    cancelled = False
+    last_error: BaseException | None = None
+    #: When it was entered, by its clock.
+    began = 0.0
+    _parent: Scope | None = None
+    _token: Token[Scope | None] | None = None
+    _arm: Arm | None = None
 
     def __init__(
         self,
@@ -64,19 +64,13 @@ class Scope:
         self.name = name
         self.clock = _clock.current() if clock is None else clock
         self.disabled = disabled
-        self.cancelled = False
-        self.last_error: BaseException | None = None
-        self._began = 0.0
-        self._parent: Scope | None = None
-        self._token: Token[Scope | None] | None = None
-        self._arm: Arm | None = None
 
     def __enter__(self) -> Self:
         if self._token is not None:
             raise RuntimeError(f"scope {self.name!r} is already entered; make a new one for each block")
         self._parent = _scope.get()
         if self.limit is not None:
-            self._began = self.clock.now()
+            self.began = self.clock.now()
         if not self.disabled:
             self._arm = _interrupt.arm(self)
             if self.cancelled and self._arm is not None:
@@ -132,7 +126,7 @@ class Scope:
         if self.limit is None:
             return None
         # A clock set back gives nobody more time than there was.
-        return max(0.0, self.limit - max(0.0, self.clock.now() - self._began))
+        return max(0.0, self.limit - max(0.0, self.clock.now() - self.began))
 
     def remaining(self) -> float | None:
         """Seconds left in this scope and those around it, never negative; ``None`` without a limit."""
@@ -198,6 +192,29 @@ class Scope:
         return f"<scope {self.name!r}: {state}>"
 
 
+_new = object.__new__
+
+
+def enter(kind: type[Scope], clock: Clock | None, timers: Timers | None) -> Scope:
+    """Make and enter the scope of one call: what ``with kind(...)`` does, in fewer steps.
+
+    ``kind`` has limit and name. ``timers`` interrupts an async call; ``None`` for a sync one, which nothing
+    interrupts.
+    """
+    scope = _new(kind)
+    scope.clock = clock = _clock.AMBIENT.clock if clock is None else clock
+    scope._parent = _scope.get()
+    scope.began = clock.now()
+    if timers is not None:
+        scope._arm = timers.arm(scope)
+    scope._token = _scope.set(scope)
+    return scope
+
+
+#: Leaves a scope that no timer interrupts and nothing has failed in, given its token.
+leave = _scope.reset
+
+
 def deadline(limit: Seconds | None, name: str = "deadline", *, clock: Clock | None = None) -> Scope:
     """``with deadline(5):`` bounds every loop, wait and client call inside to 5 seconds.
 
@@ -232,7 +249,7 @@ def bypass() -> bool:
         if scope.disabled:
             return True
         if ended is None and (
-            scope.cancelled or (scope.limit is not None and scope.clock.now() - scope._began >= scope.limit)
+            scope.cancelled or (scope.limit is not None and scope.clock.now() - scope.began >= scope.limit)
         ):
             ended = scope
         scope = scope._parent

@@ -8,6 +8,7 @@ from . import threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     class Race(Protocol):
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         def delay(self) -> float | None: ...
         def launch(self) -> Any: ...
         def succeeded(self, number: int) -> None: ...
-        def failed(self, error: BaseException, number: int) -> str: ...
+        def is_lost(self, error: BaseException, number: int, launch: Callable[[], bool]) -> bool: ...
         def end(self) -> BaseException: ...
         def over(self) -> None: ...
 
@@ -67,10 +68,7 @@ def in_threads(race: Race) -> Any:
                 if job.error is None:
                     race.succeeded(number)
                     return job.value
-                step = race.failed(job.error, number)
-                if step == "stop" or (
-                    (step == "wait" or not _launch_thread(race, bell, out)) and not race.out
-                ):
+                if race.is_lost(job.error, number, lambda: _launch_thread(race, bell, out)):
                     raise race.end()
     finally:
         race.over()
@@ -138,8 +136,7 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
                     race.succeeded(number)
                     return value
                 del out[task]
-                step = race.failed(error, number)
-                if step == "stop" or ((step == "wait" or not launch()) and not race.out):
+                if race.is_lost(error, number, launch):
                     raise race.end()
     finally:
         race.over()
@@ -219,8 +216,7 @@ async def _in_trio(trio: Any, race: Race) -> Any:
             if failure is None:
                 race.succeeded(number)
                 return None, value
-            step = race.failed(failure, number)
-            if step == "stop" or ((step == "wait" or not launch(nursery)) and not race.out):
+            if race.is_lost(failure, number, lambda: launch(nursery)):
                 return race.end(), None
 
     try:

@@ -66,7 +66,7 @@ def heard(kind: str) -> bool:
 
 
 def _is_logged(kind: str) -> bool:
-    return kind in _LOGGED and _logs and (_wanted or _find_log())(_LOGGED[kind])
+    return kind in _LOGGED and _logs and (_would_write or _find_log())(_LOGGED[kind])
 
 
 def publish(kind: str, /, **fields: Any) -> None:
@@ -103,18 +103,18 @@ def _hand_out(whom: tuple[Callable[[Event], object], ...], event: Event, logged:
         _call(watcher, event)
 
 
-#: Whether the log takes a line of this level; None until the application has imported logging itself.
-_wanted: Callable[[int], bool] | None = None
+#: Whether the log writes a line of this level; None until the application has imported logging itself.
+_would_write: Callable[[int], bool] | None = None
 
 
 def _find_log() -> Callable[[int], bool]:
-    global _wanted
+    global _would_write
     if "logging" not in sys.modules:
         return _nobody
-    from .log import wanted
+    from .log import would_write
 
-    _wanted = wanted
-    return wanted
+    _would_write = would_write
+    return would_write
 
 
 def _nobody(level: int) -> bool:

@@ -39,8 +39,19 @@ _logger = logging.getLogger("stormproof")
 _logger.addHandler(logging.NullHandler())
 
 
-#: Whether a line of a level would be written at all.
-wanted = _logger.isEnabledFor
+def would_write(level: int) -> bool:
+    """Return whether a line of ``level`` would reach a handler that writes, or a filter of the logger's."""
+    if not _logger.isEnabledFor(level):
+        return False
+    if _logger.filters:
+        return True
+    logger: logging.Logger | None = _logger
+    while logger is not None:
+        for handler in logger.handlers:
+            if level >= handler.level and type(handler) is not logging.NullHandler:
+                return True
+        logger = logger.parent if logger.propagate else None
+    return False
 
 
 def log(event: Event, logger: logging.Logger | None = None) -> None:

@@ -15,7 +15,7 @@ from .._primitives.errors import (
     StormproofError,
 )
 from .._runtime.randomness import token
-from .._strategies.retry.loop import note
+from .._strategies.retry.call import note
 from .draft import Draft
 from .options import ABSENT, key_value
 from .timeouts import timed_out

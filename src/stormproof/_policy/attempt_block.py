@@ -8,12 +8,12 @@ from .._context.attempts import Attempt, running
 from .._context.deadlines import ambient, bypass
 from .._drivers import aio as _aio
 from .._drivers import sync as _sync
-from .._primitives.attach_context import attach_context
 from .._primitives.errors import Permanent, RetryAfter
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
-from .._strategies.retry.loop import Run, flow
+from .._strategies.retry.call import RetriedCall
 from .._strategies.retry.retry import Retry
+from .._strategies.retry.rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from .._context.attempts import Flow
     from .._strategies.protocol import PolicySettings
 
 
@@ -60,74 +59,103 @@ def _place() -> object:
 
 
 class _Turns:
-    """The state of one loop: the flow, and what its last attempt came to."""
+    """The state of one loop: its call, and the step that is due."""
 
-    __slots__ = ("_attempt", "_block", "_flow", "_off", "_place", "_step")
+    __slots__ = ("_attempt", "_block", "_off", "_outcome", "_place", "_run", "_step", "_wait")
 
     def __init__(self, block: Block, place: object) -> None:
         self._block = block
         self._place = place
-        self._flow: Flow | None = None
         self._attempt: BlockAttempt | None = None
         self._off = False
+        #: ``None`` where policies are off, and when it is over.
+        self._run: RetriedCall | None = None
+        #: What the attempt before came to, until the wait for the next is over.
+        self._outcome: tuple[Any, Exception | None] = (None, None)
+        #: What follows from it, and the seconds to sleep before that.
         self._step: Any = None
+        self._wait: float | None = None
 
-    def _start(self) -> None:
-        block = self._block
-        self._off = ambient() is not None and bypass()
-        if not self._off:
-            env = Env(block.policy, block)
-            name = block.policy.name or "block"
-            self._flow = flow(Run(block.retry, block.retry.budget, env, name, self._place, own_frames=1))
-            self._step = next(self._flow)
-
-    def _wait(self) -> float | None:
-        """The seconds to sleep before the next attempt; ``None`` if there is no sleep, or no attempt."""
+    def _pause(self) -> float | None:
+        """Return the seconds to sleep before the next attempt; ``None``: no sleep, or no attempt."""
         if self._attempt is None:
             self._start()
         elif not self._attempt.over:
             raise RuntimeError(
                 "the body of a retrying loop must be `with attempt:`, and ended before the next"
             )
-        return self._step if type(self._step) is float else None
+        return self._wait
 
-    def _next(self, slept: bool) -> BlockAttempt | None:
-        """The attempt to make now, or ``None`` at the end."""
-        if slept:
-            self.advance(None)
-        if self._off:
-            if self._attempt is not None:
-                return None
+    def _start(self) -> None:
+        block = self._block
+        self._off = ambient() is not None and bypass()
+        if not self._off:
+            env, name = Env(block.policy, block), block.policy.name or "block"
+            self._run = RetriedCall(block.retry, block.retry.budget, env, name, self._place, own_frames=1)
+
+    def _interrupted(self) -> None:
+        """The sleep was interrupted."""
+        self._wait = None
+        if self._run is not None:
+            self._run.interrupt(self._step)
+
+    def _next(self) -> BlockAttempt | None:
+        """Return the attempt to make now, or ``None`` at the end."""
+        (value, error), self._outcome = self._outcome, (None, None)
+        if self._off and self._attempt is None:
             self._attempt = BlockAttempt(None, "block", 1, None)
             return self._attempt
-        step = self._step
-        if step is None or type(step) is float:
-            return None
-        self._step = None
-        self._attempt = BlockAttempt(self, step.operation, step.number, step.last_error, self._place)
-        return self._attempt
-
-    def advance(self, reply: Any) -> bool:
-        """Tell the flow what happened: True if the error is taken care of (another attempt, or a value)."""
-        assert self._flow is not None
         try:
-            self._step = self._flow.send(reply)
-        except StopIteration as stop:
-            self._step = None
-            _, error = stop.value
-        else:
+            if self._run is not None and self._wait is not None:
+                self._wait = None
+                step = self._run.wake(self._step)
+                if isinstance(step, Stop):
+                    self._end(step, value, error, handled=False)
+            if self._run is None:
+                return None
+            made = self._run.begin(error)
+            self._attempt = BlockAttempt(self, made.operation, made.number, made.last_error, self._place)
+            return self._attempt
+        finally:
+            del error
+
+    def settle(self, value: Any, error: Exception | None) -> bool:
+        """Take in an attempt's outcome: True if its error is taken care of (another attempt, or a value)."""
+        assert self._run is not None
+        try:
+            self._step = step = self._run.after(value, error)
+            if step is None:
+                self._run = None
+                return True
+            self._wait = self._run.last_wait(step) if isinstance(step, Stop) else step
+            if isinstance(step, Stop) and self._wait is None:
+                return self._end(step, value, error, handled=True)
+            self._outcome = (value, error)
             return True
-        if error is None:
+        finally:
+            del error
+
+    def _end(self, stop: Stop, value: Any, error: Exception | None, handled: bool) -> bool:
+        """End the loop: True for a value; False if ``error``, being ``handled``, is what the caller gets."""
+        run, self._run = self._run, None
+        assert run is not None
+        _, failure = run.give_up(stop, value, error)
+        if failure is None:
             return True
-        if reply is not None and error is reply[1]:
+        if handled and failure is error:
             return False
         try:
-            raise error
+            raise failure
         except BaseException as raised:
             _drop_mark(raised)
             raise
         finally:
-            del error, reply
+            del run, error, failure
+
+    def __del__(self) -> None:
+        # A loop that was left while a wait was due: what it waited for is free again.
+        if self._wait is not None:
+            self._interrupted()
 
     @property
     def _before(self) -> Any:
@@ -154,18 +182,18 @@ class Turns(_Turns):
         return self
 
     def __next__(self) -> BlockAttempt:
-        wait = self._wait()
+        wait = self._pause()
         if wait is not None:
-            _sync.sleep(wait, self._block.policy.clock)
-        attempt = self._next(wait is not None)
+            try:
+                _sync.sleep(wait, self._block.policy.clock)
+            except BaseException:
+                self._interrupted()
+                raise
+        attempt = self._next()
         if attempt is None:
             raise StopIteration
         if self._before is not None:
-            try:
-                _sync.refuse_awaitable("before_attempt", self._before(attempt))
-            except Exception as fault:
-                attach_context(fault, attempt.last_error)
-                raise
+            _sync.call_hook(self._before, attempt)
         return attempt
 
 
@@ -178,19 +206,18 @@ class AsyncTurns(_Turns):
         return self
 
     async def __anext__(self) -> BlockAttempt:
-        wait = self._wait()
+        wait = self._pause()
         if wait is not None:
-            await _aio.sleep(wait, self._block.policy.clock)
-        attempt = self._next(wait is not None)
+            try:
+                await _aio.sleep(wait, self._block.policy.clock)
+            except BaseException:
+                self._interrupted()
+                raise
+        attempt = self._next()
         if attempt is None:
             raise StopAsyncIteration
         if self._before is not None:
-            try:
-                if hasattr(pending := self._before(attempt), "__await__"):
-                    await pending
-            except Exception as fault:
-                attach_context(fault, attempt.last_error)
-                raise
+            await _aio.call_hook(self._before, attempt)
         return attempt
 
 
@@ -240,12 +267,10 @@ class BlockAttempt(Attempt):
         error = held.pop()
         if turns is None or (error is not None and not isinstance(error, Exception)):
             return False
-        reply, failed = (self.result, error), error is not None
-        del error
         try:
-            return turns.advance(reply) and failed
+            return turns.settle(self.result, error) and error is not None
         finally:
-            del reply
+            del error
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

@@ -3,8 +3,8 @@
 The way of a call: the compiled wrapper of the outermost strategy, which calls the next one's,
 down to the function itself. Each strategy makes its wrapper in `sync` or `aio`; nothing is looked
 up on the way. A call that succeeds at once meets no clock, lock or event (see `_strategies/retry/retry.py`);
-what happens after a failure is in `_strategies/retry/loop.py`; the code that really sleeps and awaits is in
-`_drivers`.
+what happens after a failure is in `_strategies/retry/aio_loop.py`, and what is decided then in
+`_strategies/retry/rules/decision.py`; the code that really sleeps is in `_drivers`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from .._events import labels
 from .._events.operations import census
 from .._primitives.options import plain, timepiece
 from .._runtime import randomness
-from .._runtime.call_template import Template
-from .._runtime.function_kind import function_kind
+from .._runtime.call_template import Template, apply, apply_async
+from .._runtime.function_kind import function_kind, is_plain_function
 from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
+from .._strategies.deadline import Deadline
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env, PolicySettings
 from .._strategies.retry.generators import stream, stream_async
 from .._strategies.retry.retry import _DEFAULT, Retry
+from .._strategies.timeout import Timeout
 from . import checks
 from .attempt_block import Block
 
@@ -148,17 +150,22 @@ class Policy(PolicySettings):
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``fn(*args, **kwargs)`` under this policy."""
+        compiled = self._call
+        if compiled is None or not is_plain_function(fn):
+            compiled = self._compiled_call(fn)
+        result: R = compiled(fn, *args, **kwargs)
+        return result
+
+    def _compiled_call(self, fn: Any) -> Callable[..., Any]:
         if (kind := function_kind(fn)) != "sync":
             raise TypeError(
                 f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
                 "function, or decorate it"
             )
-        compiled = self._call
-        if compiled is None:
-            compiled = self._compile(_apply, Env(self, None), False)
-            self._set(_call=compiled)
-        result: R = compiled(fn, *args, **kwargs)
-        return result
+        if self._call is None:
+            self._set(_call=self._compile(apply, Env(self, None), False))
+        compiled: Any = self._call
+        return compiled  # type: ignore[no-any-return]
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
@@ -166,7 +173,7 @@ class Policy(PolicySettings):
             raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
         compiled = self._acall
         if compiled is None:
-            compiled = self._compile(_apply_async, Env(self, None), True)
+            compiled = self._compile(apply_async, Env(self, None), True)
             self._set(_acall=compiled)
         result: R = await compiled(fn, *args, **kwargs)
         return result
@@ -180,10 +187,13 @@ class Policy(PolicySettings):
     def _compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         """``fn`` wrapped in every strategy, innermost first."""
         env.count = census.enrol(self, env.name or "Policy.call")
-        call = fn
-        for strategy in reversed(self.strategies):
-            call = (strategy.aio if is_async else strategy.sync)(call, env, fn)
-        if self.strategies and isinstance(self.strategies[0], Retry):
+        call, row = fn, self.strategies
+        for index in range(len(row) - 1, -1, -1):
+            env.outermost = index == 0
+            env.entered = index > 0 and type(row[index - 1]) is Deadline
+            call = (row[index].aio if is_async else row[index].sync)(call, env, fn)
+        env.outermost = env.entered = False
+        if row and _is_gate(row[0]):
             return call
         return _GATE.build(fn, is_async, {"ambient": ambient, "bypass": bypass, "call": call, "bare": fn})
 
@@ -244,6 +254,12 @@ class Policy(PolicySettings):
         return _rebuild, (self.strategies, self.name, self.clock, self.rng)
 
 
+def _is_gate(strategy: Any) -> bool:
+    """Whether the wrapper of ``strategy``, as the outermost one, looks itself whether policies are off."""
+    kind = type(strategy)
+    return isinstance(strategy, Retry) or kind is Deadline or (kind is Timeout and not strategy.thread)
+
+
 def _warn(doubt: str) -> None:
     import warnings
 
@@ -252,14 +268,6 @@ def _warn(doubt: str) -> None:
 
 def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None, rng: Any) -> Policy:
     return Policy(*strategies, name=name, clock=clock, rng=rng)
-
-
-def _apply(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return fn(*args, **kwargs)
-
-
-async def _apply_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return await fn(*args, **kwargs)
 
 
 #: Asks once, before the outermost strategy: are policies off here, has the enclosing scope ended?

@@ -1,7 +1,7 @@
 """When to connect again: the rule behind `reconnecting`.
 
 A streak is what lies between two connections that stayed alive: the connects that failed, and the
-connections that were lost too soon. It is one run of the retry loop (`loop`), in which an attempt is
+connections that were lost too soon. It is one retried call (`retry.call`), in which an attempt is
 a connect together with the life of the connection it made.
 """
 
@@ -12,29 +12,37 @@ from .._context.attempts import Attempt
 from .._context.deadlines import ambient, bypass
 from .._events import bus, labels
 from .._primitives.options import seconds
-from .._strategies.retry.backoff import spread
-from .._strategies.retry.loop import Late, Run, Stop, _over, flow
+from .._strategies.retry.call import RetriedCall
+from .._strategies.retry.rules.decision import Stop
+from .._strategies.retry.rules.waits import spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from typing import Any
 
-    from .._context.attempts import Flow, Outcome
+    from .._context.attempts import Outcome
     from .._strategies.protocol import Env
     from .._strategies.retry.retry import Retry
+
+    #: Yields an `Attempt` to be made (its outcome is sent back) or seconds to be slept; returns the outcome.
+    Flow = Generator[Attempt | float, Any, Outcome]
 
 
 class ConnectionLost(ConnectionError):
     """The connection ended, and the code that used it did not say with what error."""
 
 
-class _Streak(Run):
+class _Streak(RetriedCall):
     """One streak: the rule of the retry loop, with a wider spread after a connection was lost."""
 
     __slots__ = ("connected", "dropped", "rejoins", "stayed")
 
     def __init__(self, retry: Retry, env: Env, rejoins: bool) -> None:
         super().__init__(retry, retry.budget, env, env.operation(), env.owner(()))
+        # `_planned_wait` is asked instead of the schedule.
+        self.plan = True
+        self.judge_error = _wanting_another(retry.judge)
         #: Whether it follows a connection that had stayed, and so waits before its first connect already.
         self.rejoins = rejoins
         #: When the connection at hand was made, and whether it has lived long enough.
@@ -43,61 +51,78 @@ class _Streak(Run):
         #: Whether the failure at hand is a connection lost, which many clients may have lost at once.
         self.dropped = False
 
-    def judge(self, value: Any, error: Exception | None) -> Verdict | None:
-        verdict = super().judge(value, error)
-        # Who asks for the next connection after this one wants it, whatever `on` may list.
-        return Verdict.RETRY if isinstance(error, ConnectionLost) else verdict
-
-    def next(self, error: Exception | None, verdict: Verdict, now: float) -> float | Stop:
+    def next(self, verdict: Any, now: float, draw: Callable[[], float], scope: Any) -> float | Stop:
         # The first connect of a streak is no retry: a process that holds a thousand connections may
         # connect a thousand times after a restart of the server, if only it takes its time.
         budget, self.budget = self.budget, self.budget if self.number else None
         try:
-            return super().next(error, verdict, now)
+            return super().next(verdict, now, draw, scope)
         finally:
             self.budget = budget
 
-    def _wait(self, verdict: Verdict) -> float:
-        backoff, draw = self.retry.backoff, self.env.draw
+    def _planned_wait(self, verdict: Any, draw: Callable[[], float]) -> float:
+        backoff = self.retry.backoff
         place = self.number - 1 + self.rejoins
         if self.dropped:
-            longest = seconds("backoff", "delay", backoff.delay(place, self.prev, 1.0))
+            longest = seconds("backoff", "delay", backoff.delay(place, self.previous_wait, 1.0))
             own = max(float(getattr(backoff, "min", 0.0)), longest * draw())
         else:
-            own = seconds("backoff", "delay", backoff.delay(place, self.prev, draw()))
-        self.prev = own
+            own = seconds("backoff", "delay", backoff.delay(place, self.previous_wait, draw()))
+        self.previous_wait = own
         return own if verdict.after is None else spread(own, verdict.after, draw)
 
     def _elapsed(self) -> float:
         # It succeeded when it connected, not now that the connection is over.
-        if self.stayed and self.first is not None:
-            return self.connected - self.first
+        if self.stayed and self.first_failure_at is not None:
+            return self.connected - self.first_failure_at
         return super()._elapsed()
+
+
+def _wanting_another(judge: Callable[[BaseException], Verdict]) -> Callable[[BaseException], Verdict]:
+    """``judge``, but a connection that was lost without an error is always followed by another."""
+
+    def verdict(error: BaseException) -> Verdict:
+        return Verdict.RETRY if isinstance(error, ConnectionLost) else judge(error)
+
+    return verdict
 
 
 def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
     """The steps of one streak; ``lost`` is how a connection that had stayed alive ended before it."""
     if lost is not None:
         streak.dropped = True
-        verdict = streak.judge(None, lost)
-        assert verdict is not None
-        step = streak.next(lost, verdict, streak.now())
-        waits = None if isinstance(step, Stop) else step
-        _tell_lost(streak, lost, alive, waits)
-        if isinstance(step, Late) and streak.retry.late == "clip":
-            yield max(0.0, step.left)
+        step = streak.after(None, lost, announce=False)
+        assert step is not None, "a loss is never a success"
+        _tell_lost(streak, lost, alive, None if isinstance(step, Stop) else step)
         if isinstance(step, Stop):
-            return streak.give_up(step, None, lost, verdict)
+            if step.left is not None and streak.retry.late == "clip":
+                yield max(0.0, step.left)
+            return streak.give_up(step, None, lost)
         yield step
-        scope = ambient()
-        if scope is not None and (ended := scope.ended()) is not None:
-            return streak.give_up(_over(ended), None, lost, verdict, "Interrupted")
+        step = streak.wake(step)
+        if isinstance(step, Stop):
+            return streak.give_up(step, None, lost)
         # `within` counts from the first connect that fails, not from the loss.
-        streak.first = None
+        streak.first_failure_at = None
         # Its traceback must not live as long as the next connection.
         del lost
-        streak.shown = None
-    return (yield from flow(streak))
+        streak.visible_error = None
+    error: Exception | None = None
+    while True:
+        _, error = yield streak.begin(error)
+        step = streak.after(None, error)
+        if step is None:
+            return None, None
+        wait = streak.last_wait(step) if isinstance(step, Stop) else step
+        if wait is not None:
+            try:
+                yield wait
+            except BaseException:
+                streak.interrupt(step)
+                raise
+            step = streak.wake(step)
+        if isinstance(step, Stop):
+            return streak.give_up(step, None, error)
 
 
 def _plain(operation: str) -> Flow:

@@ -12,6 +12,7 @@ from .._policy.policy import Policy
 from .._primitives.options import hook, seconds
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
+from .._strategies.retry import aio_loop, sync_loop
 from .._strategies.retry.backoff import Exponential
 from .._strategies.retry.retry import Retry
 from . import connections as _connections
@@ -91,7 +92,7 @@ class Reconnecting(_Of[C]):
             if not isinstance(step, Attempt):
                 await _aio.sleep(step, self._env.clock)
                 continue
-            opened, error = await _aio._attempt(
+            opened, error = await aio_loop.make_attempt(
                 step, self._aopen[trip.off], (), {}, self._retry.before_attempt
             )
             if error is not None:
@@ -117,7 +118,9 @@ class Reconnecting(_Of[C]):
             if not isinstance(step, Attempt):
                 _sync.sleep(step, self._env.clock)
                 continue
-            opened, error = _sync._attempt(step, self._open[trip.off], (), {}, self._retry.before_attempt)
+            opened, error = sync_loop.make_attempt(
+                step, self._open[trip.off], (), {}, self._retry.before_attempt
+            )
             if error is not None:
                 trip.failed(error)
                 continue

@@ -1,4 +1,4 @@
-"""Retrying by queueing again: the same rule as `loop`, for tasks whose attempts are runs of a worker.
+"""Retrying by queueing again: the same rule as `retry.call`, for tasks whose attempts are runs of a worker.
 
 Between two attempts a task is a message in a broker, so what the rule remembers travels with it as
 plain data (`Memory`), and time is the wall clock's: the next attempt may be another machine's.
@@ -6,13 +6,14 @@ plain data (`Memory`), and time is the wall clock's: the next attempt may be ano
 
 from __future__ import annotations
 
-from .._events import bus, labels
+from .._events import labels
 from .._policy.policy import Policy
 from .._primitives.attach_context import attach_context
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
-from .._strategies.retry.loop import Run, Stop
+from .._strategies.retry.call import RetriedCall
 from .._strategies.retry.retry import Retry
+from .._strategies.retry.rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,25 +127,19 @@ class Requeue:
         """What follows from ``error``, raised by the attempt after those that ``memory`` knows of."""
         try:
             run = self._resume(memory, wall_now, args, kwargs)
-            verdict = run.judge(None, error)
-            assert verdict is not None, "an error is never a success"
-            step = run.next(error, verdict, run.now())
         except Exception as fault:
-            # A rule of the user's failed; what it was asked about must not be lost over it.
+            # The key of the budget is a rule of the user's; what it was asked about must not be lost over it.
             attach_context(fault, error)
             return End(fault, "fault")
+        try:
+            step = run.after(None, error)
+        except Exception as fault:
+            return End(fault, "fault")
+        assert step is not None, "an error is never a success"
         if isinstance(step, Stop):
-            return End(run.give_up(step, None, error, verdict)[1] or error, step.reason)
-        bus.publish(
-            "Retrying",
-            operation=self.operation,
-            attempt=run.number,
-            wait=step,
-            error=labels.error_name(run.shown),
-            hint=verdict.after,
-        )
+            return End(run.give_up(step, None, error)[1] or error, step.reason)
         first = wall_now if memory.first is None else memory.first
-        return Again(step, Memory(run.number, first, run.prev, run.place, run.spent))
+        return Again(step, Memory(run.number, first, run.previous_wait, run.backoff_index, run.spent))
 
     def succeeded(
         self, memory: Memory, wall_now: float, args: Any = (), kwargs: Mapping[str, Any] = {}
@@ -162,10 +157,10 @@ class Requeue:
         budget = self.retry.budget
         return budget.pick(tuple(args), dict(kwargs)) if isinstance(budget, Keyed) else budget
 
-    def _resume(self, memory: Memory, wall_now: float, args: Any, kwargs: Mapping[str, Any]) -> Run:
-        run = Run(self.retry, self._budget(args, kwargs), self._env, self.operation, self)
+    def _resume(self, memory: Memory, wall_now: float, args: Any, kwargs: Mapping[str, Any]) -> RetriedCall:
+        run = RetriedCall(self.retry, self._budget(args, kwargs), self._env, self.operation, self)
         run.number = memory.attempts + 1
-        run.prev, run.place, run.spent = memory.prev, memory.place, memory.spent
+        run.previous_wait, run.backoff_index, run.spent = memory.prev, memory.place, memory.spent
         if memory.first is not None:
-            run.first = run.now() - max(0.0, wall_now - memory.first)
+            run.first_failure_at = run.now() - max(0.0, wall_now - memory.first)
         return run

@@ -51,12 +51,14 @@ class Template:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
-        self._made: dict[tuple[bool, str, str, str], tuple[CodeType, Source]] = {}
+        self._made: dict[tuple[bool, str, str, str, bool], tuple[CodeType, Source]] = {}
 
     def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
         """A function with ``like``'s signature; ``names`` fill the template's ``_sp_`` names."""
         params, args, packed = _signature(like)
-        key = (is_async, params, args, packed)
+        # The innermost wrapper of what only calls its first argument does so itself.
+        inline = names.get("call") is like and getattr(like, "__code__", None) in _APPLIERS
+        key = (is_async, params, args, packed, inline)
         compiled = self._made.get(key)
         if compiled is None:
             compiled = self._compile(key)
@@ -73,9 +75,10 @@ class Template:
             made.__kwdefaults__ = like.__kwdefaults__
         return made
 
-    def _compile(self, key: tuple[bool, str, str, str]) -> tuple[CodeType, Source]:
-        is_async, params, args, packed = key
-        text = self.text.format(
+    def _compile(self, key: tuple[bool, str, str, str, bool]) -> tuple[CodeType, Source]:
+        is_async, params, args, packed, inline = key
+        text = self.text.replace("_sp_call({args})", _APPLIED) if inline else self.text
+        text = text.format(
             params=params,
             args=args,
             packed=packed,
@@ -87,6 +90,19 @@ class Template:
         exec(compile(text, filename, "exec"), scope)
         return scope[self.name].__code__, Source(text)
 
+
+def apply(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call ``fn``: what a policy compiles to call any function."""
+    return fn(*args, **kwargs)
+
+
+async def apply_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Await a call of ``fn``."""
+    return await fn(*args, **kwargs)
+
+
+_APPLIERS = (apply.__code__, apply_async.__code__)
+_APPLIED = "fn(*args, **kwargs)"
 
 _STARRED = ("*args, **kwargs", "*args, **kwargs", "args, kwargs")
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _COROUTINE, _GENERATOR, _ASYNC_GENERATOR, _ITERABLE_COROUTINE = 0x80, 0x20, 0x200, 0x100
+_OTHER_KINDS = _COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
 
 
 def function_kind(fn: Any) -> str:
@@ -32,8 +33,13 @@ def function_kind(fn: Any) -> str:
     return _by_flags(flags) if isinstance(flags, int) else "sync"
 
 
+def is_plain_function(fn: Any) -> bool:
+    """Return whether ``fn`` is a function that is known at a glance to be "sync"; False says nothing."""
+    return type(fn) is FunctionType and not fn.__code__.co_flags & _OTHER_KINDS and not fn.__dict__
+
+
 def _by_flags(flags: int) -> str:
-    if not flags & (_ASYNC_GENERATOR | _COROUTINE | _ITERABLE_COROUTINE | _GENERATOR):
+    if not flags & _OTHER_KINDS:
         return "sync"
     if flags & _ASYNC_GENERATOR:
         return "async generator"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
+from collections import deque
+from contextvars import Context
 
 from . import clock as _clock
 from . import platform as _platform
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 
         def own_remaining(self) -> float | None: ...
 
+    class TimedScope(Scope, Protocol):
+        """A scope with a limit: when it began, by its clock, and the seconds from then on."""
+
+        began: float
+        limit: Any
+
     class Arm(Protocol):
         """What interrupts the async code inside one scope."""
 
@@ -36,6 +45,8 @@ if TYPE_CHECKING:
             """Leave the scope: True if this arm's own interruption is what ended it."""
             ...
 
+
+_MONOTONIC = _clock.SystemClock.now
 
 #: The threads that sleep inside a scope, in the order in which they fell asleep. Adding and discarding are
 #: atomic; no lock, because a signal handler may cancel a scope while its own thread is in here.
@@ -94,11 +105,15 @@ def wait(seconds: float, over: Callable[[], object]) -> None:
     Sleeper().wait(seconds, over)
 
 
+def _in_trio() -> bool:
+    trio = sys.modules.get("trio")
+    return trio is not None and trio.lowlevel.in_trio_task()
+
+
 def library() -> ModuleType | None:
     """The async library that runs this code (the asyncio or trio module), or ``None``."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        return trio
+    if _in_trio():
+        return sys.modules["trio"]
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         return asyncio
@@ -121,29 +136,39 @@ def _seconds_left(scope: Scope) -> float | None:
     return scope.own_remaining() if getattr(scope.clock, "drives_timers", True) else None
 
 
+def _call_soon(loop: Any, callback: Callable[[], object]) -> None:
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        # The loop is closed: nothing runs there any more.
+        pass
+
+
+def _interrupted(task: Any, before: int, kind: Any) -> bool:
+    """Take back our cancellation of ``task``: True if it ended the scope. That of another must go on."""
+    alone = task.uncancel() <= before
+    return alone and kind is not None and issubclass(kind, sys.modules["asyncio"].CancelledError)
+
+
 class _AsyncioArm:
-    __slots__ = ("_before", "_error", "_fired", "_handle", "_loop", "_task")
+    __slots__ = ("_before", "_fired", "_handle", "_loop", "_task")
 
     def __init__(self, asyncio: Any, task: Any, scope: Scope) -> None:
         self._task = task
         self._loop = asyncio.get_running_loop()
-        self._error = asyncio.CancelledError
         self._before = task.cancelling()
         self._fired = False
         left = _seconds_left(scope)
-        self._handle = None if left is None else self._loop.call_later(left, self._fire)
+        self._handle = None if left is None else self._loop.call_later(left, self.fire)
 
-    def _fire(self) -> None:
+    def fire(self) -> None:
+        """Interrupt the task, once."""
         if not self._fired and self._task is not None:
             self._fired = True
             self._task.cancel()
 
     def cancel(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._fire)
-        except RuntimeError:
-            # The loop is closed: nothing runs there any more.
-            pass
+        _call_soon(self._loop, self.fire)
 
     def lift(self) -> bool:
         if self._handle is not None:
@@ -154,10 +179,141 @@ class _AsyncioArm:
         if self._handle is not None:
             self._handle.cancel()
         task, self._task = self._task, None
-        if not self._fired or task is None:
-            return False
-        # Somebody else's cancellation, if there is one too, must go on.
-        return task.uncancel() <= self._before and kind is not None and issubclass(kind, self._error)
+        return self._fired and task is not None and _interrupted(task, self._before, kind)
+
+
+class Timers:
+    """Interrupts the asyncio tasks of scopes with one and the same limit.
+
+    They end in the order in which they began, so a loop needs one timer: that of the first. It stays when
+    its scope is left in time, and looks for the next one when it is due.
+    """
+
+    __slots__ = ("_queues",)
+
+    def __init__(self) -> None:
+        self._queues: dict[int, _TimerQueue] = {}
+
+    def arm(self, scope: TimedScope) -> Arm | None:
+        """Do what `arm` does, where the loop's time is the scope's clock; else leave it to that."""
+        modules = sys.modules
+        asyncio = modules.get("asyncio")
+        loop = None if asyncio is None else asyncio._get_running_loop()
+        if (
+            asyncio is None
+            or loop is None
+            or scope.clock.now is not _MONOTONIC
+            or ("trio" in modules and _in_trio())
+        ):
+            return arm(scope)
+        queue = self._queues.get(id(loop))
+        if queue is None or queue.loop() is not loop:
+            # A loop with a time of its own, such as a virtual one, must see no timer without a scope.
+            if type(loop).time is not asyncio.BaseEventLoop.time:
+                return arm(scope)
+            queue = self._begin(loop)
+        task = asyncio.current_task(loop)
+        if task is None:
+            return None
+        made = _QueuedArm(queue, task, scope.began + scope.limit)
+        queue.arms.append(made)
+        if queue.timer is None:
+            queue.wait_for(made, loop)
+        return made
+
+    def _begin(self, loop: Any) -> _TimerQueue:
+        for key, queue in list(self._queues.items()):
+            if (known := queue.loop()) is None or known.is_closed():
+                self._queues.pop(key, None)
+        queue = self._queues[id(loop)] = _TimerQueue(loop)
+        return queue
+
+
+class _TimerQueue:
+    """The arms of one loop, in the order of their ends, and the timer of the first."""
+
+    __slots__ = ("_context", "_left", "arms", "loop", "timer")
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = weakref.ref(loop)
+        self.arms: deque[_QueuedArm] = deque()
+        self.timer: Any = None
+        #: Arms that were left in time and still stand between others.
+        self._left = 0
+        # An empty one: the timer outlives the call that set it, and must keep nothing of it.
+        self._context = Context()
+
+    def wait_for(self, arm: _QueuedArm, loop: Any) -> None:
+        """Set the timer for the end of ``arm``."""
+        self.timer = loop.call_at(arm.end, self._due, context=self._context)
+
+    def leave(self, arm: _QueuedArm) -> None:
+        """Forget ``arm``: at once if it is the first, else with those before it, or when there are many."""
+        arms = self.arms
+        arm.waits = False
+        if arms[0] is not arm:
+            self._left += 1
+            if self._left > 64 and self._left > len(arms) // 2:
+                self.arms = deque(other for other in arms if other.waits)
+                self._left = 0
+            return
+        arms.popleft()
+        while arms and not arms[0].waits:
+            arms.popleft()
+            self._left -= 1
+
+    def _due(self) -> None:
+        self.timer = None
+        loop = self.loop()
+        while self.arms and loop is not None:
+            arm = self.arms[0]
+            if arm.end > loop.time():
+                self.wait_for(arm, loop)
+                return
+            self.leave(arm)
+            arm.fire()
+
+
+class _QueuedArm:
+    """What interrupts one task, at ``end`` by its queue's timer; ``waits`` until then."""
+
+    __slots__ = ("_before", "_fired", "_queue", "_task", "end", "waits")
+
+    def __init__(self, queue: _TimerQueue, task: Any, end: float) -> None:
+        self._queue = queue
+        self._task = task
+        self._before = task.cancelling()
+        self._fired = False
+        self.end = end
+        self.waits = True
+
+    def fire(self) -> None:
+        """Interrupt the task, once."""
+        if not self._fired and self._task is not None:
+            self._fired = True
+            self._task.cancel()
+
+    def cancel(self) -> None:
+        loop = self._queue.loop()
+        if loop is not None:
+            _call_soon(loop, self.fire)
+
+    def lift(self) -> bool:
+        if self.waits:
+            self._queue.leave(self)
+        return not self._fired
+
+    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+        if self.waits:
+            arms = self._queue.arms
+            if len(arms) == 1:
+                # As a rule no other call of this limit is under way.
+                self.waits = False
+                arms.clear()
+            else:
+                self._queue.leave(self)
+        task, self._task = self._task, None
+        return self._fired and task is not None and _interrupted(task, self._before, kind)
 
 
 class _TrioArm:

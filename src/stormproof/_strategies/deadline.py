@@ -5,6 +5,8 @@ from __future__ import annotations
 from .._context.deadlines import Scope, check
 from .._primitives import options
 from .._primitives.options import Options
+from .._runtime.interrupts import Timers
+from .scoped_call import scoped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,17 +32,14 @@ class Deadline(Options):
         self._set(seconds=options.seconds("Deadline", "seconds", seconds))
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def bounded(*args: Any, **kwargs: Any) -> Any:
-            with Scope(self.seconds, env.operation(args), env.clock):
-                check()
-                return call(*args, **kwargs)
-
-        return bounded
+        return self._compile(call, env, like, None)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def bounded(*args: Any, **kwargs: Any) -> Any:
-            with Scope(self.seconds, env.operation(args), env.clock):
-                check()
-                return await call(*args, **kwargs)
+        return self._compile(call, env, like, Timers())
 
-        return bounded
+    def _compile(
+        self, call: Callable[..., Any], env: Env, like: Any, timers: Timers | None
+    ) -> Callable[..., Any]:
+        # The gate has just looked at the scopes around; without it, or without time, it is done here.
+        checks = not env.outermost or self.seconds == 0.0
+        return scoped(Scope, self.seconds, call, env, like, timers, check if checks else None)

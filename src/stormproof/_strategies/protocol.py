@@ -45,7 +45,7 @@ class PolicySettings:
 class Env:
     """What the strategies of one compiled function share: names, clock, randomness."""
 
-    __slots__ = ("_function", "clock", "count", "draw", "idempotent", "name", "timer")
+    __slots__ = ("_function", "clock", "count", "draw", "entered", "idempotent", "name", "outermost", "timer")
 
     def __init__(self, policy: PolicySettings, function: Any) -> None:
         self.clock = policy.clock
@@ -57,6 +57,10 @@ class Env:
         self.name = policy.name or (None if function is None else _name_of(function))
         #: ``(args, kwargs) -> bool`` where a client can tell from the request; None for plain functions.
         self.idempotent: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
+        #: While a policy compiles its strategies: whether this one is its first, and so has to look whether
+        #: policies are off; and whether it stands right inside a `Deadline`, which has just looked.
+        self.outermost = False
+        self.entered = False
         #: Counts a call that succeeded at its first attempt; set when the function is compiled.
         self.count: Callable[[], int]
 

@@ -7,7 +7,8 @@ from .._drivers import threads
 from .._primitives.errors import AttemptTimeout
 from .._primitives.options import Options, flag
 from .._primitives.options import seconds as _seconds
-from .._runtime.interrupts import Sleeper
+from .._runtime.interrupts import Sleeper, Timers
+from .scoped_call import scoped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 class AttemptScope(Scope):
     """The time of one attempt: its end is transient, where a deadline's is final."""
-
-    __slots__ = ()
 
     def late(self, message: str) -> StormproofError:
         return AttemptTimeout(message)
@@ -55,10 +54,6 @@ class Timeout(Options):
         )
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with AttemptScope(self.seconds, env.operation(args), env.clock):
-                return call(*args, **kwargs)
-
         def left_behind(*args: Any, **kwargs: Any) -> Any:
             with AttemptScope(self.seconds, env.operation(args), env.clock) as scope:
                 bell = Sleeper()
@@ -73,11 +68,7 @@ class Timeout(Options):
                     raise
                 return job.result()
 
-        return left_behind if self.thread else timed
+        return left_behind if self.thread else scoped(AttemptScope, self.seconds, call, env, like, None, None)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def timed(*args: Any, **kwargs: Any) -> Any:
-            with AttemptScope(self.seconds, env.operation(args), env.clock):
-                return await call(*args, **kwargs)
-
-        return timed
+        return scoped(AttemptScope, self.seconds, call, env, like, Timers(), None)

@@ -12,8 +12,8 @@ from .._context.deadlines import Scope, ambient
 from .._primitives.errors import AttemptTimeout, Permanent, StormproofError
 from .._primitives.options import Options
 from .._primitives.options import count as whole
+from .._strategies.retry.call import note
 from .._strategies.retry.generators import Opened
-from .._strategies.retry.loop import note
 from .._strategies.timeout import AttemptScope
 from .refusals import as_rpc_error
 from .replay import Replay
@@ -96,12 +96,12 @@ class CallScope(Scope):
 
     def __init__(self, timeout: float | None) -> None:
         super().__init__(timeout, "timeout")
-        self._began = self.clock.now()
+        self.began = self.clock.now()
 
     def __enter__(self) -> Self:
-        made = self._began
+        made = self.began
         super().__enter__()
-        self._began = made
+        self.began = made
         return self
 
 

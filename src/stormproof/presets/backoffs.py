@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from .._primitives.options import choice, number, seconds
-from .._strategies.retry.backoff import Backoff, Exponential, Jittered, spread
+from .._strategies.retry.backoff import Backoff, Exponential, Jittered
 from .._strategies.retry.jitter import Symmetric
-from .._strategies.retry.rules import LARGEST, general
+from .._strategies.retry.rules.waits import LARGEST, general, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 import stormproof as sp
 from stormproof._classify.classifier import Classifier, transient
 from stormproof._classify.exhaustion import Mark, mark
+from stormproof._classify.on_clause import judge
 from stormproof._classify.verdict import Verdict
 
 
@@ -170,3 +172,33 @@ def test_equal_classifiers_have_one_hash_and_others_mostly_not() -> None:
     assert one == other
     assert hash(one) == hash(other)
     assert hash(one) != hash(transient.with_(statuses={501}))
+
+
+# What is kept per type.
+
+
+class Kept(ConnectionError):
+    """A failure of the user's own, with nothing to read in it."""
+
+
+@pytest.mark.parametrize("on", ["transient", "types"])
+def test_a_verdict_kept_for_a_type_is_dropped_when_a_rule_is_registered(on: str) -> None:
+    said = Verdict(False, kind="pushback")
+    judged = judge(transient if on == "transient" else Kept)
+    assert [judged(Kept()).retry for _ in range(3)] == [True] * 3
+    transient.register(Kept, said)
+    try:
+        assert judged(Kept()) is said
+    finally:
+        transient.unregister(Kept)
+    assert judged(Kept()).retry
+
+
+@pytest.mark.parametrize("on", ["transient", "types"])
+def test_a_verdict_kept_for_a_type_is_not_that_of_an_error_with_more_to_tell(on: str) -> None:
+    judged = judge(transient if on == "transient" else Kept)
+    assert judged(Kept()).after is None
+    told = Kept()
+    told.response = SimpleNamespace(status_code=503, headers={"retry-after": "7"})  # type: ignore[attr-defined]
+    assert judged(told) == judge(transient if on == "transient" else Kept)(told)
+    assert judged(Kept()).after is None

@@ -13,6 +13,7 @@ import pytest
 from tests.support.scripted import Bang, Boom, BudgetSpy, retry
 
 import stormproof as sp
+from stormproof._classify.exhaustion import is_bare
 
 
 @pytest.fixture(autouse=True)
@@ -526,3 +527,47 @@ def test_a_cyclic_chain_of_causes_ends() -> None:
     assert first.__cause__ is second
     # Cut, so that nobody's garbage collector or traceback printer has to deal with it.
     first.__cause__ = second.__cause__ = None
+
+
+# What an error with nothing to read is.
+
+
+class Silent(ConnectionError):
+    """Defines nothing that could be read."""
+
+
+class Speaking(ConnectionError):
+    response = None
+
+
+class Slotted(ConnectionError):
+    __slots__ = ("response",)
+
+
+class Answering(ConnectionError):
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, KeyError, Silent])
+def test_an_error_of_a_type_without_attributes_is_bare_until_something_is_attached(
+    kind: type[Exception],
+) -> None:
+    assert is_bare(kind("x"))
+    noted, caused = kind("x"), kind("x")
+    noted.add_note("tried")
+    caused.__cause__ = ValueError()
+    assert not is_bare(noted)
+    assert not is_bare(caused)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Speaking(), Slotted(), Answering(), sp.Permanent(ValueError()), sp.RetryAfter(1), sp.CircuitOpen()],
+)
+def test_an_error_whose_type_has_something_to_read_is_not_bare(error: Exception) -> None:
+    assert not is_bare(error)
+
+
+def test_a_group_is_not_bare() -> None:
+    assert not is_bare(ExceptionGroup("both", [ValueError(), KeyError()]))

@@ -9,6 +9,7 @@ from ..model import Group
 SUITES = (
     "success",
     "retried",
+    "outage",
     "startup",
     "retention",
     "strategies",

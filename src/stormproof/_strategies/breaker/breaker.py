@@ -44,12 +44,14 @@ if TYPE_CHECKING:
 class Live:
     """What changes while a breaker lives; its options stay."""
 
-    __slots__ = ("bucket", "circuit", "last_failure", "manual", "observed", "running", "timer")
+    __slots__ = ("bucket", "circuit", "last_failure", "manual", "observed", "running", "shut", "timer")
 
     def __init__(self, circuit: Circuit, timer: Any) -> None:
         self.circuit = circuit
         #: Where the success path counts; None sends every call through `Breaker.admit`.
         self.bucket: Bucket | None = None
+        #: From when to when every call is refused without a lock; None sends them through it.
+        self.shut: tuple[float, float] | None = None
         self.last_failure: BaseException | None = None
         #: Where the success path reads the time.
         self.timer: Any = timer
@@ -281,8 +283,11 @@ class Breaker(Options):
     def admit(self) -> Ticket:
         """A ticket for one call, to be settled with success(), failure() or cancel(); or `CircuitOpen`."""
         now = self._now()
+        live = self._live
+        shut = live.shut
+        if shut is not None and shut[0] <= now <= shut[1]:
+            raise self._refusal(shut[1] - now)
         with self._lock:
-            live = self._live
             before = live.circuit.state
             slow = self._count_slow(live, now)
             ticket = self._place(live, now)
@@ -381,6 +386,8 @@ class Breaker(Options):
         plain = self.slow_call is None and live.manual in (None, "observe")
         ramping = self.ramp and self._now() - live.circuit.closed_at < self.ramp
         live.bucket = live.circuit.current if plain and not ramping else None
+        open_alone = live.circuit.state == "open" and plain and self._fleet is None
+        live.shut = (live.circuit.until - live.circuit.open_s, live.circuit.until) if open_alone else None
 
     def _tell(self, before: str, after: str, observed: bool = False) -> None:
         if before != after:
@@ -394,7 +401,8 @@ class Breaker(Options):
             )
 
     def _refusal(self, retry_after: float | None) -> CircuitOpen:
-        bus.publish("Refused", operation=self.name or "breaker", by="breaker")
+        if bus.watchers:
+            bus.publish("Refused", operation=self.name or "breaker", by="breaker")
         last = self._live.last_failure
         when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
         refusal = CircuitOpen(f"{labels.clean(self.name or 'breaker')} is open: {when}", retry_after, last)

@@ -126,6 +126,14 @@ class Allowance(Options):
             self._settle()
             return self._pay(timeout)
 
+    def pay(self, kind: str, max_wait: float | None) -> float:
+        """Pay for a retry after a failure of ``kind`` (a verdict's): what was paid, or 0.0 when refused.
+
+        A `rules.DeferredPayment` is a payment for a token that comes later, within
+        ``max_wait`` seconds (``None``: at any time).
+        """
+        return self.withdraw(kind == "timeout")
+
     def _pay(self, timeout: bool) -> float:
         raise NotImplementedError
 

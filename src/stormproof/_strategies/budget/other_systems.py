@@ -10,7 +10,7 @@ from ..._primitives.options import count, flag, label, number, seconds, shared_s
 from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket
 from .budget import Allowance
-from .rules import ROUNDING, Slices
+from .rules import ROUNDING, DeferredPayment, Slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,6 +145,9 @@ class QuotaBudget(Allowance):
             if throttle and self.throttle_cost is not None:
                 return self._take(self.throttle_cost)
             return self._take(self.timeout_cost if timeout else self.retry_cost)
+
+    def pay(self, kind: str, max_wait: float | None) -> float:
+        return self.withdraw(kind == "timeout", kind == "throttle")
 
     @property
     def sustained(self) -> float:
@@ -282,6 +285,12 @@ class RateBudget(Allowance):
         if self._shared is not None:
             return 1.0 if self._shared.allow() else 0.0
         return 1.0 if self._bucket.reserve(1, self._live.last, 0.0).ok else 0.0
+
+    def pay(self, kind: str, max_wait: float | None) -> float:
+        if not self.wait:
+            return self.withdraw()
+        grant, delay = self.reserve(max_wait)
+        return 0.0 if grant is None else DeferredPayment(1.0, delay, lambda: self.give_back(grant))
 
     def reserve(self, max_wait_s: float | None) -> tuple[Grant | None, float]:
         """A token for one retry that may wait: (the grant, seconds to wait). (None, 0.0) when refused."""

@@ -3,6 +3,10 @@ clock."""
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
 ROUNDING = 1e-9
 
@@ -48,3 +52,21 @@ class Slices:
         for back in range(slots):
             self._sums[(self._at - back) % _SLICES] += amount / slots
         self.total += amount
+
+
+class DeferredPayment(float):
+    """What was paid for a token that comes later, in ``wait`` seconds, unless it is given back."""
+
+    __slots__ = ("_return", "wait")
+
+    wait: float
+    _return: Callable[[], object]
+
+    def __new__(cls, paid: float, wait: float, give_back: Callable[[], object]) -> DeferredPayment:
+        made = super().__new__(cls, paid)
+        made.wait, made._return = wait, give_back
+        return made
+
+    def give_back(self) -> None:
+        """Return the token: the retry was called off before it came."""
+        self._return()

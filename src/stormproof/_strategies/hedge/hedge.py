@@ -320,6 +320,11 @@ class Race:
             self._hedge.budget.failure(isinstance(error, TimeoutError))
         return "launch" if self.launched < self._hedge.max else "wait"
 
+    def is_lost(self, error: BaseException, number: int, launch: Callable[[], bool]) -> bool:
+        """Take in attempt ``number``'s error and ``launch`` another if one is due; True if none is left."""
+        step = self.failed(error, number)
+        return step == "stop" or ((step == "wait" or not launch()) and not self.out)
+
     def end(self) -> BaseException:
         """The error of a call whose attempts have all failed: the first one's, or the fatal one."""
         assert self._first_error is not None

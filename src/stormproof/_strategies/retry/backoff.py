@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 
 from ..._primitives.options import Options, choice, count, number, seconds
 from .jitter import Symmetric, spread_for
-from .rules import LARGEST, general, greater, lesser, mean, multiple, per_n, span
+from .rules.waits import LARGEST, general, greater, lesser, mean, multiple, per_n, span, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from .jitter import Jitter
 
     Array = Any
-
-#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
-_HINT_SPREAD = 0.1
-
-
-def spread(own: float, hint: float, draw: Callable[[], float]) -> float:
-    """The wait where a server asked for ``hint`` seconds: never shorter than that, nor than ``own``."""
-    return max(own, hint * (1.0 + _HINT_SPREAD * draw()))
 
 
 class Row(Options):
@@ -173,6 +165,14 @@ class Jittered(Backoff):
                 return self.min if wait < self.min else LARGEST
         wait = general(self, n, prev, u)
         return wait
+
+    def quick_delay(self, n: int, prev: float | None, u: float) -> float:
+        """`delay` for the loop, whose ``n`` and ``prev`` are what they should be; a draw may be anyone's."""
+        if type(u) is float and 0.0 <= u <= 1.0:
+            wait: float = self._spread(u, self._ceiling(n))
+            if self.min <= wait <= LARGEST:
+                return wait
+        return self.delay(n, prev, u)
 
     def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         ceilings = np.broadcast_to(self.ceiling(n), u.shape)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from ..._classify.classifier import transient
 from ..._classify.on_clause import judge, judge_result
 from ..._context.deadlines import ambient, bypass
-from ..._drivers import aio as _aio
-from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
 from ..._runtime.call_template import Template
 from ..budget.budget import Budget
 from ..keyed import Keyed
-from .backoff import Backoff, Exponential
-from .loop import Run, flow
+from . import aio_loop, sync_loop
+from .backoff import Backoff, Exponential, Jittered
+from .call import RetriedCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..._classify.on_clause import On
     from ..._classify.verdict import Verdict
-    from ..._context.attempts import Before, Flow
+    from ..._context.attempts import Before
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
@@ -64,8 +65,11 @@ class Retry(Options):
         "backoff",
         "before_attempt",
         "budget",
+        "delay",
         "late",
         "max_hint",
+        "most_attempts",
+        "most_seconds",
         "on",
         "on_result",
         "plan",
@@ -99,7 +103,12 @@ class Retry(Options):
     judge: Callable[[BaseException], Verdict]
     #: The schedule's own plan, where it has one.
     plan: Callable[..., tuple[float, float | None, int]] | None
+    #: The schedule's formula, as the loop calls it.
+    delay: Callable[[int, float | None, float], float]
     judge_result: Callable[[Any], Verdict] | None
+    #: ``attempts`` and ``within`` as the loop compares them: no limit is inf.
+    most_attempts: float
+    most_seconds: float
 
     def __init__(
         self,
@@ -138,7 +147,12 @@ class Retry(Options):
             _own_budget=budget is _DEFAULT,
             judge=judge(on),
             plan=_own_plan(backoff),
+            delay=_quick_delay(backoff),
             judge_result=None if on_result is None else judge_result(on_result),
+        )
+        self._set(
+            most_attempts=math.inf if self.attempts is None else self.attempts,
+            most_seconds=math.inf if self.within is None else self.within,
         )
 
     def fields(self) -> dict[str, Any]:
@@ -178,44 +192,37 @@ class Retry(Options):
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "budget": plain(self.budget)}
 
-    # Compiling: the success path is the template; everything else goes through `flow`.
+    # Compiling: the success path is the template; everything else goes through the loop.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        clock, before = env.clock, self.before_attempt
-
-        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            steps = self._flow(env, error, args, kwargs)
-            # This frame becomes part of the error's traceback; holding the error too would make a cycle.
-            del error
-            return _sync.drive(steps, call, args, kwargs, clock, before)
-
-        return self._compile(call, env, like, failed, False)
+        return self._compile(call, env, like, sync_loop.retry_loop, False)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        clock, before = env.clock, self.before_attempt
+        return self._compile(call, env, like, aio_loop.retry_loop, True)
 
-        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            steps = self._flow(env, error, args, kwargs)
-            del error
-            return _aio.drive(steps, call, args, kwargs, clock, before)
-
-        return self._compile(call, env, like, failed, True)
-
-    def _flow(self, env: Env, error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flow:
-        budget = (
-            self.budget.pick(env.arguments(args), kwargs) if isinstance(self.budget, Keyed) else self.budget
+    def _call(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RetriedCall:
+        budget = self.budget
+        if isinstance(budget, Keyed):
+            budget = budget.pick(env.arguments(args), kwargs)
+        return RetriedCall(
+            self, budget, env, env.operation(args), env.owner(args), exchange=env.exchange(args)
         )
-        run = Run(self, budget, env, env.operation(args), env.owner(args), exchange=env.exchange(args))
-        return flow(run, error)
 
     def _compile(
         self,
         call: Callable[..., Any],
         env: Env,
         like: Callable[..., Any],
-        failed: Callable[..., Any],
+        loop: Callable[..., Any],
         is_async: bool,
     ) -> Callable[..., Any]:
+        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            try:
+                return loop(self._call(env, args, kwargs), call, args, kwargs, error)
+            finally:
+                # This frame becomes part of the error's traceback; holding the error too would make a cycle.
+                del error
+
         plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
         names = {
             "ambient": ambient,
@@ -234,13 +241,19 @@ class Retry(Options):
         on_start, on_success = _ticks(self.budget)
         names["tick"] = on_success or _nothing
         names["started"] = on_start
-        return (_RETRIED if on_start is None else _RETRIED_FROM_START).build(like, is_async, names)
+        return _RETRIED[on_start is not None, env.entered].build(like, is_async, names)
 
 
 def _own_plan(backoff: Any) -> Any:
     """``backoff.plan`` if it differs from the usual one, which the loop has built in."""
     plan = getattr(backoff, "plan", None)
     return None if getattr(plan, "__func__", None) is Backoff.plan else plan
+
+
+def _quick_delay(backoff: Any) -> Any:
+    """``backoff.delay``, or what does the same for the loop."""
+    quick = isinstance(backoff, Jittered) and type(backoff).delay is Jittered.delay
+    return backoff.quick_delay if quick else backoff.delay
 
 
 def _nothing() -> None:
@@ -258,9 +271,7 @@ def _ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], objec
 
 _SUCCESS_PATH = """\
 {{async_}}def {name}({{params}}):
-    if _sp_ambient() is not None and _sp_bypass():
-        return {{await_}}_sp_bare({{args}})
-{start}    try:
+{gate}{start}    try:
         _sp_result = {{await_}}_sp_call({{args}})
     except Exception as _sp_error:
         _sp_failure = _sp_error
@@ -277,10 +288,24 @@ _SUCCESS_PATH = """\
         del _sp_failure
 """
 
-_RETRIED = Template("retried", _SUCCESS_PATH.format(name="retried", start=""))
-_RETRIED_FROM_START = Template(
-    "retried_from_start", _SUCCESS_PATH.format(name="retried_from_start", start="    _sp_started()\n")
-)
+_GATE = """\
+    if _sp_ambient() is not None and _sp_bypass():
+        return {await_}_sp_bare({args})
+"""
+
+
+def _template(name: str, gate: str, start: str) -> Template:
+    return Template(name, _SUCCESS_PATH.format(name=name, gate=gate, start=start))
+
+
+_STARTED = "    _sp_started()\n"
+#: By whether the budget counts starts, and whether a `Deadline` right outside has asked what the gate asks.
+_RETRIED = {
+    (False, False): _template("retried", _GATE, ""),
+    (False, True): _template("retried_inside", "", ""),
+    (True, False): _template("retried_from_start", _GATE, _STARTED),
+    (True, True): _template("retried_from_start_inside", "", _STARTED),
+}
 
 #: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
 _FOLLOWED = Template(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..._strategies.retry.loop import Run
+    from ..._strategies.retry.rules.decision import Course
     from .policy_shape import Process
 
 
@@ -29,7 +29,7 @@ class Call(Plain):
         self.process = process
         self.began = began
         self.key = key
-        self.run: Run | None = None
+        self.run: Course | None = None
 
 
 class FullCall(Call):

@@ -6,12 +6,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..._classify.classifier import Classifier
+from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
 from ..._strategies.breaker.breaker import Breaker
 from ..._strategies.deadline import Deadline
 from ..._strategies.keyed import Keyed
 from ..._strategies.limiter.rate_limit import RateLimit
-from ..._strategies.retry.loop import Run
 from ..._strategies.retry.retry import Retry, _ticks
 from ..._strategies.throttle import Throttle
 from ..._strategies.timeout import Timeout
@@ -19,9 +19,6 @@ from .gates import BreakerGate, Gate, answers_at_once, gate
 
 if TYPE_CHECKING:
     from .engine import Engine
-
-#: Who marks errors as retried to exhaustion.
-OWNER = object()
 
 
 class Shape:
@@ -141,8 +138,6 @@ class Group:
             return None
         found = self.verdicts.get(error)
         if found is None:
-            run = Run(self.shape.retry, None, self, "call", OWNER)  # type: ignore[arg-type]
-            found = run.judge(None, error)
-            assert found is not None
-            self.verdicts[error] = found
+            assert self.shape.retry is not None
+            found = self.verdicts[error] = judge_marked(self.shape.retry.judge, error)
         return found

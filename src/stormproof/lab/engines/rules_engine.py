@@ -1,6 +1,6 @@
 """The exact engine's quick way: a heap of events that calls the policy's own rules directly.
 
-No task, no coroutine: a failed attempt asks `loop.Run.next`, the very rule that a real call asks, when to
+No task, no coroutine: a failed attempt asks `Course.next`, the very rule that a real call asks, when to
 try again. It can run a row of [Deadline] [gates] [Retry] [gates, Timeout]; `task_engine` runs the rest.
 """
 
@@ -13,17 +13,17 @@ from heapq import heappush
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
-from ..._context import deadlines
 from ..._context.deadlines import Scope
 from ..._primitives.errors import AttemptTimeout, BudgetExhausted, DeadlineExceeded
-from ..._strategies.retry.loop import Late, Run
+from ..._strategies.retry.rules.decision import Course
 from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario
 from .calls import Call, FullCall
 from .engine import Engine, some
 from .gates import admitted, all_failed, all_passed
-from .policy_shape import OWNER, Group, Process, Shape
+from .policy_shape import Group, Process, Shape
 
 if TYPE_CHECKING:
     from ..results.recorder import SoFar
@@ -80,8 +80,10 @@ class Direct(Engine):
         """Tell its budget of the call, and send it."""
         process = call.process
         if process.keyed:
-            call.run = self._new_run(call)
-            call.run.begin(None)
+            run = call.run = self._new_run(call)
+            run.number = 1
+            if run.budget is not None:
+                run.budget.started()
         elif process.on_start is not None:
             process.on_start()
         self._send(call)
@@ -124,7 +126,7 @@ class Direct(Engine):
             self._end(call, "deadline")
             return False
         call.scope = Scope(seconds, "call", self.clock)
-        call.scope._began = call.began
+        call.scope.began = call.began
         return True
 
     def _admit_call(self, call: Call, now: float) -> bool:
@@ -275,12 +277,9 @@ class Direct(Engine):
         if run is None:
             run = call.run = self._new_run(call)
             run.number = 1
-        if call.scope is None:
-            step = run.next(error, verdict or run.judge(None, error), now)  # type: ignore[arg-type]
-        else:
-            token = deadlines._scope.set(call.scope)
-            step = run.next(error, verdict or run.judge(None, error), now)  # type: ignore[arg-type]
-            deadlines._scope.reset(token)
+        if verdict is None:
+            verdict = judge_marked(call.process.group.shape.retry.judge, error)
+        step = run.next(verdict, now, call.process.group.draw, call.scope)
         if type(step) is float:
             self._number += 1
             heappush(self.heap, (now + step, self._number, self._again, call))
@@ -292,7 +291,7 @@ class Direct(Engine):
         reason = reason_of(error) if stop.reason == "fatal" else stop.reason
         if stop.reason in _REFUSALS:
             error = _REFUSALS[stop.reason]
-        if isinstance(stop, Late) and retry is not None and retry.late == "clip":
+        if stop.left is not None and retry is not None and retry.late == "clip":
             self.at(self.clock.time + max(0.0, stop.left), self._end_late, (call, reason, error))
         else:
             self._end(call, reason, error)
@@ -304,7 +303,7 @@ class Direct(Engine):
         run, scope = call.run, call.scope
         assert run is not None
         if scope is not None and scope.ended() is not None:
-            run.call_off()
+            run.give_back()
             self._end(call, "deadline")
             return
         run.number += 1
@@ -318,11 +317,12 @@ class Direct(Engine):
         self.recorder.failures[reason] += 1
         self.ended(process.group.index, process.index)
 
-    def _new_run(self, call: Call) -> Run:
+    def _new_run(self, call: Call) -> Course:
         process = call.process
         group = process.group
         budget = process.budget.pick((call.key,), {}) if process.keyed else process.budget
-        return Run(group.shape.retry, budget, group, "call", OWNER)  # type: ignore[arg-type]
+        assert group.shape.retry is not None
+        return Course(group.shape.retry, budget)
 
     def asked(self) -> list[Any]:
         return [process for group in self._groups for process in some(group.processes)]

@@ -10,7 +10,7 @@ import pytest
 
 import stormproof as sp
 from stormproof._classify.verdict import Verdict
-from stormproof._strategies.retry.backoff import spread
+from stormproof._strategies.retry.rules.waits import spread
 
 
 def test_the_plan_that_follows_from_a_delay() -> None:

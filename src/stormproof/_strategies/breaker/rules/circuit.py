@@ -38,6 +38,15 @@ class Counts:
         self.slow = self.stalled = 0
         self.consecutive_successes = self.consecutive_failures = 0
 
+    def add(self, other: Counts | Bucket) -> None:
+        """Add what a stretch of the window has counted."""
+        self.requests += other.requests
+        self.successes += other.successes
+        self.failures += other.failures
+        self.excluded += other.excluded
+        self.slow += other.slow
+        self.stalled += other.stalled
+
     def copy(self) -> Counts:
         """These counts, which further calls do not change."""
         copy = Counts()
@@ -62,17 +71,17 @@ class Bucket:
     """A stretch of the window. ``started`` and ``succeeded`` are ticked without a lock."""
 
     __slots__ = (
-        "_requests",
         "_started",
         "_succeeded",
-        "_successes",
         "end",
         "excluded",
         "failures",
+        "requests",
         "slow",
         "stalled",
         "started",
         "succeeded",
+        "successes",
     )
 
     def __init__(self, end: float) -> None:
@@ -80,22 +89,19 @@ class Bucket:
         self.end = end
         self._started, self._succeeded = Tally(), Tally()
         self.started, self.succeeded = self._started.tick, self._succeeded.tick
-        self._requests = self._successes = self.failures = self.excluded = self.slow = self.stalled = 0
+        self.requests = self.successes = self.failures = self.excluded = self.slow = self.stalled = 0
 
     def settle(self) -> int:
         """Take in what was ticked; the successes among it."""
-        self._requests += self._started.take()
+        self.requests += self._started.take()
         fresh = self._succeeded.take()
-        self._successes += fresh
+        self.successes += fresh
         return fresh
 
     @property
-    def requests(self) -> int:
-        return self._requests
-
-    @property
-    def successes(self) -> int:
-        return self._successes
+    def in_flight(self) -> bool:
+        """Whether calls that began in it have not ended, as far as `settle` has taken in."""
+        return self.requests != self.successes + self.failures + self.excluded
 
 
 class Window:
@@ -105,8 +111,10 @@ class Window:
         "_consecutive_failures",
         "_consecutive_successes",
         "_rows",
+        "_settled",
         "_size",
         "_totals",
+        "_unsettled",
         "_width",
         "current",
     )
@@ -120,8 +128,14 @@ class Window:
             self._size, self._width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
         self._consecutive_failures = self._consecutive_successes = 0
         self._totals = [0, 0]
-        self.current = Bucket(now + self._width)
-        self._rows = [self.current]
+        self._begin(Bucket(now + self._width))
+
+    def _begin(self, bucket: Bucket) -> None:
+        self.current = bucket
+        self._rows = [bucket]
+        #: The buckets that calls may still change, and the sums over the others.
+        self._unsettled = [bucket]
+        self._settled = Counts()
 
     def roll(self, now: float) -> Bucket:
         """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
@@ -131,18 +145,26 @@ class Window:
                 self.move(now + self._width - self.current.end)
             return self.current
         # Counted before it goes, so that a streak outlives its bucket in a rolling window.
+        self._unsettled = self._rows
         self._streak()
         if self._size == 1:
             self._consecutive_failures = self._consecutive_successes = 0
-            self.current = Bucket(now + self._width)
-            self._rows = [self.current]
+            self._begin(Bucket(now + self._width))
             return self.current
         steps = max(1, math.ceil((now - self.current.end) / self._width))
         self.current = Bucket(self.current.end + steps * self._width)
-        self._rows = [*self._rows, self.current]
         oldest = self.current.end - self._size * self._width
-        self._rows = [row for row in self._rows if row.end > oldest + self._width * 1e-9]
+        self._rows = [row for row in (*self._rows, self.current) if row.end > oldest + self._width * 1e-9]
+        self._settle_rows(self.current)
         return self.current
+
+    def _settle_rows(self, bucket: Bucket) -> None:
+        """Add up the buckets that no call will change any more; ``bucket`` is not one of them."""
+        self._unsettled = [row for row in self._rows if row is bucket or row is self.current or row.in_flight]
+        self._settled = Counts()
+        for row in self._rows:
+            if row not in self._unsettled:
+                self._settled.add(row)
 
     def move(self, by: float) -> None:
         for row in self._rows:
@@ -153,7 +175,9 @@ class Window:
         return bucket in self._rows
 
     def _streak(self) -> None:
-        fresh = sum(row.settle() for row in self._rows)
+        fresh = 0
+        for row in self._unsettled:
+            fresh += row.settle()
         if fresh:
             self._consecutive_failures = 0
             self._consecutive_successes += fresh
@@ -161,6 +185,8 @@ class Window:
 
     def fail(self, bucket: Bucket) -> None:
         """Count a failure of a call that began in ``bucket``."""
+        if bucket not in self._unsettled:
+            self._settle_rows(bucket)
         self._streak()
         self._totals[1] += 1
         bucket.failures += 1
@@ -176,13 +202,9 @@ class Window:
         """The sums over the window."""
         self._streak()
         counts = Counts()
-        for row in self._rows:
-            counts.requests += row.requests
-            counts.successes += row.successes
-            counts.failures += row.failures
-            counts.excluded += row.excluded
-            counts.slow += row.slow
-            counts.stalled += row.stalled
+        counts.add(self._settled)
+        for row in self._unsettled:
+            counts.add(row)
         counts.consecutive_failures = self._consecutive_failures
         counts.consecutive_successes = self._consecutive_successes
         return counts

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...._classify.on_clause import judge_marked
 from ...._primitives.errors import AttemptTimeout
-from ...._strategies.retry.loop import Run
 from ...model.arrivals import arrays
 from ...model.backend import Refusal
 from ...model.faults import ColdCache
@@ -26,7 +26,7 @@ from ...model.spread import Spread
 from ...model.timeline import Stretch, stretches
 from ...results.recorder import TOLD, Raw, steps
 from ..engine import _ASKED
-from ..policy_shape import OWNER, Shape, shape
+from ..policy_shape import Shape, shape
 from ..processes import limited
 from . import layout
 from .kernel import advance
@@ -251,8 +251,7 @@ def _verdicts(form: Shape, answers: list[Refusal | None]) -> Any:
         found[index]["after"], found[index]["reason"] = math.nan, reason
         if form.retry is None:
             continue
-        verdict = Run(form.retry, None, None, "call", OWNER).judge(None, error)  # type: ignore[arg-type]
-        assert verdict is not None
+        verdict = judge_marked(form.retry.judge, error)
         after = math.nan if verdict.after is None else verdict.after
         counts = verdict.retry or verdict.kind == "pushback"
         found[index] = (

@@ -114,7 +114,7 @@ def settled(r: Any, s: Any, c: Any, purses: Any, done: Any, spreads: Any, end: f
 
 @compiled
 def pays(r: Any, c: Any, verdict: Any, purse: Any, slices: Any, now: float, left: float) -> float:
-    """`loop.Run._pay`: how long the budget makes the retry wait; -1: it does not pay."""
+    """`Course._pay`: how long the budget makes the retry wait; -1: it does not pay."""
     if r.waits:
         delay = reserve(r, purse, now, min(left, 1e15))
         c.spent = 1.0
@@ -127,7 +127,7 @@ def pays(r: Any, c: Any, verdict: Any, purse: Any, slices: Any, now: float, left
 def failed(
     r: Any, s: Any, c: Any, answer: int, verdicts: Any, ceilings: Any, purses: Any, slices: Any, mt: Any
 ) -> int:
-    """The attempt has failed now: `loop.Run.next`. Why the call has too; `WAITS`: it will be tried again."""
+    """The attempt has failed now: `Course.next`. Why the call has too; `WAITS`: it will be tried again."""
     now, verdict, who = s.now, verdicts[answer], 0 if r.shared else c.client
     if c.number == 1:
         c.first = now

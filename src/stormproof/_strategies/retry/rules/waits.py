@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from ..._primitives.options import count, number, seconds
+from ...._primitives.options import count, number, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from ..._primitives.options import Seconds
+    from ...._primitives.options import Seconds
 
     class Rule(Protocol):
         """A schedule whose formula also takes arrays."""
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 #: No wait is longer than this, so that arithmetic at the far end stays finite.
 LARGEST = math.nextafter(math.inf, 0.0)
+
+
+#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
+_HINT_SPREAD = 0.1
+
+
+def spread(own: float, hint: float, draw: Callable[[], float]) -> float:
+    """The wait where a server asked for ``hint`` seconds: never shorter than that, nor than ``own``."""
+    return max(own, hint * (1.0 + _HINT_SPREAD * draw()))
 
 
 # The scalar twins of numpy.minimum and numpy.maximum; min() and max() take three times as long.

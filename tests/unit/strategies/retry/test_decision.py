@@ -12,8 +12,9 @@ from tests.support.scripted import SYNC, Boom, BudgetSpy, does, retry
 import stormproof as sp
 from stormproof._classify.exhaustion import Mark, exhausted_by, mark, response_mark
 from stormproof._classify.verdict import Verdict
-from stormproof._context.attempts import Attempt
-from stormproof._strategies.retry.loop import Run, Stop, _over, flow, note
+from stormproof._strategies.retry.call import RetriedCall, note
+from stormproof._strategies.retry.rules.decision import Stop, scope_ended
+from stormproof._strategies.retry.sync_loop import retry_loop
 
 
 class Asked:
@@ -38,11 +39,11 @@ class Asked:
         return self.why
 
 
-def run_of(exchange: Any = None, budget: Any = None, **options: Any) -> Run:
+def run_of(exchange: Any = None, budget: Any = None, **options: Any) -> RetriedCall:
     """One call under a Retry that waits 1 s, in the hands of the test."""
     given = {"on": Boom, "backoff": sp.Constant(1), "within": None, "budget": None}
     env: Any = SimpleNamespace(timer=sp.testing.FakeClock(), draw=lambda: 0.5)
-    return Run(sp.Retry(**{**given, **options}), budget, env, "op", object(), exchange=exchange)
+    return RetriedCall(sp.Retry(**{**given, **options}), budget, env, "op", object(), exchange=exchange)
 
 
 # What the scope's end in the middle of a wait is called.
@@ -117,7 +118,7 @@ def test_a_response_that_an_error_stands_for_is_shown_to_on_result() -> None:
     assert verdict is not None and (verdict.retry, verdict.after) == (True, 7.0)
     assert shown == ["busy"]
     assert asked.asked == [("response_of", error)]
-    assert run.shown is error
+    assert run.visible_error is error
 
 
 @pytest.mark.parametrize(
@@ -135,9 +136,9 @@ def test_the_request_is_asked_about_the_error_whether_it_may_be_sent_again() -> 
     asked, error = Asked(veto="its body is gone"), Boom()
     run = run_of(asked)
     run.begin(None)
-    step = run.next(error, run.judge(None, error) or Verdict.FATAL, 0.0)
+    step = run.after(None, error)
     assert isinstance(step, Stop)
-    assert (step.reason, step.why) == ("unrepeatable", "not sent again: its body is gone")
+    assert (step.reason, step.message) == ("unrepeatable", "not sent again: its body is gone")
     assert asked.asked[0] == ("turn", 1, None)
     assert asked.asked[-1] == ("veto", error)
 
@@ -224,14 +225,14 @@ class Planned(Own):
 def test_a_wait_that_is_none_is_refused_by_name(answer: float) -> None:
     run = run_of(backoff=Own(answer))
     with pytest.raises(ValueError, match=r"^backoff: delay must .*"):
-        run._wait(Verdict.RETRY)
+        run.next(Verdict.RETRY, 0.0, lambda: 0.5, None)
 
 
 @pytest.mark.parametrize("answer", [math.nan, -1.0])
 def test_a_planned_wait_that_is_none_is_refused_by_name(answer: float) -> None:
     run = run_of(backoff=Planned(answer))
     with pytest.raises(ValueError, match=r"^backoff: plan must .*"):
-        run._wait(Verdict.RETRY)
+        run.next(Verdict.RETRY, 0.0, lambda: 0.5, None)
 
 
 def test_a_plan_may_never_come_to_an_end() -> None:
@@ -277,37 +278,33 @@ def test_the_end_of_a_call_says_how_long_it_took() -> None:
 # When a wait is too long.
 
 
+def waits(wait: float, now: float, scope: Any = None, **options: Any) -> Any:
+    """What follows from a failure at ``now``, the first having been at 0, with a schedule of ``wait``."""
+    run = run_of(backoff=Own(wait), **options)
+    run.first_failure_at = 0.0
+    return run.next(Verdict.RETRY, now, lambda: 0.5, scope)
+
+
 def test_what_is_left_of_a_deadline_is_not_waited_for_to_the_end() -> None:
-    run = run_of()
-    run.first = 0.0
-    clock = sp.testing.FakeClock()
-    with sp.deadline(10, name="job", clock=clock) as scope:
-        assert run._late(9.999, 0.0, scope) is None
-        late = run._late(10.0, 0.0, scope)
-    assert late is not None
-    assert (late.reason, late.scope, late.left, late.of) == ("deadline", "job", 10.0, scope)
-    assert late.why == "a wait of 10 s is more than the 10 s left of 'job'"
+    with sp.deadline(10, name="job", clock=sp.testing.FakeClock()) as scope:
+        assert waits(9.999, 0.0, scope) == 9.999
+        late = waits(10.0, 0.0, scope)
+    assert (late.reason, late.scope, late.left) == ("deadline", scope, 10.0)
+    assert late.message == "a wait of 10 s is more than the 10 s left of 'job'"
 
 
 def test_the_time_for_retrying_may_be_waited_for_to_the_end() -> None:
-    run = run_of(within=10)
-    run.first = 5.0
-    assert run._late(8.0, 7.0, None) is None
-    late = run._late(8.001, 7.0, None)
-    assert late is not None
-    assert (late.reason, late.scope, late.left, late.of) == ("within", "within", 8.0, None)
-    assert late.why == "a wait of 8 s would end past the 10 s allowed for retrying"
+    assert waits(8.0, 2.0, within=10) == 8.0
+    late = waits(8.001, 2.0, within=10)
+    assert (late.reason, late.scope, late.left) == ("within", None, 8.0)
+    assert late.message == "a wait of 8 s would end past the 10 s allowed for retrying"
 
 
 def test_of_two_equal_limits_the_deadline_is_named() -> None:
-    run = run_of(within=10)
-    run.first = 0.0
     with sp.deadline(10, name="job", clock=sp.testing.FakeClock()) as scope:
-        late = run._late(20.0, 0.0, scope)
-    assert late is not None and late.reason == "deadline"
+        assert waits(20.0, 0.0, scope, within=10).reason == "deadline"
     with sp.deadline(11, name="job", clock=sp.testing.FakeClock()) as scope:
-        late = run._late(20.0, 0.0, scope)
-    assert late is not None and late.reason == "within"
+        assert waits(20.0, 0.0, scope, within=10).reason == "within"
 
 
 def test_the_refusals_say_what_ended_the_call() -> None:
@@ -338,9 +335,9 @@ def given_up(stop: Stop, number: int = 2, exchange: Any = None, error: Exception
     """(the run, what its caller gets) of a call that ends with ``stop`` after ``number`` attempts."""
     run = run_of(exchange)
     run.number = number
-    run.shown = error
+    run.visible_error = error
     answer = Answer()
-    return run, answer, run.give_up(stop, answer, error, Verdict.RETRY)
+    return run, answer, run.give_up(stop, answer, error)
 
 
 @pytest.mark.parametrize(
@@ -416,39 +413,43 @@ def test_an_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
 def test_a_hint_that_is_too_long_is_left_on_the_error() -> None:
     error = Boom()
     run = run_of()
-    run.number, run.shown = 1, error
-    outcome = run.give_up(Stop("hint", "too long"), None, error, Verdict(True, 99.0))
+    run.number, run.visible_error, run.verdict = 1, error, Verdict(True, 99.0)
+    outcome = run.give_up(Stop("hint", "too long"), None, error)
     assert outcome == (None, error)
     assert error.retry_after == 99.0  # type: ignore[attr-defined]
     found = exhausted_by(error)
     assert found is not None and (found.layer, found.owner) == ("op", run.owner)
 
 
-# The flow, step by step.
+# The loop, step by step.
 
 
-def test_the_flow_of_a_call_that_comes_good() -> None:
+def looped(run: RetriedCall, *outcomes: Any, first: Exception | None = None, slept: Any = None) -> Any:
+    """Run the loop on ``outcomes``; ``slept`` is called in the place of every sleep, with its seconds."""
+    script = iter(outcomes)
+
+    def call() -> Any:
+        outcome = next(script)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    run.env.clock = SimpleNamespace(now=run.env.timer.now, sleep=slept or (lambda seconds: None))
+    return retry_loop(run, call, (), {}, first)
+
+
+def test_loop_of_a_call_that_comes_good_announces_each_wait() -> None:
     run = run_of(on_result=lambda result: result == "bad", attempts=4)
     error = Boom()
     events: list[Any] = []
+    sleeps: list[float] = []
     stop = sp.subscribe(events.append)
     try:
-        steps = flow(run)
-        first = next(steps)
-        assert isinstance(first, Attempt) and (first.number, first.last_error) == (1, None)
-        assert steps.send((None, error)) == 1.0
-        second = steps.send(None)
-        assert isinstance(second, Attempt) and (second.number, second.last_error) == (2, error)
-        assert steps.send(("bad", None)) == 1.0
-        third = steps.send(None)
-        assert isinstance(third, Attempt) and third.number == 3
-        assert steps.send((None, sp.RetryAfter(4, error))) == pytest.approx(4.2)
-        steps.send(None)
-        with pytest.raises(StopIteration) as end:
-            steps.send(("good", None))
+        marked = sp.RetryAfter(4, error)
+        assert looped(run, error, "bad", marked, "good", slept=sleeps.append) == "good"
     finally:
         stop()
-    assert end.value.value == ("good", None)
+    assert sleeps == [1.0, 1.0, pytest.approx(4.2)]
     told = [(type(event).__name__, event.operation) for event in events]
     assert told == [*[("Retrying", "op")] * 3, ("Succeeded", "op")]
     assert [(event.attempt, event.wait, event.error, event.hint) for event in events[:3]] == [
@@ -458,37 +459,25 @@ def test_the_flow_of_a_call_that_comes_good() -> None:
     ]
 
 
-def test_the_flow_of_a_call_whose_first_attempt_was_made_elsewhere() -> None:
+def test_loop_counts_a_first_attempt_that_was_made_elsewhere() -> None:
     run = run_of(attempts=2)
-    first, second = Boom(), Boom()
-    steps = flow(run, first)
-    assert next(steps) == 1.0
-    again = steps.send(None)
-    assert isinstance(again, Attempt) and (again.number, again.last_error) == (2, first)
-    with pytest.raises(StopIteration) as end:
-        steps.send((None, second))
-    assert end.value.value == (None, second)
+    second = Boom()
+    with pytest.raises(Boom) as raised:
+        looped(run, second, first=Boom())
+    assert raised.value is second
+    assert run.number == 2
 
 
 def test_a_refused_result_is_what_the_caller_gets_in_the_end() -> None:
-    run = run_of(on_result=lambda result: True, attempts=1)
-    steps = flow(run)
-    next(steps)
-    with pytest.raises(StopIteration) as end:
-        steps.send(("bad", None))
-    assert end.value.value == ("bad", None)
+    assert looped(run_of(on_result=lambda result: True, attempts=1), "bad") == "bad"
 
 
 def test_the_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> None:
-    run = run_of()
     error = Boom()
+    seen: list[Any] = []
     with sp.deadline(100, clock=sp.testing.FakeClock()) as scope:
-        steps = flow(run, error)
-        next(steps)
-        assert scope.last_error is error
-        steps.send(None)
-        with pytest.raises(StopIteration):
-            steps.send(("ok", None))
+        looped(run_of(), "ok", first=error, slept=lambda seconds: seen.append(scope.last_error))
+        assert seen == [error]
         assert scope.last_error is None
 
 
@@ -497,32 +486,29 @@ def test_a_clipped_wait_is_what_is_left(late: Any) -> None:
     run = run_of(late=late, backoff=sp.Constant(50))
     error = Boom()
     events: list[Any] = []
+    seen: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
         with sp.deadline(20, name="job", clock=sp.testing.FakeClock()) as scope:
-            steps = flow(run, error)
-            if late == "clip":
-                assert next(steps) == 20.0
-                assert scope.last_error is error
-            with pytest.raises(StopIteration) as end:
-                steps.send(None)
+            with pytest.raises(sp.DeadlineExceeded):
+                looped(run, first=error, slept=lambda seconds: seen.append((seconds, scope.last_error)))
     finally:
         stop()
-    value, raised = end.value.value
-    assert value is None and isinstance(raised, sp.DeadlineExceeded)
+    assert seen == ([(20.0, error)] if late == "clip" else [])
     assert [(type(event).__name__, event.reason) for event in events] == [("GaveUp", "deadline")]
 
 
+def interrupt(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
 def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
-    run = run_of(late="clip", backoff=sp.Constant(50))
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
         with sp.deadline(20, name="job", clock=sp.testing.FakeClock()):
-            steps = flow(run, Boom())
-            next(steps)
             with pytest.raises(KeyboardInterrupt):
-                steps.throw(KeyboardInterrupt())
+                looped(run_of(late="clip", backoff=sp.Constant(50)), first=Boom(), slept=interrupt)
     finally:
         stop()
     assert [(type(event).__name__, event.reason, event.attempts) for event in events] == [
@@ -530,33 +516,44 @@ def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
     ]
 
 
+def test_a_scope_cancelled_in_a_clipped_wait_is_told_as_cancelled() -> None:
+    with sp.deadline(20, name="job", clock=sp.testing.FakeClock()) as scope:
+        with pytest.raises(sp.Cancelled):
+            looped(
+                run_of(late="clip", backoff=sp.Constant(50)),
+                first=Boom(),
+                slept=lambda seconds: scope.cancel(),
+            )
+
+
 def test_a_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
-    run = run_of()
     error = Boom()
     clock = sp.testing.FakeClock()
-    steps = flow(run, error)
-    scope = sp.deadline(20, name="job", clock=clock)
-    # Entered by hand: leaving it by the rules would raise.
-    with scope:
-        next(steps)
-        clock.advance(30)
-        with pytest.raises(StopIteration) as end:
-            steps.send(None)
-    value, raised = end.value.value
-    assert value is None and isinstance(raised, sp.DeadlineExceeded) and raised.__cause__ is error
+    with sp.deadline(20, name="job", clock=clock):
+        with pytest.raises(sp.DeadlineExceeded) as raised:
+            looped(run_of(), first=error, slept=lambda seconds: clock.advance(30))
+    assert raised.value.__cause__ is error
 
 
 def test_a_refused_result_is_what_is_got_when_the_scope_ends_in_the_wait() -> None:
-    run = run_of(on_result=lambda result: True)
     clock = sp.testing.FakeClock()
-    steps = flow(run)
-    next(steps)
     with sp.deadline(20, clock=clock):
-        steps.send(("bad", None))
-        clock.advance(30)
-        with pytest.raises(StopIteration) as end:
-            steps.send(None)
-    assert end.value.value == ("bad", None)
+        run = run_of(on_result=lambda result: True)
+        assert looped(run, "bad", slept=lambda seconds: clock.advance(30)) == "bad"
+
+
+@pytest.mark.parametrize("end", ["interrupt", "deadline"])
+def test_a_token_is_given_back_when_its_wait_is_cut_short(end: str) -> None:
+    clock = sp.testing.FakeClock()
+    budget = sp.RateBudget(rate=1, burst=1, wait=True, clock=clock)
+    with sp.deadline(20, clock=clock):
+        with pytest.raises((KeyboardInterrupt, sp.DeadlineExceeded)):
+            looped(
+                run_of(budget=budget),
+                first=Boom(),
+                slept=interrupt if end == "interrupt" else lambda seconds: clock.advance(30),
+            )
+    assert budget.balance == 1
 
 
 def test_an_error_that_was_raised_keeps_its_own_way() -> None:
@@ -579,21 +576,18 @@ def test_an_error_that_was_raised_keeps_its_own_way() -> None:
 
 def test_the_scope_that_ended_is_the_one_that_is_named() -> None:
     scope = sp.deadline(5, name="job")
-    stop = _over(scope)
-    assert (stop.reason, stop.scope, stop.of) == ("deadline", "job", scope)
+    stop = scope_ended(scope)
+    assert (stop.reason, stop.scope) == ("deadline", scope)
     scope.cancel()
-    stop = _over(scope)
-    assert (stop.reason, stop.scope) == ("cancelled", "job")
+    stop = scope_ended(scope)
+    assert (stop.reason, stop.message) == ("cancelled", "scope 'job' was cancelled")
 
 
 def test_what_is_marked_permanent_is_told_as_that() -> None:
     error = Boom()
-    steps = flow(run_of(), Boom())
-    next(steps)
-    steps.send(None)
-    with pytest.raises(StopIteration) as end:
-        steps.send((None, sp.Permanent(error)))
-    assert end.value.value == (None, error)
+    with pytest.raises(Boom) as raised:
+        looped(run_of(), sp.Permanent(error), first=Boom())
+    assert raised.value is error
     assert error.__notes__ == [
         "stormproof: 2 attempts in 0.000 s since the first failure; stopped: marked permanent"
     ]

@@ -1,0 +1,235 @@
+"""The decision after a failed attempt: how long to wait for the next one, or why there is none.
+
+The order of the questions: is the failure retryable, may it be repeated, are there attempts left, how long
+is the wait, does the server ask for too much, is there time, does the budget pay. `Course` is given the
+time, the draws, the verdict and the scope; it reads no clock and knows no exception.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...._primitives.options import seconds
+from ...budget.rules import DeferredPayment
+from .waits import spread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal, Protocol
+
+    class RetryOptions(Protocol):
+        """What the decision reads of a `Retry`."""
+
+        # Functions, which checkers would take for methods of the class if their types said so.
+        delay: Any
+        plan: Any
+        within: float | None
+        max_hint: float
+        #: ``attempts`` and ``within``, where no limit is inf.
+        most_attempts: float
+        most_seconds: float
+        late: Literal["stop", "clip"]
+
+    class Verdict(Protocol):
+        """What the failure means: see `_classify.verdict`."""
+
+        retry: bool
+        after: float | None
+        kind: str
+
+    class Scope(Protocol):
+        """The enclosing deadline: see `_context.deadlines`."""
+
+        name: str
+        cancelled: bool
+
+        def ended(self) -> Any: ...
+        def remaining(self) -> float | None: ...
+        def tightest(self) -> Any: ...
+
+
+class Ending:
+    """What follows from a reason to stop.
+
+    ``refuses``: the caller gets an error of ours, raised from its own one. ``marks``: outer layers see that
+    this one has given up. ``notes``: the error says what was tried. ``first_try``: a call that stops at its
+    first attempt is noted and logged, too.
+    """
+
+    __slots__ = ("first_try", "marks", "notes", "refuses")
+
+    def __init__(self, refuses: bool, marks: bool, notes: bool, first_try: bool) -> None:
+        self.refuses = refuses
+        self.marks = marks
+        self.notes = notes
+        self.first_try = first_try
+
+
+ENDINGS = {
+    #                      refuses marks  notes  first_try
+    "fatal": Ending(       False,  False, True,  False),
+    "permanent": Ending(   False,  False, True,  False),
+    "exhausted": Ending(   False,  False, False, True),
+    "unrepeatable": Ending(False,  False, True,  True),
+    "attempts": Ending(    False,  True,  True,  True),
+    "hint": Ending(        False,  True,  True,  True),
+    "budget": Ending(      True,   True,  True,  True),
+    "cancelled": Ending(   True,   True,  True,  True),
+    "deadline": Ending(    True,   True,  True,  True),
+    "within": Ending(      True,   True,  True,  True),
+}  # fmt: skip
+
+
+class Stop:
+    """The end of a call: one of `ENDINGS`, and why in words.
+
+    ``scope`` is the one that ended or has too little time. ``left`` is set where the wait was too long: the
+    seconds that remain. ``interrupted``: the end came in the middle of a wait.
+    """
+
+    __slots__ = ("interrupted", "left", "message", "reason", "scope")
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        scope: Any = None,
+        left: float | None = None,
+        interrupted: bool = False,
+    ) -> None:
+        self.reason = reason
+        self.message = message
+        self.scope = scope
+        self.left = left
+        self.interrupted = interrupted
+
+
+PERMANENT = Stop("permanent", "marked permanent")
+_FATAL = Stop("fatal", "not worth retrying")
+_USED_UP = Stop("attempts", "attempts used up")
+_UNPAID = Stop("budget", "retry budget exhausted")
+
+
+def scope_ended(scope: Scope, interrupted: bool = False) -> Stop:
+    """The end of a call whose scope was cancelled, or has no time left."""
+    if scope.cancelled:
+        return Stop("cancelled", f"scope {scope.name!r} was cancelled", scope, None, interrupted)
+    return Stop("deadline", f"no time left of {scope.name!r}", scope, None, interrupted)
+
+
+def cancelled(scope: Scope) -> Stop | None:
+    """The end of a call whose scope was cancelled, or ``None``."""
+    ended = scope.ended()
+    return scope_ended(ended) if ended is not None and ended.cancelled else None
+
+
+class Course:
+    """One call's way through its attempts: how many, since when, and where in the schedule of waits."""
+
+    __slots__ = (
+        "backoff_index",
+        "budget",
+        "exchange",
+        "first_failure_at",
+        "number",
+        "payment",
+        "plan",
+        "previous_wait",
+        "retry",
+        "spent",
+        "visible_error",
+    )
+
+    def __init__(self, retry: RetryOptions, budget: Any, exchange: Any = None) -> None:
+        self.retry = retry
+        #: The schedule's own plan, where it treats hints or kinds of failure in its own way.
+        self.plan = retry.plan
+        self.budget = budget
+        #: The request of a client, which may forbid that it is sent again.
+        self.exchange = exchange
+        #: The number of the attempt at hand; 0 before the first.
+        self.number = 0
+        self.backoff_index = 0
+        self.first_failure_at: float | None = None
+        self.previous_wait: float | None = None
+        #: What the last retry paid; and the payment, where the token comes later.
+        self.spent: float | None = None
+        self.payment: DeferredPayment | None = None
+        #: The error of the last attempt as its caller would see it, without our marks around it.
+        self.visible_error: BaseException | None = None
+
+    def next(
+        self, verdict: Verdict, now: float, draw: Callable[[], float], scope: Scope | None
+    ) -> float | Stop:
+        """Return the seconds to wait before the next attempt, or why there is none."""
+        retry, budget, after = self.retry, self.budget, verdict.after
+        if self.first_failure_at is None:
+            self.first_failure_at = now
+        if budget is not None and (verdict.retry or verdict.kind == "pushback"):
+            budget.failure(verdict.kind == "timeout")
+        if not verdict.retry:
+            return _FATAL
+        if self.exchange is not None and (why := self.exchange.veto(self.visible_error)) is not None:
+            return Stop("unrepeatable", f"not sent again: {why}")
+        if self.number >= retry.most_attempts:
+            return _USED_UP
+        if scope is not None and (gone := cancelled(scope)) is not None:
+            return gone
+        if self.plan is None:
+            wait = retry.delay(self.backoff_index, self.previous_wait, draw())
+            if type(wait) is not float or not 0.0 <= wait < math.inf:
+                # A schedule of the user's own; waits are told from stops by their type.
+                wait = seconds("backoff", "delay", wait)
+            self.previous_wait = wait
+            self.backoff_index += 1
+            if after is not None:
+                wait = spread(wait, after, draw)
+        else:
+            wait = self._planned_wait(verdict, draw)
+        if after is not None and after > retry.max_hint:
+            return Stop("hint", f"the server asked for {after:g} s, more than {retry.max_hint:g} s")
+        left = retry.most_seconds - (now - self.first_failure_at)
+        if scope is not None and (remaining := scope.remaining()) is not None and remaining <= left:
+            left = remaining
+            if wait >= left:
+                return _too_late(wait, left, scope)
+        elif wait > left:
+            message = f"a wait of {wait:.3g} s would end past the {retry.within:g} s allowed for retrying"
+            return Stop("within", message, None, left)
+        return wait if budget is None else self._pay(wait, verdict.kind, left)
+
+    def _planned_wait(self, verdict: Verdict, draw: Callable[[], float]) -> float:
+        wait, self.previous_wait, self.backoff_index = self.plan(
+            self.backoff_index, self.previous_wait, verdict, draw
+        )
+        return seconds("backoff", "plan", wait, infinite=True)
+
+    def _pay(self, wait: float, kind: str, left: float) -> float | Stop:
+        budget = self.budget
+        try:
+            paid = budget.pay(kind, None if left == math.inf else left)
+        except AttributeError as fault:
+            if fault.obj is not budget or fault.name != "pay":
+                raise
+            # A budget of the user's own has `withdraw` only.
+            paid = self.budget.withdraw(kind == "timeout")
+        if not paid:
+            return _UNPAID
+        self.spent = paid
+        if type(paid) is DeferredPayment:
+            self.payment, self.spent = paid, float(paid)
+            return max(wait, paid.wait)
+        return wait
+
+    def give_back(self) -> None:
+        """Return the token of a wait that was interrupted."""
+        payment, self.payment = self.payment, None
+        if payment is not None:
+            payment.give_back()
+
+
+def _too_late(wait: float, left: float, scope: Any) -> Stop:
+    tightest = scope.tightest()
+    message = f"a wait of {wait:.3g} s is more than the {left:.3g} s left of {tightest.name!r}"
+    return Stop("deadline", message, tightest, left)
