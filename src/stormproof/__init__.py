@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from ._strategies.retry.backoff import Fibonacci as Fibonacci
     from ._strategies.retry.backoff import Linear as Linear
     from ._strategies.retry.backoff import Schedule as Schedule
+    from ._strategies.retry.by_kind import ByKind as ByKind
     from ._strategies.retry.jitter import Symmetric as Symmetric
     from ._strategies.retry.retry import Retry as Retry
     from ._strategies.throttle import Throttle as Throttle
@@ -106,6 +107,7 @@ __all__ = [
     "BudgetExhausted",
     "Bulkhead",
     "BulkheadFull",
+    "ByKind",
     "Cancelled",
     "Chaos",
     "CircuitOpen",
@@ -219,6 +221,7 @@ _HOMES = {
         "Linear",
         "Schedule",
     ),
+    "_strategies.retry.by_kind": ("ByKind",),
     "_strategies.retry.jitter": ("Symmetric",),
     "_strategies.retry.retry": ("Retry",),
     "_strategies.throttle": ("Throttle",),

@@ -26,6 +26,7 @@ from ._events.types import (
     StoreDown,
     StoreUp,
     Succeeded,
+    WouldRefuse,
 )
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "StoreDown",
     "StoreUp",
     "Succeeded",
+    "WouldRefuse",
     "first_tries",
 ]
 

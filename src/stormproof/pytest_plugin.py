@@ -1,4 +1,4 @@
-"""The pytest fixture ``stormproof_instant``: every wait is free, and recorded, during the test."""
+"""The pytest fixtures ``stormproof_instant`` (waits are free) and ``stormproof_fresh`` (no state leaks)."""
 
 from __future__ import annotations
 
@@ -18,3 +18,13 @@ def stormproof_instant() -> Iterator[FakeClock]:
 
     with instant() as clock:
         yield clock
+
+
+@pytest.fixture
+def stormproof_fresh() -> Iterator[None]:
+    """Give every budget, breaker and limiter fresh state, before the test and after it."""
+    from .testing import reset
+
+    reset()
+    yield
+    reset()

@@ -23,7 +23,7 @@ from ._context.deadlines import ambient
 from ._primitives.options import seconds
 from ._runtime import randomness
 from ._strategies.budget.budget import Budget
-from ._strategies.retry.backoff import spread
+from ._strategies.retry.rules.waits import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections.abc import Iterator
 
-from ._primitives.options import number
+from ._primitives.options import flag, number
 from ._runtime import clock as _clock
+from ._runtime import interrupts
+from ._runtime.locks import guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +25,20 @@ if TYPE_CHECKING:
 class FakeClock:
     """A clock that stands still until ``advance``; a sleep takes no time and moves it.
 
-    ``sleeps`` lists the waits that were asked for, in order.
+    ``sleeps`` lists the waits that were asked for, in order. With ``blocking`` a thread that sleeps
+    waits, in real time, until the clock has been advanced past its wait; ``sleeping`` counts those.
+    In async code use `run` instead.
     """
 
     #: An event loop's timers do not follow this clock.
     drives_timers = False
 
-    def __init__(self, start: float = 0.0) -> None:
+    def __init__(self, start: float = 0.0, *, blocking: bool = False) -> None:
         self._now = number("FakeClock", "start", start)
         self.sleeps: list[float] = []
+        self._moved = threading.Condition() if flag("FakeClock", "blocking", blocking) else None
+        #: When each thread that sleeps on it is to go on.
+        self._due: list[float] = []
 
     def now(self) -> float:
         """Seconds, as moved so far."""
@@ -38,7 +46,26 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         """Move the clock. Negative: a clock that was set back."""
-        self._now += number("FakeClock", "seconds", seconds)
+        seconds = number("FakeClock", "seconds", seconds)
+        if self._moved is None:
+            self._now += seconds
+            return
+        with self._moved:
+            self._now += seconds
+            self._moved.notify_all()
+
+    @property
+    def sleeping(self) -> int:
+        """How many threads wait for the clock to be advanced."""
+        return len(self._due)
+
+    def wait_for_sleepers(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Wait, in real time, until ``count`` threads sleep on a ``blocking`` clock."""
+        if self._moved is None:
+            raise RuntimeError("FakeClock: sleepers wait only with blocking=True")
+        with self._moved:
+            if not self._moved.wait_for(lambda: len(self._due) >= count, timeout):
+                raise TimeoutError(f"{len(self._due)} of {count} threads sleep after {timeout:g} s")
 
     def asked(self, seconds: float) -> None:
         """Record a wait."""
@@ -47,7 +74,22 @@ class FakeClock:
     def sleep(self, seconds: float) -> None:
         """Record the wait and move the clock by it, at once."""
         self.asked(seconds)
-        self._now += seconds
+        if self._moved is None:
+            self._now += seconds
+        else:
+            self._block(self._moved, seconds)
+
+    def _block(self, moved: threading.Condition, seconds: float) -> None:
+        if interrupts.library() is not None:
+            raise RuntimeError("FakeClock: blocking=True would block the event loop; use testing.run(main)")
+        with moved:
+            due = self._now + seconds
+            self._due.append(due)
+            moved.notify_all()
+            try:
+                moved.wait_for(lambda: self._now >= due)
+            finally:
+                self._due.remove(due)
 
     def __repr__(self) -> str:
         return f"<FakeClock at {self._now:g}, {len(self.sleeps)} sleeps>"
@@ -94,17 +136,35 @@ def run(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
         _clock.AMBIENT.restore(clock)
 
 
+def reset() -> None:
+    """Give every budget, breaker, limiter and pacer of this process the state it was made with.
+
+    Those with a store are left alone: their state is the fleet's.
+    """
+    for owner in guarded():
+        begin_anew = getattr(owner, "reset", None)
+        if begin_anew is not None and getattr(owner, "store", None) is None:
+            begin_anew()
+
+
 @contextlib.contextmanager
-def instant() -> Iterator[FakeClock]:
+def instant(fresh: bool = False) -> Iterator[FakeClock]:
     """Every wait of every policy without a clock of its own is free in here, in all threads.
 
     Gives the clock that counts them: ``with instant() as clock: ...; assert clock.sleeps == [...]``.
-    It starts at the system clock's time, rounded up to a multiple of 2**-10 s.
+    It starts at the system clock's time, rounded up to a multiple of 2**-10 s. With ``fresh`` what
+    other tests spent, opened or filled is forgotten before it begins (`reset`), and again after it.
     """
+    if not isinstance(fresh, bool):
+        raise TypeError(f"instant: fresh must be True or False, got {fresh!r}")
     # A multiple of 2**-10 s leaves the low bits free: the sum of usual durations is exact, on every machine.
     clock = FakeClock(start=math.ceil(_clock.SYSTEM.now() * 1024) / 1024)
     _clock.AMBIENT.override(clock)
     try:
+        if fresh:
+            reset()
         yield clock
     finally:
         _clock.AMBIENT.restore(clock)
+        if fresh:
+            reset()

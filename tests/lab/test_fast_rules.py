@@ -170,9 +170,21 @@ def test_budgets_pay_as_the_shipped_ones(budget: Any, pace: float) -> None:
             else:
                 assert got == shipped.withdraw(timeout)
             paid += got > 0
-        assert fast_rules.held(made, purse, row) == shipped._held()
+        assert fast_rules.held(made, purse, row) == shipped._held(shipped._live)
     # Few calls in a short window earn nothing; else something must have been paid.
     assert paid > 1 or budget.fields().get("burst") == 0 or pace > 0.01
+
+
+@pytest.mark.parametrize("start", [0.0, 1e6])
+def test_a_rate_budget_at_exact_pace_pays_every_time(start: float) -> None:
+    clock = RunClock()
+    clock.time = start
+    budget = sp.RateBudget(10, 1, clock=clock)
+    made, purse = rules(sp.Retry(budget=budget)), np.zeros(1, layout.PURSE)[0]
+    for index in range(ROUNDS):
+        clock.time = start + index / 10
+        assert fast_rules.reserve(made, purse, clock.time, 0.0) == 0.0
+        assert budget.withdraw() == 1.0
 
 
 @pytest.mark.parametrize("budget", [sp.RateBudget(2, 3, wait=True), sp.RateBudget(0, 2, wait=True)], ids=repr)

@@ -329,6 +329,8 @@ def test_a_million_operations_leave_it_in_bounds(make: Callable[[Any], Any], cap
         # A window of 10 s sees some 100 rounds: 90 successes or 5 starts in each.
         assert balance <= (cap if cap is not None else 100 + 300 * 90 * 0.2)
     clock.advance(100)
+    budget.withdraw()
+    clock.advance(100)
     # After a quiet window, what is held has not drifted: the burst, the reserve or the capacity bounds it.
     rest = {"Budget": 10, "WindowBudget": 100}.get(type(budget).__name__, cap)
     assert rest is not None

@@ -38,7 +38,7 @@ def test_async(loop):
     @retry(on=KeyError)
     async def work():
         around.append(sp.attempt())
-        async for attempt in sp.retrying(on=Boom, backoff=sp.Constant(0)):
+        async for attempt in sp.retrying(on=Boom, backoff=sp.Constant(0), budget=None):
             async with attempt:
                 seen.append((sp.attempt().number, attempt.number))
                 if attempt.number < 3:

@@ -6,6 +6,7 @@ Stormproof: one sleep per wait, of exactly the right length, however many wait.
 from __future__ import annotations
 
 import pytest
+from tests.support.loop_clock import LoopClock
 from tests.support.loops import Loop, each_loop
 
 import stormproof as sp
@@ -20,24 +21,12 @@ def test_one_sleep_per_wait() -> None:
 
 
 @each_loop
-def test_one_sleep_per_waiting_task(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
+def test_one_sleep_per_waiting_task(loop: Loop) -> None:
+    clock = LoopClock(loop)
 
     async def scenario() -> None:
-        from stormproof._runtime import interrupts
-
-        library = interrupts.library()
-        assert library is not None
-        sleep = library.sleep
-
-        async def counted(seconds: float) -> None:
-            asked.append(seconds)
-            await sleep(seconds)
-
-        monkeypatch.setattr(library, "sleep", counted)
-        limiter = sp.Limiter(10, 1)
+        limiter = sp.Limiter(10, 1, clock=clock)
         await loop.together(*[limiter.wait_async for _ in range(21)])
 
     loop.run(scenario)
-    assert len(asked) == 20
-    assert sorted(asked) == pytest.approx([n / 10 for n in range(1, 21)], abs=0.05)
+    assert sorted(clock.sleeps) == pytest.approx([n / 10 for n in range(1, 21)])

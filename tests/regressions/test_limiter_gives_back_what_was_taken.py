@@ -29,7 +29,7 @@ def test_three_tokens_and_one() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(5)
-    first, second = limiter.reserve(3), limiter.reserve(1)
+    first, second = limiter.enqueue(3, None), limiter.enqueue(1, None)
     first.leave()
     second.leave()
     assert limiter.tokens() == 0
@@ -39,7 +39,7 @@ def test_a_pacers_waiters_leave_from_the_front() -> None:
     clock = sp.testing.FakeClock()
     pacer = sp.Pacer(1, 1, clock=clock)
     assert pacer.allow()
-    waiting = [pacer.reserve() for _ in range(100)]
+    waiting = [pacer.enqueue(1, None) for _ in range(100)]
     for reservation in waiting:
         reservation.leave()
     assert pacer.tokens() == 0
@@ -70,7 +70,7 @@ def test_whoever_leaves_nothing_is_owed_and_nothing_made(name: str, most: int) -
         waiting = []
         for _ in range(14):
             if rng.random() < 0.55:
-                waiting.append(line.reserve(rng.randint(1, most), 0.0, None))
+                waiting.append(line.reserve(rng.randint(1, most), 0.0, None, True))
             elif waiting:
                 line.leave(waiting.pop(rng.randrange(len(waiting))), 0.0)
             owed = sum(grant.n for grant in waiting)

@@ -18,7 +18,7 @@ def test_nothing_is_owed_when_all_have_left(rate: float, order: str) -> None:
     for seed in range(50):
         bucket = Bucket(rate, 1, 0.0)
         assert bucket.reserve(1, 0.0, 0.0).ok
-        waiting = [bucket.reserve(1, 0.0, None) for _ in range(8)]
+        waiting = [bucket.reserve(1, 0.0, None, True) for _ in range(8)]
         if order == "newest first":
             waiting.reverse()
         elif order == "mixed":
@@ -30,25 +30,35 @@ def test_nothing_is_owed_when_all_have_left(rate: float, order: str) -> None:
         assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(1 / rate, rel=1e-6)
 
 
-def test_those_who_stay_keep_their_turn() -> None:
+def test_those_who_stay_move_up() -> None:
     bucket = Bucket(4, 1, 0.0)
     bucket.reserve(1, 0.0, 0.0)
-    first, second, third = (bucket.reserve(1, 0.0, None) for _ in range(3))
+    first, second, third = (bucket.reserve(1, 0.0, None, True) for _ in range(3))
     bucket.leave(first, 0.0)
-    bucket.leave(second, 0.0)
-    assert third.delay(0.0) == pytest.approx(0.75)
-    # Nobody overtakes the one that stayed.
-    assert bucket.reserve(1, 0.0, None).delay(0.0) >= 0.75
+    assert bucket.leave(second, 0.0) == [third], "its turn comes earlier than it was promised"
+    assert bucket.pause(third, 0.0) == pytest.approx(0.25)
+    # The next one comes after it.
+    assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(0.5)
 
 
-def test_one_who_has_had_its_turn_gives_nothing_back() -> None:
+def test_reservation_behind_a_waiter_keeps_its_time_and_what_it_counts_on() -> None:
     bucket = Bucket(4, 1, 0.0)
     bucket.reserve(1, 0.0, 0.0)
-    first, second = (bucket.reserve(1, 0.0, None) for _ in range(2))
+    waiter, fixed = bucket.reserve(1, 0.0, None, True), bucket.reserve(1, 0.0, None)
+    bucket.leave(waiter, 0.0)
+    # Else two calls could start at the time of the reservation, in place of one before it and one then.
+    assert fixed.delay(0.0) == pytest.approx(0.5)
+    assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(0.75)
+
+
+def test_one_whose_turn_has_come_and_that_leaves_without_it_gives_it_back() -> None:
+    bucket = Bucket(4, 1, 0.0)
+    bucket.reserve(1, 0.0, 0.0)
+    first, second = (bucket.reserve(1, 0.0, None, True) for _ in range(2))
     bucket.leave(first, 0.3)
+    assert bucket.pause(second, 0.3) == 0.0
     bucket.leave(second, 0.3)
-    # At 0.3 s the first one's token was there to be used: only the second one's comes back.
-    assert bucket.tokens(0.3) == pytest.approx(0.2)
+    assert bucket.tokens(0.3) == 1.0
 
 
 def test_many_tasks_cancelled_in_order() -> None:

@@ -75,7 +75,7 @@ def test_who_leaves_gives_no_leased_tokens_to_the_share(server: Hanging, mode: s
     with RedisStore(server.url, timeout=TIMEOUT, on_failure=mode) as store:
         limiter = sp.Limiter(0.001, 5, store=store, name="x")
         server.accept()
-        waiting = limiter.reserve(3)
+        waiting = limiter.enqueue(3, None)
         assert waiting.ok
         server.vanish()
         eventually(lambda: store.state == "down" and limiter._fleet is not None and limiter._fleet.alone)

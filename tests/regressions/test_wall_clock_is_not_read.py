@@ -32,7 +32,7 @@ def fails():
     raise ConnectionError
 
 options = dict(on=ConnectionError, attempts=3, backoff=sp.Constant(0.001), within=60)
-budget = sp.Budget()
+budget = sp.Budget(burst=10)
 limiter = sp.Limiter(1, 5)
 
 def sync():

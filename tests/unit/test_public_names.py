@@ -13,7 +13,16 @@ import stormproof as sp
 
 #: The contract so far. A name may be added here, never removed without STABILITY.md's steps.
 CONTRACT = {
-    "backoff": {"Constant", "Decorrelated", "Exponential", "Fibonacci", "Linear", "Schedule", "Symmetric"},
+    "backoff": {
+        "ByKind",
+        "Constant",
+        "Decorrelated",
+        "Exponential",
+        "Fibonacci",
+        "Linear",
+        "Schedule",
+        "Symmetric",
+    },
     "policy": {"Policy", "Retry", "Deadline", "retry", "retrying"},
     "classification": {"Verdict", "transient"},
     "budgets": {"Budget", "QuotaBudget", "RateBudget", "ThrottleBudget", "WindowBudget", "keyed"},

@@ -43,9 +43,20 @@ def fault_of(found: Any, settings: Settings, depth: int = 0) -> Fault | None:
 
 
 def _carried(error: Any, settings: Settings) -> Fault | None:
-    """An exception of an unknown kind may carry a response of a known one."""
-    response = get(error, "response") if is_a(error, BaseException) else None
-    return None if response is None else fault_of(response, settings, MAX_DEPTH)
+    """An exception of an unknown kind may carry a response, or a status of its own."""
+    if not is_a(error, BaseException):
+        return None
+    response = get(error, "response")
+    known = None if response is None else fault_of(response, settings, MAX_DEPTH)
+    if known is not None:
+        return known
+    for source, names in ((error, ("status_code", "status")), (response, ("status_code",))):
+        for name in names:
+            status = None if source is None else whole(get(source, name))
+            if status is not None and 100 <= status <= 599:
+                headers = get(error, "headers")
+                return _judged(status, get(response, "headers") if headers is None else headers, settings)
+    return None
 
 
 def resolve(fault: Fault, error: Any, settings: Settings, depth: int) -> Fault:
@@ -95,9 +106,14 @@ def http_response(source: Any, settings: Settings, depth: int) -> Fault:
         status = whole(get(source, name))
         if status is not None:
             break
-    if status is None or (status < 400 and status not in settings.statuses):
+    return FINAL if status is None else _judged(status, get(source, "headers"), settings)
+
+
+def _judged(status: int, headers: Any, settings: Settings) -> Fault:
+    """Judge a status by the table, and by what the headers say."""
+    if status < 400 and status not in settings.statuses:
         return FINAL
-    found = read(get(source, "headers"))
+    found = read(headers)
     told = should_retry(found)
     retry = (status in settings.statuses if told is None else told) and status not in settings.never
     # A refusal keeps the hint: whoever names the error in `on` retries it all the same.

@@ -70,6 +70,8 @@ DNS_FINAL = Fault(False, "fatal", "host name does not resolve")
 TLS = Fault(False, "fatal", "TLS failure")
 DENIED = Fault(False, "fatal", "credentials refused")
 FINAL = Fault(False, "fatal", "not a transient error")
+#: What a connection that was lost, or never made, is called.
+NETWORK_REASONS = frozenset({LOST.reason, NO_CONNECTION.reason, DNS_TEMPORARY.reason})
 #: For what a setting lists and no table here describes.
 LISTED = Fault(True, "transient", "listed as transient")
 RETRIED = Fault(False, "fatal", "already retried by the client library")

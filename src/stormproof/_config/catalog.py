@@ -107,6 +107,7 @@ _CAPPED: dict[str, Value] = {"base": _positive(), "cap": _positive(), "jitter": 
 _NAME = Word(none=True)
 #: What a fleet may share: whether it does, and under which name.
 _FLEET: dict[str, Value] = {"store": Stored(), "name": _NAME}
+_OBSERVE: dict[str, Value] = {"observe": Flag()}
 
 STRATEGIES: dict[str, Form] = {
     "deadline": Form("Deadline", {"seconds": _span()}, short="seconds"),
@@ -161,7 +162,12 @@ STRATEGIES: dict[str, Form] = {
     ),
     "rate_limit": Form(
         "RateLimit",
-        {"limiter": Part("limiter"), "max_wait": _span(none=True), "cost": Count(minimum=0, none=True)},
+        {
+            "limiter": Part("limiter"),
+            "max_wait": _span(none=True),
+            "cost": Count(minimum=0, none=True),
+            **_OBSERVE,
+        },
         short="limiter",
         code_only=("cost_of_result",),
     ),
@@ -243,6 +249,10 @@ FAMILIES: dict[str, Family] = {
             "linear": Form("Linear", dict(_CAPPED)),
             "fibonacci": Form("Fibonacci", dict(_CAPPED)),
             "schedule": Form("Schedule", {"values": Waits(), "jitter": Jitter(), "min": _span()}),
+            "by_kind": Form(
+                "ByKind",
+                {name: Part("backoff") for name in ("default", "throttle", "timeout", "network", "server")},
+            ),
             "hinted": Form(
                 "presets.backoffs.HintedExponential",
                 {**_CAPPED, "factor": Number(minimum=1), "hint": Word("restart", "replace")},
@@ -263,11 +273,17 @@ FAMILIES: dict[str, Family] = {
         {
             "success": Form(
                 "Budget",
-                {"ratio": Number(minimum=0), "burst": Number(minimum=0), "window": _positive(), **_FLEET},
+                {
+                    "ratio": Number(minimum=0),
+                    "burst": Number(minimum=0),
+                    "window": _positive(),
+                    **_FLEET,
+                    **_OBSERVE,
+                },
             ),
             "window": Form(
                 "WindowBudget",
-                {"ratio": Number(minimum=0), "floor": Number(minimum=0), "window": _positive()},
+                {"ratio": Number(minimum=0), "floor": Number(minimum=0), "window": _positive(), **_OBSERVE},
             ),
             "quota": Form(
                 "QuotaBudget",
@@ -277,6 +293,7 @@ FAMILIES: dict[str, Family] = {
                     "timeout_cost": Number(exclusiveMinimum=0),
                     "success_credit": Number(minimum=0),
                     "throttle_cost": Number(exclusiveMinimum=0, none=True),
+                    **_OBSERVE,
                 },
             ),
             "throttle": Form(
@@ -284,11 +301,18 @@ FAMILIES: dict[str, Family] = {
                 {
                     "max_tokens": Number(exclusiveMinimum=0, maximum=1000),
                     "token_ratio": Number(minimum=0.001),
+                    **_OBSERVE,
                 },
             ),
             "rate": Form(
                 "RateBudget",
-                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), "wait": Flag(), **_FLEET},
+                {
+                    "rate": Rate(minimum=0, infinite=True),
+                    "burst": Count(minimum=0),
+                    "wait": Flag(),
+                    **_FLEET,
+                    **_OBSERVE,
+                },
             ),
         },
     ),

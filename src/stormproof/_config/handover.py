@@ -14,7 +14,7 @@ from .._strategies.adaptive.limit import AdaptiveLimit
 from .._strategies.adaptive.rate import AdaptiveRate
 from .._strategies.adaptive.rules import limits as limit_rules
 from .._strategies.breaker.breaker import Breaker
-from .._strategies.budget.budget import Budget
+from .._strategies.budget.budget import Allowance, Budget
 from .._strategies.budget.other_systems import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
 from .._strategies.budget.rules import Slices
 from .._strategies.bulkhead.bulkhead import Bulkhead
@@ -54,6 +54,8 @@ def inherit(budget: Any, former: Any) -> None:
 
 def _take_options(live: Any, wanted: Any, *derived: str) -> None:
     live._set(**{name: getattr(wanted, name) for name in (*wanted._fields, *derived)})
+    if isinstance(live, Allowance):
+        live._set(observe=wanted.observe)
 
 
 # Budgets: what was counted under the old options is settled under them first.
@@ -62,7 +64,7 @@ def _take_options(live: Any, wanted: Any, *derived: str) -> None:
 def _budget(live: Budget, wanted: Budget) -> None:
     with live._lock:
         live._settle()
-        live._set(_earned=resliced(live._earned, wanted.window, live._live.last))
+        live._live.earned = resliced(live._live.earned, wanted.window, live._live.last)
         _take_options(live, wanted)
         # Again, for the new limit on what is held.
         live._settle()
@@ -73,11 +75,9 @@ def _budget(live: Budget, wanted: Budget) -> None:
 def _window_budget(live: WindowBudget, wanted: WindowBudget) -> None:
     with live._lock:
         live._settle()
-        now = live._live.last
-        live._set(
-            _calls=resliced(live._calls, wanted.window, now),
-            _retries=resliced(live._retries, wanted.window, now),
-        )
+        state = live._live
+        state.earned = resliced(state.earned, wanted.window, state.last)
+        state.spent = resliced(state.spent, wanted.window, state.last)
         _take_options(live, wanted)
 
 

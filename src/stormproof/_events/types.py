@@ -205,6 +205,16 @@ class Declined(Event):
     error: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class WouldRefuse(Event):
+    """A strategy with ``observe=True`` let a call or a retry through that it would have refused.
+
+    ``by`` is "budget" or "rate_limit".
+    """
+
+    by: str
+
+
 for _kind in (Event, *Event.__subclasses__()):
     # Users import them from there, and reprs and pickles should say so.
     _kind.__module__ = "stormproof.events"

@@ -26,9 +26,8 @@ class Share(Bucket):
         if not isinstance(grant, LeaseGrant):
             super().cancel(grant, now)
 
-    def _release(self, grant: Grant, now: float) -> None:
-        if not isinstance(grant, LeaseGrant):
-            super()._release(grant, now)
+    def leave(self, grant: Grant, now: float) -> list[Grant]:
+        return [] if isinstance(grant, LeaseGrant) else super().leave(grant, now)
 
 
 class FleetLimiter(Holder):
@@ -107,7 +106,7 @@ class FleetLimiter(Holder):
         if math.isinf(self.next_at):
             # What it knows now is old when it is needed.
             self.bucket.credit = min(1, self.bucket.credit)
-        self._told(granted, self.bucket.spendable(at), after / MILLION, instances)
+        self._told(granted, self.bucket.usable(at), after / MILLION, instances)
 
     def lost(self, now: float) -> None:
         self._next = None
@@ -123,7 +122,7 @@ class FleetLimiter(Holder):
             if self.answered_at is None:
                 # Nobody has said what is left: the whole share, less what was booked on credit.
                 lease.credit = share.burst
-            share.level = min(float(share.burst), lease.spendable(now))
+            share.level = min(float(share.burst), lease.usable(now))
             lease.settle(now)
             lease.rate = share.rate
         owner._swap(share)

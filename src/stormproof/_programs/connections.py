@@ -44,11 +44,31 @@ class Opened:
 def _closer(connection: Any, close: Callable[[Any], Any] | None) -> Callable[[], Any] | None:
     if close is not None:
         return lambda: close(connection)
+    if isinstance(connection, tuple):
+        return _closer_of_parts(connection)
     for name in ("aclose", "close"):
         if callable(found := getattr(connection, name, None)):
             closing: Callable[[], Any] = found
             return closing
     return None
+
+
+def _closer_of_parts(parts: tuple[Any, ...]) -> Callable[[], Any] | None:
+    """Close each part that can be: `asyncio.open_connection` gives a reader and a writer."""
+    closers = [closer for part in parts if (closer := _closer(part, None)) is not None]
+    if not closers:
+        return None
+
+    def close() -> Any:
+        pending = [closing for closer in closers if hasattr(closing := closer(), "__await__")]
+        return _all_of(pending) if pending else None
+
+    return close
+
+
+async def _all_of(pending: list[Any]) -> None:
+    for closing in pending:
+        await closing
 
 
 def opened(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:

@@ -39,16 +39,51 @@ class Once(_Of[T]):
         self._name = str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)
         self._call = fn if policy is None else policy(functools.partial(fn) if isinstance(fn, type) else fn)
         self._args: tuple[Any, ...] = ()
+        self._policy = policy
+        #: Shared by the bound methods of one function: whether it was seen to return something to await.
+        self._seen = {"awaitable": False}
         self._cell = once_cell.Cell(self._name)
 
     def get(self) -> T:
         """The result, made now if it is not there. The same as a call."""
+        made: T
+        if self._seen["awaitable"]:
+            made = self._get_later()
+            return made
         turn = self._cell.turn
         if turn is not None and turn.succeeded:
             kept: T = turn.value
             return kept
-        made: T = once_cell.get(self._cell, self._call, self._args)
+        try:
+            made = once_cell.get(self._cell, self._call, self._args)
+        except once_cell.ReturnsAwaitable as found:
+            self._seen["awaitable"] = True
+            made = self._get_later(found.value)
         return made
+
+    def _get_later(self, first: Any = None) -> Any:
+        """Return a coroutine for the result of a plain function that returns something to await.
+
+        ``first`` is what it has returned already, for the first attempt.
+        """
+        pending = [] if first is None else [first]
+
+        async def attempt(*args: Any) -> Any:
+            made: Any = pending.pop() if pending else self.__wrapped__(*args)
+            return await made
+
+        async def finish() -> Any:
+            turn = self._cell.turn
+            if turn is not None and turn.succeeded:
+                return turn.value
+            call = attempt if self._policy is None else self._policy(attempt)
+            try:
+                return await once_cell.get_async(self._cell, call, self._args)
+            finally:
+                for unused in pending:
+                    getattr(unused, "close", bool)()
+
+        return finish()
 
     __call__ = get
 
@@ -118,7 +153,8 @@ def _once(fn: Any = None, policy: Policy | None = None) -> Any:
     others, is a `RuntimeError` rather than a deadlock.
 
     ``policy`` is applied inside, so that a run is retried before it counts as failed; ``None`` is one
-    plain try. Also a decorator: ``@once``, ``@once(policy=...)``; a method has one result per
+    plain try. A plain function that returns something to await is awaited: ``await once(lambda:
+    connect())()``. Also a decorator: ``@once``, ``@once(policy=...)``; a method has one result per
     instance. The result has ``get()``, ``ready`` and ``reset()``.
     """
     if policy is not None and not isinstance(policy, Policy):

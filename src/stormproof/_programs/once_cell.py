@@ -236,6 +236,14 @@ def _refuse_circle(turn: Turn, inside: tuple[Turn, ...]) -> None:
         pending += fresh
 
 
+class ReturnsAwaitable(BaseException):
+    """The function of a `get` returned something to await; this turn was handed over."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+
+
 def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The result of ``cell``: ``call(*args)``, unless somebody has it or is at it."""
     turn, waiter = _join(cell)
@@ -249,7 +257,10 @@ def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if turn.done:
         return turn.result()
     with turn:
-        turn.value = call(*args)
+        value = call(*args)
+        if hasattr(value, "__await__"):
+            raise ReturnsAwaitable(value)
+        turn.value = value
     return turn.value
 
 

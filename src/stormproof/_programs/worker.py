@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from .._policy.policy import Policy
 from .._primitives.options import Options, count, hook, seconds
 from .._runtime import interrupts
@@ -65,7 +67,8 @@ class Stats(Options):
 class Worker(Options):
     """Calls ``handler(job)`` for every job: at most ``concurrency`` at once, each under ``policy``.
 
-    ``handler`` may be async or not; a plain one runs in threads. ``deadline`` is the time for one job,
+    ``handler`` may be async or not; a plain one runs in threads, and what it returns is awaited if it
+    can be (``lambda job: handle(job)``). ``deadline`` is the time for one job,
     retries and waits included (ambient inside it), ``None`` is no limit. A job that fails for good goes
     to ``dead_letter(job, error)``, and the worker goes on. ``policy=None`` tries each job once.
 
@@ -146,11 +149,25 @@ class Worker(Options):
             requeue=hook("Worker", "requeue", requeue),
             signals=_signals(signals),
             name=name,
-            _call=handler if policy is None else policy(handler),
+            _call=self._wrap(handler) if policy is None else policy(self._wrap(handler)),
             _shift=None,
             _stats=Stats().fields(),
         )
         guard(self)
+
+    def _wrap(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return ``handler``; a plain one with what it returns awaited, inside the policy."""
+        if function_kind(handler) == "async":
+            return handler
+
+        @functools.wraps(handler, updated=())
+        def handled(job: Any) -> Any:
+            result = handler(job)
+            if not hasattr(result, "__await__") or (shift := self._shift) is None:
+                return result
+            return shift.await_in_thread(result)
+
+        return handled
 
     # Running.
 

@@ -28,6 +28,7 @@ _sp_boundary = True
 
 def run_threads(shift: Shift, source: Source, call: Callable[[Any], Any]) -> None:
     """Handle the jobs of ``source`` in threads, until it ends or the shift is told to stop."""
+    shift.await_in_thread = _await_here
     # One lane at a time asks for a job; the others wait in line without asking over and over.
     take = Bulkhead(1, queue=shift.lanes).sync(source.take, shift.env, source.take)
 
@@ -117,6 +118,7 @@ async def run_tasks(shift: Shift, source: Source, call: Callable[[Any], Any], in
     if library is None:
         raise RuntimeError("Worker: run_async() runs under asyncio or trio, and neither is running here")
     source.check_async()
+    shift.await_in_thread = _await_in_loop(library)
     take = Bulkhead(1, queue=shift.lanes).aio(source.take_async, shift.env, source.take_async)
 
     async def lane() -> None:
@@ -269,6 +271,26 @@ def _shield() -> Any:
 
     library: Any = interrupts.library()
     return library.CancelScope(shield=True) if library.__name__ == "trio" else nullcontext()
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _await_here(awaitable: Any) -> Any:
+    """Await what a plain handler returned, in an event loop of this thread's own."""
+    import asyncio
+
+    return asyncio.run(_awaited(awaitable))
+
+
+def _await_in_loop(library: Any) -> Callable[[Any], Any]:
+    """Return what awaits, from a job's thread, in the event loop that runs the worker."""
+    if library.__name__ == "trio":
+        token = library.lowlevel.current_trio_token()
+        return lambda awaitable: library.from_thread.run(_awaited, awaitable, trio_token=token)
+    loop = library.get_running_loop()
+    return lambda awaitable: library.run_coroutine_threadsafe(_awaited(awaitable), loop).result()
 
 
 def run_in_asyncio(run: Callable[[], Any]) -> Any:

@@ -77,6 +77,7 @@ class Shift:
         "done",
         "env",
         "error",
+        "await_in_thread",
         "lanes",
         "operation",
         "stops",
@@ -92,6 +93,8 @@ class Shift:
         #: Tells the queue that a job it gave is settled.
         self.done = done
         self.lanes = worker.concurrency
+        #: How a job's thread awaits what a plain handler returned.
+        self.await_in_thread: Callable[[Any], Any] = lambda awaitable: awaitable
         #: How often the run was told to stop: once is "finish what runs", twice is "now".
         self.stops = 0
         #: From the end of the drain on. A lane that comes back with a job even later gives it away.

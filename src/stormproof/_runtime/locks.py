@@ -25,6 +25,11 @@ def guard(owner: Any) -> None:
     _guarded.add(owner)
 
 
+def guarded() -> list[Any]:
+    """Return everything alive that was given a lock: whatever holds state."""
+    return list(_guarded)
+
+
 def _renew_locks() -> None:
     owners = list(_guarded)
     # All of them first: what one does in the child may need another's lock.

@@ -208,7 +208,7 @@ def page():
         "Without a budget an outage multiplies the load by the attempts; that load is what keeps it down.",
         "Leave the default budget (a tenth of the successes, and 10 in hand), or share one by name.",
         '[policies.search]\nretry = { attempts = 4, budget = "none" }\n',
-        "[policies.search]\nretry = { attempts = 4, budget = { ratio = 0.1, burst = 10 } }\n",
+        "[policies.search]\nretry = { attempts = 4, budget = { ratio = 0.1, burst = 3 } }\n",
         checks.budget,
         language="toml",
     ),

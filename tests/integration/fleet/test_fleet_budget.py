@@ -152,7 +152,7 @@ def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
     assert budget.fresh().name == "x"
     assert sp.keyed(budget)["k"].name != "x"
     assert repr(budget).endswith(f"store={pair[0]!r}, name='x')")
-    assert repr(sp.Budget()) == "Budget(ratio=0.1, burst=10.0, window=10.0)"
+    assert repr(sp.Budget()) == "Budget(ratio=0.1, burst=3.0, window=10.0)"
 
 
 def test_the_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:

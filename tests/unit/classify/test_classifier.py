@@ -391,7 +391,7 @@ def test_urllib_statuses() -> None:
     assert not transient(http_error(404, retry_after="3"))
 
 
-def test_an_own_error_around_a_known_response_is_judged_by_it() -> None:
+def test_own_error_around_a_response_is_judged_by_its_status() -> None:
     class Refused(Exception):
         def __init__(self, response: Any) -> None:
             self.response = response
@@ -399,7 +399,8 @@ def test_an_own_error_around_a_known_response_is_judged_by_it() -> None:
     assert verdict(Refused(Response(503))) == RETRY
     assert verdict(Refused(Response(503, request=Request("POST")))) == FATAL
     assert verdict(Refused(Response(404))) == FATAL
-    assert verdict(Refused(Body(503))) == FATAL
+    assert verdict(Refused(Body(503))) == RETRY
+    assert verdict(Refused(Body(404))) == FATAL
     assert verdict(Refused(None)) == FATAL
 
 

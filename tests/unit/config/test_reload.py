@@ -450,7 +450,7 @@ def test_giving_a_policy_its_own_budget_does_not_refill_it() -> None:
     name = "own-budget-in-an-outage"
     made = registry(**{name: {"retry": {}}})
     named = made[name].strategies[0].budget
-    for _ in range(9):
+    for _ in range(2):
         named.withdraw()
     reload(made, **{name: {"retry": {"budget": {"ratio": 0.05, "burst": 20}}}})
     own = made[name].strategies[0].budget
@@ -466,7 +466,7 @@ def test_giving_a_policy_its_own_budget_does_not_refill_it() -> None:
 def test_a_first_budget_of_another_kind_starts_full() -> None:
     name = "quota-in-an-outage"
     made = registry(**{name: {"retry": {}}})
-    for _ in range(9):
+    for _ in range(2):
         made[name].strategies[0].budget.withdraw()
     reload(made, **{name: {"retry": {"budget": {"kind": "quota"}}}})
     assert made[name].strategies[0].budget.balance == 500.0
@@ -477,7 +477,7 @@ def test_the_default_budget_of_a_name_survives() -> None:
     budget = made["named-default"].strategies[0].budget
     budget.withdraw()
     reload(made, **{"named-default": {"retry": {"attempts": 9}}})
-    assert made["named-default"].strategies[0].budget is budget and budget.balance == 9.0
+    assert made["named-default"].strategies[0].budget is budget and budget.balance == 2.0
 
 
 def test_a_hedge_pays_what_the_retry_beside_it_pays() -> None:
@@ -516,7 +516,7 @@ def test_a_hedge_without_a_retry_keeps_its_budget() -> None:
     budget = made["p"].strategies[0].budget
     budget.withdraw()
     reload(made, p={"hedge": {"idempotent": True, "max": 4}})
-    assert made["p"].strategies[0].budget is budget and budget.balance == 9.0
+    assert made["p"].strategies[0].budget is budget and budget.balance == 2.0
 
 
 def test_a_limiter_keeps_its_tokens() -> None:

@@ -359,3 +359,66 @@ def test_the_pytest_fixture(pytester: pytest.Pytester, pytestconfig: pytest.Conf
     named = [] if pytestconfig.pluginmanager.has_plugin("stormproof") else ["-p", "stormproof.pytest_plugin"]
     result = pytester.runpytest_inprocess(*named, "-p", "no:cacheprovider")
     result.assert_outcomes(passed=2)
+
+
+# A clock that blocks.
+
+
+def test_blocking_clock_keeps_a_thread_until_it_is_advanced_past_its_wait() -> None:
+    clock = sp.testing.FakeClock(blocking=True)
+    script: list[Any] = [ConnectionError(), "ok"]
+    got: list[Any] = []
+
+    def call() -> Any:
+        answer = script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    policy = sp.retry(on=ConnectionError, backoff=sp.Constant(30), within=None, clock=clock)
+    thread = threading.Thread(target=lambda: got.append(policy.call(call)))
+    thread.start()
+    clock.wait_for_sleepers()
+    clock.advance(29.5)
+    assert (clock.sleeping, got, script) == (1, [], ["ok"])
+    clock.advance(0.5)
+    thread.join(10)
+    assert (clock.sleeping, got, clock.sleeps) == (0, ["ok"], [30])
+
+
+def test_blocking_clock_wakes_each_thread_at_its_own_time() -> None:
+    clock = sp.testing.FakeClock(blocking=True)
+    woken: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        woken.append(seconds)
+
+    threads = [threading.Thread(target=sleep, args=(seconds,)) for seconds in (3.0, 1.0, 2.0)]
+    for thread in threads:
+        thread.start()
+    clock.wait_for_sleepers(3)
+    for left in (2, 1, 0):
+        clock.advance(1)
+        while clock.sleeping > left:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join(10)
+    assert woken == [1.0, 2.0, 3.0]
+
+
+def test_blocking_clock_says_what_to_use_in_an_event_loop() -> None:
+    async def main() -> None:
+        sp.testing.FakeClock(blocking=True).sleep(1)
+
+    with pytest.raises(RuntimeError, match=r"use testing\.run\(main\)$"):
+        asyncio.run(main())
+
+
+def test_sleepers_are_waited_for_on_a_blocking_clock_only_and_for_so_long() -> None:
+    with pytest.raises(RuntimeError, match="blocking=True"):
+        sp.testing.FakeClock().wait_for_sleepers()
+    with pytest.raises(TimeoutError, match=r"^0 of 2 threads sleep after 0.01 s$"):
+        sp.testing.FakeClock(blocking=True).wait_for_sleepers(2, timeout=0.01)
+    with pytest.raises(TypeError, match=r"^FakeClock: blocking must be True or False, got 1$"):
+        sp.testing.FakeClock(blocking=1)  # type: ignore[arg-type]

@@ -668,7 +668,7 @@ def test_describe_names_what_is_not_plain() -> None:
     described = sp.retry(on=(KeyError, Boom), before_attempt=print).describe()["strategies"][0]
     assert described["on"] == ["KeyError", "Boom"]
     assert described["before_attempt"] == "print"
-    assert described["budget"]["balance"] == 10
+    assert described["budget"]["balance"] == 3
 
 
 @each_policy
@@ -808,14 +808,14 @@ def test_a_name_s_budget_goes_with_its_last_policy() -> None:
     policy.strategies[0].budget.withdraw()
     del policy
     gc.collect()
-    assert sp.retry(on=Boom, name="short-lived").strategies[0].budget.balance == 10
+    assert sp.retry(on=Boom, name="short-lived").strategies[0].budget.balance == 3
 
 
 def test_every_retry_has_a_budget_of_its_own() -> None:
     first, second = sp.Retry(on=Boom), sp.Retry(on=Boom)
     assert isinstance(first.budget, sp.Budget)
     assert first.budget is not second.budget
-    assert (first.budget.ratio, first.budget.burst, first.budget.window) == (0.1, 10, 10)
+    assert (first.budget.ratio, first.budget.burst, first.budget.window) == (0.1, 3, 10)
 
 
 # What is refused: every option names its owner, its field, the value and the rule.
@@ -865,6 +865,8 @@ def refusals() -> Iterator[Any]:
     yield sp.RateBudget, "RateBudget", "rate", [*NOT_NUMBERS, math.nan, -math.inf, -1, None]
     yield sp.RateBudget, "RateBudget", "burst", [-1, 1.5, "4", True, math.nan, math.inf, None]
     yield sp.RateBudget, "RateBudget", "wait", NOT_FLAGS
+    for kind in (sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget, sp.RateBudget):
+        yield kind, kind.__name__, "observe", NOT_FLAGS
     for kind in (sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget, sp.RateBudget):
         yield kind, kind.__name__, "clock", [5, True, object(), sp.testing.FakeClock]
         yield kind, kind.__name__, "rng", ["seed", True, object(), 1.5]

@@ -33,7 +33,7 @@ def run(policy: sp.Policy, failures: int, every: float = 0.0) -> tuple[list[floa
 
 def test_the_schedule_goes_on_from_message_to_message() -> None:
     backoff = sp.Exponential(1, cap=100, jitter="none")
-    waits, end = run(sp.retry(on=ConnectionError, attempts=5, backoff=backoff, within=None), 9)
+    waits, end = run(sp.retry(on=ConnectionError, attempts=5, backoff=backoff, within=None, budget=None), 9)
     assert waits == [1, 2, 4, 8]
     assert end is not None and end.reason == "attempts"
     assert isinstance(end.error, ConnectionError)

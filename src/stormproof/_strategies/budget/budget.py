@@ -3,19 +3,21 @@
 The default is earned by success, so an outage earns nothing and retrying ends by itself.
 A first attempt never waits for a budget. Successes are only counted (``Tally``); the sums are
 made when something fails, by spreading the count evenly over the time since the last reading.
+Looking at a budget settles a copy of its state, so that a scrape changes no later answer.
 """
 
 from __future__ import annotations
 
 import math
 
+from ..._events import bus
 from ..._events.key_names import of_key
-from ..._primitives.options import Options, label, number, seconds, shared_store, timepiece
+from ..._primitives.options import Options, flag, label, number, seconds, shared_store, timepiece
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.counters import Tally
 from ..._runtime.locks import guard
-from .rules import ROUNDING, Slices
+from .rules import ROUNDING, Slices, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,15 +39,23 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """What changes in a budget: the tokens, and the time of the last reading."""
+    """What changes in a budget: the tokens, the windows' sums, the time of the last reading."""
 
-    __slots__ = ("clock", "last", "skew", "tokens")
+    __slots__ = ("clock", "earned", "gained", "last", "paid", "skew", "spent", "tokens", "would_refuse")
+
+    #: What the window earned, or the calls it saw; and the retries that it paid for.
+    earned: Slices
+    spent: Slices
 
     def __init__(self, clock: Clock | None, tokens: float) -> None:
         self.clock = clock
         self.tokens = tokens
         self.skew = 0.0
         self.last = self.read()
+        #: Successes counted and retries paid since it last held its burst: what an empty budget reports.
+        self.gained = self.paid = 0
+        #: Refusals that were let through, as it only observes.
+        self.would_refuse = 0
 
     def read(self) -> float:
         return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
@@ -60,21 +70,39 @@ class Live:
         self.last = now
         return now, elapsed
 
+    def copy(self) -> Live:
+        """Return a copy that can be settled without changing this one."""
+        twin = Live.__new__(Live)
+        for name in Live.__slots__:
+            if hasattr(self, name):
+                value = getattr(self, name)
+                setattr(twin, name, value.copy() if isinstance(value, Slices) else value)
+        return twin
+
+
+#: What a retry "paid" that a budget let through although it would have refused it: nothing was taken, and
+#: its success earns nothing.
+OBSERVED = 5e-324
+
 
 class Allowance(Options):
     """What every budget kind shares: a lock, a clock, a count of successes or starts."""
 
-    __slots__ = ("__weakref__", "_live", "_lock", "_tally")
+    __slots__ = ("__weakref__", "_live", "_lock", "_tally", "observe")
     _extras: tuple[str, ...] = ("clock",)
+
+    observe: bool
 
     _live: Live
     _lock: Any
     _tally: Tally
 
-    def _open(self, clock: Clock | None, rng: Rng | None, tokens: float = 0.0) -> None:
+    def _open(self, clock: Clock | None, rng: Rng | None, observe: bool) -> None:
         # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
         randomness.source(rng, type(self).__name__)
-        self._set(_tally=Tally(), _live=Live(timepiece(type(self).__name__, clock), tokens))
+        owner = type(self).__name__
+        self._set(_tally=Tally(), _live=self._begin(timepiece(owner, clock)))
+        self._set(observe=flag(owner, "observe", observe))
         guard(self)
 
     @property
@@ -91,6 +119,11 @@ class Allowance(Options):
                 live.skew, live.clock = live.last - clock.now(), clock
 
     def _settle(self) -> None:
+        """Credit what was counted since the last time. The lock is held."""
+        self._credit(self._live, self._tally.take())
+
+    def _credit(self, live: Live, fresh: int) -> None:
+        """Settle ``live`` at this moment, with ``fresh`` events counted since it was last settled."""
         raise NotImplementedError
 
     # What the compiled success path calls instead of `started` and `success`: one C call, or nothing.
@@ -114,7 +147,7 @@ class Allowance(Options):
 
     def success(self, spent: float | None = None) -> None:
         """A call succeeded. ``spent`` is what its last retry paid, ``None`` on a first try."""
-        if (tick := self.on_success) is not None:
+        if spent != OBSERVED and (tick := self.on_success) is not None:
             tick()
 
     def failure(self, timeout: bool = False) -> None:
@@ -124,7 +157,20 @@ class Allowance(Options):
         """Pay for one retry or hedge: what was paid, or 0.0 when refused."""
         with self._lock:
             self._settle()
-            return self._pay(timeout)
+            paid = self._pay(timeout)
+        return paid or self._refused()
+
+    def _refused(self) -> float:
+        """Return 0.0; while it only observes, count and emit the refusal and let the retry through."""
+        if not self.observe:
+            return 0.0
+        with self._lock:
+            self._live.would_refuse += 1
+        bus.publish("WouldRefuse", operation=getattr(self, "name", None) or "budget", by="budget")
+        return OBSERVED
+
+    def fields(self) -> dict[str, Any]:
+        return {**super().fields(), **({"observe": True} if self.observe else {})}
 
     def pay(self, kind: str, max_wait: float | None) -> float:
         """Pay for a retry after a failure of ``kind`` (a verdict's): what was paid, or 0.0 when refused.
@@ -139,18 +185,38 @@ class Allowance(Options):
 
     @property
     def balance(self) -> float:
-        """What is held now, settled."""
+        """What is held now. Reading it changes nothing."""
         with self._lock:
-            self._settle()
-            return self._held()
+            return self._held(self._look())
 
-    def _held(self) -> float:
-        return self._live.tokens
+    def _look(self) -> Live:
+        """Return a copy of the state, settled at this moment. The lock is held."""
+        live = self._live.copy()
+        self._credit(live, self._tally.peek())
+        return live
+
+    def _held(self, live: Live) -> float:
+        return live.tokens
+
+    def shortage(self) -> str:
+        """Say in one line why nothing more is paid and which option to change."""
+        return f"{self!r} has {self.balance:.3g} left"
 
     @property
     def sustained(self) -> float:
         """Retries per call that it pays for in the long run."""
         return math.inf
+
+    def reset(self) -> None:
+        """Begin anew: as full as when it was made, with nothing counted. For tests."""
+        with self._lock:
+            self._tally.take()
+            # Another clock's time would be none of this one's.
+            self._set(_live=self._begin(self._live.clock))
+
+    def _begin(self, clock: Clock | None) -> Live:
+        """Return the state of a budget made now."""
+        raise NotImplementedError
 
     def fresh(self) -> Self:
         """A new budget with these options and a state of its own."""
@@ -165,21 +231,23 @@ class Allowance(Options):
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the balance of this moment."""
-        return {**super().describe(), "balance": self.balance}
+        observed = {"would_refuse": self._live.would_refuse} if self.observe else {}
+        return {**super().describe(), "balance": self.balance, **observed}
 
 
 class Budget(Allowance):
     """Earned by success: ``+ratio`` per successful call; a retry or hedge costs 1.
 
-    Starts with ``burst`` and holds at most ``burst`` + what the last ``window`` seconds earned.
-    Time alone refills nothing. ``ratio=0`` leaves ``burst`` retries for good, ``burst=0`` none
-    before the first success.
+    Starts with ``burst`` and holds at most ``burst`` + what the last ``window`` seconds earned: all
+    that is earned counts until that bound is reached. Time alone refills nothing. ``ratio=0`` leaves
+    ``burst`` retries for good, ``burst=0`` none before the first success.
 
+    With ``observe`` it counts and emits what it would have refused (`WouldRefuse`), and refuses nothing.
     With a ``store`` it is the budget of all processes that use one of the same ``name``: earned
     anywhere, spent anywhere. Paying stays a local decision.
     """
 
-    __slots__ = ("_earned", "_fleet", "burst", "name", "ratio", "store", "window")
+    __slots__ = ("_fleet", "burst", "name", "ratio", "store", "window")
     _fields = ("ratio", "burst", "window")
     _extras = ("clock", "store", "name")
 
@@ -188,30 +256,35 @@ class Budget(Allowance):
     window: float
     store: Store | None
     name: str | None
-    _earned: Slices
     _fleet: FleetMember | None
 
     def __init__(
         self,
         ratio: float = 0.1,
-        burst: float = 10,
+        burst: float = 3,
         window: Seconds = 10.0,
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
         store: Store | None = None,
         name: str | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             ratio=number("Budget", "ratio", ratio, least=0),
             burst=number("Budget", "burst", burst, least=0),
             window=seconds("Budget", "window", window, above=0),
         )
-        self._open(clock, rng, self.burst)
+        self._open(clock, rng, observe)
         self._set(store=shared_store("Budget", store), name=label("Budget", name))
-        self._set(_earned=Slices(self.window, self._live.last), _fleet=None)
+        self._set(_fleet=None)
         if store is not None:
             self._join(store)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        live = Live(clock, self.burst)
+        live.earned = Slices(self.window, live.last)
+        return live
 
     def _join(self, store: Store) -> None:
         from ..._primitives.options import shared_name
@@ -235,39 +308,61 @@ class Budget(Allowance):
     def sustained(self) -> float:
         return self.ratio
 
-    def _settle(self) -> None:
-        fresh = self._tally.take()
-        live, earned = self._live, self._earned
-        now, elapsed = live.tick()
-        if now >= earned.end:
-            earned.roll(now)
-        if fresh:
-            amount = fresh * self.ratio
-            if elapsed > self.window:
-                amount *= self.window / elapsed
-                elapsed = self.window
-            earned.add(amount, elapsed)
-            live.tokens += amount
-        held = self.burst + earned.total
-        if live.tokens > held:
-            live.tokens = held
+    def _credit(self, live: Live, fresh: int) -> None:
+        now = (_clock.AMBIENT if live.clock is None else live.clock).now() + live.skew
+        elapsed = now - live.last
+        if elapsed < 0.0:
+            now, elapsed = live.tick()
+        live.last = now
+        tokens = settle(live.tokens, live.earned, fresh * self.ratio, elapsed, now, self.burst)
+        live.tokens = tokens
+        if tokens >= self.burst:
+            live.gained = live.paid = 0
+        else:
+            live.gained += fresh
 
     def withdraw(self, timeout: bool = False) -> float:
         live = self._live
         with self._lock:
             if self._fleet is not None:
-                return self._fleet.withdraw()
-            self._settle()
-            left = live.tokens - 1.0
-            if left < -ROUNDING:
-                return 0.0
-            live.tokens = left if left > 0.0 else 0.0
-            return 1.0
+                paid = self._fleet.withdraw()
+            else:
+                self._credit(live, self._tally.take())
+                left = live.tokens - 1.0
+                if left >= -ROUNDING:
+                    live.tokens = left if left > 0.0 else 0.0
+                    live.paid += 1
+                    return 1.0
+                paid = 0.0
+        return paid or self._refused()
 
     @property
     def balance(self) -> float:
-        """What is held now, settled; with a store, what the fleet holds as far as this process knows."""
+        """What is held now; with a store, what the fleet holds as far as this process knows.
+
+        Reading it changes nothing.
+        """
         if self._fleet is None:
             return super().balance
         with self._lock:
             return self._fleet.balance()
+
+    def shortage(self) -> str:
+        if self._fleet is not None:
+            return f"budget {self.name!r} of the fleet is spent: ratio={self.ratio:g}, burst={self.burst:g}"
+        with self._lock:
+            live = self._look()
+        earned = f"{_counted(live.gained, 'success', 'es')} earned {live.gained * self.ratio:.3g}"
+        spent = f"{_counted(live.paid, 'retry', 'ies')} spent {live.paid}"
+        more = f"burst={math.floor(self.burst) + max(1, live.paid)}"
+        if live.gained:
+            # With this ratio the same successes would have paid for one retry more.
+            ratio = (live.paid + 1 - self.burst) / live.gained
+            more += f" or ratio={math.ceil(ratio * 100) / 100:g}" if ratio > self.ratio else ""
+        return f"budget empty: burst {self.burst:g}, {earned}, {spent}; to allow more, set {more}"
+
+
+def _counted(number: int, word: str, plural: str) -> str:
+    if number == 1:
+        return f"1 {word}"
+    return f"{number} {word.removesuffix('y') if plural == 'ies' else word}{plural}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..._events.key_names import of_key
 from ..._primitives.options import count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
-from ..limiter.rules.bucket import MOST_TOKENS, Bucket
-from .budget import Allowance
+from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
+from .budget import OBSERVED, Allowance, Live
 from .rules import ROUNDING, DeferredPayment, Slices
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
-    from ..limiter.rules.bucket import Grant
     from ..protocol import Store
 
 
@@ -31,14 +30,12 @@ class WindowBudget(Allowance):
     outage. Offered for parity; see ``Budget`` for why it is not the default.
     """
 
-    __slots__ = ("_calls", "_retries", "floor", "ratio", "window")
+    __slots__ = ("floor", "ratio", "window")
     _fields = ("ratio", "floor", "window")
 
     ratio: float
     floor: float
     window: float
-    _calls: Slices
-    _retries: Slices
 
     def __init__(
         self,
@@ -48,15 +45,19 @@ class WindowBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             ratio=number("WindowBudget", "ratio", ratio, least=0),
             floor=number("WindowBudget", "floor", floor, least=0),
             window=seconds("WindowBudget", "window", window, above=0),
         )
-        self._open(clock, rng)
-        now = self._live.last
-        self._set(_calls=Slices(self.window, now), _retries=Slices(self.window, now))
+        self._open(clock, rng, observe)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        live = Live(clock, 0.0)
+        live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
+        return live
 
     @property
     def on_start(self) -> Callable[[], object] | None:
@@ -70,25 +71,23 @@ class WindowBudget(Allowance):
     def sustained(self) -> float:
         return self.ratio
 
-    def _settle(self) -> None:
-        fresh = self._tally.take()
-        now, elapsed = self._live.tick()
-        self._calls.roll(now)
-        self._retries.roll(now)
+    def _credit(self, live: Live, fresh: int) -> None:
+        now, elapsed = live.tick()
+        live.earned.roll(now)
+        live.spent.roll(now)
         if fresh:
-            share = self.window / elapsed if elapsed > self.window else 1.0
-            self._calls.add(fresh * share, min(elapsed, self.window))
+            live.earned.add(fresh, elapsed)
 
     def _pay(self, timeout: bool) -> float:
-        if self._held() < 1.0 - ROUNDING:
+        if self._held(self._live) < 1.0 - ROUNDING:
             return 0.0
-        self._retries.add(1.0)
+        self._live.spent.add(1.0)
         return 1.0
 
-    def _held(self) -> float:
+    def _held(self, live: Live) -> float:
         # Calls can leave the window before the retries they paid for.
-        earned = self.ratio * self._calls.total + self.floor * self.window
-        return max(0.0, earned - self._retries.total)
+        earned = self.ratio * live.earned.total + self.floor * self.window
+        return max(0.0, earned - live.spent.total)
 
 
 class QuotaBudget(Allowance):
@@ -118,6 +117,7 @@ class QuotaBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             capacity=number("QuotaBudget", "capacity", capacity, above=0),
@@ -128,11 +128,15 @@ class QuotaBudget(Allowance):
             if throttle_cost is None
             else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
         )
-        self._open(clock, rng, self.capacity)
+        self._open(clock, rng, observe)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        return Live(clock, self.capacity)
 
     def success(self, spent: float | None = None) -> None:
         if spent is None:
             self._tally.tick()
+        if spent is None or spent == OBSERVED:
             return
         with self._lock:
             self._settle()
@@ -143,8 +147,10 @@ class QuotaBudget(Allowance):
         with self._lock:
             self._settle()
             if throttle and self.throttle_cost is not None:
-                return self._take(self.throttle_cost)
-            return self._take(self.timeout_cost if timeout else self.retry_cost)
+                paid = self._take(self.throttle_cost)
+            else:
+                paid = self._take(self.timeout_cost if timeout else self.retry_cost)
+        return paid or self._refused()
 
     def pay(self, kind: str, max_wait: float | None) -> float:
         return self.withdraw(kind == "timeout", kind == "throttle")
@@ -159,10 +165,9 @@ class QuotaBudget(Allowance):
         self._live.tokens -= cost
         return cost
 
-    def _settle(self) -> None:
+    def _credit(self, live: Live, fresh: int) -> None:
         # Credits only ever add up to the capacity, so their order among themselves does not matter.
-        credit = self._tally.take() * self.success_credit
-        self._live.tokens = min(self.capacity, self._live.tokens + credit)
+        live.tokens = min(self.capacity, live.tokens + fresh * self.success_credit)
 
 
 class ThrottleBudget(Allowance):
@@ -185,13 +190,17 @@ class ThrottleBudget(Allowance):
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             max_tokens=number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000),
             token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
         )
         # Held as thousandths, which are whole numbers.
-        self._open(clock, rng, self._top)
+        self._open(clock, rng, observe)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        return Live(clock, self._top)
 
     @property
     def sustained(self) -> float:
@@ -206,16 +215,16 @@ class ThrottleBudget(Allowance):
             self._settle()
             self._live.tokens = max(0, self._live.tokens - 1000)
 
-    def _settle(self) -> None:
+    def _credit(self, live: Live, fresh: int) -> None:
         # The small addend keeps 1.001 * 1000 from truncating to 1000.
         credit = int(self.token_ratio * 1000 + ROUNDING)
-        self._live.tokens = min(self._top, self._live.tokens + self._tally.take() * credit)
+        live.tokens = min(self._top, live.tokens + fresh * credit)
 
     def _pay(self, timeout: bool) -> float:
         return 1.0 if self._live.tokens * 2 > self._top else 0.0
 
-    def _held(self) -> float:
-        return self._live.tokens / 1000
+    def _held(self, live: Live) -> float:
+        return live.tokens / 1000
 
 
 class RateBudget(Allowance):
@@ -249,16 +258,22 @@ class RateBudget(Allowance):
         rng: Rng | None = None,
         store: Store | None = None,
         name: str | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             rate=number("RateBudget", "rate", rate, least=0, infinite=True),
             burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
             wait=flag("RateBudget", "wait", wait),
         )
-        self._open(clock, rng)
+        self._open(clock, rng, observe)
         self._set(store=shared_store("RateBudget", store), name=label("RateBudget", name))
         shared = None if store is None else _shared_limiter(self, clock, store, name)
-        self._set(_bucket=Bucket(self.rate, self.burst, self._live.last), _shared=shared)
+        self._set(_shared=shared)
+
+    def _begin(self, clock: Clock | None) -> Live:
+        live = Live(clock, 0.0)
+        self._set(_bucket=Bucket(self.rate, self.burst, live.last))
+        return live
 
     def fresh(self) -> Self:
         if self.store is None:
@@ -278,8 +293,8 @@ class RateBudget(Allowance):
     def on_success(self) -> Callable[[], object] | None:
         return None
 
-    def _settle(self) -> None:
-        self._live.tick()
+    def _credit(self, live: Live, fresh: int) -> None:
+        live.tick()
 
     def _pay(self, timeout: bool) -> float:
         if self._shared is not None:
@@ -294,6 +309,10 @@ class RateBudget(Allowance):
 
     def reserve(self, max_wait_s: float | None) -> tuple[Grant | None, float]:
         """A token for one retry that may wait: (the grant, seconds to wait). (None, 0.0) when refused."""
+        if self.observe:
+            # It never waits, and takes only what is there.
+            self.withdraw()
+            return Grant(True, 0, self._live.last, self.rate, 0.0), 0.0
         if self._shared is not None:
             promise = self._shared.reserve(1, max_wait_s)
             return (promise._grant, promise.delay) if promise.ok else (None, 0.0)
@@ -311,10 +330,10 @@ class RateBudget(Allowance):
             now, _ = self._live.tick()
             self._bucket.cancel(grant, now)
 
-    def _held(self) -> float:
+    def _held(self, live: Live) -> float:
         if self._shared is not None:
             return max(0.0, self._shared.tokens())
-        return max(0.0, self._bucket.tokens(self._live.last))
+        return max(0.0, self._bucket.tokens(live.last))
 
 
 def _shared_limiter(budget: RateBudget, clock: Clock | None, store: Store, name: str | None) -> Limiter:

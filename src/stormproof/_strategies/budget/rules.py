@@ -1,5 +1,4 @@
-"""The window that a budget looks back on: a sum over the last seconds, in slices. Told the time, keeps no
-clock."""
+"""The rule of the default budget, and the window it looks back on. Pure: time is a parameter."""
 
 from __future__ import annotations
 
@@ -19,9 +18,10 @@ SHORTEST_S = 1e-7
 class Slices:
     """A sum over the last ``window`` seconds in O(1) memory: whole slices fall out at the far end."""
 
-    __slots__ = ("_at", "_sums", "_width", "end", "total")
+    __slots__ = ("_at", "_sums", "_width", "_window_s", "end", "total")
 
     def __init__(self, window_s: float, now: float) -> None:
+        self._window_s = window_s
         self._width = max(window_s / _SLICES, SHORTEST_S)
         self._sums = [0.0] * _SLICES
         self._at = int(now // self._width)
@@ -47,11 +47,40 @@ class Slices:
         self.total = sum(self._sums)
 
     def add(self, amount: float, elapsed: float = 0.0) -> None:
-        """Add ``amount``, spread evenly over the ``elapsed`` seconds (<= window) that end now."""
+        """Add ``amount``, spread evenly over the ``elapsed`` seconds that end now; older parts are lost."""
+        if elapsed < self._width:
+            self._sums[self._at % _SLICES] += amount
+            self.total += amount
+            return
+        if elapsed > self._window_s:
+            amount *= self._window_s / elapsed
+            elapsed = self._window_s
         slots = min(_SLICES, max(1, round(elapsed / self._width)))
         for back in range(slots):
             self._sums[(self._at - back) % _SLICES] += amount / slots
         self.total += amount
+
+    def copy(self) -> Slices:
+        """Return a copy that can be rolled and added to without changing this one."""
+        twin = Slices.__new__(Slices)
+        twin._window_s, twin._width, twin._at = self._window_s, self._width, self._at
+        twin._sums, twin.end, twin.total = self._sums[:], self.end, self.total
+        return twin
+
+
+def settle(tokens: float, earned: Slices, amount: float, elapsed: float, now: float, burst: float) -> float:
+    """Return what a `Budget` holds at ``now``, after ``amount`` was earned in the last ``elapsed`` seconds.
+
+    All of ``amount`` counts. The bound is ``burst`` and what the window earned, so only what stands above
+    ``burst`` ends with the window: a caller that earns slowly still saves up to ``burst``.
+    """
+    if now >= earned.end:
+        earned.roll(now)
+    if amount:
+        earned.add(amount, elapsed)
+        tokens += amount
+    bound = burst + earned.total
+    return tokens if tokens < bound else bound
 
 
 class DeferredPayment(float):

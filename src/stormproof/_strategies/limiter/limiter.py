@@ -7,6 +7,7 @@ import math
 from ..._context.deadlines import ambient, check
 from ..._drivers import aio as _aio
 from ..._drivers import sync as _sync
+from ..._drivers.waiter import Waiter
 from ..._events.key_names import of_key
 from ..._primitives.errors import RateLimited
 from ..._primitives.options import count, label, number, seconds, shared_store, timepiece
@@ -14,7 +15,7 @@ from ..._primitives.rates import parse
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.locks import guard, has_gil
-from .rules.bucket import MOST_TOKENS, Bucket
+from .rules.bucket import MOST_NEAR, MOST_TOKENS, Bucket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..protocol import Store
-    from .rules.bucket import Grant
+    from .rules.bucket import Grant, Line
 
     class FleetMember(Protocol):
         """The fleet's side of a limiter with a store."""
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 #: How long to sleep before looking whether tokens came sooner: at first, and at most.
 _FIRST_NAP_S = 0.005
 _LONGEST_NAP_S = 0.1
+#: No timer is set for longer.
+_LONGEST_S = 86_400.0
 
 
 class Reservation:
@@ -66,73 +69,134 @@ class Reservation:
         """Seconds from now until the tokens may be used; inf when not ``ok``."""
         return self._grant.delay(self._limiter._now())
 
-    def waits(self) -> Iterator[float]:
-        """The sleeps until the tokens may be used: one, or several where they may come sooner."""
-        delay = self.delay
-        if delay > 0 and not self._grant.hopeful:
-            yield delay
-            return
-        nap = _FIRST_NAP_S
-        # Counted down, not looked up: a clock set back makes nobody wait longer than was foreseen.
-        left = self._grant.at - self._limiter._now()
-        while delay > 0 and left > 0:
-            # The time for the exchange to bring them may reach past the deadline; a nap must not.
-            scope = ambient()
-            rest = None if scope is None else scope.remaining()
-            step = min(delay, nap, left, rest or left)
-            yield step
-            left -= step
-            nap = min(2 * nap, _LONGEST_NAP_S)
-            delay = self.delay
-
     def cancel(self) -> None:
         """Give the tokens back, as far as no later reservation depends on them."""
         self._limiter._cancel(self._grant)
 
     def leave(self) -> None:
-        """Give back the tokens of one who waited: all of them, once those behind it have left as well."""
+        """Give back all the tokens of a caller that waited in line and goes without having used them."""
         self._limiter._leave(self._grant)
 
     def __repr__(self) -> str:
         return f"<reservation of {self._grant.n}: {'ok' if self.ok else 'refused'}>"
 
 
+#: A level below this is short of a token, however coarse the clock.
+_SURELY_SHORT = 1.0 - MOST_NEAR
+
 #: Small whole numbers are one object each; comparing identities calls nobody.
 _ONE = 1
 
 
+def await_turn(reservation: Reservation, clock: Clock | None) -> None:
+    """Wait in a thread for what was reserved with ``enqueue``; give it back when that is interrupted."""
+    try:
+        for seconds, waiter in _pauses(reservation):
+            if (_clock.AMBIENT.clock if clock is None else clock) is _clock.SYSTEM:
+                waiter.wait(seconds)
+            else:
+                _sync.sleep(seconds, clock)
+            check()
+    except BaseException:
+        reservation.leave()
+        raise
+
+
+async def await_turn_async(reservation: Reservation, clock: Clock | None) -> None:
+    """Wait in a task for what was reserved with ``enqueue``; give it back when that is interrupted."""
+    try:
+        for seconds, waiter in _pauses(reservation):
+            used: Any = _clock.AMBIENT.clock if clock is None else clock
+            if used is _clock.SYSTEM:
+                await waiter.wait_async(seconds)
+            elif getattr(used, "drives_timers", False):
+                used.asked(seconds)
+                await waiter.wait_async(seconds)
+            else:
+                await _aio.sleep(seconds, used)
+            check()
+    except BaseException:
+        reservation.leave()
+        raise
+
+
+def _pauses(reservation: Reservation) -> Iterator[tuple[float, Waiter]]:
+    """Yield the sleeps until a turn comes, each with what ends it early: one that leaves moves others up."""
+    limiter, grant = reservation._limiter, reservation._grant
+    if grant.line is None:
+        return
+    nap = _FIRST_NAP_S if grant.hopeful else _LONGEST_S
+    # Counted down, not looked up: a clock set back makes no caller wait longer than was foreseen.
+    left = math.inf
+    while True:
+        pause, waiter = limiter._pause(grant)
+        left = min(left, grant.at - limiter._now())
+        if pause <= 0.0 or left <= 0.0:
+            break
+        step = min(pause, left, nap)
+        if grant.hopeful:
+            # The time for the exchange to bring them may reach past the deadline; a nap must not.
+            scope = ambient()
+            rest = None if scope is None else scope.remaining()
+            step = min(step, rest or step)
+            nap = min(2 * nap, _LONGEST_NAP_S)
+        yield step, waiter
+        if not waiter.granted:
+            left -= step
+            if step >= pause and not grant.hopeful:
+                break
+    limiter._arrive(grant)
+
+
 class Waiting:
-    """Waiting for what ``_admit`` reserved, as a thread or as a task; giving it back when cancelled."""
+    """Waiting in the line of a limiter or a pacer, as a thread or as a task."""
 
     __slots__ = ()
 
     clock: Clock | None
 
     def _admit(self, n: int) -> Reservation:
-        """A reservation that can be waited for, or the error that says why not."""
+        """Return a place in line, or raise the error that says why there is none."""
         raise NotImplementedError
+
+    def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
+        """Do ``work`` on the line of ``grant``, with its bucket to itself; wake the waiters it returns."""
+        raise NotImplementedError
+
+    def _pause(self, grant: Grant) -> tuple[float, Waiter]:
+        """(seconds to wait before looking again, what ends that early); 0 when its turn has come."""
+        # A new one first: who wakes it up from now on means this pause.
+        waiter = grant.waiter = Waiter()
+        pause = 0.0
+
+        def look(line: Line, now: float) -> list[Grant]:
+            nonlocal pause
+            woken = line.advance(now)
+            pause = line.pause(grant, now)
+            return woken
+
+        self._line_step(grant, look)
+        return pause, waiter
+
+    def _arrive(self, grant: Grant) -> None:
+        self._line_step(grant, lambda line, now: line.arrive(grant, now))
+
+    def _leave(self, grant: Grant) -> None:
+        self._line_step(grant, lambda line, now: line.leave(grant, now))
 
     def wait(self, n: int = 1) -> None:
         """Wait until ``n`` may be used, and use them; fails at once if that is past the deadline."""
-        reservation = self._admit(n)
-        try:
-            for delay in reservation.waits():
-                _sync.sleep(delay, self.clock)
-                check()
-        except BaseException:
-            reservation.leave()
-            raise
+        await_turn(self._admit(n), self.clock)
 
     async def wait_async(self, n: int = 1) -> None:
         """`wait` for async code."""
-        reservation = self._admit(n)
-        try:
-            for delay in reservation.waits():
-                await _aio.sleep(delay, self.clock)
-                check()
-        except BaseException:
-            reservation.leave()
-            raise
+        await await_turn_async(self._admit(n), self.clock)
+
+
+def _wake(woken: list[Grant]) -> None:
+    for grant in woken:
+        if grant.waiter is not None:
+            grant.waiter.grant()
 
 
 class Limiter(Waiting):
@@ -241,7 +305,11 @@ class Limiter(Waiting):
                 bucket.level = level - 1.0
                 bucket.last = bucket.last_event = now
                 return True
-            if self._fleet is not None and self._fleet.is_dry(now):
+            if self._fleet is not None:
+                if self._fleet.is_dry(now):
+                    return False
+            elif self._quick >= 0.0 and level < _SURELY_SHORT:
+                # A refusal takes nothing. Nearer to a token, the bucket itself decides.
                 return False
         n = count("Limiter", "n", n, least=0)
         ok = self._alone(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
@@ -253,7 +321,14 @@ class Limiter(Waiting):
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""
         n = count("Limiter", "n", n, least=0)
         limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        grant = self._alone(lambda bucket, now: bucket.reserve(n, now, limit))
+        return self._reserve(n, limit, False)
+
+    def enqueue(self, n: int, max_wait_s: float | None) -> Reservation:
+        """Take ``n`` tokens for a caller that waits for them in line, with `await_turn`."""
+        return self._reserve(n, max_wait_s, True)
+
+    def _reserve(self, n: int, limit: float | None, queue: bool) -> Reservation:
+        grant = self._alone(lambda bucket, now: bucket.reserve(n, now, limit, queue))
         if self._fleet is not None:
             self._fleet.kick()
         return Reservation(self, grant)
@@ -261,12 +336,22 @@ class Limiter(Waiting):
     def _cancel(self, grant: Grant) -> None:
         self._alone(lambda bucket, now: bucket.cancel(grant, now))
 
-    def _leave(self, grant: Grant) -> None:
-        self._alone(lambda bucket, now: bucket.leave(grant, now))
+    def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
+        # A store that is lost or found puts another bucket in place; those in line stay where they are.
+        _wake(self._alone(lambda bucket, now: work(grant.line or bucket, now)))
+
+    def after_fork(self) -> None:
+        """Forget those who wait, in a forked child: they are the parent's."""
+        self._bucket.clear_line()
 
     def charge(self, n: int) -> None:
         """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""
-        self._alone(lambda bucket, now: bucket.charge(n, now))
+
+        def step(bucket: Bucket, now: float) -> list[Grant]:
+            bucket.charge(n, now)
+            return bucket.advance(now) or bucket.moved_up(now)
+
+        _wake(self._alone(step))
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""
@@ -276,11 +361,11 @@ class Limiter(Waiting):
         check()
         scope = ambient()
         left = None if scope is None else scope.remaining()
-        reservation = self.reserve(n, left)
+        reservation = self.enqueue(n, left)
         if reservation.ok and left is not None and 0 < left <= reservation.delay:
             # It would be there just when the time is over.
-            reservation.cancel()
-            reservation = self.reserve(n, 0.0)
+            reservation.leave()
+            reservation = self.enqueue(n, 0.0)
         if not reservation.ok:
             if left is None:
                 raise RateLimited(f"Limiter: the tokens will never be there (rate {self.rate:g})")
@@ -291,7 +376,11 @@ class Limiter(Waiting):
 
     def tokens(self) -> float:
         """What is there now, for this process; negative while reservations are owed."""
-        return self._alone(lambda bucket, now: bucket.spendable(now))
+        return self._alone(lambda bucket, now: bucket.usable(now))
+
+    def ready_in(self, n: int = 1) -> float:
+        """Seconds until ``n`` tokens would be there; inf: never. Takes no lock, as it takes no token."""
+        return self._bucket.wait_for(n, self._timer.now())
 
     @property
     def rate(self) -> float:
@@ -318,6 +407,10 @@ class Limiter(Waiting):
             return self._fleet.change(self, *_shared(rate, burst))
         self._alone(lambda bucket, now: bucket.change(rate, burst, now))
         self._quick = self._quickest()
+
+    def reset(self) -> None:
+        """Begin anew: full, with nothing reserved and an empty line. For tests."""
+        self._swap(Bucket(self.rate, self.burst, self._now()))
 
     def fresh(self) -> Limiter:
         """A new limiter with these options, full; with a store, the one of the key it is made for."""

@@ -13,11 +13,12 @@ from ..._primitives.options import count, number, seconds, timepiece
 from ..._primitives.rates import parse
 from ..._runtime import clock as _clock
 from ..._runtime.locks import guard
-from .limiter import Reservation, Waiting
-from .rules.bucket import Grant, Line
+from .limiter import Reservation, Waiting, _wake
+from .rules.bucket import Grant, Line, near
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..._primitives.options import Seconds
@@ -58,30 +59,58 @@ class Timetable(Line):
         booked = max(0.0, self._full - now)
         return self.burst - booked * self.rate if booked else float(self.burst)
 
-    def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
+    def usable(self, now: float) -> float:
+        return self.tokens(now)
+
+    def needed(self, n: int) -> float:
+        # A call starts when one of cost 1 could: its cost keeps the next one waiting.
+        return 1
+
+    def _next(self, now: float) -> float:
+        """Return when the next call may start; one the clock cannot tell from ``now`` is ``now``."""
+        ahead = (self.burst - 1) / self.rate
+        at = self._full - ahead
+        if at <= now:
+            return now
+        if (at - now) * self.rate <= near(self.rate, now):
+            self._full = now + ahead
+            return now
+        return at
+
+    def reserve(self, n: int, now: float, max_wait_s: float | None, queue: bool = False) -> Grant:
         """The next place, if it comes within ``max_wait_s`` (None: whenever). A refusal changes nothing."""
         if math.isinf(self.rate) or n == 0:
             return Grant(True, 0, now, self.rate, 0.0)
-        at = max(now, self._full - (self.burst - 1) / self.rate)
+        at = self._next(now)
         ok = max_wait_s is None or at - now <= max_wait_s
         if ok:
-            self.charge(n, now)
-        return Grant(ok, n, at, self.rate, self.booked)
+            self._book(n, now)
+        grant = Grant(ok, n, at, self.rate, self.booked)
+        if ok and queue and at > now:
+            self.enter(grant)
+        elif ok:
+            self.fixed += n
+            grant.fixed = self.fixed
+        return grant
 
     def start(self, n: int, now: float) -> bool:
         """Start a call of cost n at once: whether its place has come."""
         if math.isinf(self.rate) or n == 0:
             return True
-        if self._full - (self.burst - 1) / self.rate > now:
+        if self._next(now) > now:
             return False
-        self.charge(n, now)
+        self._book(n, now)
         return True
 
     def charge(self, n: float, now: float) -> None:
         """Book n more, however late that makes the next place; a negative n gives back."""
         if not math.isinf(self.rate):
-            self.booked += n
-            self._full = max(now, max(now, self._full) + n / self.rate)
+            self.fixed += max(0, n)
+            self._book(n, now)
+
+    def _book(self, n: float, now: float) -> None:
+        self.booked += n
+        self._full = max(now, max(now, self._full) + n / self.rate)
 
     def cancel(self, slot: Grant, now: float) -> None:
         """Give back, once, what ``slot`` booked, less what was booked after it and counts on its time."""
@@ -89,11 +118,12 @@ class Timetable(Line):
             slot.returned = True
             restore = slot.n - self._behind(slot)
             if restore > 0:
-                slot.given_back += restore
-                self.charge(-restore, now)
+                slot.given_back = restore
+                self.fixed -= restore
+                self._book(-restore, now)
 
-    def _release(self, grant: Grant, now: float) -> None:
-        self.cancel(grant, now)
+    def _restore(self, n: float, now: float) -> None:
+        self._book(-n, now)
 
     def change(self, rate: float, burst: int, now: float) -> None:
         """Another rate or burst from ``now`` on: what is booked keeps its cost and changes its time."""
@@ -155,14 +185,24 @@ class Pacer(Waiting):
         """The next place for a call of cost ``n``, to be used after the reservation's ``delay``."""
         n = count("Pacer", "n", n, least=0)
         limit = None if max_wait is None else seconds("Pacer", "max_wait", max_wait)
+        return self._reserve(n, limit, False)
+
+    def enqueue(self, n: int, max_wait_s: float | None) -> Reservation:
+        """Take the next place for a caller that waits for it in line, with `await_turn`."""
+        return self._reserve(n, max_wait_s, True)
+
+    def _reserve(self, n: int, limit: float | None, queue: bool) -> Reservation:
         owner: Any = self
         with self._lock:
-            return Reservation(owner, self._table.reserve(n, self._steady(), limit))
+            return Reservation(owner, self._table.reserve(n, self._steady(), limit, queue))
 
     def charge(self, n: int) -> None:
         """Book ``n`` more for a call that cost more than it said; a negative ``n`` gives back."""
         with self._lock:
-            self._table.charge(n, self._steady())
+            now = self._steady()
+            self._table.charge(n, now)
+            woken = self._table.advance(now) or self._table.moved_up(now)
+        _wake(woken)
 
     def ready_in(self, n: int = 1) -> float:
         """Seconds until a call of cost ``n`` could start."""
@@ -174,15 +214,20 @@ class Pacer(Waiting):
         with self._lock:
             self._table.cancel(slot, self._steady())
 
-    def _leave(self, slot: Grant) -> None:
+    def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         with self._lock:
-            self._table.leave(slot, self._steady())
+            woken = work(self._table, self._steady())
+        _wake(woken)
+
+    def after_fork(self) -> None:
+        """Forget those who wait, in a forked child: they are the parent's."""
+        self._table.clear_line()
 
     def _admit(self, n: int) -> Reservation:
         check()
         scope = ambient()
         left = None if scope is None else scope.remaining()
-        reservation = self.reserve(n, left)
+        reservation = self.enqueue(count("Pacer", "n", n, least=0), left)
         if not reservation.ok:
             assert scope is not None
             tightest = scope.tightest()
@@ -215,6 +260,11 @@ class Pacer(Waiting):
         burst = _burst(burst)
         with self._lock:
             self._table.change(self.rate, burst, self._steady())
+
+    def reset(self) -> None:
+        """Begin anew: nothing booked, an empty line. For tests."""
+        with self._lock:
+            self._table = Timetable(self.rate, self.burst, self._read())
 
     def fresh(self) -> Pacer:
         """A new pacer with these options, nothing booked."""

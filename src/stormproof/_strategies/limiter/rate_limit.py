@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 from ..._context.deadlines import ambient, check
-from ..._drivers import aio as _aio
-from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._primitives.errors import RateLimited
-from ..._primitives.options import Options, count, hook, seconds
+from ..._primitives.options import Options, count, flag, hook, seconds
 from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
-from .limiter import Limiter
+from .limiter import Limiter, await_turn, await_turn_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,15 +37,17 @@ class RateLimit(Options):
     up to so many seconds and refuses at once when it would take longer; ``None`` waits as long as the
     deadline allows. ``cost`` may be a function of the call's arguments. ``cost_of_result(result)``
     tells the real cost afterwards: what was paid too much is given back, what is missing is charged,
-    and delays those that come after. A call that fails has paid.
+    and delays those that come after. A call that fails has paid. With ``observe`` a call that would be
+    refused, or wait, is let through at once, pays nothing and is emitted as `WouldRefuse`.
     """
 
-    __slots__ = _fields = ("limiter", "max_wait", "cost", "cost_of_result")
+    __slots__ = _fields = ("limiter", "max_wait", "cost", "cost_of_result", "observe")
 
     limiter: Any
     max_wait: float | None
     cost: Cost | None
     cost_of_result: Callable[[Any], int] | None
+    observe: bool
 
     def __init__(
         self,
@@ -55,13 +55,21 @@ class RateLimit(Options):
         max_wait: Seconds | None = 0,
         cost: Cost | None = None,
         cost_of_result: Callable[[Any], int] | None = None,
+        observe: bool = False,
     ) -> None:
         self._set(
             limiter=_limiter(limiter),
             max_wait=None if max_wait is None else seconds("RateLimit", "max_wait", max_wait),
             cost=cost if cost is None or callable(cost) else _tokens("cost", cost),
             cost_of_result=hook("RateLimit", "cost_of_result", cost_of_result),
+            observe=flag("RateLimit", "observe", observe),
         )
+
+    def fields(self) -> dict[str, Any]:
+        fields = super().fields()
+        if not self.observe:
+            del fields["observe"]
+        return fields
 
     def keep_time(self, clock: Clock) -> None:
         """Let the limiter go by ``clock``, unless it was given one of its own."""
@@ -85,6 +93,11 @@ class RateLimit(Options):
         limiter = self.limiter
         return limiter.pick(env.arguments(args), kwargs) if isinstance(limiter, Keyed) else limiter
 
+    def _refuse(self, limiter: Any, n: int, operation: str) -> RateLimited:
+        """Return the refusal of a call that does not wait, whose tokens were not there a moment ago."""
+        check()
+        return _refusal(limiter, n, _ready_in(limiter, n), operation)
+
     def _reserve(self, limiter: Any, n: int, operation: str) -> Reservation:
         """Tokens to wait for, or the error that says why there are none."""
         check()
@@ -92,7 +105,9 @@ class RateLimit(Options):
         left = None if scope is None else scope.remaining()
         patience = math.inf if self.max_wait is None else self.max_wait
         limit = patience if left is None else min(patience, left)
-        reservation: Reservation = limiter.reserve(n, None if math.isinf(limit) else limit)
+        # A limiter of the user's own may have no line to wait in.
+        enqueue = getattr(limiter, "enqueue", limiter.reserve)
+        reservation: Reservation = enqueue(n, None if math.isinf(limit) else limit)
         if reservation.ok:
             return reservation
         wait = _ready_in(limiter, n)
@@ -114,50 +129,48 @@ class RateLimit(Options):
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
-            reservation = self._reserve(limiter, n, env.operation(args))
-            try:
-                for delay in reservation.waits():
-                    _sync.sleep(delay, limiter.clock)
-                    check()
-            except BaseException:
-                reservation.leave()
-                raise
+        refuses_at_once = self.max_wait == 0.0 and not self.observe
+
+        def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
+            if self.observe:
+                return _observed(env.operation(args))
+            if refuses_at_once:
+                raise self._refuse(limiter, n, env.operation(args))
+            await_turn(self._reserve(limiter, n, env.operation(args)), limiter.clock)
+            return True
 
         def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if refuses_at_once:
+                raise self._refuse(self.limiter, 1, env.operation(args))
             enter(self.limiter, 1, args)
 
         def weighed(*args: Any, **kwargs: Any) -> Any:
             limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
-            if not limiter.allow(n):
-                enter(limiter, n, args)
+            has_paid = limiter.allow(n) or enter(limiter, n, args)
             result = call(*args, **kwargs)
-            if self.cost_of_result is not None:
+            if self.cost_of_result is not None and has_paid:
                 self._correct(limiter, n, result)
             return result
 
         return self._compile(call, env, like, late, weighed, False)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> None:
-            reservation = self._reserve(limiter, n, env.operation(args))
-            try:
-                for delay in reservation.waits():
-                    await _aio.sleep(delay, limiter.clock)
-                    check()
-            except BaseException:
-                reservation.leave()
-                raise
+        async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
+            if self.observe:
+                return _observed(env.operation(args))
+            if self.max_wait == 0.0:
+                raise self._refuse(limiter, n, env.operation(args))
+            await await_turn_async(self._reserve(limiter, n, env.operation(args)), limiter.clock)
+            return True
 
         async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             await enter(self.limiter, 1, args)
 
         async def weighed(*args: Any, **kwargs: Any) -> Any:
             limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
-            if not limiter.allow(n):
-                await enter(limiter, n, args)
+            has_paid = limiter.allow(n) or await enter(limiter, n, args)
             result = await call(*args, **kwargs)
-            if self.cost_of_result is not None:
+            if self.cost_of_result is not None and has_paid:
                 self._correct(limiter, n, result)
             return result
 
@@ -213,12 +226,19 @@ def _tokens(field: str, value: Any) -> int:
 
 def _ready_in(limiter: Any, n: int) -> float | None:
     """Seconds until ``n`` tokens are there; ``None``: never."""
-    if hasattr(limiter, "ready_in"):
-        wait: float = limiter.ready_in(n)
-        return None if math.isinf(wait) else wait
+    ready_in = getattr(limiter, "ready_in", None)
+    if ready_in is not None:
+        wait: float = ready_in(n)
+        return wait if wait < math.inf else None
     if n > limiter.burst or not limiter.rate:
         return None
     return max(0.0, float((n - limiter.tokens()) / limiter.rate))
+
+
+def _observed(operation: str) -> bool:
+    """Emit the refusal, or the wait, of a call that is let through; return False, as it has not paid."""
+    bus.publish("WouldRefuse", operation=operation, by="rate_limit")
+    return False
 
 
 def _refusal(limiter: Any, n: int, wait: float | None, operation: str) -> RateLimited:

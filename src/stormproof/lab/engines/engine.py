@@ -14,7 +14,6 @@ from ..model.backend import Backend
 from ..model.scenario import Scenario, depends_on_load
 from ..model.spread import Spread
 from ..results.recorder import Recorder
-from .gauges import has_balance, settled_balance
 from .processes import Copier, RunClock
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Engine:
     def _gauges(self, now: float) -> tuple[float, float, float]:
         self.backend.at(now)
         asked = self.asked()
-        held = [settled_balance(process.budget) for process in asked if has_balance(process.budget)]
+        held = [process.budget.balance for process in asked if hasattr(process.budget, "balance")]
         balance = sum(held) / len(held) if held else math.nan
         guarded = [process.breakers for process in asked if process.breakers]
         broken = sum(any(breaker._live.circuit.state == "open" for breaker in row) for row in guarded)

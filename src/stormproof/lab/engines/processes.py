@@ -79,9 +79,8 @@ class FleetBudget:
         return self.shared.clock
 
     @property
-    def current(self) -> Any:
-        """The budget that pays now."""
-        return self._now()
+    def balance(self) -> float:
+        return float(self._now().balance)
 
 
 class Copier:

@@ -298,9 +298,9 @@ def test_the_stormproof_callers_retry_until_the_budget_is_spent() -> None:
                 ends.append(type(error))
         return ends
 
-    # The default budget starts with 10: three calls retry 3 times each, the fourth once, the fifth never.
-    assert asyncio.run(scene()) == [TimeoutError] * 3 + [sp.BudgetExhausted] * 2
-    assert made == 4 + 4 + 4 + 2 + 1
+    # The default budget starts with 3: the first call retries 3 times, the others never.
+    assert asyncio.run(scene()) == [TimeoutError] + [sp.BudgetExhausted] * 4
+    assert made == 4 + 1 + 1 + 1 + 1
 
 
 # --- the server --------------------------------------------------------------------------------------------

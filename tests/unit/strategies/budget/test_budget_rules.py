@@ -72,9 +72,11 @@ def test_what_came_in_over_a_whole_window_leaves_evenly() -> None:
     for second in range(1, 21):
         sums.roll(float(second))
         assert sums.total == pytest.approx(20.0 - second)
-    sums.add(20.0, 1e6)
+    # Of what came in over twice the window, its half counts.
+    sums.add(20.0, 40.0)
+    assert sums.total == pytest.approx(10.0)
     sums.roll(21.0)
-    assert sums.total == pytest.approx(19.0)
+    assert sums.total == pytest.approx(9.5)
 
 
 def test_a_slice_is_never_shorter_than_the_clock_s_noise() -> None:
@@ -117,17 +119,23 @@ def budget(**options: float) -> tuple[sp.Budget, Jumping]:
     return sp.Budget(clock=clock, **options), clock  # type: ignore[arg-type]
 
 
-def test_the_defaults_are_a_tenth_ten_and_ten_seconds() -> None:
+def settled(made: Any) -> float:
+    """Settle ``made``, as a failure does, and return its balance: a reading alone settles nothing."""
+    made._settle()
+    return float(made.balance)
+
+
+def test_the_defaults_are_a_tenth_three_and_ten_seconds() -> None:
     made, _ = budget()
-    assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 10.0, 10.0, 0.1)
-    assert made.balance == 10.0
+    assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 3.0, 10.0, 0.1)
+    assert made.balance == 3.0
 
 
 def test_it_holds_the_burst_and_what_the_window_has_earned() -> None:
     made, clock = budget(ratio=0.5, burst=2, window=20)
     for _ in range(8):
         made.success()
-    assert made.balance == 6.0
+    assert settled(made) == 6.0
     clock.time += 19.5
     assert made.balance == 6.0
     clock.time += 1.0
@@ -141,6 +149,52 @@ def test_what_was_earned_longer_ago_than_the_window_counts_in_part() -> None:
     clock.time += 40.0
     # Ten successes in forty seconds: five of them in the last twenty.
     assert made.balance == pytest.approx(5.0)
+
+
+def test_slow_earnings_count_in_full_until_the_burst_is_reached() -> None:
+    made, clock = budget(ratio=0.1, burst=3, window=10)
+    for _ in range(3):
+        assert made.withdraw() == 1.0
+    for _ in range(25):
+        clock.time += 60.0
+        made.success()
+    assert made.balance == pytest.approx(2.5)
+    for _ in range(25):
+        clock.time += 60.0
+        made.success()
+    # Above the burst stands what the last window earned: a sixth of a success, as they are spread evenly.
+    assert made.balance == pytest.approx(3.0 + 0.1 / 6, abs=1e-3)
+
+
+def test_shortage_says_what_was_earned_and_spent_and_what_to_set() -> None:
+    made, _ = budget(ratio=0.1, burst=3)
+    for _ in range(3):
+        made.withdraw()
+    assert made.shortage() == (
+        "budget empty: burst 3, 0 successes earned 0, 3 retries spent 3; to allow more, set burst=6"
+    )
+    for _ in range(12):
+        made.success()
+    assert made.withdraw() == 1.0
+    assert made.withdraw() == 0.0
+    assert made.shortage() == (
+        "budget empty: burst 3, 12 successes earned 1.2, 4 retries spent 4; "
+        "to allow more, set burst=7 or ratio=0.17"
+    )
+
+
+def test_shortage_counts_from_the_moment_the_budget_was_last_full() -> None:
+    made, _ = budget(ratio=1.0, burst=1)
+    made.withdraw()
+    made.success()
+    made.withdraw()
+    assert "0 successes earned 0, 1 retry spent 1" in made.shortage()
+
+
+@pytest.mark.parametrize("made", [sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()])
+def test_shortage_of_every_kind_is_one_line_that_names_its_options(made: Any) -> None:
+    assert made.shortage().startswith(repr(made))
+    assert "\n" not in made.shortage()
 
 
 def test_it_pays_down_to_nothing_and_not_below() -> None:
@@ -160,7 +214,7 @@ def test_ten_tenths_are_one() -> None:
     made, _ = budget(ratio=0.1, burst=0)
     for _ in range(10):
         made.success()
-        made.balance  # noqa: B018 - settles: ten additions of a tenth come to less than one
+        made._settle()  # Ten additions of a tenth come to less than one.
     assert made.withdraw() == 1.0
     assert made.balance == 0.0
 
@@ -168,7 +222,7 @@ def test_ten_tenths_are_one() -> None:
 def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
     made = sp.Budget(ratio=1.0, burst=0, window=20)
     made.success()
-    assert made.balance == 1.0
+    assert settled(made) == 1.0
     clock = Jumping()
     clock.time = -1e6
     made.keep_time(clock)  # type: ignore[arg-type]
@@ -221,9 +275,9 @@ def test_a_fraction_of_a_second_is_no_step_back() -> None:
 def test_a_slice_ends_with_its_last_moment() -> None:
     made, clock = budget(ratio=1.0, burst=2, window=20)
     clock.time = 181.0
-    assert made.balance == 2.0
+    assert settled(made) == 2.0
     made.success()
-    assert made.balance == 3.0
+    assert settled(made) == 3.0
     clock.time = 200.5
     assert made.balance == 3.0
     clock.time = 201.0
@@ -235,7 +289,7 @@ def test_what_was_earned_between_two_looks_leaves_as_it_came() -> None:
     for _ in range(10):
         made.success()
     clock.time = 110.0
-    assert made.balance == 10.0
+    assert settled(made) == 10.0
     clock.time = 125.0
     assert made.balance == pytest.approx(5.0)
 
@@ -243,7 +297,7 @@ def test_what_was_earned_between_two_looks_leaves_as_it_came() -> None:
 def test_a_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
     made = sp.Budget(ratio=1.0, burst=0, window=20)
     made.success()
-    assert made.balance == 1.0
+    assert settled(made) == 1.0
     clock = Jumping()
     clock.time = 1e6
     made.keep_time(clock)  # type: ignore[arg-type]
@@ -263,7 +317,7 @@ def test_calls_between_two_looks_are_spread_over_the_time_between() -> None:
     for _ in range(10):
         made.started()
     clock.time += 10.0
-    assert made.balance == pytest.approx(10.0)
+    assert settled(made) == pytest.approx(10.0)
     clock.time += 15.0
     assert made.balance == pytest.approx(5.0)
 
@@ -273,7 +327,7 @@ def test_of_calls_over_more_than_a_window_a_share_counts() -> None:
     for _ in range(40):
         made.started()
     clock.time += 80.0
-    assert made.balance == pytest.approx(10.0)
+    assert settled(made) == pytest.approx(10.0)
     clock.time += 10.0
     assert made.balance == pytest.approx(5.0)
 

@@ -175,8 +175,8 @@ def test_through_a_policy_and_by_hand_is_the_same(kind: Any) -> None:
 
 def test_budget_defaults() -> None:
     budget = sp.Budget()
-    assert (budget.ratio, budget.burst, budget.window) == (0.1, 10, 10.0)
-    assert budget.balance == 10
+    assert (budget.ratio, budget.burst, budget.window) == (0.1, 3, 10.0)
+    assert budget.balance == 3
 
 
 def test_it_starts_with_the_burst(clock: sp.testing.FakeClock) -> None:
@@ -225,11 +225,11 @@ def test_an_outage_earns_nothing(clock: sp.testing.FakeClock) -> None:
 
 def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=0.5, burst=4, window=10, clock=clock)
-    budget.balance  # noqa: B018 (a reading)
     succeed(budget, 100)
-    assert budget.balance == 54
+    assert budget.withdraw() == 1
+    assert budget.balance == 53
     clock.advance(5)
-    assert budget.balance == 54
+    assert budget.balance == 53
     clock.advance(5.001)
     # What was earned has left the window; what remains is the burst.
     assert budget.balance == 4
@@ -238,7 +238,8 @@ def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: sp.testing
 def test_what_left_the_window_does_not_come_back(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=1, burst=0, window=10, clock=clock)
     succeed(budget, 10)
-    assert budget.balance == 10
+    assert budget.withdraw() == 1
+    assert budget.balance == 9
     clock.advance(11)
     assert budget.balance == 0
     succeed(budget, 2)

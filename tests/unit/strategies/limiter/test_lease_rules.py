@@ -114,7 +114,7 @@ def test_a_new_bucket_holds_nothing() -> None:
     made = leased(credit=3)
     assert (made.level, made.rate, made.maturing, made.kept, made.missed, made.sought) == (0, 0, 0, 0, 0, 0)
     assert (made.fleet_rate, made.fleet_burst, made.instances, made.credit) == (10.0, 100, 2, 3)
-    assert (made.tokens(99.0), made.spendable(99.0)) == (0.0, 3.0)
+    assert (made.tokens(99.0), made.usable(99.0)) == (0.0, 3.0)
     assert (made.patience_s, leased(patience_s=5.0).patience_s) == (0.1, 5.0)
     assert made.sought_at == -math.inf
     assert made.level_seen == 0.0
@@ -412,13 +412,15 @@ def test_a_single_token_that_matures_goes_on_doing_so() -> None:
     assert (made.maturing, made.rate) == (2.0, pytest.approx(4 / (1 * 2 + 1 * 6)))
 
 
-def test_who_leaves_early_gives_back_in_two_parts() -> None:
+def test_waiter_that_leaves_early_gives_all_to_those_behind() -> None:
     made = leased()
-    first, second = made.reserve(4, 0.0, None), made.reserve(1, 0.0, None)
+    first, second = made.reserve(4, 0.0, None, True), made.reserve(1, 0.0, None, True)
+    before = made.pause(second, 0.0)
     made.leave(first, 0.0)
-    assert first.given_back == 3.0
+    assert (first.given_back, made.level, made.booked) == (4.0, -1.0, 1)
+    assert made.pause(second, 0.0) < before
     made.leave(second, 0.0)
-    assert (first.given_back, made.level, made.booked) == (4.0, 0.0, 0)
+    assert (made.level, made.booked, made.queued) == (0.0, 0, 0)
 
 
 def test_a_clock_may_be_changed_twice() -> None:

@@ -134,7 +134,7 @@ def test_lent_tokens_are_not_usable_before_their_time() -> None:
     bucket.missed = 50
     visit(bucket, pool, 0.0)
     assert bucket.held(0.0) >= 5
-    assert bucket.spendable(0.0) < 1
+    assert bucket.usable(0.0) < 1
     # Nobody may use more than the fleet's rate would have brought by then.
     for step in range(1, 20):
         now = step * 0.01

@@ -31,7 +31,7 @@ def test_it_begins_full_and_refills_at_its_rate_up_to_the_burst() -> None:
     assert (made.tokens(0.0), made.tokens(100.0), made.last_event) == (10.0, 10.0, -math.inf)
     assert made.reserve(10, 0.0, 0.0).ok
     assert (made.tokens(0.0), made.tokens(1.0), made.tokens(4.5), made.tokens(9.0)) == (0.0, 2.0, 9.0, 10.0)
-    assert made.spendable(1.0) == made.tokens(1.0)
+    assert made.usable(1.0) == made.tokens(1.0)
 
 
 def test_time_set_back_refills_nothing() -> None:
@@ -226,7 +226,7 @@ def waiting(*sizes: int) -> tuple[Bucket, list[Grant]]:
     """An empty bucket at whose line somebody waits for each of ``sizes``."""
     made = bucket()
     made.reserve(10, 0.0, None)
-    return made, [made.reserve(size, 0.0, None) for size in sizes]
+    return made, [made.reserve(size, 0.0, None, True) for size in sizes]
 
 
 def test_the_last_in_line_gives_back_all() -> None:
@@ -237,14 +237,55 @@ def test_the_last_in_line_gives_back_all() -> None:
     assert (first.given_back, made.booked, made.level) == (2.0, 10, 0.0)
 
 
-def test_one_who_leaves_early_gives_the_rest_back_when_those_behind_have_left() -> None:
+def test_waiter_that_leaves_early_gives_all_to_those_behind() -> None:
     made, (first, second, third) = waiting(4, 1, 2)
-    made.leave(first, 0.0)
-    assert (first.given_back, made.booked) == (1.0, 16)
+    assert made.leave(first, 0.0) == [second]
+    assert (first.given_back, made.booked, made.level) == (4.0, 13, -3.0)
+    assert (made.pause(second, 0.0), made.pause(third, 0.0)) == (0.5, third.at)
     made.leave(third, 0.0)
     made.leave(second, 0.0)
-    assert (made.booked, made.level) == (10, 0.0)
-    assert [grant.given_back for grant in (first, second, third)] == [4.0, 1.0, 2.0]
+    assert (made.booked, made.level, made.queued, len(made.waiting)) == (10, 0.0, 0, 0)
+
+
+def test_waiter_that_becomes_first_earlier_than_promised_is_woken() -> None:
+    made, (first, second, third) = waiting(2, 2, 2)
+    made.leave(second, 0.0)
+    assert third.at == 3.0, "what it was promised"
+    assert made.arrive(first, 1.0) == [third]
+    assert made.pause(third, 1.0) == 1.0
+
+
+def test_waiter_whose_own_timer_is_right_is_not_woken() -> None:
+    made, (first, second) = waiting(2, 2)
+    assert made.arrive(first, 1.0) == []
+    assert made.pause(second, 1.0) == 1.0
+    assert made.arrive(second, 2.0) == []
+    assert made.arrive(second, 2.0) == []
+
+
+def test_waiters_that_are_due_pass_the_one_that_sleeps_on() -> None:
+    made, (first, second, third) = waiting(1, 1, 1)
+    # The first one's loop is blocked: the second one's own timer lets both pass.
+    assert made.advance(1.0) == [first, second]
+    assert (made.pause(first, 1.0), made.pause(second, 1.0), made.pause(third, 1.0)) == (0.0, 0.0, 0.5)
+
+
+def test_tokens_that_come_back_are_for_those_who_wait() -> None:
+    made, (first, second) = waiting(2, 2)
+    made.charge(-1, 0.0)
+    assert made.moved_up(0.0) == [first]
+    assert made.pause(first, 0.0) == 0.5
+    made.charge(3, 0.0)
+    # What is charged afterwards delays those who come later, not those who wait.
+    assert made.pause(first, 0.0) == 0.5
+    assert made.advance(0.5) == [first, second]
+    assert made.pause(second, 0.5) == 1.0
+
+
+def test_line_is_empty_in_a_forked_child() -> None:
+    made, _ = waiting(1, 1)
+    made.clear_line()
+    assert (made.queued, made.advance(0.0)) == (0, [])
 
 
 def test_all_may_leave_in_any_order() -> None:
@@ -259,15 +300,6 @@ def test_one_who_was_refused_was_never_in_line() -> None:
     made, _ = waiting(2)
     made.leave(made.reserve(99, 0.0, None), 0.0)
     assert (made.booked, made.level) == (12, -2.0)
-
-
-def test_those_whose_turn_has_passed_give_nothing_more_back() -> None:
-    made, (first, second) = waiting(2, 2)
-    made.leave(first, 0.5)
-    assert first.given_back == 0.0
-    # At 1 s the first one would have had its turn: what it left is used.
-    made.leave(second, 1.0)
-    assert (first.given_back, second.given_back, made.booked) == (0.0, 2.0, 12)
 
 
 def test_one_may_leave_a_line_that_does_not_exist() -> None:

@@ -242,14 +242,16 @@ def test_the_rate_is_at_most_twice_what_is_measured_and_never_below_the_floor() 
     assert slow.fill == 0.5
 
 
-def test_who_leaves_early_gives_back_in_two_parts() -> None:
+def test_waiter_that_leaves_early_gives_all_to_those_behind() -> None:
     made = table()
     made.reserve(1, 0.0, None)
-    first, second = made.reserve(4, 0.0, None), made.reserve(1, 0.0, None)
-    made.leave(first, 0.0)
-    assert first.given_back == 3.0
+    first, second = made.reserve(4, 0.0, None, True), made.reserve(1, 0.0, None, True)
+    assert made.pause(second, 0.0) == second.at
+    assert made.leave(first, 0.0) == [second]
+    assert first.given_back == 4.0
+    assert made.pause(second, 0.0) == pytest.approx(first.at)
     made.leave(second, 0.0)
-    assert (first.given_back, made.booked) == (4.0, 1.0)
+    assert made.booked == 1.0
 
 
 def test_leaving_an_endless_rate_books_nothing() -> None:

@@ -427,6 +427,6 @@ def test_sigint_ends_the_call(library: str, where: str, limit: float | None) -> 
         finally:
             child.kill()
     # One call, the budget as the one Retrying left it, nothing held.
-    balance = 9.0 if where == "sleep" else 10.0
+    balance = 2.0 if where == "sleep" else 3.0
     assert out == f"interrupted 1 {balance} None None\n", err
     assert child.returncode == 0

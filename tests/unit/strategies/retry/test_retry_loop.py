@@ -789,9 +789,9 @@ def test_budget_none_is_no_budget(play: Any) -> None:
 
 
 @every_way
-def test_the_default_budget_allows_ten_retries(play: Any) -> None:
+def test_the_default_budget_allows_three_retries(play: Any) -> None:
     policy = sp.retry(on=Boom, attempts=100, backoff=sp.Constant(0))
-    play(policy, Boom, ...).raised(sp.BudgetExhausted).made(11)
+    play(policy, Boom, ...).raised(sp.BudgetExhausted).made(4)
 
 
 # 9. Emit the event, sleep, go to 1.

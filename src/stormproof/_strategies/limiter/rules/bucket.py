@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import math
-from heapq import heappop, heappush
+from collections import OrderedDict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def near(rate: float, now: float) -> float:
+    """Return how close to a whole token counts as whole: the clock and the sums are only so exact."""
+    return min(MOST_NEAR, max(_NEAR_TOKEN, rate * 2 * math.ulp(now)))
 
 
 class Grant:
-    """What `Bucket.reserve` decided: ``n`` tokens usable from ``at`` on, if ``ok``.
+    """Decision of `Bucket.reserve`: ``n`` tokens usable from ``at`` on, if ``ok``.
 
-    ``mark`` is all that had been booked up to and with it, which is its place in the line.
+    ``mark`` is all that had been booked up to and with it. ``line`` is set while it may still be given
+    back by a waiter, ``fixed`` is what had been reserved without waiting in line when it was booked.
     """
 
-    __slots__ = ("at", "given_back", "mark", "n", "ok", "rate", "returned")
+    __slots__ = ("at", "fixed", "given_back", "line", "mark", "n", "ok", "rate", "returned", "waiter")
 
-    #: Whether the tokens may be there sooner than was foreseen.
+    #: True where the tokens may be there sooner than was foreseen.
     hopeful = False
+
+    #: What wakes the caller that waits for it.
+    waiter: Any
+    line: Line | None
 
     def __init__(self, ok: bool, n: int, at: float, rate: float, mark: float) -> None:
         self.ok = ok
@@ -26,6 +40,8 @@ class Grant:
         self.returned = False
         #: How much of ``n`` has come back.
         self.given_back = 0.0
+        self.fixed = 0.0
+        self.line = self.waiter = None
 
     def delay(self, now: float) -> float:
         """Seconds until the tokens may be used; inf when they were refused."""
@@ -33,42 +49,115 @@ class Grant:
 
 
 class Line:
-    """Those who wait. One who leaves gives its tokens back as far as nobody behind counts on them, and
-    the rest when those behind have left as well.
+    """Waiters in the order they came. One that leaves gives all it took to those behind it.
+
+    Only the first one's time is worked out; the others' follow from it when they become first. What was
+    reserved without waiting in line keeps its time, so what such a reservation counts on stays taken.
     """
 
-    __slots__ = ("_left", "booked")
+    __slots__ = ("booked", "fixed", "queued", "waiting")
+
+    rate: float
 
     def __init__(self) -> None:
         #: All reservations so far, less what came back.
         self.booked: float = 0
-        #: Waiters that have left while later ones stayed, the last one first.
-        self._left: list[tuple[float, int, Grant]] = []
+        #: What was taken without waiting in line.
+        self.fixed: float = 0
+        self.waiting: OrderedDict[Grant, None] = OrderedDict()
+        #: What those in line have taken.
+        self.queued: float = 0
 
-    def _release(self, grant: Grant, now: float) -> None:
-        """Give back what ``grant`` took, less what those behind it count on; once, and before its time."""
+    def usable(self, now: float) -> float:
+        """Return the tokens that may be used at ``now``, less all that is booked."""
         raise NotImplementedError
 
-    def _behind(self, grant: Grant) -> float:
-        """What was booked after it; never so much that more comes back than it took."""
-        return max(grant.given_back, self.booked - grant.mark)
+    def needed(self, n: int) -> float:
+        """Return the tokens that must be there for a call of cost ``n`` to start."""
+        return n
 
-    def leave(self, grant: Grant, now: float) -> None:
-        """Leave the line, or what is left of it."""
-        if not grant.ok or grant.n == 0:
-            return
-        if self._left and self._left[0][2].delay(now) <= 0:
-            # The last of them would have had its turn.
-            self._left.clear()
-        was_last = grant.mark >= self.booked
-        self._release(grant, now)
-        if not was_last:
-            heappush(self._left, (-grant.mark, id(grant), grant))
-            return
-        while self._left and self._left[0][2].mark >= self.booked:
-            former = heappop(self._left)[2]
-            former.returned = False
-            self._release(former, now)
+    def speed(self) -> float:
+        """Return the tokens a second that a waiter may count on."""
+        return self.rate
+
+    def _restore(self, n: float, now: float) -> None:
+        """Put ``n`` tokens back."""
+        raise NotImplementedError
+
+    def enter(self, grant: Grant) -> None:
+        """Put ``grant``, booked just now, at the end of the line."""
+        grant.line = self
+        grant.fixed = self.fixed
+        self.waiting[grant] = None
+        self.queued += grant.n
+
+    def _behind(self, grant: Grant) -> float:
+        """What was reserved after it, never so much that more comes back than it took."""
+        return max(0.0, self.booked - grant.mark)
+
+    def short(self, grant: Grant, now: float) -> float:
+        """Return the tokens that the first in line still lacks."""
+        return self.needed(grant.n) - (self.usable(now) + self.queued + (self.fixed - grant.fixed))
+
+    def pause(self, grant: Grant, now: float) -> float:
+        """Return the seconds that ``grant`` should wait before looking again; 0 when its turn has come."""
+        if grant not in self.waiting:
+            return 0.0
+        longest = max(0.0, grant.at - now)
+        if grant is not next(iter(self.waiting)):
+            return longest
+        speed = self.speed()
+        return min(longest, self.short(grant, now) / speed) if speed > 0 else longest
+
+    def _pop(self, grant: Grant) -> None:
+        del self.waiting[grant]
+        self.queued -= grant.n
+
+    def advance(self, now: float) -> list[Grant]:
+        """Let those pass whose turn has come; return the waiters to wake: these, and the new first one."""
+        woken: list[Grant] = []
+        while self.waiting:
+            first = next(iter(self.waiting))
+            if self.short(first, now) > near(self.speed(), now):
+                if woken:
+                    woken += self.moved_up(now)
+                break
+            self._pop(first)
+            woken.append(first)
+        return woken
+
+    def arrive(self, grant: Grant, now: float) -> list[Grant]:
+        """Let ``grant`` pass, whose time is over by its own count; return the waiters to wake."""
+        if grant not in self.waiting:
+            return []
+        self._pop(grant)
+        return self.advance(now) or self.moved_up(now)
+
+    def leave(self, grant: Grant, now: float) -> list[Grant]:
+        """Give back all that a waiter took, who goes without having used it; return the waiters to wake."""
+        if not grant.ok or grant.returned or grant.n == 0 or math.isinf(self.rate) or math.isinf(grant.rate):
+            return []
+        grant.returned = True
+        is_first = next(iter(self.waiting), grant) is grant
+        if grant in self.waiting:
+            self._pop(grant)
+        # A reservation behind it keeps its time, and what it counts on stays taken.
+        grant.given_back = max(0.0, grant.n - (self.fixed - grant.fixed))
+        self._restore(grant.given_back, now)
+        woken = self.advance(now)
+        return woken if woken or not is_first else self.moved_up(now)
+
+    def moved_up(self, now: float) -> list[Grant]:
+        """Return the first in line if its turn comes earlier than it was promised."""
+        first = next(iter(self.waiting), None)
+        if first is None or self.pause(first, now) >= (first.at - now) * (1 - _NEAR_TOKEN):
+            return []
+        return [first]
+
+    def clear_line(self) -> None:
+        """Forget those who wait: in a forked child they are the parent's."""
+        self.waiting.clear()
+        self.queued = 0
 
 
 class Bucket(Line):
@@ -92,46 +181,56 @@ class Bucket(Line):
             return float(self.burst) if elapsed else min(float(self.burst), self.level)
         return min(float(self.burst), self.level + elapsed * self.rate)
 
-    def spendable(self, now: float) -> float:
-        """What may be used at ``now``: the tokens, and what a lease adds to them."""
-        return self.tokens(now)
+    usable = tokens
 
-    def reserve(self, n: int, now: float, max_wait_s: float | None) -> Grant:
+    def wait_for(self, n: int, now: float) -> float:
+        """Seconds until ``n`` more tokens would be there; inf: never."""
+        short = n - self.usable(now)
+        if short <= 0.0:
+            return 0.0
+        speed = self.speed()
+        return short / speed if speed > 0.0 and n <= self.burst else math.inf
+
+    def reserve(self, n: int, now: float, max_wait_s: float | None, queue: bool = False) -> Grant:
         """Take ``n`` tokens, to be used when they are there. ok iff n <= burst and wait <= max_wait.
 
-        A refusal takes nothing. ``max_wait_s=None`` waits for any finite time.
+        A refusal takes nothing. ``max_wait_s=None`` waits for any finite time. With ``queue`` a caller
+        waits in line for them; else they keep the time they were promised for.
         """
         if math.isinf(self.rate):
             return Grant(True, n, now, self.rate, self.booked)
         # A clock set back: the time it relives refills again, up to the burst.
         self.last = min(self.last, now)
         tokens = self.tokens(now) - n
+        if -near(self.rate, now) <= tokens < 0.0:
+            tokens = 0.0
         wait = 0.0 if tokens >= 0 else (-tokens / self.rate if self.rate > 0 else math.inf)
         ok = n <= self.burst and wait <= (max_wait_s if max_wait_s is not None else _LONGEST)
         if ok:
             self.last, self.level, self.last_event = now, tokens, now + wait
             self.booked += n
-        return Grant(ok, n, now + wait, self.rate, self.booked)
+        grant = Grant(ok, n, now + wait if n <= self.burst else math.inf, self.rate, self.booked)
+        if ok and queue and wait > 0.0:
+            self.enter(grant)
+        elif ok:
+            self.fixed += n
+            grant.fixed = self.fixed
+        return grant
 
     def cancel(self, grant: Grant, now: float) -> None:
         """Give back what ``grant`` took, less what later reservations already count on."""
-        # The last event may be earlier than this one; more than was taken never comes back.
-        self._give_back(grant, max(0.0, grant.rate * (self.last_event - grant.at)), now)
-
-    def _release(self, grant: Grant, now: float) -> None:
-        self._give_back(grant, self._behind(grant), now)
-
-    def _give_back(self, grant: Grant, less: float, now: float) -> None:
         if not grant.ok or grant.returned or grant.n == 0 or grant.at < now:
             return
         if math.isinf(self.rate) or math.isinf(grant.rate):
             # Nothing was taken, or nothing is missed.
             return
         grant.returned = True
-        restore = grant.n - less
+        # The last event may be earlier than this one; more than was taken never comes back.
+        restore = grant.n - max(0.0, grant.rate * (self.last_event - grant.at))
         if restore <= 0:
             return
-        grant.given_back += restore
+        grant.given_back = restore
+        self.fixed -= restore
         self.booked -= restore
         self.level = min(float(self.burst), self.tokens(now) + restore)
         self.last = now
@@ -140,9 +239,18 @@ class Bucket(Line):
             if before >= now:
                 self.last_event = before
 
+    def _restore(self, n: float, now: float) -> None:
+        self.booked -= n
+        self.level = min(float(self.burst), self.tokens(now) + n)
+        self.last = now
+        if self.rate > 0 and self.last_event - n / self.rate >= now:
+            self.last_event -= n / self.rate
+
     def charge(self, n: int, now: float) -> None:
         """Take ``n`` at once, whether they are there or not."""
         self.settle(now)
+        # What comes back is for those who wait.
+        self.fixed += max(0, n)
         self.level = min(float(self.burst), self.level - n)
 
     def move(self, by: float) -> None:
@@ -159,6 +267,11 @@ class Bucket(Line):
         """Count what has refilled so far, before the rate or the burst changes."""
         self.level, self.last = self.tokens(now), now
 
+
+#: A token this nearly there is there: sums of binary fractions of 0.1 fall short by less.
+_NEAR_TOKEN = 1e-9
+#: However coarse the clock, this much of a token is missed.
+MOST_NEAR = 0.01
 
 #: Two moments nearer to each other than this share of a token's time are one: sums of floats differ.
 _SAME_TIME = 1e-3

@@ -188,11 +188,17 @@ class LeaseBucket(Bucket):
     def tokens(self, now: float) -> float:
         return self.level + max(0.0, now - self.last) * self.rate
 
-    def spendable(self, now: float) -> float:
+    def usable(self, now: float) -> float:
         """What may be used now, credit and all; negative while reservations are owed."""
         return self.tokens(now) + self.credit
 
-    def reserve(self, n: int, now: float, max_wait_s: float | None) -> LeaseGrant:
+    def speed(self) -> float:
+        return self.promised()
+
+    def wait_for(self, n: int, now: float) -> float:
+        return super().wait_for(n, now) if n <= self.fleet_burst else math.inf
+
+    def reserve(self, n: int, now: float, max_wait_s: float | None, queue: bool = False) -> LeaseGrant:
         self._steady(now)
         after = self.tokens(now) - n
         short = -(after + self.credit)
@@ -205,7 +211,15 @@ class LeaseBucket(Bucket):
         else:
             self.missed += n
         self._seek(ok, n, now)
-        return LeaseGrant(ok, n, now + (wait + self.patience_s if wait > 0 else 0.0), self)
+        if n > self.fleet_burst:
+            wait = math.inf
+        grant = LeaseGrant(ok, n, now + (wait + self.patience_s if ok and wait > 0 else wait), self)
+        if ok and queue and wait > 0:
+            self.enter(grant)
+        elif ok:
+            self.fixed += n
+            grant.fixed = self.fixed
+        return grant
 
     def _seek(self, ok: bool, n: int, now: float) -> None:
         """Single tokens are a matter of demand; several at once must all be there, or none is of use."""
@@ -216,7 +230,7 @@ class LeaseBucket(Bucket):
 
     def eta(self, mark: float, now: float) -> float:
         """Seconds until everything booked up to ``mark`` is there, as things stand."""
-        short = mark - self.booked - self.spendable(now)
+        short = mark - self.booked - self.usable(now)
         if short <= 0:
             return 0.0
         speed = self.promised()
@@ -230,16 +244,22 @@ class LeaseBucket(Bucket):
         grant.returned = True
         restore = grant.n - self._behind(grant)
         if restore > 0:
-            grant.given_back += restore
-            self.settle(now)
-            self.level += restore
-            self.booked -= restore
+            grant.given_back = restore
+            self.fixed -= restore
+            self._restore(restore, now)
 
-    def _release(self, grant: Grant, now: float) -> None:
-        self.cancel(grant, now)
+    def leave(self, grant: Grant, now: float) -> list[Grant]:
+        # What another bucket gave is not given back here.
+        return super().leave(grant, now) if getattr(grant, "bucket", None) is self else []
+
+    def _restore(self, n: float, now: float) -> None:
+        self.settle(now)
+        self.level += n
+        self.booked -= n
 
     def charge(self, n: int, now: float) -> None:
         self.settle(now)
+        self.fixed += max(0, n)
         self.level -= n
 
     def move(self, by: float) -> None:

@@ -58,6 +58,8 @@ def _unfit_retry(retry: Retry) -> str | None:
         return "on= is a function of the user's own"
     if retry.budget is not None and type(retry.budget) not in _BUDGETS:
         return f"the budget {type(retry.budget).__name__} is not compiled"
+    if getattr(retry.budget, "observe", False):
+        return "a budget that observes is not compiled"
     return None
 
 

@@ -11,6 +11,8 @@ import math
 import sys
 from typing import Any
 
+import numpy as np
+
 from .compilation import apart, compiled
 from .layout import (
     DECORRELATED,
@@ -53,6 +55,8 @@ def wait_for(r: Any, ceilings: Any, n: int, prev: float, u: float) -> float:
 
 
 _ROUNDING = 1e-9
+_NEAR_TOKEN = 1e-9
+_MOST_NEAR = 0.01
 #: Since then Python adds up floats with the lost digits kept.
 _COMPENSATED = sys.version_info >= (3, 12)
 
@@ -95,8 +99,11 @@ def roll(row: Any, width: float, opened: float, now: float) -> None:
 
 
 @compiled
-def add(row: Any, width: float, amount: float, elapsed: float) -> None:
+def add(row: Any, width: float, window: float, amount: float, elapsed: float) -> None:
     """`Slices.add`."""
+    if elapsed > window:
+        amount *= window / elapsed
+        elapsed = window
     slots = min(SLICES, max(1, round(elapsed / width)))
     for back in range(slots):
         row[4 + (int(row[1]) - back) % SLICES] += amount / slots
@@ -114,7 +121,7 @@ def open_purse(r: Any, purse: Any, now: float) -> None:
 
 @apart
 def settle(r: Any, purse: Any, row: Any, now: float) -> None:
-    """`Allowance._settle` of each kind."""
+    """`Allowance._credit` of each kind; for `EARNED`, `budget.rules.settle`."""
     open_purse(r, purse, now)
     fresh, opened = purse.tally, purse.last
     purse.tally = 0.0
@@ -124,25 +131,21 @@ def settle(r: Any, purse: Any, row: Any, now: float) -> None:
         roll(row, r.width, opened, now)
         if fresh > 0.0:
             amount = fresh * r.ratio
-            if elapsed > r.window:
-                amount *= r.window / elapsed
-                elapsed = r.window
-            add(row, r.width, amount, elapsed)
+            add(row, r.width, r.window, amount, elapsed)
             purse.tokens += amount
         purse.tokens = min(purse.tokens, r.burst + row[3])
     elif r.budget == WINDOW:
         roll(row[:ROW], r.width, opened, now)
         roll(row[ROW:], r.width, opened, now)
         if fresh > 0.0:
-            share = r.window / elapsed if elapsed > r.window else 1.0
-            add(row[:ROW], r.width, fresh * share, min(elapsed, r.window))
+            add(row[:ROW], r.width, r.window, fresh, elapsed)
     else:
         purse.tokens = min(r.top, purse.tokens + fresh * r.credit)
 
 
 @compiled
 def held(r: Any, purse: Any, row: Any) -> float:
-    """`Allowance._held`: what there was when it was last settled."""
+    """Return what is held since the last settlement, as `Allowance._held` does."""
     if r.budget == WINDOW:
         return float(max(0.0, r.ratio * row[3] + r.floor * r.window - row[ROW + 3]))
     if purse.made == 0.0:
@@ -170,6 +173,8 @@ def reserve(r: Any, purse: Any, now: float, most: float) -> float:
     if math.isinf(r.rate):
         return 0.0
     left = tokens(r.rate, r.burst, purse.tokens, purse.last, now) - 1
+    if -min(_MOST_NEAR, max(_NEAR_TOKEN, r.rate * 2 * np.spacing(now))) <= left < 0.0:
+        left = 0.0
     wait = 0.0
     if left < 0.0:
         wait = -left / r.rate if r.rate > 0.0 else math.inf
@@ -194,7 +199,7 @@ def withdraw(r: Any, purse: Any, row: Any, now: float, timeout: bool, throttle: 
     if r.budget == WINDOW:
         if held(r, purse, row) < 1.0 - _ROUNDING:
             return 0.0
-        add(row[ROW:], r.width, 1.0, 0.0)
+        add(row[ROW:], r.width, r.window, 1.0, 0.0)
         return 1.0
     if r.budget == THROTTLE:
         return 1.0 if purse.tokens * 2 > r.top else 0.0

@@ -1,0 +1,1 @@
+"""The sweep behind the default budget's `burst`: sparse fleets against quiet callers."""
