@@ -131,6 +131,19 @@ def proxy(error: Any, settings: Settings, depth: int) -> Fault | None:
     return NO_CONNECTION if "could not connect" in text.lower() else under(error, (), settings, depth)
 
 
+def http2(error: Any, settings: Settings, depth: int) -> Fault:
+    """httpx, httpcore: a protocol error carries what h2 said; it may prove that nothing was processed."""
+    for carrier in (error, get(error, "__cause__")):
+        args = get(carrier, "args")
+        said = args[0] if is_a(args, tuple) and args else None
+        refused = whole(get(said, "error_code")) == known_faults.REFUSED_STREAM and get(said, "remote_reset")
+        # A GOAWAY that names no stream: not even the first one was looked at.
+        if refused or whole(get(said, "last_stream_id")) == 0 or type(said).__name__ == "TooManyStreamsError":
+            return known_faults.NO_STREAM
+    local = type(error).__name__ == "LocalProtocolError"
+    return FINAL if local else resolve(LOST.looking("args"), error, settings, depth)
+
+
 def sdk_status(error: Any, settings: Settings, depth: int) -> Fault:
     """openai and anthropic: a status, or an error inside a stream that began with a good one."""
     fault = http_error(error, settings, depth)
