@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from typing import Any
 
 import httpx
@@ -51,11 +52,11 @@ async def together(loop: str, fns: list[Callable[[], Awaitable[Any]]]) -> list[A
     return outcomes
 
 
-def client_of(library: str, pool: int, http2: bool = False) -> Any:
+def client_of(library: str, pool: int, http2: bool = False, policy: sp.Policy = CUT) -> Any:
     module, door = LIBRARIES[library]
     limits = module.Limits(max_connections=pool, max_keepalive_connections=pool)
     inner = module.AsyncHTTPTransport(limits=limits, http1=not http2, http2=http2, verify=False)
-    transport = door.AsyncTransport(CUT, inner)
+    transport = door.AsyncTransport(policy, inner)
     return module.AsyncClient(transport=transport, timeout=5, trust_env=False)
 
 
@@ -141,7 +142,7 @@ def test_window_of_a_connection_is_not_used_up_by_bodies_nobody_reads(library: s
         server.on("/", say(200, b"x" * size))
 
         async def main() -> None:
-            async with client_of(library, 1, http2=True) as client:
+            async with client_of(library, 1, http2=True, policy=sp.Policy(sp.Retry())) as client:
                 # 40 MiB of unread bodies on a window of 16 MiB.
                 for _ in range(40):
                     async with client.stream("GET", server.url("/")) as response:
@@ -152,3 +153,27 @@ def test_window_of_a_connection_is_not_used_up_by_bodies_nobody_reads(library: s
 
         run(loop, main)
         assert len(server.links) == 1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_slot_is_usable_after_waits_for_a_slot_timed_out_in_threads(
+    library: str, server: Server
+) -> None:
+    """A wait that ended just as it was given a new connection left that connection in the pool for good."""
+    module, door = LIBRARIES[library]
+    server.on("/hang", hang())
+    server.on("/", answer(200, b"ok"))
+    inner = module.HTTPTransport(limits=module.Limits(max_connections=2), verify=False)
+    transport = door.Transport(sp.Policy(sp.Timeout(0.01)), inner)
+    with module.Client(transport=transport, trust_env=False) as client, ThreadPoolExecutor(24) as threads:
+
+        def cut_off(_: int) -> None:
+            with suppress(TimeoutError):
+                client.get(server.url("/hang"))
+
+        list(threads.map(cut_off, range(1000)))
+        override = {"policy": sp.Policy(sp.Retry(attempts=1))}
+        for _ in range(2):
+            response = client.get(server.url("/"), timeout=5, extensions={"stormproof": override})
+            assert response.status_code == 200
+        assert [each.info() for each in inner._pool.connections if "CONNECTING" in each.info()] == []

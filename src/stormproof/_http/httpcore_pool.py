@@ -40,14 +40,15 @@ async def repair(transport: Any) -> None:
         pass
 
 
-def repair_streams(transport: Any) -> None:
-    """`repair` for a sync transport, whose requests are never cut off: only unread bodies leave streams."""
+def repair_sync(transport: Any) -> None:
+    """`repair` for a sync transport. There, a wait for a slot may end just as it is given one."""
     try:
-        pool = getattr(transport, "_pool", None)
-        for connection in list(getattr(pool, "_connections", ())):
-            talks = _http2(connection)
-            if talks is not None and _reset_forgotten(talks):
-                talks._write_outgoing_data(_Goodbye)
+        with transport._pool._optional_thread_lock:
+            closing, talking = _losses(transport)
+        for connection in closing:
+            connection.close()
+        for talks in talking:
+            talks._write_outgoing_data(_Goodbye)
     except Exception:
         pass
 

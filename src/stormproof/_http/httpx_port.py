@@ -8,7 +8,7 @@ from .._context.deadlines import remaining
 from .._runtime.shielded_close import to_its_end, where_it_waits
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .headers import announced, length_of
-from .httpcore_pool import repair, repair_streams
+from .httpcore_pool import repair, repair_sync
 from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
@@ -218,7 +218,11 @@ class ThreadPort(_Port):
     __slots__ = ()
 
     def fetch(self, request: Any, most: int) -> Any:
-        response = self._handle(request)
+        try:
+            response = self._handle(request)
+        except self._library.PoolTimeout:
+            repair_sync(self.transport)
+            raise
         # The client does so later; `on_result` may want to know now.
         response.request = request
         if 0 < _length(response.headers) <= most:
@@ -265,7 +269,7 @@ class ThreadPort(_Port):
         except Exception:
             pass
         if _is_http2(response):
-            repair_streams(self.transport)
+            repair_sync(self.transport)
 
 
 def _is_http2(response: Any) -> bool:

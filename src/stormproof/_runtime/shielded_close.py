@@ -104,7 +104,7 @@ def where_it_waits(
                 late = (yield from _until_done(waits)) or late
                 waits = steps.send(None)
                 continue
-            if late is not None and hasattr(waits, "add_done_callback") and not waits.done():
+            if late is not None and getattr(waits, "add_done_callback", None) and not waits.done():
                 # As a cancellation of the task, counted by it: scopes of anyio's that were entered since the
                 # first one would take it for one of theirs otherwise, and swallow it.
                 renewed.append(modules["asyncio"].current_task())
