@@ -66,6 +66,11 @@ def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
     return late
 
 
+def _is_pending(waits: Any) -> bool:
+    """Return whether ``waits`` is a future of asyncio's that has no result yet."""
+    return hasattr(waits, "add_done_callback") and not waits.done()
+
+
 def _nothing_was_cancelled(waits: Any) -> bool:
     """Return whether a cancellation met a wait that was none, or that was over.
 
@@ -104,7 +109,7 @@ def where_it_waits(
                 late = (yield from _until_done(waits)) or late
                 waits = steps.send(None)
                 continue
-            if late is not None and getattr(waits, "add_done_callback", None) and not waits.done():
+            if late is not None and _is_pending(waits):
                 # As a cancellation of the task, counted by it: scopes of anyio's that were entered since the
                 # first one would take it for one of theirs otherwise, and swallow it.
                 renewed.append(modules["asyncio"].current_task())

@@ -207,12 +207,19 @@ class H2Server:
             request = link.waiting[event.stream_id]
             self.seen.append(request)
             if not self.hanging:
-                del link.waiting[event.stream_id]
-                self._answer_for(request.path)(request)
+                self._answer(request)
         elif isinstance(event, h2.events.StreamReset):
             link.resets += 1
             link.waiting.pop(event.stream_id, None)
             link.unsent.pop(event.stream_id, None)
+
+    def _answer(self, request: Request) -> None:
+        del request.link.waiting[request.stream]
+        try:
+            self._answer_for(request.path)(request)
+        except h2.exceptions.ProtocolError:
+            # Reset by the client meanwhile.
+            pass
 
     def _answer_for(self, path: str) -> Answer:
         answers = self._answers.get(path)
@@ -226,8 +233,7 @@ class H2Server:
         def run() -> None:
             self.hanging = False
             for link in self.links:
-                for stream, request in list(link.waiting.items()):
-                    del link.waiting[stream]
-                    self._answer_for(request.path)(request)
+                for request in list(link.waiting.values()):
+                    self._answer(request)
 
         self._loop.call_soon_threadsafe(run)
