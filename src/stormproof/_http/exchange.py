@@ -18,7 +18,7 @@ from .._runtime.randomness import token
 from .._strategies.retry.loop import note
 from .draft import Draft
 from .options import ABSENT, key_value
-from .timeouts import timed_out
+from .timeouts import call_remaining, timed_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,13 +132,17 @@ class Exchange:
         """Whether the request has an idempotency key, given one where the options say so."""
         port, options, request, told = self.port, self.rules.options, self.request, self._told
         wanted = options.idempotency_key if told is None or told.key is ABSENT else told.key
-        if any(port.header(request, name) for name in (options.key_header, *self.rules.settings.key_headers)):
+        if self._has_key():
             return True
         key = wanted(self.native) if callable(wanted) else token() if wanted == "auto" else wanted
         if key is None:
             return False
         port.keep_header(request, options.key_header, key_value("idempotency_key", key))
         return True
+
+    def _has_key(self) -> bool:
+        names = (self.rules.options.key_header, *self.rules.settings.key_headers)
+        return any(self.port.header(self.request, name) for name in names)
 
     # What the retry loop asks (see `attempts.Exchange`).
 
@@ -194,7 +198,11 @@ class Exchange:
         if scope is not None and not bypass():
             limit = scope.remaining()
             if limit is not None and options.timeout_header is not None:
-                extra[options.timeout_header] = str(max(1, int(limit * 1000)))
+                # A server that stops in the middle does not know the outcome, and a retry with the same key
+                # is there to find the answer: the key's request has the time of the whole call.
+                left = call_remaining(scope) if self._has_key() else limit
+                if left is not None:
+                    extra[options.timeout_header] = str(max(1, int(left * 1000)))
         if self.number > 1 and options.attempt_header is not None:
             extra[options.attempt_header] = str(self.number)
         draft = self.draft if self._base is not None else self._draft

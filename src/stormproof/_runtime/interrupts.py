@@ -116,16 +116,46 @@ def arm(scope: Scope) -> Arm | None:
     return None if task is None else _AsyncioArm(running, task, scope)
 
 
+def anyio_scope(task: Any) -> Any:
+    """The innermost of anyio's cancel scopes that ``task`` is in; None without one, or without a task."""
+    backend = sys.modules.get("anyio._backends._asyncio")
+    state = None if backend is None or task is None else backend._task_states.get(task)
+    return None if state is None else state.cancel_scope
+
+
+def is_shielded(task: Any, outer: Any) -> bool:
+    """Whether ``task`` has entered a shielded scope of anyio's since it was in ``outer``."""
+    scope = anyio_scope(task)
+    while scope is not None and scope is not outer:
+        if scope.shield:
+            return True
+        scope = scope._parent_scope
+    return False
+
+
 def _seconds_left(scope: Scope) -> float | None:
     # A timer of the event loop cannot follow a clock that a test moves by hand.
     return scope.own_remaining() if getattr(scope.clock, "drives_timers", True) else None
 
 
+#: How soon, at first and at most, to look again whether a task may be interrupted.
+_SOON_S, _LATER_S = 0.001, 0.05
+
+
 class _AsyncioArm:
-    __slots__ = ("_before", "_error", "_fired", "_handle", "_loop", "_task")
+    """Cancels a task of asyncio's, with the manners of anyio's own scopes.
+
+    Not inside a shielded scope of anyio's, where a worker thread may be at work that goes on in any case: its
+    place would be given away while it does. And not between the moment when something is handed over (a lock,
+    a place in a pool) and the moment when the task takes it: it would be lost.
+    """
+
+    __slots__ = ("_before", "_error", "_fired", "_handle", "_loop", "_outer", "_task", "_wait_s")
 
     def __init__(self, asyncio: Any, task: Any, scope: Scope) -> None:
         self._task = task
+        self._outer = anyio_scope(task)
+        self._wait_s = _SOON_S
         self._loop = asyncio.get_running_loop()
         self._error = asyncio.CancelledError
         self._before = task.cancelling()
@@ -134,9 +164,18 @@ class _AsyncioArm:
         self._handle = None if left is None else self._loop.call_later(left, self._fire)
 
     def _fire(self) -> None:
-        if not self._fired and self._task is not None:
+        task = self._task
+        if self._fired or task is None:
+            return
+        waiter = getattr(task, "_fut_waiter", None)
+        if waiter is not None and waiter.done():
+            self._handle = self._loop.call_soon(self._fire)
+        elif is_shielded(task, self._outer):
+            self._handle = self._loop.call_later(self._wait_s, self._fire)
+            self._wait_s = min(2 * self._wait_s, _LATER_S)
+        else:
             self._fired = True
-            self._task.cancel()
+            task.cancel()
 
     def cancel(self) -> None:
         try:

@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from sys import modules
 from types import coroutine
 
+from .interrupts import anyio_scope, is_shielded
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -15,27 +17,12 @@ if TYPE_CHECKING:
 _ANYIO = "Cancelled via cancel scope "
 
 
-def _scope() -> Any:
-    """The innermost of anyio's cancel scopes that the running task is in; None without asyncio, or anyio."""
-    backend = modules.get("anyio._backends._asyncio")
-    if backend is None:
-        return None
+def _task() -> Any:
+    """The running task of asyncio's; None under trio."""
     try:
-        state = backend._task_states.get(modules["asyncio"].current_task())
-    except RuntimeError:
-        # Trio's task.
+        return modules["asyncio"].current_task()
+    except (KeyError, RuntimeError):
         return None
-    return None if state is None else state.cancel_scope
-
-
-def _shielded(outer: Any) -> bool:
-    """Whether the running task has entered a shielded scope since it was in ``outer``."""
-    scope = _scope()
-    while scope is not None and scope is not outer:
-        if scope.shield:
-            return True
-        scope = scope._parent_scope
-    return False
 
 
 def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
@@ -99,21 +86,22 @@ def where_it_waits(
     what closes something, and has no such scopes inside.
     """
     steps = work.__await__()
-    outer = _scope()
+    task = _task()
+    outer = anyio_scope(task)
     late: BaseException | None = None
-    renewed: list[Any] = []
+    renewed = 0
     try:
         waits = next(steps)
         while True:
-            if waits is not None and hasattr(waits, "add_done_callback") and _shielded(outer):
+            if waits is not None and hasattr(waits, "add_done_callback") and is_shielded(task, outer):
                 late = (yield from _until_done(waits)) or late
                 waits = steps.send(None)
                 continue
             if late is not None and _is_pending(waits):
                 # As a cancellation of the task, counted by it: scopes of anyio's that were entered since the
                 # first one would take it for one of theirs otherwise, and swallow it.
-                renewed.append(modules["asyncio"].current_task())
-                renewed[-1].cancel()
+                task.cancel()
+                renewed += 1
                 late = None
             try:
                 reply = yield waits
@@ -138,7 +126,7 @@ def where_it_waits(
         if late is None:
             raise
     finally:
-        for task in renewed:
+        for _ in range(renewed):
             task.uncancel()
     try:
         raise late

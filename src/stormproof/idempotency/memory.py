@@ -76,6 +76,7 @@ class MemoryStore(Store):
 
     def run(self, operation: Operation) -> Any:
         clock = _clock.current() if self.clock is None else self.clock
+        dropped = 0
         try:
             with self._lock:
                 try:
