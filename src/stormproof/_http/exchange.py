@@ -254,7 +254,7 @@ class Exchange:
 
         It is the client's own wherever there was an answer at all.
         """
-        response = self.response_of(error)
+        response = self._failed_response(error)
         if response is not None:
             self._mark(response, error)
             return response
@@ -276,7 +276,11 @@ class Exchange:
         return self._given_up(error, self.last)
 
     def response_of(self, error: BaseException) -> Any:
-        """The failed response that ``error`` stands for; ``None`` if there was none."""
+        """``None``: what fails by the table of statuses is judged as an error, not as a result."""
+        return None
+
+    def _failed_response(self, error: BaseException) -> Any:
+        """The response that ``error`` stands for; ``None`` if there was none."""
         return next((response for known, response in self.failed if known is error), None)
 
     def _mark(self, response: Any, error: Exception) -> None:
@@ -325,7 +329,7 @@ class Exchange:
     def _given_up(self, refusal: StormproofError, last: Exception) -> Any:
         """The last answer, marked: an outer layer must stop where this one was refused."""
         reason = f"{type(refusal).__name__}: {refusal}"
-        response = self.response_of(last)
+        response = self._failed_response(last)
         given = last if response is None else response
         exhaustion.mark(given, exhaustion.Mark(self.rules.name, self.rules, self.number, reason))
         if response is None and refusal.__cause__ is not last:
