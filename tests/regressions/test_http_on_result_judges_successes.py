@@ -1,7 +1,7 @@
-"""``on_result`` sees what the table of statuses calls a success, and its plain ``True`` keeps the server's hint.
+"""``on_result`` sees what the table of statuses calls a success; its plain ``True`` keeps the server's hint.
 
-It was asked about failed responses too, where a ``.json()`` in it broke on the HTML of a 503, and its ``True`` made
-the client come back before the time that the response's ``Retry-After`` named.
+It was asked about failed responses too, where a ``.json()`` in it broke on the HTML of a 503, and its
+``True`` made the client come back before the time that the response's ``Retry-After`` named.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from . import known_faults
 from .foreign_objects import MAX_DEPTH, called, get, is_a, leaves, text_of, whole
 from .known_faults import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, Fault
 from .lookup import row_for
+from .rpc_status import retry_info
 from .server_hints import Stop, is_digits, pushback, read, should_retry, wait_from
 
 TYPE_CHECKING = False
@@ -121,6 +122,15 @@ def aiohttp_error(error: Any, settings: Settings, depth: int) -> Fault:
     """What is no HTTP at all comes as a made-up status 400, raised from the parser's own error."""
     cause = get(error, "__cause__")
     return LOST if cause is not None and row_for(type(cause)) is LOST else http_error(error, settings, depth)
+
+
+def aiohttp_proxy(error: Any, settings: Settings, depth: int) -> Fault:
+    """The answer of a proxy to CONNECT: whatever it is, nothing has reached the server."""
+    status = whole(get(error, "status"))
+    if status is None or status not in settings.statuses:
+        return FINAL
+    after = wait_from(read(get(error, "headers")))
+    return Fault(True, NO_CONNECTION.kind, NO_CONNECTION.reason, safe=True, after=after)
 
 
 def proxy(error: Any, settings: Settings, depth: int) -> Fault | None:
@@ -255,7 +265,10 @@ def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
     name = get(called(error, "code"), "name")
     if not is_a(name, str):
         return None
-    hint = pushback(called(error, "trailing_metadata"))
+    trailers = called(error, "trailing_metadata")
+    hint = pushback(trailers)
+    if hint is None:
+        hint = retry_info(trailers)
     if isinstance(hint, Stop):
         return Fault(False, "pushback", f"gRPC {name}, and the server says not to retry")
     if "CERTIFICATE_VERIFY_FAILED" in text_of(called(error, "details")):

@@ -359,9 +359,12 @@ NAMES: dict[str, dict[str, Row]] = {
     "aiohttp": {
         "ClientError": FINAL,
         "ClientResponseError": "aiohttp_error",
+        "ClientHttpProxyError": "aiohttp_proxy",
         "HttpProcessingError": LOST,
         "ClientConnectionError": LOST.looking(),
-        **_same("ClientConnectionResetError ServerDisconnectedError ClientPayloadError", LOST),
+        **_same("ClientConnectionResetError ServerDisconnectedError", LOST),
+        "ClientPayloadError": LOST.looking(),
+        "ContentEncodingError": FINAL,
         "ClientOSError": "os_error",
         "ClientConnectorError": NO_CONNECTION.looking("os_error"),
         "ClientConnectorDNSError": DNS_FINAL.looking("os_error"),

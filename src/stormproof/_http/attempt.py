@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._drivers.sync import refuse_awaitable
 from .._primitives.errors import Cancelled, Permanent
+from . import tracing
 from .timeouts import as_seen
 
 TYPE_CHECKING = False
@@ -39,9 +40,12 @@ def judged(exchange: Exchange, response: Any) -> Steps:
     reauth = rules.options.reauth
     if reauth is not None and port.status(response) in rules.options.reauth_on and not exchange.reauthed:
         response = yield from _reauthenticate(exchange, reauth, response)
-    if rules.fails(port.status(response), port.fields(response)):
+    status = port.status(response)
+    if rules.fails(status, port.fields(response)):
         yield from _free(exchange, response)
         raise exchange.refuse(response)
+    if status >= 400 and rules.options.buffer:
+        yield from _attempted(exchange, (port.buffer, response, rules.options.buffer))
     return response
 
 
@@ -50,14 +54,27 @@ def _answer(exchange: Exchange) -> Steps:
     port, most = exchange.port, exchange.rules.options.buffer
     request = exchange.prepare()
     exchange.started = True
+    if tracing.begin is None:
+        return (yield from _attempted(exchange, (port.fetch, request, most)))
+    end = tracing.begin(port.method(request), port.url(request), exchange.number)
     try:
-        response = yield port.fetch, request, most
+        response = yield from _attempted(exchange, (port.fetch, request, most))
+    except BaseException as error:
+        end(None, error)
+        raise
+    end(port.status(response), None)
+    return response
+
+
+def _attempted(exchange: Exchange, step: tuple[Any, ...]) -> Steps:
+    """The result of ``step``, whose error is that of the attempt."""
+    try:
+        return (yield step)
     except Exception as error:
         exchange.last = as_seen(error, exchange.rules.settings)
         if exchange.last is error:
             raise
         raise exchange.last from exchange.last.__cause__
-    return response
 
 
 def _free(exchange: Exchange, response: Any) -> Steps:

@@ -141,6 +141,11 @@ class Client:
     def policy(self) -> Policy:
         return self._own.policy
 
+    @property
+    def retries(self) -> bool:
+        """Whether the policy makes more than one attempt of anything."""
+        return self._own.exchange.rules.retries
+
     def send(self, request: Any, told: Any = None) -> Any:
         """The answer to ``request``."""
         ready = self._own

@@ -225,7 +225,7 @@ class ThreadPort(_Port):
             raise
         # The client does so later; `on_result` may want to know now.
         response.request = request
-        if 0 < _length(response.headers) <= most:
+        if 0 < _length(response.headers) <= most and response.status_code < 400:
             stream = response.stream
             try:
                 body = b"".join(stream)
@@ -299,7 +299,7 @@ class TaskPort(_Port):
     async def _fetched(self, request: Any, most: int) -> Any:
         response = await self._handle(request)
         response.request = request
-        if 0 < _length(response.headers) <= most:
+        if 0 < _length(response.headers) <= most and response.status_code < 400:
             stream = response.stream
             try:
                 body = b"".join([chunk async for chunk in stream])

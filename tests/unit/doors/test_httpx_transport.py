@@ -1257,7 +1257,9 @@ def test_on_result_is_not_asked_about_failed_answers(way: Way) -> None:
         asked.append(response.status_code)
         return bool(response.status_code == 202)
 
-    assert way.send(way.script(whole(503), whole(202), whole(200)), policy(on_result=refuses)).status_code == 200
+    assert (
+        way.send(way.script(whole(503), whole(202), whole(200)), policy(on_result=refuses)).status_code == 200
+    )
     assert asked == [202, 200]
 
 
