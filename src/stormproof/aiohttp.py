@@ -14,7 +14,7 @@ from ._http.aiohttp_port import Call, Port
 from ._http.body import AsyncBody
 from ._http.client import Client
 from ._http.draft import Draft
-from ._http.exchange import NotRetried
+from ._http.final_answer import NotRetried
 from ._http.options import ClientOptions
 from ._runtime.maps import Recent
 

@@ -16,7 +16,7 @@ from urllib3.util.timeout import Timeout
 from ._http.body import Body, Once, replay_of
 from ._http.client import Client
 from ._http.draft import Draft
-from ._http.exchange import NotRetried
+from ._http.final_answer import NotRetried
 from ._http.headers import announced, length_of, text
 from ._http.options import ClientOptions
 from ._http.urllib3_streams import drain, hand_over, watched, within

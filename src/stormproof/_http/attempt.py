@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._drivers.sync import refuse_awaitable
 from .._primitives.errors import Cancelled, Permanent
 from . import tracing
+from .final_answer import final_answer
 from .timeouts import as_seen
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ def attempt(exchange: Exchange) -> Steps:
     exchange.simple = False
     if exchange.number > 1:
         yield from release(exchange)
-        exchange.replay.rewind()
+        exchange.repeat.replay.rewind()
     response = yield from _answer(exchange)
     return (yield from judged(exchange, response))
 
@@ -89,7 +90,7 @@ def _free(exchange: Exchange, response: Any) -> Steps:
 
 def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: Any) -> Steps:
     """Let the hook renew credentials and send the request once more; the first response if it cannot."""
-    if exchange.replay.refusal() is not None:
+    if exchange.repeat.replay.refusal() is not None:
         return response
     exchange.reauthed = True
     draft = exchange.draft
@@ -103,7 +104,7 @@ def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: An
         return response
     yield from _drop(exchange, response, exchange.rules.options.drain)
     exchange.reauthenticated(draft)
-    exchange.replay.rewind()
+    exchange.repeat.replay.rewind()
     second = yield from _answer(exchange)
     yield from _keep(exchange, second)
     return second
@@ -132,7 +133,7 @@ def release(exchange: Exchange, answer: Any = None, hurry: bool = False) -> Step
 
 def settle(exchange: Exchange, response: Any) -> Steps:
     """The end of an exchange whose policy gave ``response``, which may be a `Fallback`'s."""
-    exchange.over = True
+    exchange.finished = True
     yield from release(exchange, response)
     if not exchange.port.is_response(response):
         raise TypeError(
@@ -144,8 +145,8 @@ def settle(exchange: Exchange, response: Any) -> Steps:
 
 def conclude(exchange: Exchange, error: BaseException) -> Steps:
     """The end of an exchange whose policy raised ``error``: the response for the caller, or what to raise."""
-    exchange.over = True
-    answer = exchange.answer(error) if isinstance(error, Exception) else error
+    exchange.finished = True
+    answer = final_answer(exchange, error) if isinstance(error, Exception) else error
     # A coroutine that is being closed cannot await anything more.
     if not isinstance(error, GeneratorExit):
         yield from release(exchange, answer, hurry=answer is error and not isinstance(error, Exception))
