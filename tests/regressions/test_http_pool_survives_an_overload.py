@@ -23,6 +23,7 @@ from tests.support.http.server import Server, answer, hang
 import stormproof as sp
 import stormproof.httpx
 import stormproof.httpx2
+from stormproof._http.httpcore_pool import repair
 
 LIBRARIES = {"httpx": (httpx, stormproof.httpx), "httpx2": (httpx2, stormproof.httpx2)}
 CUT = sp.Policy(sp.Timeout(0.05))
@@ -177,3 +178,27 @@ def test_every_slot_is_usable_after_waits_for_a_slot_timed_out_in_threads(
             response = client.get(server.url("/"), timeout=5, extensions={"stormproof": override})
             assert response.status_code == 200
         assert [each.info() for each in inner._pool.connections if "CONNECTING" in each.info()] == []
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_broken_http2_connection_does_not_keep_its_slot(library: str, loop: str) -> None:
+    """A connection with an error that no request owns any more is replaced at once, idle or not."""
+    with H2Server() as server:
+        server.on("/", say(200, b"ok"))
+
+        async def main() -> list[str]:
+            async with client_of(library, 1, http2=True) as client:
+                assert await recover(loop, client, server.url("/"), 1) == [200]
+                pool = client._transport._inner._pool
+                talks = pool.connections[0]._connection
+                server.hanging = True
+                # As a write that fails leaves it.
+                talks._connection_error = True
+                await repair(client._transport._inner)
+                server.hanging = False
+                assert await recover(loop, client, server.url("/"), 2) == [200] * 2
+                return [each.info() for each in pool.connections]
+
+        assert len(run(loop, main)) == 1
+    assert len(server.links) == 2

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: RFC 9113: the stream is no longer needed.
 _CANCEL = 0x8
 #: A connection that does not take a few bytes within this time is not worth keeping.
-_WRITE_S = 0.1
+_WRITE_S = 1.0
 
 
 class _Goodbye:
@@ -62,7 +62,8 @@ def _losses(transport: Any) -> tuple[list[Any], list[Any]]:
     owned = {id(request.connection) for request in pool._requests}
     lost, talking = [], []
     for connection in connections:
-        if id(connection) not in owned and not (connection.is_idle() or connection.is_closed()):
+        # One that is broken may be idle, and yet never be used or closed (httpcore2).
+        if id(connection) not in owned and not (connection.is_available() or connection.is_closed()):
             lost.append(connection)
         elif (talks := _http2(connection)) is not None and _reset_forgotten(talks):
             talking.append(talks)
