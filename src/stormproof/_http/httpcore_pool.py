@@ -28,9 +28,14 @@ class _Goodbye:
     extensions = {"timeout": {"write": _WRITE_S}}  # noqa: RUF012 - never written to
 
 
-async def repair(transport: Any) -> None:
-    """Give back every slot and stream of ``transport``'s pool that no request owns any more."""
+async def repair(transport: Any, error: BaseException | None = None) -> None:
+    """Give back every slot and stream of ``transport``'s pool that no request owns any more.
+
+    ``error`` is what cut the last request off.
+    """
     try:
+        if error is not None:
+            _retire_interrupted(error)
         closing, talking = _losses(transport)
         if closing or talking:
             with shield(library()):
@@ -38,6 +43,23 @@ async def repair(transport: Any) -> None:
     except Exception:
         # What is private to httpcore may change; a request must not fail over it.
         pass
+
+
+def _retire_interrupted(error: BaseException) -> None:
+    """Give up HTTP/2 connections that ``error`` met in the middle of a write or of their set-up.
+
+    What was to be sent is lost, and with it what both ends agree on. Under trio any await may be one.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        names = trace.tb_frame.f_locals
+        owner: Any = names.get("self")
+        if hasattr(owner, "_h2_state"):
+            in_write = trace.tb_frame.f_code.co_name == "_write_outgoing_data" and "data_to_send" in names
+            in_set_up = "local_settings_max_streams" in names and "stream_id" not in names
+            if in_write or in_set_up:
+                owner._connection_error = True
+        trace = trace.tb_next
 
 
 def repair_sync(transport: Any) -> None:
@@ -105,7 +127,10 @@ async def _say_goodbye(closing: list[Any], talking: list[Any]) -> None:
         try:
             await connection.aclose()
         except Exception:
-            pass
+            # h2 may refuse to say goodbye on a connection that was cut off in its set-up.
+            stream = getattr(_http2(connection), "_network_stream", None)
+            if stream is not None:
+                await stream.aclose()
     for talks in talking:
         if _is_written_to(talks):
             # Goes out with the next write; waiting for this one could take longer than the caller has.

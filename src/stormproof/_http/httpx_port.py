@@ -291,9 +291,9 @@ class TaskPort(_Port):
             return await where_it_waits(self._fetched(request, most), _close)
         except Exception:
             raise
-        except BaseException:
+        except BaseException as error:
             # The one place where an attempt is cut off, by whatever scope or task.
-            await repair(self.transport)
+            await repair(self.transport, error)
             raise
 
     async def _fetched(self, request: Any, most: int) -> Any:
