@@ -262,7 +262,7 @@ def test_long_decorator_is_broken_into_lines() -> None:
     """
     after = fixed(text)
     assert "    @stormproof.retry(\n        on=(ConnectionError, TimeoutError),\n" in after
-    assert "        within=None,\n    )\n    def fetch" in after
+    assert "        budget=stormproof.Budget(burst=4),\n    )\n    def fetch" in after
 
 
 def test_fixed_file_is_left_alone_the_second_time() -> None:

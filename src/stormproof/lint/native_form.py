@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from .._strategies.budget.budget import Budget
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -86,6 +88,14 @@ def _exponential(base: float, factor: float, cap: float | None, jitter: str, lea
     return f"stormproof.Exponential({', '.join(options)})"
 
 
+def _arguments(on: str, attempts: int, wait: str) -> list[str]:
+    """Return what ``stormproof.retry`` is given. A single call may use all its attempts, as before."""
+    given = [f"on={on}", f"attempts={attempts}", f"backoff={wait}", "within=None"]
+    if attempts - 1 > Budget().burst:
+        given.append(f"budget=stormproof.Budget(burst={attempts - 1})")
+    return given
+
+
 def tenacity(use: Decorator) -> list[str] | None:
     """``@retry(stop=stop_after_attempt(n), wait=..., retry=retry_if_exception_type(E), reraise=True)``."""
     known = {"stop", "wait", "retry", "reraise"}
@@ -107,7 +117,7 @@ def tenacity(use: Decorator) -> list[str] | None:
     wait = _tenacity_wait(use)
     if on is None or attempts is None or attempts < 1 or attempts != int(attempts) or wait is None:
         return None
-    return [f"on={on}", f"attempts={int(attempts)}", f"backoff={wait}", "within=None"]
+    return _arguments(on, int(attempts), wait)
 
 
 def _tenacity_wait(use: Decorator) -> str | None:
@@ -158,7 +168,7 @@ def backoff(use: Decorator) -> list[str] | None:
             wait = f"stormproof.Constant({_spelt(seconds)}{jittered})"
     if on is None or tries is None or tries < 1 or tries != int(tries) or wait is None:
         return None
-    return [f"on={on}", f"attempts={int(tries)}", f"backoff={wait}", "within=None"]
+    return _arguments(on, int(tries), wait)
 
 
 def stamina(use: Decorator) -> list[str] | None:
@@ -175,9 +185,7 @@ def stamina(use: Decorator) -> list[str] | None:
     if on is None or base is None or factor is None or attempts is None or attempts < 1:
         return None
     wait = _exponential(base, factor, cap, "none")
-    return (
-        None if wait is None else [f"on={on}", f"attempts={int(attempts)}", f"backoff={wait}", "within=None"]
-    )
+    return None if wait is None else _arguments(on, int(attempts), wait)
 
 
 #: The decorators, by their qualified names.
