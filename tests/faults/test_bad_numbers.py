@@ -142,11 +142,6 @@ GOOD = {
     ("AdaptiveLimit", "decrease"): 0.5,
     ("AdaptiveRate", "beta"): 0.5,
 }
-    ("Hedge", "max"): 2,
-    ("Outage", "cost"): 0,
-    ("AdaptiveLimit", "decrease"): 0.5,
-    ("AdaptiveRate", "beta"): 0.5,
-}
 
 BAD = {
     "NaN": NAN,
