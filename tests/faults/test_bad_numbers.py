@@ -138,7 +138,7 @@ each_option = pytest.mark.parametrize(
 #: A good value of each option, where 1 is none.
 GOOD = {
     ("Hedge", "max"): 2,
-    ("Outage", "cost"): 0,
+    ("lab.Outage", "cost"): 0,
     ("AdaptiveLimit", "decrease"): 0.5,
     ("AdaptiveRate", "beta"): 0.5,
 }
