@@ -22,7 +22,7 @@ BUILD_PAGE = $(BIN)/python tools/build-page || test "$${CI:-}" != true
 # pip says nothing for minutes otherwise.
 ANNOUNCE = @echo 'Installing stormproof[$(1)] and what it needs into $(VENV) (about $(2))'
 
-.PHONY: help demo test test-long test-flaky check format bench test-all coverage docs claims rivals proof soak load dist fuzz mutants page web-test pictures clean
+.PHONY: help demo test test-long test-flaky check format bench test-all coverage docs claims rivals proof soak load dist fuzz mutants parity page web-test pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ fuzz: $(DEV) ## every parser fed with what nobody would write, guided by coverag
 
 mutants: $(DEV) ## every rule changed a little: would the tests notice? (a run that was stopped goes on)
 	nice -n 10 $(BIN)/python -m verification.mutation $(ARGS)
+
+parity: $(DEV) ## 10,000 random scenarios and policies by both engines of the lab, count for count (the suite runs 200)
+	$(BIN)/python -m tests.lab.random_runs $(ARGS)
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)
 	$(BIN)/python tools/build-page

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from . import prometheus as prometheus
     from . import redis as redis
     from . import requests as requests
+    from . import tenacity as tenacity
     from . import testing as testing
     from . import urllib3 as urllib3
     from . import wsgi as wsgi
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from ._strategies.throttle import Throttle as Throttle
     from ._strategies.timeout import Timeout as Timeout
     from .idempotency.once_per_key import idempotent as idempotent
+    from .presets.from_tenacity import policy_from_tenacity as policy_from_tenacity
 
 __all__ = [
     "AdaptiveLimit",
@@ -160,6 +162,7 @@ __all__ = [
     "keyed",
     "load",
     "once",
+    "policy_from_tenacity",
     "reconnecting",
     "remaining",
     "retry",
@@ -229,6 +232,7 @@ _HOMES = {
     "_strategies.throttle": ("Throttle",),
     "_strategies.timeout": ("Timeout",),
     "idempotency.once_per_key": ("idempotent",),
+    "presets.from_tenacity": ("policy_from_tenacity",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 #: Modules reached as attributes. Those that stand on another library import it when first used.
@@ -249,6 +253,7 @@ _MODULES = (
     "prometheus",
     "redis",
     "requests",
+    "tenacity",
     "testing",
     "urllib3",
     "wsgi",

@@ -5,6 +5,7 @@ What a request goes through is in `stormproof._http`; here it meets its library.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from contextvars import ContextVar
 
 import aiohttp
@@ -13,7 +14,7 @@ from ._http.aiohttp_port import Call, Port
 from ._http.body import AsyncBody
 from ._http.client import Client
 from ._http.draft import Draft
-from ._http.exchange import NotRetried
+from ._http.final_answer import NotRetried
 from ._http.options import ClientOptions
 from ._runtime.maps import Recent
 
@@ -58,9 +59,13 @@ class Middleware:
         if before is not None and before.is_of(request):
             before.repeat(request)
         try:
-            response: ClientResponse = await self._client.send_async(Call(request, handler))
+            # The session's total time runs while the policy waits between attempts, too.
+            with getattr(request, "_timer", None) or nullcontext():
+                response: ClientResponse = await self._client.send_async(Call(request, handler))
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            if request.method in _RESENT and not isinstance(error, aiohttp.ClientConnectorError):
+            # A policy that does not retry leaves it to aiohttp to replace a connection that had gone stale.
+            is_resent = request.method in _RESENT and not isinstance(error, aiohttp.ClientConnectorError)
+            if is_resent and self._client.retries:
                 _Before.of(request).error = error
             raise
         if hasattr(response, "stormproof_mark") and not hasattr(response, "stormproof_tells"):

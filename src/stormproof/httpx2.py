@@ -9,7 +9,7 @@ import httpx2
 
 from ._http.body import AsyncBody, Body
 from ._http.draft import Draft
-from ._http.exchange import NotRetried
+from ._http.final_answer import NotRetried
 from ._http.options import ClientOptions
 from ._http.transports import Tasks, Threads
 

@@ -14,13 +14,15 @@ error's text.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from opentelemetry import metrics, trace
+from opentelemetry import context, metrics, trace
 from opentelemetry.metrics import Observation
 
-from ._events import bus
+from ._events import bus, labels
 from ._events.operations import census
 from ._events.types import Interrupted
+from ._http import tracing
 from ._telemetry.meters import COUNTED, MEASURED, STATES, WAITS, Meters, gauges
 from ._version import __version__
 
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
+    from opentelemetry.trace import Tracer, TracerProvider
     from opentelemetry.util.types import AttributeValue
 
     from ._events.types import Event
+    from ._http.tracing import Begin, End
 
     Observing = Callable[[CallbackOptions], Iterator[Observation]]
 
@@ -49,18 +53,28 @@ _SPAN_EVENTS = {
 
 
 def install(
-    meter_provider: MeterProvider | None = None, *, spans: bool = True, first_tries: bool = False
+    meter_provider: MeterProvider | None = None,
+    *,
+    spans: bool = True,
+    first_tries: bool = False,
+    attempts: bool = False,
+    tracer_provider: TracerProvider | None = None,
 ) -> Callable[[], None]:
-    """Start telling OpenTelemetry; gives the function that ends it.
+    """Start reporting to OpenTelemetry; returns the function that ends it.
 
-    ``meter_provider`` is the global one unless given. ``spans=False`` leaves the spans alone.
-    ``first_tries=True`` puts an event on the span of calls that succeed at once, too, which costs
-    every call a few microseconds.
+    ``meter_provider`` and ``tracer_provider`` are the global ones unless given. ``spans=False`` leaves the
+    spans alone. ``first_tries=True`` puts an event on the span of calls that succeed at once, too, which
+    costs every call a few microseconds. ``attempts=True`` makes a client span around every attempt of an HTTP
+    client, with ``http.request.resend_count`` from the second on; leave it out where an instrumentation of
+    the client library makes those.
     """
     sink = _Sink(metrics.get_meter("stormproof", __version__, meter_provider))
     ends = [bus.subscribe(sink.count, first_tries=False)]
     if spans:
         ends.append(bus.subscribe(_on_span, first_tries=first_tries))
+
+    if attempts:
+        ends.append(tracing.trace(_spans(trace.get_tracer("stormproof", __version__, tracer_provider))))
 
     def uninstall() -> None:
         for end in ends:
@@ -152,6 +166,37 @@ def _states(meters: Meters) -> Iterator[Observation]:
     for operation, now in gauges().breaker_state.items():
         for state in STATES:
             yield Observation(int(state == now), {_OPERATION: operation, "stormproof.state": state})
+
+
+def _spans(tracer: Tracer) -> Begin:
+    """Make the span of one attempt, by the semantic conventions for HTTP clients; no URL, only the server."""
+
+    def begin(method: str, url: str, number: int) -> End:
+        server = urlsplit(url)
+        attributes: dict[str, AttributeValue] = {
+            "http.request.method": method,
+            "server.address": server.hostname or "",
+        }
+        if server.port is not None:
+            attributes["server.port"] = server.port
+        if number > 1:
+            attributes["http.request.resend_count"] = number - 1
+        span = tracer.start_span(method, kind=trace.SpanKind.CLIENT, attributes=attributes)
+        token = context.attach(trace.set_span_in_context(span))
+
+        def end(status: int | None, error: BaseException | None) -> None:
+            if status is not None:
+                span.set_attribute("http.response.status_code", status)
+            if error is not None or (status is not None and status >= 400):
+                kind = str(status) if error is None else labels.error_name(error)
+                span.set_attribute("error.type", str(kind))
+                span.set_status(trace.StatusCode.ERROR)
+            span.end()
+            context.detach(token)
+
+        return end
+
+    return begin
 
 
 def _on_span(event: Event) -> None:

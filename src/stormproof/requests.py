@@ -16,7 +16,7 @@ from urllib3.util.timeout import Timeout
 from ._http.body import Body, Once, replay_of
 from ._http.client import Client
 from ._http.draft import Draft
-from ._http.exchange import NotRetried
+from ._http.final_answer import NotRetried
 from ._http.headers import announced, length_of, text
 from ._http.options import ClientOptions
 from ._http.urllib3_streams import drain, hand_over, watched, within
@@ -107,8 +107,10 @@ class _Port:
             for name in draft.headers:
                 request.headers[name] = draft.headers[name]
         request.headers.update(extra)
-        if limit_s is not None:
-            options = {**options, "timeout": within(_timeout(options["timeout"]), limit_s)}
+        own = _timeout(options["timeout"])
+        # A tuple of another length is an error, which requests explains.
+        if limit_s is not None and not isinstance(own, tuple):
+            options = {**options, "timeout": within(own, limit_s)}
         return _Call(call.send, request, call.body, options)
 
     # Doing.
@@ -121,7 +123,9 @@ class _Port:
         finally:
             request.body = own
         response.stormproof_streams = call.options["stream"]
-        if most:
+        response.stormproof_broken = None
+        # A redirect is followed whatever is wrong with its body.
+        if most and response.status_code < 400 and not response.is_redirect:
             self.buffer(response, most)
         return response
 
@@ -133,7 +137,8 @@ class _Port:
         try:
             # Kept by the response, once read.
             response.content  # noqa: B018
-        except BaseException:
+        except BaseException as error:
+            response.stormproof_broken = error
             response.close()
             raise
         return True
@@ -169,7 +174,7 @@ class _Port:
 
 def _timeout(given: Any) -> Any:
     """The timeout of a request, as urllib3 has it."""
-    if not isinstance(given, tuple):
+    if not isinstance(given, tuple) or len(given) != 2:
         return given
     connect, read = given
     return Timeout(connect=connect, read=read)
@@ -213,5 +218,9 @@ class Adapter(HTTPAdapter):
         options = {"stream": stream, "timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
         call = _Call(super().send, request, request.body, options)
         response: requests.Response = self._client.send(call, _told.get())
+        broken = getattr(response, "stormproof_broken", None)
+        if broken is not None:
+            # The session would read its body next, and meet this error.
+            raise broken
         hand_over(response.raw, _timeout(timeout))
         return response

@@ -15,7 +15,7 @@ from urllib3.util.url import parse_url
 from ._http.body import Body, Once, replay_of
 from ._http.client import Client
 from ._http.draft import Draft
-from ._http.exchange import NotRetried
+from ._http.final_answer import NotRetried
 from ._http.headers import announced, length_of, text
 from ._http.options import ClientOptions
 from ._http.urllib3_streams import drain, hand_over, put_back, watched, within
@@ -60,6 +60,12 @@ class _Hops(_Retry):
             remove_headers_on_redirect=given.remove_headers_on_redirect,
             respect_retry_after_header=False,
         )
+
+
+def _followed(given: _Retry, response: Any) -> _Retry:
+    """``given``, with the redirects in its history that the pool has followed by itself."""
+    hops = getattr(response.retries, "history", ())
+    return given.new(history=(*given.history, *hops)) if hops else given
 
 
 class _OwnHeaders(urllib3.HTTPHeaderDict):
@@ -165,7 +171,8 @@ class _Port:
             **call.options,
         )
         response.stormproof_streams = call.streams
-        if most:
+        response.stormproof_broken = None
+        if most and response.status < 400:
             self.buffer(response, most)
         return response
 
@@ -179,7 +186,8 @@ class _Port:
         try:
             # Kept by the response, once read.
             response.data  # noqa: B018
-        except BaseException:
+        except BaseException as error:
+            response.stormproof_broken = error
             put_back(response)
             raise
         return True
@@ -253,7 +261,10 @@ class _Pooled:
         options["retries"] = _Hops.of(given)
         call = _Call(self, method, url, body, headers, options)
         response = self.client.send(call, stormproof)
-        response.retries = given
+        broken = getattr(response, "stormproof_broken", None)
+        if broken is not None:
+            raise broken
+        response.retries = _followed(given, response)
         hand_over(response, call.timeout)
         if not call.streams:
             response.data  # noqa: B018

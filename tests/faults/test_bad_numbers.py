@@ -140,7 +140,12 @@ each_option = pytest.mark.parametrize(
 )
 
 #: A good value of each option, where 1 is none.
-GOOD = {("Hedge", "max"): 2, ("AdaptiveLimit", "decrease"): 0.5, ("AdaptiveRate", "beta"): 0.5}
+GOOD = {
+    ("Hedge", "max"): 2,
+    ("lab.Outage", "cost"): 0,
+    ("AdaptiveLimit", "decrease"): 0.5,
+    ("AdaptiveRate", "beta"): 0.5,
+}
 
 BAD = {
     "NaN": NAN,

@@ -238,13 +238,13 @@ BLOCKING = {
     "before_attempt": lambda block: {"before_attempt": lambda attempt: block()},
     "jitter": lambda block: {"backoff": sp.Exponential(jitter=lambda u, ceiling: block() or 0.0)},
     "rng": lambda block: {"rng": lambda: block() or 0.5, "backoff": sp.Exponential(1e-9, cap=1e-9)},
-    "key": lambda block: {"budget": sp.keyed(sp.Budget(burst=10), key=lambda *args: block() or "key")},
+    "key": lambda block: {"budget": sp.keyed(sp.Budget(burst=20), key=lambda *args: block() or "key")},
 }
 
 
 @pytest.mark.parametrize("hook", BLOCKING)
 def test_a_blocking_hook_blocks_only_its_own_call(hook):
-    budget = sp.Budget(burst=10)
+    budget = sp.Budget(burst=20)
     local = threading.local()
     gate = []
 

@@ -36,9 +36,9 @@ class Meter:
 class StruckClock(sp.testing.FakeClock):
     """Interrupted while it is read, which happens under a budget's lock too, or while it sleeps."""
 
-    def __init__(self, reading=0, sleeping=0):
+    def __init__(self, reading=0, waiting=0):
         super().__init__()
-        self.reading, self.sleeping = Meter(), Meter(sleeping)
+        self.reading, self.waiting = Meter(), Meter(waiting)
         self.strike_at = reading
 
     def arm(self):
@@ -49,7 +49,7 @@ class StruckClock(sp.testing.FakeClock):
         return super().now()
 
     def sleep(self, seconds):
-        self.sleeping.visit()
+        self.waiting.visit()
         super().sleep(seconds)
 
 
@@ -237,9 +237,9 @@ def test_at_every_reading_of_the_clock(strike, make):
 @each_loop
 @pytest.mark.parametrize("strike", [1, 2])
 def test_in_the_wait(loop, strike):
-    budget = sp.Budget()
+    budget = sp.Budget(burst=10)
     for is_async in (False, True):
-        clock = StruckClock(sleeping=strike)
+        clock = StruckClock(waiting=strike)
         policy = retry(clock=clock, budget=budget)
         with pytest.raises(KeyboardInterrupt):
             loop.run(policy.acall, fails_async) if is_async else policy.call(fails)
@@ -248,14 +248,14 @@ def test_in_the_wait(loop, strike):
 
 
 def test_in_a_deadline():
-    clock = StruckClock(sleeping=1)
+    clock = StruckClock(waiting=1)
     with pytest.raises(KeyboardInterrupt), sp.deadline(60, clock=clock):
         retry(clock=clock).call(fails)
     nothing_held()
 
 
 def test_in_a_limiters_wait_gives_the_tokens_back():
-    clock = StruckClock(sleeping=1)
+    clock = StruckClock(waiting=1)
     limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(5)
     with pytest.raises(KeyboardInterrupt):
@@ -325,7 +325,7 @@ import signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 import stormproof as sp
 signal.signal(signal.SIGINT, signal.default_int_handler)
-budget = sp.Budget()
+budget = sp.Budget(burst=10)
 calls = 0
 
 def ready():

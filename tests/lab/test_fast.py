@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -174,7 +177,7 @@ CASES: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
 def same(got: Raw, wanted: Raw) -> None:
     for name in ("calls", "attempts", "successes", "failures", "until"):
         assert getattr(got, name) == getattr(wanted, name), name
-    for name in ("offered", "received", "succeeded", "queue"):
+    for name in ("offered", "received", "succeeded", "queue", "tries"):
         np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name), name)
     np.testing.assert_allclose(got.budget, wanted.budget, 1e-12, err_msg="budget")
     np.testing.assert_allclose(got.mean, wanted.mean, 1e-9)
@@ -215,8 +218,13 @@ REFUSED: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
     "several classes of clients are not compiled": (None, scenario(others=[lab.Clients("more", 3, 9)])),
     "services that call services are not compiled": (None, scenario(layers=[lab.Layer("gateway")])),
     "the order of service 'lifo' is not compiled": (None, scenario(order="lifo")),
-    "service= is a function of the user's own": (None, scenario(service=lambda rng: 0.1)),
+    "service= is a function of the user's own": (None, scenario(service=lambda rng: 1 / 300)),
     "latency= is a function of the user's own": (None, scenario(latency=lambda rng: 0.1)),
+    "spreads of samples and histograms are not compiled": (
+        None,
+        scenario(latency=lab.Spread.from_samples([0.1])),
+    ),
+    "pools of connections are not compiled": (None, scenario(connections=2)),
     "the loss of a store is not compiled": (None, scenario(faults=[lab.StoreLoss(1, 1)])),
     "queue= is beyond 100,000,000": (None, scenario(queue=100_000_001)),
     "Deadline is not compiled": (policy(sp.Deadline(2)), scenario()),
@@ -258,6 +266,39 @@ def test_auto_takes_it_where_there_are_many_calls() -> None:
     many = scenario(arrival_rps=40_000, capacity_rps=50_000)
     assert lab.simulate(policy(), many).engine == "fast"
     assert lab.simulate(policy(), scenario(duration=5)).engine == "exact"
+
+
+def test_auto_counts_the_calls_of_the_whole_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["stormproof.lab.simulate"], "MANY_CALLS", 10_000)
+    small = scenario(duration=8)
+    assert lab.simulate(policy(), small).engine == "exact"
+    assert lab.compare({"one": policy()}, small, seeds=range(2)).to_data()["engine"] == "exact"
+    assert lab.compare({"one": policy()}, small, seeds=range(6)).to_data()["engine"] == "fast"
+
+
+def test_first_compilation_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = threading.Event()
+    lines: list[str] = []
+
+    def compiling(*args: Any) -> int:
+        assert said.wait(60)
+        return 0
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+            said.set()
+
+    monkeypatch.setattr(engine, "_prepared", False)
+    monkeypatch.setattr(engine, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(engine, "advance", compiling)
+    listener = Listener()
+    logging.getLogger("stormproof.lab").addHandler(listener)
+    try:
+        engine._prepare()
+    finally:
+        logging.getLogger("stormproof.lab").removeHandler(listener)
+    assert len(lines) == 1 and lines[0].startswith("the lab compiles its fast engine")
 
 
 # A run as a whole.

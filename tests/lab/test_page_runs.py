@@ -191,14 +191,17 @@ def test_curves_are_sent_with_few_digits_and_gaps_as_null() -> None:
 
 def test_two_runs_become_one_result() -> None:
     parts = [
-        {"seed": 1, "engine": engine, "runs": [{"name": "x", "verdict": engine}]}
-        for engine in ("exact", "fast")
+        {"seed": 1, "engine": engine, "runs": [{"name": "x", "verdict": engine, "metrics": _ended(after)}]}
+        for engine, after in (("exact", None), ("fast", 7.0))
     ]
-    assert page_runs.merged(parts, ["a", "b"]) == {
-        "seed": 1,
-        "engine": "exact, fast",
-        "runs": [{"name": "a", "verdict": "exact"}, {"name": "b", "verdict": "fast"}],
-    }
+    found = page_runs.merged(parts, ["a", "b"])
+    assert (found["seed"], found["engine"]) == (1, "exact, fast")
+    assert found["headline"] == "With “a” it never comes back; with “b” it comes back after 7 s."
+    assert [(run["name"], run["verdict"]) for run in found["runs"]] == [("a", "exact"), ("b", "fast")]
+
+
+def _ended(after: float | None) -> dict[str, Any]:
+    return {"calls": 1, "recovered": after is not None, "recovery_time": after}
 
 
 def test_results_do_not_pile_up() -> None:
@@ -207,7 +210,7 @@ def test_results_do_not_pile_up() -> None:
         for number in range(20):
             run = page_runs.Run([{"name": "p"}])
             run.id = str(number)
-            runs._finish(run, [{"engine": "exact", "runs": [{"name": "p"}]}])
+            runs._finish(run, [{"engine": "exact", "runs": [{"name": "p", "metrics": _ended(0.0)}]}])
         assert isinstance(runs._results, OrderedDict)
         assert list(runs._results) == [str(number) for number in range(12, 20)]
 

@@ -14,6 +14,7 @@ import pytest
 
 import stormproof as sp
 from stormproof import lab
+from stormproof.lab.results import recorder
 
 ON = (lab.BackendError, sp.AttemptTimeout)
 SCENARIO = lab.Scenario(
@@ -153,7 +154,7 @@ def test_the_verdict_is_words(result: lab.Result) -> None:
         sp.Policy(sp.Retry(on=ON, budget=None)),
         SCENARIO.replace(arrival_rps=280, duration=40, outage=lab.Outage(2, 5)),
     )
-    assert str(stuck).startswith("Did not recover: after the fault, goodput was ")
+    assert str(stuck).startswith("Collapsed: after the fault, goodput was ")
     assert "and can serve 300/s" in str(stuck)
     over = lab.simulate(None, SCENARIO.replace(arrival_rps=400, outage=None))
     assert str(over).startswith("Overloaded: all along, goodput was ")
@@ -300,3 +301,32 @@ def test_importing_the_lab_loads_only_numpy() -> None:
 
     assert not loaded("stormproof.lab") & {"numba", "matplotlib", "pyarrow", "rich", "starlette", "dask"}
     assert "numpy" not in loaded("stormproof")
+
+
+def test_progress_ranks_each_success_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[int] = []
+    whole = recorder._percentiles
+
+    def counting(places: Any, values: Any, size: int) -> Any:
+        ranked.append(len(values))
+        return whole(places, values, size)
+
+    monkeypatch.setattr(recorder, "_percentiles", counting)
+    columns: list[Any] = []
+    watched = lab.simulate(POLICY, SCENARIO, seed=1, progress=lambda state: columns.append(state.series))
+    assert len(ranked) == len(columns) + 1 == 41
+    assert sum(ranked) < 1.5 * watched.successes, "each, and those of the last step of each reading again"
+    alone = lab.simulate(POLICY, SCENARIO, seed=1)
+    assert watched.series == alone.series
+    # What was shown on the way is what the end shows, up to the step before the moment.
+    for shown in columns:
+        until = len(shown["p99"]) - 1
+        assert shown["p99"][:until] == alone.series["p99"][:until]
+
+
+def test_decorated_function_stands_for_its_policy() -> None:
+    @POLICY
+    def read() -> None: ...
+
+    wanted = lab.simulate(POLICY, SCENARIO, seed=3)
+    assert lab.simulate(read, SCENARIO, seed=3).metrics == wanted.metrics

@@ -47,8 +47,8 @@ def test_frozen() -> None:
 def test_data_is_json() -> None:
     data = json.loads(json.dumps(FULL.to_data(), allow_nan=False))
     assert data["outages"] == [
-        {"at": 2.0, "lasts": 0.2, "mode": "hang", "retry_after": None},
-        {"at": 4.0, "lasts": 1.0, "mode": "fail", "retry_after": 2.0},
+        {"at": 2.0, "lasts": 0.2, "mode": "hang", "retry_after": None, "cost": None},
+        {"at": 4.0, "lasts": 1.0, "mode": "fail", "retry_after": 2.0, "cost": None},
     ]
     assert data["faults"][0] == {"kind": "Brownout", "at": 6.0, "lasts": 1.0, "capacity": 0.5}
     assert data["layers"][0]["policy"] == "same"

@@ -121,6 +121,73 @@ RETRIES = {
         """,
         "no jitter",
     ),
+    "no sleep": (
+        """
+        def f():
+            for n in range(3):
+                try:
+                    return call()
+                except Exception:
+                    pass
+        """,
+        "no wait",
+    ),
+    "no sleep, for ever": (
+        """
+        def f():
+            while True:
+                try:
+                    return call()
+                except (ConnectionError, TimeoutError) as error:
+                    logger.warning("again: %s", error)
+        """,
+        "no limit and no wait",
+    ),
+    "a short sleep, bounded": (
+        """
+        def f():
+            for n in range(10):
+                try:
+                    return call()
+                except OSError:
+                    time.sleep(0.1)
+        """,
+        "no jitter",
+    ),
+    "a function that calls itself": (
+        """
+        def f(url):
+            try:
+                return call(url)
+            except ConnectionError:
+                time.sleep(1)
+                return f(url)
+        """,
+        "no limit and no jitter",
+    ),
+    "a function that calls itself, counted": (
+        """
+        def retry(url, left=3):
+            try:
+                return call(url)
+            except ConnectionError:
+                if not left:
+                    raise
+                return retry(url, left - 1)
+        """,
+        "no wait",
+    ),
+    "a method that calls itself": (
+        """
+        class Client:
+            def retry(self, url):
+                try:
+                    return self.call(url)
+                except Exception:
+                    return self.retry(url)
+        """,
+        "no limit and no wait",
+    ),
     "no wait at all": (
         """
         def f():
@@ -167,6 +234,50 @@ OTHERS = {
                     return call()
                 except OSError:
                     time.sleep(policy.wait_for(n))
+        """,
+    "the server says how long": """
+        def f():
+            for n in range(3):
+                try:
+                    return call()
+                except OSError as error:
+                    pause = float(error.response.headers["Retry-After"])
+                    time.sleep(pause)
+        """,
+    "jitter from a function, unpacked": """
+        def f(policy):
+            left = 3
+            wait = 1
+            while True:
+                try:
+                    return call()
+                except OSError:
+                    wait, again = policy.next(wait)
+                    if left == 0:
+                        give_up()
+                    time.sleep(wait)
+                    left -= 1
+        """,
+    "a poll that survives errors": """
+        def f():
+            while True:
+                try:
+                    state = look()
+                except OSError:
+                    time.sleep(5)
+                    continue
+                if state == "done":
+                    return state
+                time.sleep(5)
+        """,
+    "jitter in a module's own loop": """
+        for n in range(3):
+            try:
+                result = call()
+                break
+            except OSError:
+                wait = 2 ** n + random.uniform(0, 1)
+                time.sleep(wait)
         """,
     "a worker that survives errors": """
         def f():
@@ -246,14 +357,55 @@ OTHERS = {
                 except OSError:
                     def later():
                         time.sleep(1)
+                    start(later)
         """,
-    "no sleep": """
+    "no sleep, but something is set right": """
         def f():
             for n in range(3):
                 try:
                     return call()
                 except OSError:
-                    log()
+                    reconnect()
+        """,
+    "no sleep, another call each time": """
+        def f():
+            for n in range(3):
+                try:
+                    return bind(8000 + n)
+                except OSError:
+                    pass
+        """,
+    "no sleep, another argument after a failure": """
+        def f():
+            mode = "rb"
+            while True:
+                try:
+                    return read(mode)
+                except OSError:
+                    mode = "r"
+        """,
+    "no sleep, and no failure of a network": """
+        def f():
+            while True:
+                try:
+                    return int(input())
+                except ValueError:
+                    pass
+        """,
+    "a function that calls itself for a part": """
+        def walk(tree):
+            try:
+                return leaf(tree)
+            except OSError:
+                return [walk(child) for child in tree]
+        """,
+    "a loop that looks at a status of its own kind": """
+        def f(client):
+            for _ in range(3):
+                job = client.job()
+                if job.status == "done":
+                    return job
+                time.sleep(random.uniform(0, 1))
         """,
     "somebody else's sleep": """
         def f(clock):

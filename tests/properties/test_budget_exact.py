@@ -113,7 +113,7 @@ def test_retries_and_hedges_pay_from_the_same(ratio: float) -> None:
 @pytest.mark.parametrize("ratio", [0.0001, 0.1, 0.29, 0.9999])
 def test_through_a_policy_it_is_the_same(ratio: float) -> None:
     clock = sp.testing.FakeClock()
-    budget = sp.Budget(ratio=ratio, clock=clock)
+    budget = sp.Budget(ratio=ratio, burst=10, clock=clock)
     policy = retry(budget=budget, attempts=N, backoff=sp.Constant(0), clock=clock)
     decorated = policy(lambda: "ok")
     for _ in range(N):

@@ -31,11 +31,11 @@ OBJECTS = {
     "Schedule": sp.Schedule([1, 2, 3], jitter="full", min=0.1),
     "Decorrelated": sp.Decorrelated(0.2, cap=7, clip="sample", min=0.1),
     "Symmetric": sp.Symmetric(0.3),
-    "Budget": sp.Budget(0.2, 20, 30),
-    "WindowBudget": sp.WindowBudget(0.3, 20, 30),
-    "QuotaBudget": sp.QuotaBudget(100, 7, 8, 9, 6),
-    "ThrottleBudget": sp.ThrottleBudget(20, 0.3),
-    "RateBudget": sp.RateBudget(7, 8, True),
+    "Budget": sp.Budget(0.2, 20, 30, observe=True),
+    "WindowBudget": sp.WindowBudget(0.3, 20, 30, observe=True),
+    "QuotaBudget": sp.QuotaBudget(100, 7, 8, 9, 6, observe=True),
+    "ThrottleBudget": sp.ThrottleBudget(20, 0.3, observe=True),
+    "RateBudget": sp.RateBudget(7, 8, True, observe=True),
     "Deadline": sp.Deadline(3),
     "Verdict": sp.Verdict(True, 3, "timeout", "why"),
     "Retry": sp.Retry(
@@ -65,7 +65,7 @@ NAMES = {"_operator": operator}
 
 
 def options(obj):
-    return {name: getattr(obj, name) for name in obj._fields}
+    return {name: getattr(obj, name) for name in obj.fields()}
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -81,7 +81,7 @@ def test_no_option_is_left_out(name):
     obj = OBJECTS[name]
     for option, parameter in inspect.signature(type(obj)).parameters.items():
         if option not in (*obj._extras, "rng"):
-            assert option in obj._fields, "every keyword of the constructor is a field"
+            assert option in obj.fields(), "every keyword of the constructor is a field"
             assert getattr(obj, option) != parameter.default, f"{option} must differ from its default here"
 
 

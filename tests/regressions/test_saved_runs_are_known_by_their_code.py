@@ -45,7 +45,7 @@ def test_another_function_at_the_same_address_is_run(tmp_path: Path) -> None:
 
 def test_another_service_time_is_run(tmp_path: Path) -> None:
     def served(seconds: float) -> list[int]:
-        scenario = SCENARIO.replace(service=lambda rng: seconds)
+        scenario = SCENARIO.replace(capacity_rps=1 / seconds, service=lambda rng: seconds)
         compared = lab.compare({"p": None}, scenario, seeds=range(2), save=tmp_path / "kept.jsonl")
         return [figures["successes"] for figures in compared.metrics["p"]]
 
@@ -77,7 +77,7 @@ def test_another_process_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> No
         return done.stdout
 
     first = run()
-    assert len(path.read_text().splitlines()) == 2
+    assert len(path.read_text().splitlines()) == 2, "two seeds, the first of which is its own calm leg"
     assert run() == first
     assert len(path.read_text().splitlines()) == 2, "the second process ran nothing again"
     assert " at 0x" not in first

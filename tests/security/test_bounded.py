@@ -140,7 +140,8 @@ def test_a_limiters_line() -> None:
         waits = [limiter.reserve(1) for _ in range(3)]
         for grant in waits:
             grant.leave()
-    assert len(limiter._bucket._left) < 100
+    assert not limiter._bucket.waiting
+    assert limiter._bucket.queued == 0
 
 
 def test_worker_threads(monkeypatch: pytest.MonkeyPatch) -> None:

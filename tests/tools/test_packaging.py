@@ -26,6 +26,8 @@ EXTRAS = {
         "prometheus",
         "otel",
         "yaml",
+        "lint",
+        "tenacity",
         "cli",
         "lab",
     ),

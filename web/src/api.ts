@@ -97,6 +97,11 @@ export class Api {
     return this.json("GET", "/api/setup");
   }
 
+  /** The run that the page opens with; `null` if it could not be made. */
+  story(): Promise<{ id: string; request: RunRequest; data: Result } | null> {
+    return this.json("GET", "/api/story");
+  }
+
   policy(toml: string, name: string | null, edit?: { knob: string; value: string }): Promise<Described> {
     return this.json("POST", "/api/policy", { toml, name, edit: edit ?? null });
   }

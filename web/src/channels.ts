@@ -14,7 +14,7 @@ export interface Trace {
   scale: "y" | "share";
   format: (value: number | null | undefined) => string;
   /** What stands for the whole run while no moment is chosen. */
-  summary: "peak" | "low";
+  summary: "peak" | "low" | "mean";
 }
 
 export interface Channel {
@@ -42,7 +42,7 @@ export const CHANNELS: readonly Channel[] = [
     atLeast: 10,
     traces: [
       line("capacity", "capacity", amount, { stroke: "capacity" }),
-      line("offered", "offered", amount, { stroke: "offered" }),
+      line("offered", "offered", amount, { stroke: "offered", summary: "mean" }),
       line("received", "received"),
     ],
   },
@@ -52,7 +52,7 @@ export const CHANNELS: readonly Channel[] = [
     unit: "successes/s",
     atLeast: 10,
     traces: [
-      line("offered", "offered", amount, { stroke: "offered" }),
+      line("offered", "offered", amount, { stroke: "offered", summary: "mean" }),
       line("goodput", "goodput", amount, { summary: "low" }),
     ],
   },
@@ -62,7 +62,7 @@ export const CHANNELS: readonly Channel[] = [
     unit: "log scale",
     log: true,
     atLeast: 0,
-    traces: [line("p50", "p50", seconds, { stroke: "faint" }), line("p99", "p99", seconds)],
+    traces: [line("p50", "p50", seconds, { stroke: "faint", summary: "mean" }), line("p99", "p99", seconds)],
   },
   { id: "queue", title: "Queue", unit: "requests waiting", atLeast: 10, traces: [line("queue", "queue")] },
   {
@@ -104,8 +104,12 @@ export function onGrid(column: Column, length: number, positive = false): Column
   return made;
 }
 
-/** The peak or the low of a column; `null` if it holds nothing. */
+/** The peak, the low or the mean of a column; `null` if it holds nothing. */
 export function summary(column: Column, kind: Trace["summary"]): number | null {
+  if (kind === "mean") {
+    const known = column.filter((value): value is number => value !== null);
+    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+  }
   let found: number | null = null;
   for (const value of column) {
     if (value === null) continue;

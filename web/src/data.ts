@@ -74,6 +74,7 @@ export interface Metrics {
   p50: number | null;
   p99: number | null;
   availability?: number | null;
+  state?: string;
 }
 
 export interface PolicyText {
@@ -88,6 +89,7 @@ export interface Run {
   verdict: string;
   metrics: Metrics;
   series: Series;
+  explanation?: string;
   notes?: string[];
 }
 
@@ -105,6 +107,9 @@ export interface Result {
   seed: number;
   engine: string;
   scenario: Scenario;
+  headline?: string;
+  /** What a comparison over seeds comes to. */
+  verdict?: string;
   runs: Run[];
 }
 
@@ -127,6 +132,15 @@ export function emptySeries(): Series {
   return made;
 }
 
-/** Letters that tell the runs of a comparison apart wherever colour does. */
-export const LETTERS = ["A", "B"] as const;
-export type Letter = (typeof LETTERS)[number];
+/** The letter that tells a run of a comparison apart wherever colour does: A to Z, then A2 and so on. */
+export function letterOf(run: number): string {
+  const round = Math.floor(run / 26);
+  return String.fromCharCode(65 + (run % 26)) + (round > 0 ? String(round + 1) : "");
+}
+
+/** Pens: each run has a colour and a dash, which come round again after these. */
+export const TONES = ["a", "b", "c", "d", "e", "f"] as const;
+export const toneOf = (run: number): string => TONES[run % TONES.length] ?? "a";
+
+/** The attributes by which a run's own elements are styled and found. */
+export const marked = (run: number): { "data-run": string; "data-tone": string } => ({ "data-run": letterOf(run), "data-tone": toneOf(run) });

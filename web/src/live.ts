@@ -1,7 +1,8 @@
 /** The live page: what is asked on the left, what comes out on the right. */
 
-import { Api, type Message, Refused, type Setup } from "./api.ts";
+import { Api, type Message, Refused, type RunRequest, type Setup } from "./api.ts";
 import { bands, emptySeries } from "./data.ts";
+import { packed, unpacked } from "./link.ts";
 import { download, fill, h } from "./dom.ts";
 import { percent } from "./format.ts";
 import { Outcome } from "./outcome.ts";
@@ -9,9 +10,12 @@ import { PolicyEditor } from "./policy.ts";
 import { ScenarioPanel } from "./scenario.ts";
 import type { Picture } from "./strip.ts";
 
+/** Up to this width the page has one column: see style.css. */
+const ONE_COLUMN = 860;
+
 export class Live {
   readonly element: HTMLElement;
-  private readonly outcome = new Outcome(() => this.report());
+  private readonly outcome = new Outcome(() => this.report(), () => this.link());
   private readonly scenario: ScenarioPanel;
   private readonly editors: [PolicyEditor, PolicyEditor];
   private readonly overlay = h("input", { id: "overlay", type: "checkbox" });
@@ -22,6 +26,8 @@ export class Live {
   private aborting: AbortController | null = null;
   private running: string | null = null;
   private finished: string | null = null;
+  /** What the outcome that is shown was made from. */
+  private asked: RunRequest | null = null;
   private live: Picture = { runs: [], bands: [], duration: 1 };
   private come: number[] = [];
   private drawn = false;
@@ -32,7 +38,7 @@ export class Live {
     setup: Setup,
   ) {
     this.scenario = new ScenarioPanel(setup, () => this.preview(), () => this.offer());
-    this.editors = [new PolicyEditor(api, setup, "A"), new PolicyEditor(api, setup, "B")];
+    this.editors = [new PolicyEditor(api, setup, 0), new PolicyEditor(api, setup, 1)];
     this.element = this.build();
     this.overlay.addEventListener("change", () => this.second());
     this.stop.addEventListener("click", () => void this.cancel());
@@ -41,17 +47,46 @@ export class Live {
     this.offer();
   }
 
-  /** The policies of the scenario: the last one is the answer, the first one the problem. */
+  /** The policies of the scenario: the first one is the problem, the last one the answer. */
   private offer(): void {
     const { policies } = this.scenario.current;
-    this.editors[0].offer(policies, policies.at(-1));
-    this.editors[1].offer(policies, policies[0]);
+    this.editors[0].offer(policies, policies[0]);
+    this.editors[1].offer(policies, policies.at(-1));
   }
 
-  /** Called when the page is in the document and has a width. */
-  begin(): void {
-    this.outcome.say("Choose a policy and a situation, then run. The strip below shows the load and the outage to come.");
+  /** Called when the page is in the document and has a width: show the run of the address, or the story. */
+  async begin(): Promise<void> {
     this.preview();
+    const text = new URLSearchParams(location.hash.slice(1)).get("run");
+    const wanted = text === null ? null : unpacked(text);
+    if (wanted) {
+      await this.restore(wanted);
+      return this.start();
+    }
+    this.outcome.say(text === null ? "The story is being run…" : "This link holds no run that can be read.", text === null ? "note" : "problem");
+    const story = await this.api.story().catch(() => null);
+    if (this.aborting || this.finished !== null) return;
+    if (story === null) return this.outcome.say("Choose a policy and a situation, then run.");
+    await this.restore(story.request);
+    if (this.aborting || this.finished !== null) return;
+    this.finished = story.id;
+    this.asked = story.request;
+    if (text === null) this.outcome.show(story.data);
+    this.state.textContent = "a story";
+  }
+
+  /** Put a run's scenario and policies into the form. */
+  private async restore(request: RunRequest): Promise<void> {
+    this.scenario.take(request);
+    const { policies } = request;
+    this.overlay.checked = policies.length > 1;
+    this.second();
+    await Promise.all(policies.slice(0, 2).map((policy, i) => this.editors[i]?.take(policy)));
+  }
+
+  /** The address of the run that is shown, without this server's token. */
+  private link(): string | null {
+    return this.asked && `${location.origin}/#run=${packed(this.asked)}`;
   }
 
   private build(): HTMLElement {
@@ -101,12 +136,14 @@ export class Live {
       }
       const policies = editors.map((editor) => editor.chosen as { toml: string; name: string });
       this.outcome.say("Running…");
-      // In one column the outcome is below what was asked.
+      const request = { ...this.scenario.request, policies };
+      // In one column the outcome is above what was asked.
       const { element } = this.outcome;
-      if (element.offsetTop > innerHeight / 2) element.scrollIntoView({ block: "start" });
+      if (innerWidth <= ONE_COLUMN && element.getBoundingClientRect().top < 0) element.scrollIntoView({ block: "start" });
       this.began = performance.now();
       this.drawn = false;
-      for await (const message of this.api.run({ ...this.scenario.request, policies }, this.aborting.signal)) {
+      for await (const message of this.api.run(request, this.aborting.signal)) {
+        if (message.type === "done") this.asked = request;
         this.take(message);
       }
     } catch (error) {
@@ -164,7 +201,7 @@ export class Live {
   private fail(error: unknown): void {
     const { message, field } = error instanceof Refused ? error : new Refused(String(error));
     this.state.textContent = "stopped";
-    this.outcome.say(field ? `${field}: ${message}` : message, "problem");
+    this.outcome.say(field === null || this.scenario.names(field) ? message : `${field}: ${message}`, "problem");
   }
 
   private async cancel(): Promise<void> {

@@ -41,7 +41,7 @@ async function live(): Promise<void> {
   try {
     const page = new Live(api, await api.setup());
     app.append(page.element);
-    page.begin();
+    await page.begin();
   } catch (error) {
     app.append(trouble(error instanceof Error ? error.message : String(error)));
   }

@@ -1,7 +1,7 @@
 /** The editor of one policy: knobs for what is changed most, the file's text for everything. */
 
 import { type Api, type Described, type Example, type Knobs, Refused, type Setup } from "./api.ts";
-import type { Letter } from "./data.ts";
+import { letterOf, marked } from "./data.ts";
 import { fill, h } from "./dom.ts";
 import { copyButton } from "./outcome.ts";
 
@@ -30,6 +30,7 @@ const KNOBS: readonly Knob[] = [
 
 export class PolicyEditor {
   readonly element: HTMLElement;
+  readonly letter: string;
   private readonly inputs = new Map<keyof Knobs, HTMLInputElement | HTMLSelectElement>();
   private readonly text: HTMLTextAreaElement;
   private readonly problem: HTMLElement;
@@ -45,8 +46,9 @@ export class PolicyEditor {
   constructor(
     private readonly api: Api,
     private readonly setup: Setup,
-    readonly letter: Letter,
+    readonly run: number,
   ) {
+    this.letter = letterOf(run);
     this.text = h("textarea", {
       id: this.id("toml"),
       rows: 9,
@@ -72,10 +74,17 @@ export class PolicyEditor {
     return this.described && { toml: this.text.value, name: this.described.name };
   }
 
-  async load(toml: string): Promise<void> {
+  async load(toml: string, name: string | null = null): Promise<void> {
     this.text.value = toml;
-    this.names.replaceChildren();
+    fill(this.names, name !== null && h("option", { value: name }, name));
     await this.check();
+  }
+
+  /** Take a policy from elsewhere: a link, or the story. */
+  async take(policy: { toml: string; name: string }): Promise<void> {
+    const known = this.offered.find(({ toml }) => toml === policy.toml);
+    this.example.value = known?.id ?? "";
+    await this.load(policy.toml, policy.name);
   }
 
   /** Wait for a check that is under way or due; whether the text is right. */
@@ -92,7 +101,7 @@ export class PolicyEditor {
   private build(): HTMLElement {
     return h(
       "fieldset.policy",
-      { "data-run": this.letter, id: this.id("policy") },
+      { ...marked(this.run), id: this.id("policy") },
       h("legend", {}, h("span.letter", {}, this.letter), "Policy ", this.letter),
       this.examples(),
       h("div.knobs", {}, ...KNOBS.map((knob) => this.knob(knob)), this.breaker()),

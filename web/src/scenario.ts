@@ -1,6 +1,6 @@
 /** The scenario: one of those that ship, and sliders to change it. */
 
-import type { ScenarioValues, Setup, Shipped } from "./api.ts";
+import type { RunRequest, ScenarioValues, Setup, Shipped } from "./api.ts";
 import type { Outage, Series } from "./data.ts";
 import { bands, emptySeries } from "./data.ts";
 import { h } from "./dom.ts";
@@ -38,6 +38,7 @@ export class ScenarioPanel {
   private readonly story = h("p.story");
   private readonly answer = h("p.answer");
   private readonly known = h("details.expected", {}, h("summary", {}, "What is known about it"), this.answer);
+  private readonly clamped = h("p.clamped", { id: "clamped", role: "status" });
   private readonly chooser: HTMLSelectElement;
   private readonly mode: HTMLSelectElement;
   private readonly seed: HTMLInputElement;
@@ -90,6 +91,7 @@ export class ScenarioPanel {
       h("div.field.wide", {}, h("label", { for: "scenario" }, "Situation"), this.chooser),
       this.story,
       ...SLIDERS.map((slider) => this.slider(slider)),
+      this.clamped,
       h("div.field.wide", {}, h("label", { for: "outage_mode" }, "Outage mode"), this.mode),
       h("div.field.wide", {}, h("label", { for: "seed" }, "Seed"), this.seed),
       this.known,
@@ -115,12 +117,36 @@ export class ScenarioPanel {
     range.addEventListener("input", () => this.set(slider.id, valueAt(scale, Number(range.value))));
     number.addEventListener("change", () => {
       const value = number.valueAsNumber;
-      if (Number.isFinite(value)) this.set(slider.id, Math.min(scale.max, Math.max(scale.min, value)));
+      if (Number.isFinite(value)) this.enter(slider, scale, value);
       else this.show();
     });
     this.ranges.set(slider.id, range);
     this.numbers.set(slider.id, number);
     return h("div.slider", {}, h("label", { for: slider.id }, slider.label), range, number, h("span.unit", {}, slider.unit));
+  }
+
+  /** Take a number that was typed; one beyond the page's limits is not taken in silence. */
+  private enter(slider: Slider, scale: Scale, value: number): void {
+    const held = Math.min(scale.max, Math.max(scale.min, value));
+    this.set(slider.id, held);
+    if (held === value) return;
+    const limit = value > held ? `the page goes up to ${count(held)}` : `the page begins at ${amount(held)}`;
+    this.clamped.textContent = `${slider.label}: ${amount(value)} was typed, and ${limit}${slider.unit && ` ${slider.unit}`}; in code there is no such limit.`;
+  }
+
+  /** Take the scenario, the values and the seed of a run. */
+  take({ scenario, values, seed }: RunRequest): void {
+    this.chooser.value = scenario;
+    this.choose(scenario);
+    this.values = { ...this.values, ...values };
+    this.seed.value = String(seed);
+    this.show();
+    this.changed();
+  }
+
+  /** Whether a field of a request is one of these controls, whose name its message has. */
+  names(field: string): boolean {
+    return field === "seed" || field in this.values;
   }
 
   private choose(id: string): void {
@@ -135,6 +161,7 @@ export class ScenarioPanel {
 
   private set<K extends keyof ScenarioValues>(id: K, value: ScenarioValues[K]): void {
     this.values[id] = value;
+    this.clamped.textContent = "";
     this.show();
     this.changed();
   }

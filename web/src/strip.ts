@@ -5,7 +5,7 @@
 
 import uPlot from "uplot";
 import { CHANNELS, type Channel, type Trace, isShared, nearest, onGrid, sharedTime, summary } from "./channels.ts";
-import { LETTERS, type Band, type Series } from "./data.ts";
+import { type Band, type Series, letterOf, marked, toneOf } from "./data.ts";
 import { h } from "./dom.ts";
 import { amount, seconds } from "./format.ts";
 import { colour, onThemeChange } from "./theme.ts";
@@ -20,6 +20,8 @@ interface Cell {
   run: number;
   trace: Trace;
   value: HTMLElement;
+  /** Says what the value is: the peak of the run, its mean, or the value now. */
+  kind: HTMLElement;
 }
 
 interface Lane {
@@ -30,7 +32,7 @@ interface Lane {
   chart: uPlot | null;
 }
 
-const DASH = [7, 4];
+const DASHES: readonly (number[] | null)[] = [null, [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 4]];
 const AXIS = 46;
 
 export class Strip {
@@ -51,7 +53,8 @@ export class Strip {
   private at: number | null = null;
   private following = false;
 
-  constructor() {
+  /** `chosen` is called with the place that the reader chose with the slider. */
+  constructor(chosen: (place: number) => void = () => undefined) {
     this.lanes = CHANNELS.map((channel) => this.lane(channel));
     const rows = this.lanes.map(({ channel, plot, readings }) =>
       h("section.lane", { "aria-label": channel.title, "data-channel": channel.id }, readings, plot),
@@ -63,7 +66,10 @@ export class Strip {
       ...rows,
       h("div.playhead", {}, h("div.now", {}, this.clock, whole), this.playhead),
     );
-    this.playhead.addEventListener("input", () => this.point(Number(this.playhead.value)));
+    this.playhead.addEventListener("input", () => {
+      this.point(Number(this.playhead.value));
+      chosen(Number(this.playhead.value));
+    });
     new ResizeObserver(() => this.resize()).observe(this.element);
     onThemeChange(() => this.rebuild());
   }
@@ -112,7 +118,9 @@ export class Strip {
     const narrow = this.element.clientWidth < 620;
     const tall = lane.channel.id === "load" ? 24 : 0;
     const axis = this.isLast(lane) ? 26 : 0;
-    return { width: Math.max(120, lane.plot.clientWidth), height: (narrow ? 92 : 98) + tall + axis };
+    // With many runs the readings beside a channel are taller than it would be.
+    const rows = narrow ? 0 : Math.max(0, this.picture.runs.length - 3) * 19;
+    return { width: Math.max(120, lane.plot.clientWidth), height: (narrow ? 92 : 98) + tall + axis + rows };
   }
 
   private isLast(lane: Lane): boolean {
@@ -123,49 +131,71 @@ export class Strip {
 
   private label(lane: Lane): void {
     lane.cells = [];
-    const rows = lane.channel.traces.map((trace) => h("tr", {}, h("th", { scope: "row" }, trace.label), ...this.cells(lane, trace)));
+    const many = this.picture.runs.length > 2;
     lane.readings.replaceChildren(
       h("h3", {}, lane.channel.title, " ", h("small", {}, lane.channel.unit)),
-      h("table", {}, h("tbody", {}, ...rows)),
+      h("table", {}, h("tbody", {}, ...(many ? this.byRun(lane) : this.byTrace(lane)))),
     );
   }
 
-  private cells(lane: Lane, trace: Trace): HTMLElement[] {
+  /** One row per trace, one column per run: one or two runs have room for that. */
+  private byTrace(lane: Lane): HTMLElement[] {
     const several = this.picture.runs.length > 1;
-    if (isShared(trace)) {
-      const value = h("td.value", { "data-stroke": trace.stroke, ...(several ? { colspan: 2 } : {}) });
-      lane.cells.push({ run: 0, trace, value });
-      return [value];
-    }
-    return this.picture.runs.map((_, run) => {
-      const value = h("td.value", { "data-run": LETTERS[run], "data-stroke": trace.stroke });
-      lane.cells.push({ run, trace, value });
-      return value;
+    return lane.channel.traces.map((trace) => {
+      const name = h("th", { scope: "row" }, trace.label, " ");
+      const runs = isShared(trace) ? [0] : this.picture.runs.map((_, run) => run);
+      const kind = h("small.kind");
+      name.append(kind);
+      const cells = runs.map((run) => this.cell(lane, trace, run, kind, isShared(trace) && several ? { colspan: 2 } : {}));
+      return h("tr", {}, name, ...cells);
     });
+  }
+
+  /** One row per run, its letter first; what all runs share stands above them. */
+  private byRun(lane: Lane): HTMLElement[] {
+    const own = lane.channel.traces.filter((trace) => !isShared(trace));
+    const kinds = own.map(() => h("small.kind"));
+    const heads = own.map((trace, i) => h("th.head", { scope: "col" }, trace.label, " ", kinds[i] ?? null));
+    const rows = this.picture.runs.map((_, run) =>
+      h(
+        "tr",
+        marked(run),
+        h("th", { scope: "row" }, h("span.letter", {}, letterOf(run))),
+        ...own.map((trace, i) => this.cell(lane, trace, run, kinds[i] ?? h("small"))),
+      ),
+    );
+    return [h("tr", {}, h("td"), ...heads), ...rows];
+  }
+
+  private cell(lane: Lane, trace: Trace, run: number, kind: HTMLElement, rest: Record<string, number> = {}): HTMLElement {
+    const value = h("td.value", { ...(isShared(trace) ? {} : marked(run)), "data-stroke": trace.stroke, ...rest });
+    lane.cells.push({ run, trace, value, kind });
+    return value;
   }
 
   private read(): void {
     const grid = sharedTime(this.picture.runs);
     const words: string[] = [];
     for (const lane of this.lanes) {
-      for (const { run, trace, value } of lane.cells) {
+      for (const { run, trace, value, kind } of lane.cells) {
         const column = this.picture.runs[run]?.series[trace.column] ?? [];
         const number = this.at === null ? summary(column, trace.summary) : (column[this.at] ?? null);
         value.textContent = trace.format(number);
-        value.title = this.at === null ? `${trace.summary} of the run` : "";
-        const letter = isShared(trace) || this.picture.runs.length < 2 ? "" : ` ${LETTERS[run]}`;
+        kind.textContent = this.at === null ? trace.summary : "now";
+        const letter = isShared(trace) || this.picture.runs.length < 2 ? "" : ` ${letterOf(run)}`;
         if (number !== null) words.push(`${trace.label}${letter} ${value.textContent}`);
       }
     }
     const time = this.at === null ? null : (grid[this.at] ?? null);
-    this.clock.textContent = time === null ? "peaks; drag to zoom" : `t = ${seconds(time)}`;
+    this.clock.textContent = time === null ? "whole run; drag to zoom" : `t = ${seconds(time)}`;
     this.playhead.setAttribute("aria-valuetext", time === null ? "whole run" : `${seconds(time)}: ${words.join(", ")}`);
     if (this.at !== null) this.playhead.value = String(this.at);
   }
 
-  /** Read the moment at a place of the grid, on all channels. */
-  private point(place: number): void {
+  /** Read the moment at a place of the grid, on all channels; `null` is the whole run. */
+  point(place: number | null): void {
     this.at = place;
+    if (place === null) return this.read();
     const time = sharedTime(this.picture.runs)[place] ?? 0;
     this.following = true;
     for (const lane of this.lanes) {
@@ -267,8 +297,9 @@ export class Strip {
   }
 
   private line(run: number, trace: Trace): uPlot.Series {
-    const own = colour(run === 0 ? "run-a" : "run-b");
-    const dash = run === 0 ? {} : { dash: DASH };
+    const own = colour(`run-${toneOf(run)}`);
+    const pattern = DASHES[run % DASHES.length];
+    const dash = pattern ? { dash: pattern } : {};
     const points = { show: false };
     switch (trace.stroke) {
       case "capacity":

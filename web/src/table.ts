@@ -1,7 +1,7 @@
 /** The curves as a table, for those who read rather than look. */
 
 import { spread } from "./channels.ts";
-import { COLUMNS, LETTERS, type ColumnName, type Result } from "./data.ts";
+import { COLUMNS, letterOf, type ColumnName, type Result } from "./data.ts";
 import { fill, h } from "./dom.ts";
 import { amount, percent, seconds } from "./format.ts";
 
@@ -45,7 +45,7 @@ export function dataTable(): { element: HTMLDetailsElement; show: (result: Resul
 function table(result: Result, place: number): HTMLElement {
   const run = result.runs[place];
   if (!run) return h("p", {}, "No data.");
-  const letter = result.runs.length > 1 ? `${LETTERS[place]}: ` : "";
+  const letter = result.runs.length > 1 ? `${letterOf(place)}: ` : "";
   const rows = spread(run.series.time.length, MOST_ROWS).map((i) =>
     h(
       "tr",

@@ -1,6 +1,6 @@
 /** What came out, in words and in figures. */
 
-import { LETTERS, type Metrics, type Result, type Run } from "./data.ts";
+import { letterOf, marked, type Metrics, type Result, type Run } from "./data.ts";
 import { fill, h } from "./dom.ts";
 import { amount, count, percent, seconds, times } from "./format.ts";
 
@@ -35,33 +35,50 @@ function succeeded(metrics: Metrics): number | null {
   return metrics.availability ?? (metrics.calls > 0 ? metrics.successes / metrics.calls : null);
 }
 
-/** Which run is the better one by a figure; `null` if they are within 1 % or there is only one. */
+/** Which run is the best one by a figure; `null` if another is within 1 % of it, or there is only one. */
 export function winner(figure: Figure, runs: readonly Pick<Run, "metrics">[]): number | null {
-  const [a, b] = runs.map((run) => figure.value?.(run.metrics) ?? null);
-  if (!figure.better || a === undefined || b === undefined || a === null || b === null || a === b) return null;
+  const values = runs.map((run) => figure.value?.(run.metrics) ?? null);
+  if (!figure.better || values.length < 2 || values.some((value) => value === null)) return null;
+  const sign = figure.better === "less" ? 1 : -1;
+  const ranked = (values as number[]).map((value, run) => ({ value, run })).sort((x, y) => sign * (x.value - y.value) || 0);
+  const [first, second] = ranked as [{ value: number; run: number }, { value: number; run: number }];
+  if (first.value === second.value) return null;
   // "Never" is infinite, and further from any number than 1 %.
-  if (Number.isFinite(a - b) && Math.abs(a - b) <= 0.01 * Math.max(Math.abs(a), Math.abs(b))) return null;
-  return (figure.better === "less") === a < b ? 0 : 1;
+  const apart = Math.abs(first.value - second.value);
+  if (Number.isFinite(apart) && apart <= 0.01 * Math.max(Math.abs(first.value), Math.abs(second.value))) return null;
+  return first.run;
 }
 
-/** One card per run: a stamp that says whether it recovered, and the sentence. */
+const STAMPS: Record<string, string> = { survived: "✓ survived", "recovered late": "◷ recovered late", collapsed: "✕ collapsed" };
+
+/** What became of the service under a run; results of older versions know only whether it recovered. */
+export const stateOf = (metrics: Metrics): string => metrics.state ?? (metrics.recovered ? "survived" : "collapsed");
+
+/** The headline, then one card per run: a stamp, the verdict, and the sentence that explains the curve. */
 export function showVerdict(place: Element, result: Result): void {
-  fill(place, ...result.runs.map((run, i) => card(run, i, result.runs.length > 1)));
+  const several = result.runs.length > 1;
+  fill(
+    place,
+    result.headline ? h("p.headline", { id: "headline" }, result.headline) : null,
+    h("div.cards", {}, ...result.runs.map((run, i) => card(run, i, several))),
+    result.verdict ? h("p.compared", {}, result.verdict) : null,
+  );
 }
 
 function card(run: Run, i: number, several: boolean): HTMLElement {
-  const { recovered } = run.metrics;
+  const state = stateOf(run.metrics);
   return h(
     "article.verdict",
-    { "data-run": LETTERS[i], "data-recovered": String(recovered) },
+    { ...marked(i), "data-state": state },
     h(
       "p.head",
       {},
-      several && h("span.letter", {}, LETTERS[i]),
+      several && h("span.letter", {}, letterOf(i)),
       h("span.name", {}, run.name),
-      h("span.stamp", {}, recovered ? "✓ recovered" : "✕ did not recover"),
+      h("span.stamp", {}, STAMPS[state] ?? state),
     ),
     ...sentences(run.verdict),
+    run.explanation ? h("p.because", {}, run.explanation) : null,
     ...(run.notes ?? []).map((note) => h("p.note", {}, note)),
   );
 }
@@ -73,18 +90,18 @@ function sentences(verdict: string): HTMLElement[] {
   return [h("p.words", {}, verdict.slice(0, end.index + 1)), h("p.more", {}, verdict.slice(end.index + 1).trim())];
 }
 
-/** The figures of all runs, one row each; the better one of two is marked in words as well. */
+/** The figures of all runs, one row each; the best one is marked in words as well. */
 export function showFigures(place: Element, result: Result): void {
   const { runs } = result;
   const heads = FIGURES.map((figure) => h("th", { scope: "col", title: figure.help }, figure.label));
   const rows = runs.map((run, i) =>
     h(
       "tr",
-      { "data-run": LETTERS[i] },
-      h("th", { scope: "row" }, runs.length > 1 && h("span.letter", {}, LETTERS[i]), run.name),
+      marked(i),
+      h("th", { scope: "row" }, runs.length > 1 && h("span.letter", {}, letterOf(i)), run.name),
       ...FIGURES.map((figure) => {
         const best = winner(figure, runs) === i;
-        const mark = best && h("span.best", { title: "the better of the two" }, h("span.spoken", {}, " (better)"));
+        const mark = best && h("span.best", { title: "the best of these" }, h("span.spoken", {}, " (best)"));
         return h("td", { "data-label": figure.label }, figure.text(run.metrics), mark);
       }),
     ),

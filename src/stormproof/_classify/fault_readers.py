@@ -10,6 +10,7 @@ from . import known_faults
 from .foreign_objects import MAX_DEPTH, called, get, is_a, leaves, text_of, whole
 from .known_faults import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, Fault
 from .lookup import row_for
+from .rpc_status import retry_info
 from .server_hints import Stop, is_digits, pushback, read, should_retry, wait_from
 
 TYPE_CHECKING = False
@@ -139,12 +140,34 @@ def aiohttp_error(error: Any, settings: Settings, depth: int) -> Fault:
     return LOST if cause is not None and row_for(type(cause)) is LOST else http_error(error, settings, depth)
 
 
+def aiohttp_proxy(error: Any, settings: Settings, depth: int) -> Fault:
+    """The answer of a proxy to CONNECT: whatever it is, nothing has reached the server."""
+    status = whole(get(error, "status"))
+    if status is None or status not in settings.statuses:
+        return FINAL
+    after = wait_from(read(get(error, "headers")))
+    return Fault(True, NO_CONNECTION.kind, NO_CONNECTION.reason, safe=True, after=after)
+
+
 def proxy(error: Any, settings: Settings, depth: int) -> Fault | None:
     """httpx and httpcore: the proxy's own status begins the message."""
     text = text_of(error)
     if is_digits(text[:3]):
         return NO_CONNECTION if int(text[:3]) in settings.statuses else FINAL
     return NO_CONNECTION if "could not connect" in text.lower() else under(error, (), settings, depth)
+
+
+def http2(error: Any, settings: Settings, depth: int) -> Fault:
+    """httpx, httpcore: a protocol error carries what h2 said; it may prove that nothing was processed."""
+    for carrier in (error, get(error, "__cause__")):
+        args = get(carrier, "args")
+        said = args[0] if is_a(args, tuple) and args else None
+        refused = whole(get(said, "error_code")) == known_faults.REFUSED_STREAM and get(said, "remote_reset")
+        # A GOAWAY that names no stream: not even the first one was looked at.
+        if refused or whole(get(said, "last_stream_id")) == 0 or type(said).__name__ == "TooManyStreamsError":
+            return known_faults.NO_STREAM
+    local = type(error).__name__ == "LocalProtocolError"
+    return FINAL if local else resolve(LOST.looking("args"), error, settings, depth)
 
 
 def sdk_status(error: Any, settings: Settings, depth: int) -> Fault:
@@ -258,7 +281,10 @@ def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
     name = get(called(error, "code"), "name")
     if not is_a(name, str):
         return None
-    hint = pushback(called(error, "trailing_metadata"))
+    trailers = called(error, "trailing_metadata")
+    hint = pushback(trailers)
+    if hint is None:
+        hint = retry_info(trailers)
     if isinstance(hint, Stop):
         return Fault(False, "pushback", f"gRPC {name}, and the server says not to retry")
     if "CERTIFICATE_VERIFY_FAILED" in text_of(called(error, "details")):

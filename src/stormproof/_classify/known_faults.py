@@ -56,6 +56,7 @@ class Fault:
 
 LOST = Fault(True, "transient", "connection lost")
 NO_CONNECTION = Fault(True, "transient", "no connection", safe=True)
+NO_STREAM = Fault(True, "transient", "HTTP/2 stream refused", safe=True)
 TIMEOUT = Fault(True, "timeout", "timed out")
 IN_PROGRESS = Fault(True, "transient", "the same key is under way", safe=True)
 NO_STORE = Fault(True, "transient", "the store did not answer", safe=True)
@@ -79,6 +80,8 @@ RETRIED = Fault(False, "fatal", "already retried by the client library")
 # --- HTTP -----------------------------------------------------------------------------------------
 
 STATUSES = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505, 506, 508, 510, 511}
+#: RFC 9113, 8.7: of a stream reset with this code nothing was processed.
+REFUSED_STREAM = 0x7
 #: Not even when the server says ``x-should-retry: true``: new credentials are another request.
 NEVER = frozenset({401, 403})
 #: Answers that say the request was not processed.
@@ -265,11 +268,12 @@ def _same(names: str, row: Row) -> dict[str, Row]:
 
 
 _HTTPCORE: dict[str, Row] = {
-    **_same("ReadError WriteError CloseError NetworkError RemoteProtocolError", LOST.looking("args")),
+    **_same("ReadError WriteError CloseError NetworkError", LOST.looking("args")),
+    **_same("RemoteProtocolError LocalProtocolError", "http2"),
     **_same("ReadTimeout WriteTimeout TimeoutException", TIMEOUT),
     **_same("ConnectTimeout PoolTimeout", CONNECT_TIMEOUT),
     **_same("ConnectError ConnectionNotAvailable", NO_CONNECTION.looking("args")),
-    **_same("ProtocolError LocalProtocolError UnsupportedProtocol", FINAL),
+    **_same("ProtocolError UnsupportedProtocol", FINAL),
     "ProxyError": "proxy",
 }
 _HTTPX: dict[str, Row] = {
@@ -357,9 +361,12 @@ NAMES: dict[str, dict[str, Row]] = {
     "aiohttp": {
         "ClientError": FINAL,
         "ClientResponseError": "aiohttp_error",
+        "ClientHttpProxyError": "aiohttp_proxy",
         "HttpProcessingError": LOST,
         "ClientConnectionError": LOST.looking(),
-        **_same("ClientConnectionResetError ServerDisconnectedError ClientPayloadError", LOST),
+        **_same("ClientConnectionResetError ServerDisconnectedError", LOST),
+        "ClientPayloadError": LOST.looking(),
+        "ContentEncodingError": FINAL,
         "ClientOSError": "os_error",
         "ClientConnectorError": NO_CONNECTION.looking("os_error"),
         "ClientConnectorDNSError": DNS_FINAL.looking("os_error"),

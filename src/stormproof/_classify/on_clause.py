@@ -5,6 +5,8 @@ from __future__ import annotations
 from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
 from .classifier import Classifier, transient
 from .exhaustion import is_bare
+from .foreign_objects import get
+from .server_hints import retry_after
 from .stops import refusal_in
 from .verdict import Verdict
 
@@ -148,7 +150,11 @@ def judge_result(on_result: Callable[[Any], bool | Verdict]) -> Callable[[Any], 
         if not answer:
             return Verdict.FATAL
         seen = transient(result)
-        return seen if seen.kind == "pushback" else Verdict.RETRY
+        if seen.kind == "pushback":
+            return seen
+        # The rule says that it is not good enough; when to come back the response says itself.
+        after = seen.after if seen.after is not None else retry_after(get(result, "headers"))
+        return Verdict.RETRY if after is None else Verdict(True, after)
 
     return verdict
 

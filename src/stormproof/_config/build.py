@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 #: What may stand at the top of a file beside the sections.
-_TOP = ("policies", "store", "$schema")
+_TOP = ("policies", "store", "scenarios", "$schema")
 
 
 class Row:
@@ -47,7 +47,7 @@ class Builder:
         sections = dict(self.root.entries())
         for key in sections:
             if key not in SECTIONS and key not in _TOP and not key.startswith("x-"):
-                raise self.root.unknown(key, "section", ["policies", "store", *SECTIONS])
+                raise self.root.unknown(key, "section", ["policies", "store", "scenarios", *SECTIONS])
         if "store" in sections:
             self.kept = self._store(sections["store"])
         for section, held in SECTIONS.items():

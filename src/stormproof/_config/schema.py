@@ -45,6 +45,8 @@ def document() -> dict[str, Any]:
             "$schema": {"type": "string"},
             "policies": _by_name({"$ref": "#/$defs/policy"}),
             "store": {"$ref": "#/$defs/store"},
+            # The lab reads these, and checks them; see docs/lab.md.
+            "scenarios": _by_name({"type": "object"}),
             **sections,
         },
         "patternProperties": {"^x-": {}},

@@ -151,7 +151,7 @@ class IdempotentCall(Event):
 
     "new" and "taken_over" (after an unknown outcome) run; "replay", "in_progress", "mismatch" and "unknown"
     do not. "lost": it ran, but somebody else had taken its key over. "unrecorded": it ran, and the store
-    could not be told.
+    could not be told. A `MemoryStore` without room emits "dropped" for a key that it forgets, and "refused".
     """
 
     decision: str

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import aiohttp
 from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_exceptions import ContentEncodingError
 from aiohttp.payload import AsyncIterablePayload, BytesPayload
 from multidict import CIMultiDict
 from yarl import URL
 
+from .._primitives.errors import Permanent
 from .body import WHOLE, AsyncBody, Once, Refused, replay_of
 from .headers import announced
 
@@ -137,10 +139,17 @@ class Port:
         try:
             response = await call.handler(request)
         except OSError as error:
+            if isinstance(error, TimeoutError) and getattr(call.request, "_timer", None) is not None:
+                timer = call.request._timer
+                if getattr(timer, "_cancelled", False):
+                    # The session's total time, for all attempts together.
+                    raise Permanent(error) from None
             if isinstance(error, (aiohttp.ClientError, TimeoutError)):
                 raise
             raise aiohttp.ClientOSError(*error.args) from error
-        if most and not _has_come(response):
+        # A redirect is followed whatever is wrong with its body.
+        is_redirect = 300 <= response.status < 400 and "Location" in response.headers
+        if most and response.status < 400 and not is_redirect and not _has_come(response):
             await self.buffer(response, most)
         return response
 
@@ -159,6 +168,12 @@ class Port:
                 await _hold(response)
             else:
                 await content.wait_eof()
+        except aiohttp.ClientPayloadError as error:
+            if isinstance(error.__cause__, ContentEncodingError):
+                # No retry makes it readable. It is met by whoever reads the response.
+                return False
+            response.close()
+            raise
         except BaseException:
             response.close()
             raise

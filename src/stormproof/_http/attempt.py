@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from .._drivers.sync import refuse_awaitable
 from .._primitives.errors import Cancelled, Permanent
+from . import tracing
+from .final_answer import final_answer
 from .timeouts import as_seen
 
 TYPE_CHECKING = False
@@ -26,7 +28,7 @@ def attempt(exchange: Exchange) -> Steps:
     exchange.simple = False
     if exchange.number > 1:
         yield from release(exchange)
-        exchange.replay.rewind()
+        exchange.repeat.replay.rewind()
     response = yield from _answer(exchange)
     return (yield from judged(exchange, response))
 
@@ -39,9 +41,12 @@ def judged(exchange: Exchange, response: Any) -> Steps:
     reauth = rules.options.reauth
     if reauth is not None and port.status(response) in rules.options.reauth_on and not exchange.reauthed:
         response = yield from _reauthenticate(exchange, reauth, response)
-    if rules.fails(port.status(response), port.fields(response)):
+    status = port.status(response)
+    if rules.fails(status, port.fields(response)):
         yield from _free(exchange, response)
         raise exchange.refuse(response)
+    if status >= 400 and rules.options.buffer:
+        yield from _attempted(exchange, (port.buffer, response, rules.options.buffer))
     return response
 
 
@@ -50,14 +55,27 @@ def _answer(exchange: Exchange) -> Steps:
     port, most = exchange.port, exchange.rules.options.buffer
     request = exchange.prepare()
     exchange.started = True
+    if tracing.begin is None:
+        return (yield from _attempted(exchange, (port.fetch, request, most)))
+    end = tracing.begin(port.method(request), port.url(request), exchange.number)
     try:
-        response = yield port.fetch, request, most
+        response = yield from _attempted(exchange, (port.fetch, request, most))
+    except BaseException as error:
+        end(None, error)
+        raise
+    end(port.status(response), None)
+    return response
+
+
+def _attempted(exchange: Exchange, step: tuple[Any, ...]) -> Steps:
+    """The result of ``step``, whose error is that of the attempt."""
+    try:
+        return (yield step)
     except Exception as error:
         exchange.last = as_seen(error, exchange.rules.settings)
         if exchange.last is error:
             raise
         raise exchange.last from exchange.last.__cause__
-    return response
 
 
 def _free(exchange: Exchange, response: Any) -> Steps:
@@ -72,7 +90,7 @@ def _free(exchange: Exchange, response: Any) -> Steps:
 
 def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: Any) -> Steps:
     """Let the hook renew credentials and send the request once more; the first response if it cannot."""
-    if exchange.replay.refusal() is not None:
+    if exchange.repeat.replay.refusal() is not None:
         return response
     exchange.reauthed = True
     draft = exchange.draft
@@ -86,7 +104,7 @@ def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: An
         return response
     yield from _drop(exchange, response, exchange.rules.options.drain)
     exchange.reauthenticated(draft)
-    exchange.replay.rewind()
+    exchange.repeat.replay.rewind()
     second = yield from _answer(exchange)
     yield from _keep(exchange, second)
     return second
@@ -115,7 +133,7 @@ def release(exchange: Exchange, answer: Any = None, hurry: bool = False) -> Step
 
 def settle(exchange: Exchange, response: Any) -> Steps:
     """The end of an exchange whose policy gave ``response``, which may be a `Fallback`'s."""
-    exchange.over = True
+    exchange.finished = True
     yield from release(exchange, response)
     if not exchange.port.is_response(response):
         raise TypeError(
@@ -127,8 +145,8 @@ def settle(exchange: Exchange, response: Any) -> Steps:
 
 def conclude(exchange: Exchange, error: BaseException) -> Steps:
     """The end of an exchange whose policy raised ``error``: the response for the caller, or what to raise."""
-    exchange.over = True
-    answer = exchange.answer(error) if isinstance(error, Exception) else error
+    exchange.finished = True
+    answer = final_answer(exchange, error) if isinstance(error, Exception) else error
     # A coroutine that is being closed cannot await anything more.
     if not isinstance(error, GeneratorExit):
         yield from release(exchange, answer, hurry=answer is error and not isinstance(error, Exception))

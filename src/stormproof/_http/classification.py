@@ -28,7 +28,7 @@ class Rules:
         self.name = name
         retries = _retries(policy)
         #: Whether the policy retries at all.
-        self.retries = bool(retries)
+        self.retries = any(retry.attempts != 1 for retry in retries)
         own = [retry.on.settings for retry in retries if isinstance(retry.on, Classifier)]
         #: Whether it does so by tables of ours, which know about methods and keys.
         self.classifies = bool(own)

@@ -10,7 +10,7 @@ from .._strategies.protocol import Env
 from .attempt import attempt, conclude, drive, drive_async, judged, settle
 from .classification import Rules, adapted
 from .exchange import Exchange
-from .options import Told
+from .options import RequestOverrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _attempts_async(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
 
 def _may_hedge(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     exchange: Exchange = args[0]
-    if not exchange.hedgeable:
+    if not exchange.repeat.allows_hedging:
         return False
     # The short way has room for one answer, and here two may come.
     exchange.simple = False
@@ -122,7 +122,7 @@ def _may_hedge(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 class Client:
     """Sends requests of one library under a policy: `send` in threads, `send_async` in tasks.
 
-    ``told`` is what a request says for itself: a mapping with ``policy``, ``idempotency_key``,
+    ``overrides`` is what a request says for itself: a mapping with ``policy``, ``idempotency_key``,
     ``retry``; ``None`` says nothing.
     """
 
@@ -141,22 +141,27 @@ class Client:
     def policy(self) -> Policy:
         return self._own.policy
 
-    def send(self, request: Any, told: Any = None) -> Any:
+    @property
+    def retries(self) -> bool:
+        """Whether the policy makes more than one attempt of anything."""
+        return self._own.exchange.rules.retries
+
+    def send(self, request: Any, overrides: Any = None) -> Any:
         """The answer to ``request``."""
         ready = self._own
-        if told is None and ready.is_simple(request, ready.methods):
+        if overrides is None and ready.is_simple(request, ready.methods):
             # Without __init__, which would be half of what the policy costs.
             exchange: Exchange = _new(ready.exchange)
             exchange.request = request
         else:
-            ready, exchange = self._begin(request, told)
+            ready, exchange = self._begin(request, overrides)
         try:
             response = ready.run(exchange)
         except BaseException as error:
             failure = error
         else:
-            if response is exchange.answered and not exchange.came:
-                exchange.over = True
+            if response is exchange.answered and not exchange.open_responses:
+                exchange.finished = True
                 return response
             return drive(settle(exchange, response))
         try:
@@ -164,22 +169,22 @@ class Client:
         finally:
             del failure
 
-    async def send_async(self, request: Any, told: Any = None) -> Any:
+    async def send_async(self, request: Any, overrides: Any = None) -> Any:
         """The answer to ``request``, awaited."""
         ready = self._own
-        if told is None and ready.is_simple(request, ready.methods):
+        if overrides is None and ready.is_simple(request, ready.methods):
             # Without __init__, which would be half of what the policy costs.
             exchange: Exchange = _new(ready.exchange)
             exchange.request = request
         else:
-            ready, exchange = self._begin(request, told)
+            ready, exchange = self._begin(request, overrides)
         try:
             response = await ready.run(exchange)
         except BaseException as error:
             failure = error
         else:
-            if response is exchange.answered and not exchange.came:
-                exchange.over = True
+            if response is exchange.answered and not exchange.open_responses:
+                exchange.finished = True
                 return response
             return await drive_async(settle(exchange, response))
         try:
@@ -187,14 +192,14 @@ class Client:
         finally:
             del failure
 
-    def _begin(self, request: Any, told: Any) -> tuple[_Ready, Exchange]:
+    def _begin(self, request: Any, overrides: Any) -> tuple[_Ready, Exchange]:
         ready = self._own
-        if told is not None:
-            told = Told(told)
-            if told.policy is not None:
-                ready = self._ready(told.policy)
+        if overrides is not None:
+            overrides = RequestOverrides(overrides)
+            if overrides.policy is not None:
+                ready = self._ready(overrides.policy)
         exchange = ready.exchange(request)
-        exchange.get_ready(told)
+        exchange.get_ready(overrides)
         return ready, exchange
 
     def _ready(self, policy: Policy) -> _Ready:

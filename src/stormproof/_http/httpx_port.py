@@ -8,6 +8,7 @@ from .._context.deadlines import remaining
 from .._runtime.shielded_close import to_its_end, where_it_waits
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .headers import announced, length_of
+from .httpcore_pool import repair, repair_sync
 from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
 _PHASES = ("connect", "read", "write", "pool")
 #: A socket given no time at all does not time out but fails in another way.
 _LEAST_S = 0.001
+#: In a task, the end of a scope cuts the attempt off, and a phase must not end before that: on HTTP/2 the
+#: client's own timeout takes the connection with it, and every other request on it.
+_GRACE_S = 0.05
 
 
 class Shrinking(dict[str, "float | None"]):
     """The caller's timeouts, each asked for when its phase begins: never more than is left by then.
 
-    A body that is read after the attempt has only the caller's own time, and that of the scopes around him.
+    A body that is read after the attempt has only the caller's own time, and that of the scopes around it.
     """
+
+    grace_s = 0.0
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._least(super().get(name, default))
@@ -39,8 +45,14 @@ class Shrinking(dict[str, "float | None"]):
         left = remaining()
         if left is None:
             return own
-        left = max(left, _LEAST_S)
+        left = max(left + self.grace_s, _LEAST_S)
         return left if own is None else min(own, left)
+
+
+class ShrinkingLate(Shrinking):
+    """`Shrinking` in a task: the scope itself comes first, where it can."""
+
+    grace_s = _GRACE_S
 
 
 class _Port:
@@ -48,15 +60,18 @@ class _Port:
 
     __slots__ = (
         *("_broken", "_bytes", "_guarded", "_handle", "_library", "_read", "_rest", "_watched"),
-        *("name", "status"),
+        *("name", "status", "transport"),
     )
+    #: The timeouts of an attempt inside a scope.
+    shrinking = Shrinking
 
-    def __init__(self, library: Any, handle: Any) -> None:
+    def __init__(self, library: Any, transport: Any, handle: Any) -> None:
         self.name: str = library.__name__
         self._library = library
         self._bytes = library.ByteStream
         #: From a response to its status.
         self.status: Any = attrgetter("status_code")
+        self.transport = transport
         #: Sends a request and gives the response: the wrapped transport's method.
         self._handle = handle
         bases = (library.SyncByteStream, library.AsyncByteStream)
@@ -115,7 +130,7 @@ class _Port:
     def prepare(self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Any:
         extensions = dict(request.extensions)
         if limit_s is not None:
-            extensions["timeout"] = Shrinking(extensions.get("timeout") or dict.fromkeys(_PHASES))
+            extensions["timeout"] = self.shrinking(extensions.get("timeout") or dict.fromkeys(_PHASES))
         url, headers = request.url, request.headers
         if draft is not None:
             url = draft.url
@@ -203,10 +218,14 @@ class ThreadPort(_Port):
     __slots__ = ()
 
     def fetch(self, request: Any, most: int) -> Any:
-        response = self._handle(request)
+        try:
+            response = self._handle(request)
+        except self._library.PoolTimeout:
+            repair_sync(self.transport)
+            raise
         # The client does so later; `on_result` may want to know now.
         response.request = request
-        if 0 < _length(response.headers) <= most:
+        if 0 < _length(response.headers) <= most and response.status_code < 400:
             stream = response.stream
             try:
                 body = b"".join(stream)
@@ -249,6 +268,12 @@ class ThreadPort(_Port):
             response.close()
         except Exception:
             pass
+        if _is_http2(response):
+            repair_sync(self.transport)
+
+
+def _is_http2(response: Any) -> bool:
+    return bool(response.extensions.get("http_version") == b"HTTP/2")
 
 
 def _close(response: Any) -> Any:
@@ -259,14 +284,22 @@ class TaskPort(_Port):
     """The port of an async transport."""
 
     __slots__ = ()
+    shrinking = ShrinkingLate
 
     async def fetch(self, request: Any, most: int) -> Any:
-        return await where_it_waits(self._fetched(request, most), _close)
+        try:
+            return await where_it_waits(self._fetched(request, most), _close)
+        except Exception:
+            raise
+        except BaseException as error:
+            # The one place where an attempt is cut off, by whatever scope or task.
+            await repair(self.transport, error)
+            raise
 
     async def _fetched(self, request: Any, most: int) -> Any:
         response = await self._handle(request)
         response.request = request
-        if 0 < _length(response.headers) <= most:
+        if 0 < _length(response.headers) <= most and response.status_code < 400:
             stream = response.stream
             try:
                 body = b"".join([chunk async for chunk in stream])
@@ -276,6 +309,7 @@ class TaskPort(_Port):
         else:
             guarded = self._guarded()
             guarded.inner = response.stream
+            guarded.transport = self.transport if _is_http2(response) else None
             response.stream = guarded
         return response
 
@@ -313,3 +347,5 @@ class TaskPort(_Port):
             await to_its_end(response.aclose())
         except Exception:
             pass
+        if _is_http2(response):
+            await repair(self.transport)

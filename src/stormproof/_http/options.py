@@ -144,7 +144,7 @@ def _name(field: str, value: Any) -> str:
     return value
 
 
-class Told:
+class RequestOverrides:
     """What one request says for itself: the policy, the key, whether to retry. ``ABSENT`` says nothing."""
 
     __slots__ = ("key", "policy", "retry")

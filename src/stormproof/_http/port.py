@@ -71,8 +71,9 @@ if TYPE_CHECKING:
         # Doing (awaitable in an async client).
 
         def fetch(self, request: Any, most: int, /) -> Any:
-            """Send what `prepare` made, or the request itself. A response that announces a body of at most
-            ``most`` bytes (0: none) is read as by `buffer`; another comes with its body unread."""
+            """Send what `prepare` made, or the request itself. A response below 400 that announces a body of
+            at most ``most`` bytes (0: none) is read as by `buffer`; another comes with its body unread, and
+            so does a redirect whose body the client itself would not miss."""
             ...
 
         def buffer(self, response: Any, most: int, /) -> Any:

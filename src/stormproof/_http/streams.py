@@ -6,6 +6,7 @@ Its client takes only what is a subclass of its own stream classes, so that the 
 from __future__ import annotations
 
 from .._runtime.shielded_close import to_its_end, where_it_waits
+from .httpcore_pool import repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,12 +64,18 @@ class Guarded:
     """A response stream whose closing is not cut short: a connection would be lost to the pool."""
 
     inner: Any
+    #: The transport that it came by if it is a stream of HTTP/2, which closing it may leave open.
+    transport: Any
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return Steps(self.inner)
 
     async def aclose(self) -> None:
-        await to_its_end(self.inner.aclose())
+        try:
+            await to_its_end(self.inner.aclose())
+        finally:
+            if self.transport is not None:
+                await repair(self.transport)
 
 
 class Rest:

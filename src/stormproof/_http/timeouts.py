@@ -1,4 +1,7 @@
-"""The error of an attempt that our `Timeout` or `Deadline` cut off: the client's own timeout, and ours."""
+"""How long a call may take, and the error of an attempt that our `Timeout` or `Deadline` cut off.
+
+That error is the client's own timeout, and ours.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,26 @@ from .._classify.fault_readers import fault_of
 from .._context.deadlines import ambient
 from .._primitives.errors import StormproofError
 from .._runtime.maps import Recent
+from .._strategies.timeout import AttemptScope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .._classify.settings import Settings
+    from .._context.deadlines import Scope
 
 #: A timer may ring a little before the clock that it was set by.
 _GRAIN_S = 0.01
 
 #: The classes of both, one per library's timeout and refusal: a handful, unless somebody makes classes up.
 _kinds = Recent(64)
+
+
+def call_remaining(scope: Scope) -> float | None:
+    """Seconds left for the whole call in ``scope`` and those around it, a `Timeout` of one attempt aside."""
+    left = [each.own_remaining() for each in scope.chain() if not isinstance(each, AttemptScope)]
+    return min((seconds for seconds in left if seconds is not None), default=None)
 
 
 def as_seen(error: Exception, settings: Settings) -> Exception:

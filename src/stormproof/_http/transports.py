@@ -31,9 +31,9 @@ class Wrapping:
             )
         self._inner = transport
         port = (
-            TaskPort(self._library, transport.handle_async_request)
+            TaskPort(self._library, transport, transport.handle_async_request)
             if is_async
-            else ThreadPort(self._library, transport.handle_request)
+            else ThreadPort(self._library, transport, transport.handle_request)
         )
         self._client = Client(policy, port, ClientOptions(**options), is_async)
 

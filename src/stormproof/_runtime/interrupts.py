@@ -128,7 +128,24 @@ def arm(scope: Scope) -> Arm | None:
     if running.__name__ == "trio":
         return _TrioArm(running, scope)
     task = running.current_task()
-    return None if task is None else _AsyncioArm(running, task, scope)
+    return None if task is None else _AsyncioArm(task, scope)
+
+
+def anyio_scope(task: Any) -> Any:
+    """The innermost of anyio's cancel scopes that ``task`` is in; None without one, or without a task."""
+    backend = sys.modules.get("anyio._backends._asyncio")
+    state = None if backend is None or task is None else backend._task_states.get(task)
+    return None if state is None else state.cancel_scope
+
+
+def is_shielded(task: Any, outer: Any) -> bool:
+    """Whether ``task`` has entered a shielded scope of anyio's since it was in ``outer``."""
+    scope = anyio_scope(task)
+    while scope is not None and scope is not outer:
+        if scope.shield:
+            return True
+        scope = scope._parent_scope
+    return False
 
 
 def _seconds_left(scope: Scope) -> float | None:
@@ -150,36 +167,72 @@ def _interrupted(task: Any, before: int, kind: Any) -> bool:
     return alone and kind is not None and issubclass(kind, sys.modules["asyncio"].CancelledError)
 
 
-class _AsyncioArm:
-    __slots__ = ("_before", "_fired", "_handle", "_loop", "_task")
+#: How soon, at first and at most, to look again whether a task may be interrupted.
+_SOON_S, _LATER_S = 0.001, 0.05
 
-    def __init__(self, asyncio: Any, task: Any, scope: Scope) -> None:
+
+class _TaskArm:
+    """Cancels a task of asyncio's, with the manners of anyio's own scopes.
+
+    Not inside a shielded scope of anyio's, where a worker thread may be at work that goes on in any case: its
+    place would be given away while it does. And not between the moment when something is handed over (a lock,
+    a place in a pool) and the moment when the task takes it: it would be lost.
+    """
+
+    __slots__ = ("_before", "_fired", "_handle", "_outer", "_task", "_wait_s")
+
+    def __init__(self, task: Any) -> None:
         self._task = task
-        self._loop = asyncio.get_running_loop()
+        self._outer = anyio_scope(task)
         self._before = task.cancelling()
         self._fired = False
-        left = _seconds_left(scope)
-        self._handle = None if left is None else self._loop.call_later(left, self.fire)
+        #: The timer of its own, or of the next look.
+        self._handle: Any = None
+        self._wait_s = _SOON_S
 
     def fire(self) -> None:
-        """Interrupt the task, once."""
-        if not self._fired and self._task is not None:
+        """Interrupt the task, once, as soon as nothing is lost by it."""
+        task = self._task
+        if self._fired or task is None:
+            return
+        waiter = getattr(task, "_fut_waiter", None)
+        if waiter is not None and waiter.done():
+            self._handle = task.get_loop().call_soon(self.fire)
+        elif is_shielded(task, self._outer):
+            self._handle = task.get_loop().call_later(self._wait_s, self.fire)
+            self._wait_s = min(2 * self._wait_s, _LATER_S)
+        else:
             self._fired = True
-            self._task.cancel()
+            task.cancel()
 
     def cancel(self) -> None:
-        _call_soon(self._loop, self.fire)
+        if (task := self._task) is not None:
+            _call_soon(task.get_loop(), self.fire)
 
     def lift(self) -> bool:
-        if self._handle is not None:
-            self._handle.cancel()
+        self._stop_waiting()
         return not self._fired
 
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
-        if self._handle is not None:
-            self._handle.cancel()
+        self._stop_waiting()
         task, self._task = self._task, None
         return self._fired and task is not None and _interrupted(task, self._before, kind)
+
+    def _stop_waiting(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+
+class _AsyncioArm(_TaskArm):
+    """Has a timer of its own."""
+
+    __slots__ = ()
+
+    def __init__(self, task: Any, scope: Scope) -> None:
+        super().__init__(task)
+        left = _seconds_left(scope)
+        if left is not None:
+            self._handle = task.get_loop().call_later(left, self.fire)
 
 
 class Timers:
@@ -274,36 +327,18 @@ class _TimerQueue:
             arm.fire()
 
 
-class _QueuedArm:
-    """What interrupts one task, at ``end`` by its queue's timer; ``waits`` until then."""
+class _QueuedArm(_TaskArm):
+    """Is fired at ``end`` by its queue's timer; ``waits`` until then."""
 
-    __slots__ = ("_before", "_fired", "_queue", "_task", "end", "waits")
+    __slots__ = ("_queue", "end", "waits")
 
     def __init__(self, queue: _TimerQueue, task: Any, end: float) -> None:
+        super().__init__(task)
         self._queue = queue
-        self._task = task
-        self._before = task.cancelling()
-        self._fired = False
         self.end = end
         self.waits = True
 
-    def fire(self) -> None:
-        """Interrupt the task, once."""
-        if not self._fired and self._task is not None:
-            self._fired = True
-            self._task.cancel()
-
-    def cancel(self) -> None:
-        loop = self._queue.loop()
-        if loop is not None:
-            _call_soon(loop, self.fire)
-
-    def lift(self) -> bool:
-        if self.waits:
-            self._queue.leave(self)
-        return not self._fired
-
-    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+    def _stop_waiting(self) -> None:
         if self.waits:
             arms = self._queue.arms
             if len(arms) == 1:
@@ -312,8 +347,8 @@ class _QueuedArm:
                 arms.clear()
             else:
                 self._queue.leave(self)
-        task, self._task = self._task, None
-        return self._fired and task is not None and _interrupted(task, self._before, kind)
+        elif self._handle is not None:
+            self._handle.cancel()
 
 
 class _TrioArm:

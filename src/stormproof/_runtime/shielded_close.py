@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from sys import modules
 from types import coroutine
+
+from .interrupts import anyio_scope, is_shielded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,27 +17,12 @@ if TYPE_CHECKING:
 _ANYIO = "Cancelled via cancel scope "
 
 
-def _scope() -> Any:
-    """The innermost of anyio's cancel scopes that the running task is in; None without asyncio, or anyio."""
-    backend = modules.get("anyio._backends._asyncio")
-    if backend is None:
-        return None
+def _task() -> Any:
+    """The running task of asyncio's; None under trio."""
     try:
-        state = backend._task_states.get(modules["asyncio"].current_task())
-    except RuntimeError:
-        # Trio's task.
+        return modules["asyncio"].current_task()
+    except (KeyError, RuntimeError):
         return None
-    return None if state is None else state.cancel_scope
-
-
-def _shielded(outer: Any) -> bool:
-    """Whether the running task has entered a shielded scope since it was in ``outer``."""
-    scope = _scope()
-    while scope is not None and scope is not outer:
-        if scope.shield:
-            return True
-        scope = scope._parent_scope
-    return False
 
 
 def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
@@ -65,33 +53,55 @@ def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
     return late
 
 
+def _is_pending(waits: Any) -> bool:
+    """Return whether ``waits`` is a future of asyncio's that has no result yet."""
+    return hasattr(waits, "add_done_callback") and not waits.done()
+
+
+def _nothing_was_cancelled(waits: Any) -> bool:
+    """Return whether a cancellation met a wait that was none, or that was over.
+
+    ``None`` is asyncio's way to let the others have their turn. A future with a result has handed something
+    over, such as a place in a pool, which would be lost with the cancellation.
+    """
+    if waits is None:
+        return True
+    done = getattr(waits, "done", None)
+    return done is not None and bool(done()) and not waits.cancelled()
+
+
 @coroutine
 def where_it_waits(
     work: Awaitable[Any], undo: Callable[[Any], Awaitable[Any]] | None = None
 ) -> Generator[Any, Any, Any]:
     """Await ``work``, which is cancelled only where it really waits for something, or when it has ended.
 
-    A cancellation that comes while it merely lets others have their turn, or waits inside a shielded scope of
-    anyio's, is kept until then. Libraries that guard such moments against the cancellations of their own
-    kind, as httpx does with anyio's, lose a connection to a plain ``task.cancel()`` then: it stays open in
-    their pool, and nobody uses it again.
+    A cancellation that comes while it merely lets others have their turn, when what it waited for is there
+    already, or inside a shielded scope of anyio's, is kept until then. Libraries that guard such moments
+    against the cancellations of their own kind, as httpx does with anyio's, lose a connection to a plain
+    ``task.cancel()`` then: it stays open in their pool, and nobody uses it again.
 
     What ``work`` gives when it is cancelled at its end goes to ``undo``. What comes from a scope of anyio's
     is handed on at once, since the scope may be over by the next wait; not so without ``undo``, that is for
     what closes something, and has no such scopes inside.
     """
     steps = work.__await__()
-    outer = _scope()
+    task = _task()
+    outer = anyio_scope(task)
     late: BaseException | None = None
+    renewed = 0
     try:
         waits = next(steps)
         while True:
-            if waits is not None and hasattr(waits, "add_done_callback") and _shielded(outer):
+            if waits is not None and hasattr(waits, "add_done_callback") and is_shielded(task, outer):
                 late = (yield from _until_done(waits)) or late
                 waits = steps.send(None)
                 continue
-            if late is not None and waits is not None and hasattr(waits, "cancel") and waits.cancel():
-                # What a task does with the future it waits for; the cancellation comes out of that.
+            if late is not None and _is_pending(waits):
+                # As a cancellation of the task, counted by it: scopes of anyio's that were entered since the
+                # first one would take it for one of theirs otherwise, and swallow it.
+                task.cancel()
+                renewed += 1
                 late = None
             try:
                 reply = yield waits
@@ -99,9 +109,7 @@ def where_it_waits(
                 steps.close()
                 raise
             except BaseException as error:
-                # asyncio's way to say "let the others have their turn". Nothing was waited for, so that
-                # nothing has been cancelled.
-                if waits is None and (undo is None or not str(error).startswith(_ANYIO)):
+                if _nothing_was_cancelled(waits) and (undo is None or not str(error).startswith(_ANYIO)):
                     late = error
                     waits = next(steps)
                 else:
@@ -117,11 +125,22 @@ def where_it_waits(
     except Exception:
         if late is None:
             raise
+    finally:
+        for _ in range(renewed):
+            task.uncancel()
     try:
         raise late
     finally:
         # Its traceback holds this frame.
         del late
+
+
+def shield(running: Any) -> Any:
+    """A scope of the library at work (trio, or anyio on asyncio) that its own cancellations do not reach."""
+    anyio = modules.get("anyio")
+    if running is not None and running.__name__ == "trio":
+        return running.CancelScope(shield=True)
+    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
 
 
 def to_its_end(closing: Awaitable[Any]) -> Awaitable[Any]:

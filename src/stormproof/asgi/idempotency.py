@@ -172,7 +172,8 @@ class Run:
         self.digest = keys.digest(whose, key)
         self.owner = keys.new_owner()
         lease_s, ttl_s = middleware.lease_s, middleware.ttl_s
-        self.begin = Begin(self.digest, payload, self.owner, lease_s, ttl_s, middleware.take_over)
+        client = keys.client(whose)
+        self.begin = Begin(self.digest, payload, self.owner, lease_s, ttl_s, middleware.take_over, client)
         self.lease = Renew(self.digest, self.owner, lease_s, ttl_s)
 
     def settled(self, how: Settlement, kept: bytes | None) -> Finish | Release | Renew:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated
 
 import typer
@@ -15,6 +16,9 @@ def command(
         int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")
     ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+    link: Annotated[
+        str, typer.Option(help="Open the run of a link that another lab gave.", metavar="LINK")
+    ] = "",
 ) -> int:
     """Try policies against simulated outages, in the browser.
 
@@ -29,7 +33,13 @@ def command(
     except ModuleNotFoundError as missing:
         raise UsageError(f"lab: {missing.name} is missing: install stormproof[lab]") from missing
 
+    shared = re.search(r"run=([\w-]+)\Z", link)
+    if link and shared is None:
+        raise UsageError("--link: must end in run=..., as *Copy link to this run* gives it")
+
     def ready(address: str) -> None:
+        if shared is not None:
+            address += f"&run={shared[1]}"
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
         if not no_open:
             import webbrowser

@@ -28,6 +28,8 @@ OPTIONS = (
     Option("format", "text, json, sarif or github.", "--format", default="text", complete=lambda: _FORMATS),
     Option("as_json", "Short for --format json.", "--json", kind="flag"),
     Option("rules", "Describe every rule and end.", "--rules", kind="flag"),
+    Option("fix", "Rewrite tenacity, backoff and stamina in place.", "--fix", kind="flag"),
+    Option("diff", "Show what --fix would change; 1 if anything.", "--diff", kind="flag"),
 )
 
 
@@ -40,12 +42,20 @@ def command(
     format: str,
     as_json: bool,
     rules: bool,
+    fix: bool,
+    diff: bool,
 ) -> int:
     """Look for what is wrong with retries, in Python sources and policy files.
 
     Exit code 0 if nothing is found, 1 if something is, 2 if it was called wrongly or a file cannot be read.
     Nothing that it looks at is imported or run. A comment "# stormproof: ignore[SP003]" ignores a finding.
+    --fix rewrites tenacity, backoff and stamina: to Stormproof where the meaning is certain, else to the
+    drop-ins of stormproof.compat. --diff shows it first.
     """
+    if fix or diff:
+        from . import _lint_fixes
+
+        return _lint_fixes.rewrite(paths, exclude, config, write=fix and not diff)
     from ..lint import reports
 
     written = choice("--format", "json" if as_json else format, _FORMATS)

@@ -144,6 +144,7 @@ class _Interceptor:
         by_hand = streaming and _writes_by_hand(request)
         given = Written(request) if by_hand else request
         rpc = Rpc(details, given, streaming, self._wire, _details, continuation)
+        rpc.streams = run is _opened
         compiled = self._policies.get(rpc, _written if by_hand else run, True)
         if compiled is None:
             return await rpc.attempt()

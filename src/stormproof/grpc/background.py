@@ -9,7 +9,7 @@ import threading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
 _lock = threading.Lock()
@@ -24,6 +24,25 @@ def submit(work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         work.close()
         raise
     return asyncio.run_coroutine_threadsafe(work, loop)
+
+
+def later(seconds: float, work: Callable[[], object]) -> Callable[[], object]:
+    """Call ``work`` in the background after ``seconds``; what is returned calls it off."""
+    loop = _running()
+    timers: list[asyncio.TimerHandle] = []
+    is_off = threading.Event()
+
+    def begin() -> None:
+        if not is_off.is_set():
+            timers.append(loop.call_later(seconds, lambda: None if is_off.is_set() else work()))
+
+    def call_off() -> None:
+        is_off.set()
+        if timers:
+            loop.call_soon_threadsafe(timers[0].cancel)
+
+    loop.call_soon_threadsafe(begin)
+    return call_off
 
 
 def _running() -> asyncio.AbstractEventLoop:

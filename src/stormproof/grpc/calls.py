@@ -166,15 +166,19 @@ def _cancelled() -> Any:
 
 
 class Stream(_Held):
-    """A stream of responses: begun when it is first used, retried until its first message is there.
+    """A stream of responses: begun when it is first used, in the thread that uses it.
 
-    Whoever reads first, or asks for its status or metadata, opens it in his own thread.
+    If that reads a message, the call is retried until the first one is there; if it asks for the initial
+    metadata, until that is there, which commits the call.
     """
 
-    def __init__(self, rpc: Rpc, scope: Scope, open_: Callable[[], Any]) -> None:
+    def __init__(
+        self, rpc: Rpc, scope: Scope, read: Callable[[], Any], begin: Callable[[], Any] | None = None
+    ) -> None:
         self._rpc = rpc
         self._scope = scope
-        self._open_with = open_
+        self._open_with = read
+        self._begin_with = begin or read
         self._lock = threading.Lock()
         self._begun = False
         self._is_open = threading.Event()
@@ -184,12 +188,16 @@ class Stream(_Held):
         self._rest: Iterator[Any] = iter(())
         self._callbacks: list[Callable[[Any], None]] = []
 
-    def _ended(self) -> Any:
+    def _ended(self, open_with: Callable[[], Any] | None = None) -> Any:
         if self._is_first():
-            self._open()
+            self._open(open_with or self._open_with)
         else:
             self._is_open.wait()
         return self._outcome
+
+    def initial_metadata(self) -> Any:
+        self._ended(self._begin_with)
+        return super().initial_metadata()
 
     def _is_first(self) -> bool:
         """Whether nobody has opened or cancelled it before."""
@@ -197,9 +205,9 @@ class Stream(_Held):
             first, self._begun = not self._begun, True
         return first
 
-    def _open(self) -> None:
+    def _open(self, open_with: Callable[[], Any]) -> None:
         try:
-            outcome = self._open_with()
+            outcome = open_with()
             self._rest = outcome.items if isinstance(outcome, Answer) else iter(outcome)
         except Exception as error:
             outcome = error

@@ -13,11 +13,11 @@ from .calls import Given, Pending, Stream
 from .compiled import Compiled, Policies
 from .native import startable, wants_future
 from .routes import Routes
-from .rpc import Answer, CallScope, Rpc, Wire
+from .rpc import Answer, CallScope, Rpc, Wire, attempt_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
     from .routes import ByMethod
 
@@ -92,15 +92,62 @@ async def _awaited(rpc: Rpc) -> Answer:
 def _opened(rpc: Rpc) -> Answer:
     """A stream whose first message is here."""
     call = rpc.keep(rpc.attempt())
-    try:
-        return Answer(call, next(call))
-    except StopIteration:
-        return Answer(call, None, ended=True)
-    except grpc.RpcError as error:
-        raise rpc.failed(error) from None
-    except BaseException:
-        call.cancel()
-        raise
+    with _AttemptLimit(call) as limit:
+        try:
+            return Answer(call, next(call))
+        except StopIteration:
+            return Answer(call, None, ended=True)
+        except grpc.RpcError as error:
+            raise limit.failed(rpc, error) from None
+        except BaseException:
+            call.cancel()
+            raise
+
+
+def _begun(rpc: Rpc) -> Answer:
+    """A stream whose headers are here: they commit the call, and its messages are the reader's."""
+    call = rpc.keep(rpc.attempt())
+    with _AttemptLimit(call) as limit:
+        try:
+            call.initial_metadata()
+            if not call.is_active() and call.code() is not grpc.StatusCode.OK:
+                raise limit.failed(rpc, call.exception())
+            return Answer(call, None, ended=True)
+        except BaseException:
+            call.cancel()
+            raise
+
+
+class _AttemptLimit:
+    """Ends ``call`` with the time of its attempt, which is not the deadline that the server was given."""
+
+    __slots__ = ("_call", "_call_off", "_scope", "is_over")
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._scope = attempt_scope()
+        self.is_over = False
+        self._call_off: Any = None
+
+    def __enter__(self) -> Self:
+        left = None if self._scope is None else self._scope.own_remaining()
+        if left is not None:
+            self._call_off = background.later(left, self._end)
+        return self
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._call.cancel()
+
+    def failed(self, rpc: Rpc, error: Any) -> BaseException:
+        """``error`` of the call as the policy is to see it."""
+        if self.is_over and self._scope is not None:
+            return self._scope.refusal()
+        return rpc.failed(error)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._call_off is not None:
+            self._call_off()
 
 
 class Interceptor(
@@ -156,11 +203,12 @@ class Interceptor(
     def _many(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
         """A stream of responses."""
         rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
-        compiled = self._policies.get(rpc, _opened, False)
-        if compiled is None:
+        rpc.streams = True
+        read, begun = (self._policies.get(rpc, how, False) for how in (_opened, _begun))
+        if read is None or begun is None:
             return rpc.attempt()
         scope = CallScope(rpc.timeout)
-        return Stream(rpc, scope, partial(_run, compiled, rpc, scope))
+        return Stream(rpc, scope, partial(_run, read, rpc, scope), partial(_run, begun, rpc, scope))
 
 
 def _run(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:

@@ -10,6 +10,7 @@ from .._classify.exhaustion import Mark, mark
 from .._classify.known_faults import ATTEMPT_DEADLINE
 from .._classify.stops import stopped
 from .._context.deadlines import Scope, ambient
+from .._http.timeouts import call_remaining
 from .._primitives.errors import AttemptTimeout, Permanent, StormproofError
 from .._primitives.options import Options
 from .._primitives.options import count as whole
@@ -133,6 +134,7 @@ class Rpc:
         "request",
         "sent",
         "start",
+        "streams",
         "timeout",
         "wire",
     )
@@ -152,6 +154,8 @@ class Rpc:
         self.metadata = details.metadata
         self.timeout: float | None = details.timeout
         self.wire = wire
+        #: Whether the response is a stream, which goes on when its first message has ended the attempt.
+        self.streams = False
         #: How many attempts were begun, and the error of the last one if it has ended with one.
         self.sent = 0
         self.last_error: grpc.RpcError | None = None
@@ -181,9 +185,14 @@ class Rpc:
         return self.start(details, self._replay.request())
 
     def _time_left(self) -> float | None:
-        """The lesser of ``timeout=`` and what the scopes around leave; if policies are off, the former."""
+        """The lesser of ``timeout=`` and what the scopes around leave; if policies are off, the former.
+
+        A stream of responses has the time of the whole call: the attempt ends with its first message.
+        """
         scope = ambient()
-        around = None if scope is None or scope.off else scope.remaining()
+        around = None
+        if scope is not None and not scope.off:
+            around = call_remaining(scope) if self.streams else scope.remaining()
         return min((s for s in (self.timeout, around) if s is not None), default=None)
 
     # What is out, so that it can be called off.
@@ -239,6 +248,13 @@ class Rpc:
         if error.retry_after is not None:
             last.retry_after = error.retry_after  # type: ignore[attr-defined]
         return last
+
+
+def attempt_scope() -> AttemptScope | None:
+    """The scope of the `Timeout` around this attempt, the tightest if there are several; None without one."""
+    scope = ambient()
+    found = [] if scope is None or scope.off else [s for s in scope.chain() if isinstance(s, AttemptScope)]
+    return min(found, key=lambda each: each.own_remaining() or 0.0, default=None)
 
 
 def _of_attempt() -> bool:

@@ -38,6 +38,11 @@ def digest(scope: str, key: str) -> bytes:
     return sha256(len(prefix).to_bytes(8, "big") + prefix + key.encode()).digest()
 
 
+def client(scope: str) -> bytes:
+    """A short name for whose keys those of ``scope`` are."""
+    return sha256(scope.encode()).digest()[:16]
+
+
 def fingerprint(*parts: bytes) -> str:
     """One hexadecimal digest of ``parts``, each with its length, so that no two lists look alike."""
     whole = sha256()

@@ -66,15 +66,16 @@ class Plan:
         if not isinstance(payload, (str, bytes)):
             raise TypeError(f"idempotent: fingerprint must give str or bytes, got {type(payload).__name__}")
         given = payload.encode() if isinstance(payload, str) else payload
-        return Run(self, keys.digest(scope, key), keys.fingerprint(given))
+        return Run(self, keys.digest(scope, key), keys.fingerprint(given), keys.client(scope))
 
 
 class Run:
     """One call: which operations it needs, and what their answers mean. No store is touched here."""
 
-    __slots__ = ("digest", "owner", "payload", "plan")
+    __slots__ = ("client", "digest", "owner", "payload", "plan")
 
-    def __init__(self, plan: Plan, digest: bytes, payload: str) -> None:
+    def __init__(self, plan: Plan, digest: bytes, payload: str, client: bytes) -> None:
+        self.client = client
         self.plan = plan
         self.digest = digest
         self.payload = payload
@@ -82,7 +83,9 @@ class Run:
 
     def begin(self) -> Begin:
         plan = self.plan
-        return Begin(self.digest, self.payload, self.owner, plan.lease_s, plan.ttl_s, plan.take_over)
+        return Begin(
+            self.digest, self.payload, self.owner, plan.lease_s, plan.ttl_s, plan.take_over, self.client
+        )
 
     def lease(self) -> Renew:
         return Renew(self.digest, self.owner, self.plan.lease_s, self.plan.ttl_s)

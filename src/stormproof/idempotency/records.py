@@ -83,13 +83,24 @@ class Claim:
 
 
 class Begin:
-    """Claim the key for ``owner``: the first of any number that ask at once is told "new"."""
+    """Claim the key for ``owner``: of any number that ask at once the first gets "new".
 
-    __slots__ = ("digest", "fingerprint", "lease_s", "owner", "take_over", "ttl_s")
+    ``client`` names whose key it is, for stores that share their room between clients.
+    """
+
+    __slots__ = ("client", "digest", "fingerprint", "lease_s", "owner", "take_over", "ttl_s")
 
     def __init__(
-        self, digest: bytes, fingerprint: str, owner: str, lease_s: float, ttl_s: float, take_over: bool
+        self,
+        digest: bytes,
+        fingerprint: str,
+        owner: str,
+        lease_s: float,
+        ttl_s: float,
+        take_over: bool,
+        client: bytes = b"",
     ) -> None:
+        self.client = client
         self.digest = digest
         self.fingerprint = fingerprint
         self.owner = owner

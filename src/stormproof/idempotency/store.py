@@ -161,6 +161,7 @@ class Store:
             seconds("begin", "lease", lease, above=0),
             self._ttl(ttl),
             flag("begin", "take_over", take_over),
+            keys.client(scope),
         )
 
     def _finish(self, key: str, owner: str, answer: bytes | None, scope: str, ttl: Seconds | None) -> Finish:

@@ -7,7 +7,7 @@ and `tune` run it many times. Needs NumPy (the extra ``lab``).
 from __future__ import annotations
 
 from .engines.contention import Contention, occ
-from .experiments import compare, sweep
+from .experiments import assert_survives, compare, sweep
 from .model.backend import BackendError
 from .model.clients_and_layers import Clients, Layer
 from .model.faults import (
@@ -26,6 +26,7 @@ from .model.faults import (
 )
 from .model.scenario import Scenario
 from .model.spread import Spread
+from .model.trace import Trace
 from .results.comparison import Comparison, Share
 from .results.result import Result
 from .results.sweep_table import Sweep
@@ -57,8 +58,10 @@ __all__ = [
     "Spread",
     "StoreLoss",
     "Sweep",
+    "Trace",
     "Trial",
     "Tuning",
+    "assert_survives",
     "compare",
     "occ",
     "simulate",

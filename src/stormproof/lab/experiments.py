@@ -21,12 +21,15 @@ from .model.scenario import Scenario
 from .results.comparison import Comparison
 from .results.result_store import Kept, Row
 from .results.sweep_table import Sweep
-from .simulate import checked_policy, doubts, untold
+from .simulate import checked_policy, doubts, run_checked
 
 if TYPE_CHECKING:
     import os
 
     Path = str | os.PathLike[str]
+
+#: In the calm leg of a comparison this share of the attempts fails; its size in calls and clients.
+CALM_ERRORS, _CALM_CALLS, _CALM_CLIENTS = 0.01, 10_000, 1_000
 
 #: So many runs are given to an executor ahead of their results.
 _AHEAD = 256
@@ -75,9 +78,9 @@ class Keys:
         return self._known[id(part)]
 
 
-def perform(job: Job) -> Row:
-    """Make one run: its row, as plain data."""
-    result = untold(job.policy, job.scenario, job.seed, job.engine, name=job.name)
+def perform(job: Job, calls: float | None = None) -> Row:
+    """Make one run of an experiment of about ``calls`` calls: its row, as plain data."""
+    result = run_checked(job.policy, job.scenario, job.seed, job.engine, name=job.name, calls=calls)
     run = result.run_data() if job.whole else None
     return {
         "name": job.name,
@@ -98,7 +101,8 @@ def compare(
     save: Path | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Run every policy over the same seeds: who recovers, how often, at what load.
+    """Run every policy over the same seeds, and once in calm: which recover, how often, at what load, and
+    which serve the most calls.
 
     ``executor`` is any `concurrent.futures.Executor` (None: one run after the other, here). ``save`` is a
     file that keeps the results, from which a stopped experiment goes on. ``progress`` shows a bar (rich).
@@ -112,9 +116,66 @@ def compare(
         for name, policy in named.items()
         for seed in chosen
     ]
-    rows = run_all(jobs, executor, save, progress)
-    by_name = {name: [row for job, row in zip(jobs, rows, strict=True) if job.name == name] for name in named}
-    return Comparison(named, scenario, chosen, by_name)
+    quiet = calm_leg(scenario)
+    legs = [Job(name, policy, quiet, chosen[0], engine) for name, policy in named.items()]
+    rows = run_all([*jobs, *legs], executor, save, progress)
+    by_name = {
+        name: rows[place * len(chosen) : (place + 1) * len(chosen)] for place, name in enumerate(named)
+    }
+    return Comparison(named, scenario, chosen, by_name, dict(zip(named, rows[len(jobs) :], strict=True)))
+
+
+def assert_survives(
+    policy: Any,
+    scenario: Scenario,
+    *,
+    availability: float | None = None,
+    recovery_time: float | None = None,
+    seeds: Iterable[int] = range(20),
+    engine: str = "auto",
+) -> None:
+    """Raise `AssertionError` unless every run recovers, for a test suite of your own.
+
+    ``availability`` is the least share of calls that must succeed in each run, ``recovery_time`` the most
+    seconds from the end of the last fault to recovery; None asks for neither. The error says how many seeds
+    fail, and has the verdict of the first.
+    """
+    checked = checked_policy(policy)
+    chosen = checked_seeds("assert_survives", seeds)
+    check_run("assert_survives", scenario, engine)
+    _tell_doubts({"policy": checked}, scenario)
+    jobs = [Job("policy", checked, scenario, seed, engine, whole=True) for seed in chosen]
+    failed: list[tuple[int, str]] = []
+    for seed, row in zip(chosen, run_all(jobs, None, None), strict=True):
+        figures = row["metrics"]
+        late = recovery_time is not None and (figures["recovery_time"] or 0.0) > recovery_time
+        served = figures["availability"]
+        short = availability is not None and served is not None and served < availability
+        if not figures["recovered"] or late or short:
+            failed.append((seed, row["run"]["verdict"]))
+    if failed:
+        seed, verdict = failed[0]
+        raise AssertionError(f"{len(failed)} of {len(chosen)} seeds failed; seed {seed}: {verdict}")
+
+
+def calm_leg(scenario: Scenario) -> Scenario:
+    """Return ``scenario`` without its faults, with 1 % errors, and no larger than is needed to see them."""
+    part = min(1.0, _CALM_CLIENTS / scenario.clients)
+    quiet = scenario.replace(
+        outage=None,
+        faults=(),
+        error_rate=max(scenario.error_rate, CALM_ERRORS),
+        clients=max(1, round(scenario.clients * part)),
+        arrival_rps=scenario.arrival_rps * part,
+        capacity_rps=scenario.capacity_rps * part,
+        limit_rps=None if scenario.limit_rps is None else scenario.limit_rps * part,
+        others=[
+            group.replace(arrival_rps=group.arrival_rps * part, clients=max(1, round(group.clients * part)))
+            for group in scenario.others
+        ],
+    )
+    wanted = scenario.duration * _CALM_CALLS / max(1.0, quiet.expected_calls)
+    return quiet.replace(duration=min(scenario.duration, max(wanted, 10 * (scenario.timeout or 0.0))))
 
 
 def sweep(
@@ -162,11 +223,12 @@ def run_all(
     keys = [made.of(place, job) for place, job in enumerate(jobs)]
     if save is not None:
         _tell_unknown(made.unknown)
-    todo = {
-        key: job
-        for key, job in zip(keys, jobs, strict=True)
-        if key not in kept.rows or key[0] == "?" or (job.whole and kept.rows[key].get("run") is None)
-    }
+    todo: dict[str, Job] = {}
+    for key, job in zip(keys, jobs, strict=True):
+        missing = key not in kept.rows or (job.whole and kept.rows[key].get("run") is None)
+        # A scenario that is calm anyway is its own calm leg: the run whose columns are wanted serves both.
+        if (missing or key[0] == "?") and not (key in todo and todo[key].whole):
+            todo[key] = job
     try:
         with _Bar(len(todo), progress) as advance:
             for key, row in _results(todo, executor):
@@ -178,15 +240,16 @@ def run_all(
 
 
 def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[str, Row]]:
+    calls = sum(job.scenario.expected_calls for job in jobs.values())
     if executor is None:
-        yield from ((key, perform(job)) for key, job in jobs.items())
+        yield from ((key, perform(job, calls)) for key, job in jobs.items())
         return
     waiting = iter(jobs.items())
     out: dict[Future[Row], str] = {}
 
     def submit(most: int) -> None:
         for key, job in itertools.islice(waiting, most):
-            out[executor.submit(perform, job)] = key
+            out[executor.submit(perform, job, calls)] = key
 
     try:
         submit(_AHEAD)

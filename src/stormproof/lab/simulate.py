@@ -24,7 +24,8 @@ from .model.scenario import Scenario
 from .results.recorder import Raw, SoFar, series
 from .results.result import Result, Series
 
-#: From so many calls on, "auto" takes the fast engine where it can: before, compiling takes longer.
+#: From so many calls on in all runs of an experiment, "auto" takes the fast engine where it can: before,
+#: compiling takes longer.
 MANY_CALLS = 300_000
 
 #: More than so many are a slip of the pen (a Spike by 1e9): they would take the fast engine hours.
@@ -57,7 +58,8 @@ def simulate(
     progress: Callable[[Progress], object] | None = None,
     name: str | None = None,
 ) -> Result:
-    """Run ``scenario`` with every client calling under ``policy`` (None: one plain attempt per call).
+    """Run ``scenario`` with every client calling under ``policy``: a Policy, a strategy, a function decorated
+    with one, or None for one plain attempt per call.
 
     The same seed gives the same result. ``engine`` is "exact" (the policy's own code), "fast" (compiled
     copies of the built-in strategies, for millions of clients; what it cannot do, the exact one does, and
@@ -73,23 +75,28 @@ def simulate(
         raise TypeError(f"simulate: progress must be callable or None, got {progress!r}")
     for doubt in doubts(policy, scenario):
         warnings.warn(f"simulate: {doubt}", PolicyWarning, stacklevel=2)
-    return untold(policy, scenario, seed, engine, progress, name)
+    return run_checked(policy, scenario, seed, engine, progress, name)
 
 
-def untold(
+def run_checked(
     policy: Policy | None,
     scenario: Scenario,
     seed: int,
     engine: str,
     progress: Callable[[Progress], object] | None = None,
     name: str | None = None,
+    calls: float | None = None,
 ) -> Result:
-    """`simulate` with everything checked, and whoever asks told of any doubts already."""
+    """`simulate` with everything checked and every doubt reported already.
+
+    ``calls`` is about how many calls the whole experiment makes, by which "auto" chooses (None: this run's).
+    """
     watch = None if progress is None else _watched(progress, scenario)
     label = name or (policy.name if policy is not None else None) or "policy"
     notes: tuple[str, ...] = ()
     if engine != "exact":
-        why_not = _not_fast(policy, scenario, engine)
+        calls = scenario.expected_calls if calls is None else calls
+        why_not = _not_fast(policy, scenario, engine, calls)
         if why_not is None:
             from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 
@@ -102,7 +109,10 @@ def untold(
 
 
 def checked_policy(policy: Any) -> Policy | None:
-    """``policy`` as a Policy: itself, a single strategy, or None for one plain attempt per call."""
+    """Return ``policy`` as a Policy: itself, a strategy, the policy of a decorated function, or None for one
+    plain attempt per call.
+    """
+    policy = getattr(policy, "__stormproof__", policy)
     if policy is None or isinstance(policy, Policy):
         return policy
     if hasattr(policy, "sync") and hasattr(policy, "aio") and not isinstance(policy, type):
@@ -132,7 +142,11 @@ def exact(
         groups.append((() if own is None else own.strategies, other.clients, limit))
     shapes = [shape(limited(row, limit)) for row, _, limit in groups]
     reasons = [found for found in shapes if isinstance(found, str)]
-    why = "services call services" if scenario.layers else reasons[0] if reasons else ""
+    why = reasons[0] if reasons else ""
+    if scenario.connections is not None:
+        why = "attempts wait for a connection"
+    if scenario.layers:
+        why = "services call services"
     if way == "direct" and why:
         raise ValueError(f"exact: way must be 'driven' or 'auto' here: {why}")
     run: Direct | Driven
@@ -166,12 +180,12 @@ def _bound_calls(scenario: Scenario, engine: str, most: int, advice: str = "") -
     )
 
 
-def _not_fast(policy: Policy | None, scenario: Scenario, engine: str) -> str | None:
-    """Why the fast engine is not to run this; None: it is."""
+def _not_fast(policy: Policy | None, scenario: Scenario, engine: str, calls: float) -> str | None:
+    """Say why the fast engine is not to run this; None: it is."""
     for needed in ("numba", "stormproof.lab.engines.numba.engine"):
         if importlib.util.find_spec(needed) is None:
             return f"{needed} is not installed"
-    if engine == "auto" and scenario.expected_calls < MANY_CALLS:
+    if engine == "auto" and calls < MANY_CALLS:
         return "there are too few calls for it to be worth compiling"
     from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 

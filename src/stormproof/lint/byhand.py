@@ -1,7 +1,9 @@
 """Recognises a retry loop written by hand.
 
 A ``for`` over numbers or a ``while`` is one if a ``try`` in it can leave the loop with a result, a
-handler of that ``try`` lets the loop go on, and a sleep stands in between. What only looks like one
+handler of that ``try`` lets the loop go on, and a sleep stands in between. Without a sleep it is one if
+it makes the same call again after a failure of a kind that a network has. A function that calls itself
+in a handler is one too, and a loop that looks at a response's status and sleeps. What only looks like one
 is left alone: a loop that works for ever and survives errors (nothing leaves it), and a poll (it
 waits for time to pass or for something to appear, and every failure is an expected one).
 """
@@ -13,11 +15,13 @@ import re
 from typing import TYPE_CHECKING
 
 from .findings import Place
+from .libraries import is_not_200
 from .loops import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .loops import Function
     from .names import Names
 
 SLEEPS = {"time.sleep", "asyncio.sleep", "trio.sleep", "anyio.sleep", "gevent.sleep", "eventlet.sleep"}
@@ -49,9 +53,22 @@ _CLOCKS = {
 }
 #: What a time limit is called.
 _TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
-#: A pause this short is a look again, not a wait for somebody's recovery.
+#: A shorter pause than this is a look again, not a wait for somebody's recovery.
 _GLANCE_S = 0.1
+#: Failures that a call over a network has.
+_OF_NETWORKS = re.compile(
+    r"(Base)?Exception|OSError|IOError|ConnectionError|TimeoutError|"
+    r"(requests|httpx|aiohttp|urllib|urllib3|socket|grpc|botocore|psycopg2?|redis|http)\..*|"
+    r".*(Timeout|Unavailable|ConnectionError|ConnectError|RequestException|APIError|HTTPError)"
+)
+#: Sources of chance that are not made for jitter.
+_ODD_CHANCE = {"gauss": "gauss", "normalvariate": "gauss", "expovariate": "expovariate", "SystemRandom":
+               "SystemRandom", "secrets": "secrets"}  # fmt: skip
 _CHANCE = re.compile(r"rand|jitter|uniform", re.IGNORECASE)
+#: So many rounds may double their waits without a maximum: 2**8 s are four minutes.
+_FEW_ROUNDS = 8
+#: What a server's own word on the wait is called.
+_HINT = re.compile(r"retry.?after", re.IGNORECASE)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 Rounds = ast.For | ast.While
@@ -60,20 +77,29 @@ Rounds = ast.For | ast.While
 def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop | None:
     """The retry loop that ``node`` is, or ``None``. ``scope`` is its function, ``text`` that one's source."""
     attempt = next((s for s in _flat(node.body) if isinstance(s, ast.Try)), None)
-    if attempt is None or not _counts(node, names) or not _goes_on(attempt):
+    if attempt is None:
+        return _read_status_loop(node, names, scope)
+    if not _counts(node, names) or not _goes_on(attempt):
         return None
     sleep, in_handler = _sleep(node, attempt, names)
-    if sleep is None or not _leaves(node, attempt, certainly=not in_handler):
+    if sleep is None:
+        return _read_sleepless(node, attempt, names)
+    if in_handler and _polls(node, attempt, names):
+        return None
+    if not _leaves(node, attempt, certainly=not in_handler):
         return None
     caught = tuple(name for handler in attempt.handlers for name in _caught(handler, names))
     if caught and set(caught) <= _POLLED:
         return None
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
     loop.bounded = _bounded(node, attempt)
+    scope = node if scope is None else scope
     loop.waits = _waits(sleep, names, scope)
     pause = names.value(sleep.args[0])
-    if loop.bounded and isinstance(pause, (int, float)) and 0 < pause <= _GLANCE_S:
+    if loop.bounded and isinstance(pause, (int, float)) and 0 < pause < _GLANCE_S:
         return None
+    loop.odd_chance = _odd_chance(sleep, names, scope)
+    loop.uncapped = _uncapped(node, sleep, names)
     loop.catches = tuple(
         name for h in attempt.handlers if not _always_leaves(h) for name in _caught(h, names)
     )
@@ -88,6 +114,145 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     if broad is not None:
         loop.places["catches"] = Place.of(broad)
     return loop
+
+
+def _read_sleepless(node: Rounds, attempt: ast.Try, names: Names) -> Loop | None:
+    """A loop that makes the same call again at once."""
+    caught = [name for handler in attempt.handlers for name in _caught(handler, names)]
+    if not all(map(_OF_NETWORKS.fullmatch, caught)) or not _leaves(node, attempt, certainly=True):
+        return None
+    if any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in _walk(attempt.body)):
+        return None
+    if not any(isinstance(inner, ast.Call) for inner in _walk(attempt.body)):
+        return None
+    # Another argument each time, or something set right in between, makes it another call.
+    loaded = {n.id for n in _walk(attempt.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    outside = [s for s in node.body if s is not attempt]
+    changed = [*attempt.handlers, *outside, *([node.target] if isinstance(node, ast.For) else [])]
+    stored = {n.id for n in _walk(changed) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    acting = [n for h in attempt.handlers for n in _walk(h.body) if isinstance(n, ast.Call)]
+    if loaded & stored or outside or any(not _only_tells(call, names) for call in acting):
+        return None
+    loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
+    loop.bounded = _bounded(node, attempt)
+    loop.waits = "none"
+    loop.catches = tuple(caught)
+    loop.calls = [inner for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
+    return loop
+
+
+def _only_tells(call: ast.Call, names: Names) -> bool:
+    """Whether ``call`` in a handler logs, prints or makes an exception, and so sets nothing right."""
+    name = names.dotted(call.func) or ""
+    last = name.rpartition(".")[2]
+    return last in (
+        "debug",
+        "info",
+        "warning",
+        "error",
+        "exception",
+        "log",
+        "print",
+        "append",
+        "str",
+        "repr",
+    ) or (last[:1].isupper())
+
+
+def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None) -> Loop | None:
+    """``for ...: response = get(); if response.status_code == 200: return response; sleep(1)``."""
+    if not _counts(node, names):
+        return None
+    calls = [inner for inner in _walk(node.body) if isinstance(inner, ast.Call)]
+    sleep = next((c for c in calls if names.dotted(c.func) in SLEEPS and c.args), None)
+    tests = [s.test for s in _flat(node.body) if isinstance(s, ast.If) and any(map(_ends, s.body))]
+    compared = [test for test in tests if isinstance(test, ast.Compare)]
+    if sleep is None or not any(is_not_200(test, ast.Eq) for test in compared):
+        return None
+    loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
+    loop.bounded = isinstance(node, ast.For) or not isinstance(node.test, ast.Constant)
+    loop.waits = _waits(sleep, names, scope)
+    loop.places = {"waits": Place.of(sleep)}
+    numbers = {n.value for n in _walk(node.body) if isinstance(n, ast.Constant) and type(n.value) is int}
+    loop.any_status = not any(400 <= number < 600 for number in numbers)
+    loop.calls = calls
+    return loop
+
+
+def read_recursion(function: Function, names: Names) -> Loop | None:
+    """The retry that ``function`` is if a handler in it calls it again, or ``None``."""
+    for attempt in (n for n in _walk(function.node.body) if isinstance(n, ast.Try)):
+        for handler in attempt.handlers:
+            again = [n for n in _walk(handler.body) if isinstance(n, ast.Call) and _is_call_of(function, n)]
+            caught = _caught(handler, names)
+            if not again or not all(map(_OF_NETWORKS.fullmatch, caught)):
+                continue
+            counted = any(isinstance(n, (ast.BinOp, ast.If)) for n in _walk([*handler.body]))
+            loop = Loop("by hand", "recursion", Place.of(again[0]), by_hand=True)
+            loop.bounded = counted
+            calls = [n for n in _walk(handler.body) if isinstance(n, ast.Call)]
+            sleep = next((c for c in calls if names.dotted(c.func) in SLEEPS and c.args), None)
+            loop.waits = "none" if sleep is None else _waits(sleep, names, function.node)
+            if sleep is None and not _same_arguments(function, again[0]):
+                return None
+            loop.catches = caught
+            loop.function = function
+            return loop
+    return None
+
+
+def _is_call_of(function: Function, call: ast.Call) -> bool:
+    func = call.func
+    if isinstance(func, ast.Attribute):
+        own = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
+        return own and function.owner is not None and func.attr == function.name
+    return isinstance(func, ast.Name) and function.owner is None and func.id == function.name
+
+
+def _same_arguments(function: Function, call: ast.Call) -> bool:
+    """Whether ``call`` passes on nothing but the function's own parameters and counts of them."""
+    spec = function.node.args
+    own = {arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]}
+    own |= {arg.arg for arg in (spec.vararg, spec.kwarg) if arg is not None}
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    mentioned = {n.id for value in given for n in ast.walk(value) if isinstance(n, ast.Name)}
+    plain = all(isinstance(v, (ast.Name, ast.Starred, ast.BinOp)) for v in given)
+    return plain and mentioned <= own
+
+
+def _odd_chance(sleep: ast.Call, names: Names, scope: ast.AST | None) -> str | None:
+    parts = [sleep.args[0], *_assigned_to(sleep.args[0], scope)]
+    for inner in (n for part in parts for n in ast.walk(part)):
+        text = names.dotted(inner) if isinstance(inner, (ast.Name, ast.Attribute)) else None
+        found = next((odd for word, odd in _ODD_CHANCE.items() if text and word in text.split(".")), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _uncapped(node: Rounds, sleep: ast.Call, names: Names) -> bool:
+    """Whether the sleep is a power of the round, without ``min``, in a loop of many rounds."""
+    amount = names.follow(sleep.args[0])
+    powers = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow) for n in ast.walk(amount))
+    called = {names.dotted(n.func) for n in ast.walk(amount) if isinstance(n, ast.Call)}
+    if not powers or called & {"min"}:
+        return False
+    rounds = names.value(node.iter) if isinstance(node, ast.For) else None
+    return isinstance(rounds, tuple) and len(rounds) > _FEW_ROUNDS
+
+
+def _assigned_to(amount: ast.expr, scope: ast.AST | None) -> list[ast.AST]:
+    """What is assigned, anywhere in ``scope``, to the names in ``amount``."""
+    mentioned = {inner.id for inner in ast.walk(amount) if isinstance(inner, ast.Name)}
+    if scope is None or not mentioned:
+        return []
+    return [
+        inner.value
+        for inner in ast.walk(scope)
+        if isinstance(inner, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr))
+        and inner.value is not None
+        and mentioned & {_name(part) for target in _targets(inner) for part in ast.walk(target)}
+    ]
 
 
 def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -152,6 +317,15 @@ def _sleep(node: Rounds, attempt: ast.Try, names: Names) -> tuple[ast.Call | Non
     return first([*attempt.finalbody, *after]), False
 
 
+def _polls(node: Rounds, attempt: ast.Try, names: Names) -> bool:
+    """Whether the loop sleeps after a round that worked as well: it waits for something to be done."""
+    after = [s for s in node.body if s.lineno > (attempt.end_lineno or 0)]
+    calls = (
+        inner for inner in _walk([*attempt.body, *attempt.orelse, *after]) if isinstance(inner, ast.Call)
+    )
+    return any(names.dotted(call.func) in SLEEPS for call in calls)
+
+
 def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:
     """Whether a round that works ends the loop; ``certainly``: without any condition."""
     body = [*attempt.body, *attempt.orelse]
@@ -185,24 +359,21 @@ def _bounded(node: Rounds, attempt: ast.Try) -> bool:
         return True
     inside = [s for handler in attempt.handlers for s in handler.body]
     rest = [s for s in node.body if s is not attempt]
+    counted = {_name(inner.target) for inner in _walk(node.body) if isinstance(inner, ast.AugAssign)}
+    compared = [inner for inner in _walk([*inside, *rest]) if isinstance(inner, ast.Compare)]
+    if any(_name(part) in counted for inner in compared for part in ast.walk(inner) if _name(part)):
+        return True
     return any(isinstance(inner, (ast.Raise, ast.Return, ast.Break)) for inner in _walk([*inside, *rest]))
 
 
 def _waits(sleep: ast.Call, names: Names, scope: ast.AST | None) -> str | None:
     """ "fixed" if nothing random goes into the sleep; ``None`` if that cannot be told."""
     amount = names.follow(sleep.args[0])
-    parts: list[ast.AST] = [amount]
-    mentioned = {inner.id for inner in ast.walk(amount) if isinstance(inner, ast.Name)}
-    if scope is not None and mentioned:
-        parts += [
-            inner.value
-            for inner in ast.walk(scope)
-            if isinstance(inner, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr))
-            and inner.value is not None
-            and mentioned & {_name(target) for target in _targets(inner)}
-        ]
+    parts: list[ast.AST] = [amount, *_assigned_to(amount, scope)]
     if any(_CHANCE.search(_name(inner)) for part in parts for inner in ast.walk(part)):
         return "jittered"
+    if any(_HINT.search(_text(inner)) for part in parts for inner in ast.walk(part)):
+        return None
     known = {"min", "max", "float", "int", "pow", "round", "math.pow", "len", "abs"}
     called = {
         names.dotted(inner.func) for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Call)
@@ -218,3 +389,10 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr) -
 
 def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _text(node: ast.AST) -> str:
+    """The name that ``node`` is, or the string."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    return _name(node)

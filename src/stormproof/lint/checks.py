@@ -45,6 +45,18 @@ _WIDE_ERRORS = {
     "httpx.HTTPError",
     "aiohttp.ClientError",
 }
+#: What a strategy raises instead of a call.
+_REFUSALS = {
+    *(f"stormproof.{name}" for name in ("CircuitOpen", "BudgetExhausted", "DeadlineExceeded", "Cancelled")),
+    "pybreaker.CircuitBreakerError",
+    "circuitbreaker.CircuitBreakerError",
+}
+#: Libraries that know nothing of Retry-After.
+_DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
+#: So many attempts of one call are no longer a way to ride out a failure.
+_MANY = 20
+#: So few attempts may double their waits without a maximum.
+_FEW = 8
 _CLIENTS = re.compile(r"(?:^|[._])(?:client|session|http|requests|httpx)$", re.IGNORECASE)
 
 
@@ -85,6 +97,9 @@ def client_errors(loop: Loop, module: Module | None) -> Found:
     if wrong:
         shown = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
         yield loop.at("statuses"), f"{loop.label} retries {shown}: the same request gets the same answer"
+    if loop.any_status:
+        about = "the loop" if loop.by_hand else loop.label
+        yield loop.place, f"{about} retries every status but 200: a 404 or 401 stays what it is"
     caught = set(loop.catches or ())
     if loop.filtered or module is None or loop.function is None:
         return
@@ -94,7 +109,12 @@ def client_errors(loop: Loop, module: Module | None) -> Found:
 
 
 def _raises_for_status(function: Function) -> bool:
-    return any(
+    """Whether every bad status is raised: not where the code looks at the status itself."""
+    looked_at = any(
+        isinstance(inner, ast.Attribute) and inner.attr in ("status_code", "status", "ok", "is_server_error")
+        for inner in ast.walk(function.node)
+    )
+    return not looked_at and any(
         isinstance(c.func, ast.Attribute) and c.func.attr == "raise_for_status" for c in function.calls
     )
 
@@ -139,9 +159,10 @@ def nested(loop: Loop, module: Module | None) -> Found:
         name = module.names.dotted(call.func) or ""
         client = next((known for known in module.clients if name.startswith(known + ".")), None)
         if client is not None:
+            default = module.clients[client]
             yield (
                 Place.of(call),
-                f"the client {client!r} retries by itself (twice, by default): attempts multiply",
+                f"the client {client!r} retries by itself ({default}, by default): attempts multiply",
             )
 
 
@@ -194,7 +215,9 @@ def by_hand(loop: Loop, module: Module | None) -> Found:
         if lacks
     ]
     if loop.by_hand and lacking:
-        yield loop.place, f"a retry loop written by hand, with {' and '.join(lacking)}"
+        what = "a function that retries by calling itself" if loop.label == "recursion" else "a retry loop"
+        how = "" if loop.label == "recursion" else " written by hand"
+        yield loop.place, f"{what}{how}, with {' and '.join(lacking)}"
 
 
 def cancellation(loop: Loop, module: Module | None) -> Found:
@@ -210,9 +233,59 @@ def cancellation(loop: Loop, module: Module | None) -> Found:
 def hints(loop: Loop, module: Module | None) -> Found:
     if loop.hints == "shortened":
         yield loop.at("hints"), f"{loop.label} draws a shorter wait than the server's Retry-After asks for"
+    elif loop.hints is None and _ignores_hints(loop, module):
+        yield loop.place, f"{loop.label} retries 429 without regard to the server's Retry-After"
     elif loop.hints == "ignored":
         about = "429 is retried" if loop.by_hand else f"{loop.label} retries"
         yield loop.at("hints"), f"{about} without regard to the server's Retry-After"
+
+
+def _ignores_hints(loop: Loop, module: Module | None) -> bool:
+    """Whether a function that a library retries looks at 429 and never at ``Retry-After``."""
+    if module is None or loop.function is None or loop.by_hand or loop.library not in _DEAF:
+        return False
+    text = module.segment(loop.function.node)
+    hinted = re.search(r"retry.?after|wait_hinted|wait_exception|runtime", text, re.IGNORECASE)
+    return re.search(r"\b429\b", text) is not None and hinted is None
+
+
+def many_attempts(loop: Loop, module: Module | None) -> Found:
+    if loop.attempts is not None and loop.attempts >= _MANY and not loop.by_hand:
+        yield loop.at("bounded"), f"{loop.label} allows {loop.attempts} attempts of one call"
+
+
+def uncapped(loop: Loop, module: Module | None) -> Found:
+    if loop.uncapped and (loop.by_hand or (loop.attempts or 0) > _FEW):
+        about = "the wait of this loop" if loop.by_hand else f"the wait of {loop.label}"
+        yield (
+            loop.at("uncapped" if "uncapped" in loop.places else "waits"),
+            f"{about} doubles without a maximum",
+        )
+
+
+def odd_jitter(loop: Loop, module: Module | None) -> Found:
+    why = {
+        "gauss": "a normal distribution can be negative, which time.sleep refuses, and has no maximum",
+        "expovariate": "an exponential distribution has no maximum",
+        "SystemRandom": "SystemRandom asks the operating system for each draw; random.uniform is enough",
+        "secrets": "secrets asks the operating system for each draw; random.uniform is enough",
+    }
+    if loop.odd_chance is not None:
+        yield loop.at("waits"), f"jitter by {loop.odd_chance}: {why[loop.odd_chance]}"
+
+
+def refusals(loop: Loop, module: Module | None) -> Found:
+    wrong = sorted(set(loop.catches or ()) & _REFUSALS)
+    if wrong:
+        yield (
+            loop.at("catches"),
+            f"{loop.label} retries {', '.join(wrong)}: a refusal that says not to call now",
+        )
+
+
+def per_call(loop: Loop, module: Module | None) -> Found:
+    if loop.per_call:
+        yield loop.place, f"{loop.label} is made in each call: its budget and its state last one call"
 
 
 def everything(loop: Loop, module: Module | None) -> Found:

@@ -49,6 +49,7 @@ def urllib3(use: Use, label: str) -> Loop | None:
         loop.methods = ("*",)
     others = [use.value(name, None) for name in ("connect", "read", "status", "other")]
     loop.bounded = None if total is UNKNOWN else total is not None or any(v is not None for v in others)
+    loop.attempts = total + 1 if isinstance(total, int) else None
     factor, jitter = use.value("backoff_factor", 0), use.value("backoff_jitter", 0)
     if factor is not UNKNOWN and jitter is not UNKNOWN:
         if factor:

@@ -54,9 +54,44 @@ def tenacity(use: Use, label: str) -> Loop | None:
         loop.bounded = False if stop is None else _tenacity_stop(use, stop)
         loop.waits = "none" if wait is None else _tenacity_wait(use, wait)
         loop.everything = retry is None
+    loop.attempts = None if stop is None else _tenacity_attempts(use, stop)
+    loop.uncapped = wait is not None and _tenacity_uncapped(use, wait)
     if retry is not None:
         loop.catches, loop.filtered = _tenacity_catches(use, retry)
+        loop.any_status = any(_refuses_all_but_200(node) for _, node in _calls(use, retry, "tenacity"))
+        if loop.catches == ():
+            # It polls: every attempt is expected to be repeated.
+            loop.attempts = None
     return loop
+
+
+def _tenacity_attempts(use: Use, stop: ast.expr) -> int | None:
+    """The most attempts that ``stop`` allows; ``None`` if time ends it first, or it cannot be told."""
+    found = list(_calls(use, stop, "tenacity"))
+    limits = [Use(use.names, n).value("max_attempt_number", UNKNOWN, 0) for k, n in found if "attempt" in k]
+    timed = any("delay" in name or not name for name, _ in found)
+    return limits[0] if len(limits) == 1 and isinstance(limits[0], int) and not timed else None
+
+
+def _tenacity_uncapped(use: Use, wait: ast.expr) -> bool:
+    return any(
+        "exponential" in name and Use(use.names, node).value("max", None, 1) is None
+        for name, node in _calls(use, wait, "tenacity")
+        if isinstance(node, ast.Call)
+    )
+
+
+def _refuses_all_but_200(node: ast.AST) -> bool:
+    """Whether ``node`` compares a status with 200 and nothing else."""
+    compared = [inner for inner in ast.walk(node) if isinstance(inner, ast.Compare)]
+    return len(compared) == 1 and is_not_200(compared[0])
+
+
+def is_not_200(node: ast.Compare, operator: type[ast.cmpop] = ast.NotEq) -> bool:
+    """Whether ``node`` is ``response.status_code != 200``."""
+    status = isinstance(node.left, ast.Attribute) and node.left.attr in ("status_code", "status")
+    right = node.comparators[0]
+    return status and type(node.ops[0]) is operator and isinstance(right, ast.Constant) and right.value == 200
 
 
 def _tenacity_once(use: Use, stop: ast.expr) -> bool:
@@ -113,8 +148,12 @@ def backoff(use: Use, label: str) -> Loop:
         loop.catches = use.names.exceptions(use.arg("exception", 1))
         loop.everything = loop.catches == ("Exception",)
         loop.filtered = "giveup" in use.keywords
+        loop.attempts = tries if isinstance(tries, int) and limit is None else None
     maker = use.arg("wait_gen", 0)
     schedule = use.names.dotted(maker)
+    if schedule in ("backoff.expo", "backoff.fibo") and limit is None:
+        loop.uncapped = use.value("max_value", None) is None
+        loop.places["uncapped"] = Place.of(maker) if maker is not None else loop.place
     jitter = use.value("jitter", "full")
     if schedule == "backoff.constant" and use.value("interval", 1) == 0:
         loop.waits = "none"
@@ -137,6 +176,8 @@ def stamina(use: Use, label: str) -> Loop:
     loop.bounded = not (use.value("attempts", 10) is None and use.value("timeout", 45.0) is None)
     jitter = use.value("wait_jitter", 1.0)
     loop.waits = None if jitter is UNKNOWN else "fixed" if jitter == 0 else "jittered"
+    attempts, timeout = use.value("attempts", 10), use.value("timeout", 45.0)
+    loop.attempts = attempts if isinstance(attempts, int) and timeout is None else None
     loop.catches = use.names.exceptions(caught)
     loop.everything = loop.catches == ("Exception",)
     return loop
@@ -198,7 +239,25 @@ def retrying(use: Use, label: str) -> Loop:
     return loop
 
 
+def celery(use: Use, label: str) -> Loop | None:
+    """A task that celery queues again: ``@app.task(autoretry_for=...)``."""
+    caught = use.arg("autoretry_for")
+    if caught is None:
+        return None
+    loop = _loop(use, label, "celery", catches=caught)
+    loop.bounded = use.value("max_retries", 3) is not None
+    waits = use.value("retry_backoff", False)
+    loop.waits = "jittered" if waits and use.value("retry_jitter", True) is True else None
+    loop.catches = use.names.exceptions(caught)
+    loop.everything = loop.catches == ("Exception",)
+    return loop
+
+
 READERS: dict[str, Reader] = {
+    "celery.shared_task": celery,
+    "app.task": celery,
+    "celery_app.task": celery,
+    "celery.task": celery,
     "tenacity.retry": tenacity,
     "tenacity.Retrying": tenacity,
     "tenacity.AsyncRetrying": tenacity,

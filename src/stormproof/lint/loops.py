@@ -37,7 +37,10 @@ class Loop:
     the names of the exceptions it retries; ``everything`` that it retries every `Exception`, bugs
     included; ``methods`` the HTTP methods it retries ("*": all); ``hints`` is "ignored" or
     "shortened" (a server's Retry-After); ``budget`` "none", "tight" or "loose"; ``doubts`` what is odd
-    about the order of its policy. ``places`` points at the part of the source that says so, by field;
+    about the order of its policy. ``attempts`` is the number of attempts, first one included; ``uncapped``
+    that its waits grow without a maximum; ``odd_chance`` names a source of jitter that is not made for it;
+    ``any_status`` that it retries every status but 200; ``per_call`` that it is made anew in each call of a
+    function. ``places`` points at the part of the source that says so, by field;
     without one ``place`` is meant.
     """
 
@@ -55,6 +58,11 @@ class Loop:
     deadline_s: float | None = None
     timeout_s: float | None = None
     first_wait_s: float | None = None
+    attempts: int | None = None
+    uncapped: bool = False
+    odd_chance: str | None = None
+    any_status: bool = False
+    per_call: bool = False
     by_hand: bool = False
     blocking: bool = False
     filtered: bool = False

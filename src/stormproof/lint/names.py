@@ -9,6 +9,33 @@ from typing import Any
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN", "__bool__": lambda self: False})()
 
 
+_CONDITIONS = (
+    "if_exception if_exception_type if_not_exception_type unless_exception_type if_exception_cause_type "
+    "if_exception_message if_not_exception_message if_result if_not_result any all always never"
+)
+_STOPS = "after_attempt after_delay before_delay any all never when_event_set"
+_WAITS = (
+    "fixed none random combine chain incrementing exponential random_exponential full_jitter "
+    "exponential_jitter exception"
+)
+_TENACITY = [
+    *"retry Retrying AsyncRetrying RetryError TryAgain RetryCallState".split(),
+    *"before_log after_log before_sleep_log".split(),
+    *(f"retry_{name}" for name in _CONDITIONS.split()),
+    *(f"stop_{name}" for name in _STOPS.split()),
+    *(f"wait_{name}" for name in _WAITS.split()),
+]
+#: What ``from ... import *`` binds, as far as readers look for it.
+STARS = {
+    "tenacity": _TENACITY,
+    "backoff": "on_exception on_predicate expo fibo constant runtime full_jitter random_jitter".split(),
+    "stamina": "retry retry_context RetryingCaller AsyncRetryingCaller".split(),
+    "retrying": ["retry"],
+}
+#: The drop-ins are read as what they stand in for.
+_DROP_INS = "stormproof.compat."
+
+
 class Names:
     """The imports and module-level constants of one module."""
 
@@ -23,7 +50,12 @@ class Names:
                 self.imports[bound] = alias.name if alias.asname else bound
         elif node.level == 0 and node.module:
             for alias in node.names:
-                self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                if alias.name == "*":
+                    module = node.module.removeprefix(_DROP_INS)
+                    for name in STARS.get(module, ()):
+                        self.imports.setdefault(name, f"{module}.{name}")
+                else:
+                    self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     def add_constant(self, name: str, value: ast.expr) -> None:
         """A module-level assignment. A name assigned twice stands for nothing that can be told."""
@@ -38,7 +70,7 @@ class Names:
         if not isinstance(node, ast.Name):
             return None
         parts.append(self.imports.get(node.id, node.id))
-        return ".".join(reversed(parts))
+        return ".".join(reversed(parts)).removeprefix(_DROP_INS)
 
     def follow(self, node: ast.expr) -> ast.expr:
         """The expression that a module-level constant stands for, else ``node`` itself."""

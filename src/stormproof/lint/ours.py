@@ -32,6 +32,7 @@ def stormproof_retry(use: Use, label: str) -> Loop:
         attempts, within = use.value("attempts", 4, 1), use.value("within", 30.0, 3)
         # Retry inside a Policy may have a Deadline around it; Stormproof itself refuses it without one.
         loop.bounded = not (attempts is None and within is None) or label == "stormproof.Retry" or None
+        loop.attempts = attempts if isinstance(attempts, int) else None
     backoff, budget, on = use.arg("backoff", 2), use.arg("budget", 4), use.arg("on", 0)
     if backoff is not None:
         loop.waits = waits(use, backoff)

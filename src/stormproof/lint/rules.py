@@ -375,6 +375,125 @@ async def fetch(client):
         checks.order,
         language="toml",
     ),
+    Rule(
+        "SP016",
+        "many-attempts",
+        "warning",
+        "Twenty attempts of one call, or more.",
+        "What four attempts do not bring is down, and every further one is load that it does not need.",
+        "Allow three to five attempts, and a deadline; wait for something to start up outside the request.",
+        """\
+from tenacity import retry, stop_after_attempt, wait_random_exponential
+
+@retry(stop=stop_after_attempt(100), wait=wait_random_exponential(max=10))
+def fetch(): ...
+""",
+        """\
+from tenacity import retry, stop_after_attempt, wait_random_exponential
+
+@retry(stop=stop_after_attempt(4), wait=wait_random_exponential(max=10))
+def fetch(): ...
+""",
+        checks.many_attempts,
+    ),
+    Rule(
+        "SP017",
+        "no-cap",
+        "warning",
+        "Waits that double without a maximum, over many attempts.",
+        "The tenth wait is a quarter of an hour: the caller has long gone, and the recovery is noticed late.",
+        "Set a maximum: cap=5 in Stormproof, max=10 in tenacity, max_value=10 in backoff, min(10, ...) by "
+        "hand.",
+        """\
+import backoff
+
+@backoff.on_exception(backoff.expo, ConnectionError, max_tries=12)
+def fetch(): ...
+""",
+        """\
+import backoff
+
+@backoff.on_exception(backoff.expo, ConnectionError, max_tries=12, max_value=10)
+def fetch(): ...
+""",
+        checks.uncapped,
+    ),
+    Rule(
+        "SP018",
+        "odd-jitter",
+        "warning",
+        "Jitter from a source that is not made for it.",
+        "A normal or exponential distribution has no bounds; a source for secrets is slow for nothing.",
+        "Draw from a range: random.uniform(0, ceiling), which is full jitter.",
+        """\
+import random
+import time
+
+def fetch(client):
+    for attempt in range(4):
+        try:
+            return client.get("/")
+        except ConnectionError:
+            time.sleep(random.gauss(2**attempt, 1))
+""",
+        """\
+import random
+import time
+
+def fetch(client):
+    for attempt in range(4):
+        try:
+            return client.get("/")
+        except ConnectionError:
+            time.sleep(random.uniform(0, 2**attempt))
+""",
+        checks.odd_jitter,
+    ),
+    Rule(
+        "SP019",
+        "retries-a-refusal",
+        "warning",
+        "Retries of an open circuit breaker, an empty budget or an ended deadline.",
+        "A refusal is there to keep calls away. Retrying it takes the caller's time and its protection.",
+        "Leave it out of what is retried; give the caller a fallback, or its retry_after.",
+        """\
+import stormproof as sp
+
+@sp.retry(on=(ConnectionError, sp.CircuitOpen))
+def fetch(): ...
+""",
+        """\
+import stormproof as sp
+
+@sp.retry(on=ConnectionError)
+def fetch(): ...
+""",
+        checks.refusals,
+    ),
+    Rule(
+        "SP020",
+        "made-per-call",
+        "warning",
+        "A policy, breaker, budget or limiter that is made anew in each call.",
+        "What it learns from one call is gone at the next: a budget never runs out, a breaker never opens.",
+        "Make it once, in the module or in the constructor, and use it in the function.",
+        """\
+import stormproof as sp
+
+def fetch(client):
+    policy = sp.Policy(sp.Retry(attempts=4), sp.Breaker())
+    return policy.call(client.get, "/")
+""",
+        """\
+import stormproof as sp
+
+policy = sp.Policy(sp.Retry(attempts=4), sp.Breaker())
+
+def fetch(client):
+    return policy.call(client.get, "/")
+""",
+        checks.per_call,
+    ),
 )
 
 BY_CODE = {rule.code: rule for rule in RULES}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
-from . import byhand, clients, libraries, ours
-from .findings import lines_of
+from . import byhand, clients, libraries, ours, sdks
+from .findings import Place, lines_of
 from .loops import Function, Loop
 from .names import Names, Use
 
@@ -21,19 +22,22 @@ READERS: dict[str, Callable[[Use, str], Loop | None]] = {
 
 #: A file that holds none of these holds nothing to find, and is not even parsed.
 TRIGGERS = ("sleep", "retry", "Retry", "backoff", "stamina", "tenacity", "stormproof")
+#: A loop that may try again at once.
+_LOOPS = re.compile(r"\bwhile (True|1)\b|\bin range\(")
 
-#: Clients that retry by themselves unless told max_retries=0.
-_RETRYING_CLIENTS = {
-    f"{package}.{prefix}{kind}"
-    for package, kinds in (("openai", ("OpenAI", "AzureOpenAI")), ("anthropic", ("Anthropic",)))
-    for kind in kinds
-    for prefix in ("", "Async")
-}
+#: What keeps state from one call to the next, and so must not be made in each.
+_STATEFUL = {"stormproof.Policy", "stormproof.Breaker", "stormproof.Budget", "stormproof.Limiter"}
+#: Functions that make things, and those that run once.
+_MAKERS = re.compile(
+    r"^_?(make|create|build|get|new|setup|set_up|init|main|test|from|default|configure)|__init__"
+)
 
 
 def worth_reading(text: str) -> bool:
     """Whether ``text`` mentions anything that lint knows."""
-    return any(trigger in text for trigger in TRIGGERS)
+    if any(trigger in text for trigger in TRIGGERS):
+        return True
+    return "except" in text and _LOOPS.search(text) is not None
 
 
 class Module:
@@ -45,12 +49,12 @@ class Module:
         self.names = Names()
         self.functions: dict[tuple[str | None, str], Function] = {}
         self.loops: list[Loop] = []
-        #: Names of client objects that retry by themselves.
-        self.clients: set[str] = set()
+        #: Names of client objects that retry by themselves, with what they do by default.
+        self.clients: dict[str, str] = {}
         self._calls: list[ast.Call] = []
         self._rounds: list[tuple[byhand.Rounds, Function | None]] = []
         self._decorated: list[tuple[ast.expr, Function]] = []
-        self._assigned: list[ast.Assign] = []
+        self._assigned: list[tuple[ast.Assign, Function | None]] = []
         self._walk(ast.parse(text))
         self._read()
 
@@ -91,7 +95,7 @@ class Module:
             self._rounds.append((node, function))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             # Decided in `_read`, when all imports are known.
-            self._assigned.append(node)
+            self._assigned.append((node, function))
 
     def _read(self) -> None:
         decorating = {id(node): function for node, function in self._decorated}
@@ -107,8 +111,14 @@ class Module:
             if loop is not None:
                 loop.function = function
                 self.loops.append(loop)
-        for assigned in self._assigned:
+        for function in self.functions.values():
+            loop = byhand.read_recursion(function, self.names)
+            if loop is not None:
+                self.loops.append(loop)
+        for assigned, inside in self._assigned:
             self._add_client(assigned)
+            if inside is not None:
+                self._add_made_per_call(assigned, inside)
         self.loops.sort(key=lambda loop: loop.place)
 
     def _add(self, node: ast.expr, called: ast.expr, function: Function | None) -> None:
@@ -137,9 +147,25 @@ class Module:
     def _add_client(self, node: ast.Assign) -> None:
         call = node.value
         assert isinstance(call, ast.Call)
-        if self.names.dotted(call.func) in _RETRYING_CLIENTS:
-            use = Use(self.names, call)
-            if not use.open and "max_retries" not in use.keywords:
-                for target in node.targets:
-                    name = self.names.dotted(target)
-                    self.clients |= set() if name is None else {name}
+        constructor = self.names.dotted(call.func)
+        if constructor is None:
+            return
+        use = Use(self.names, call)
+        default = None if use.open else sdks.default_retries(constructor, set(use.keywords))
+        for target in node.targets if default is not None else ():
+            name = self.names.dotted(target)
+            if name is not None and default is not None:
+                self.clients[name] = default
+
+    def _add_made_per_call(self, node: ast.Assign, function: Function) -> None:
+        """``policy = Policy(...)`` in a function that calls through it: its budget lasts one call."""
+        call, target = node.value, node.targets[0]
+        assert isinstance(call, ast.Call)
+        label = self.names.dotted(call.func)
+        if label not in _STATEFUL or not isinstance(target, ast.Name) or _MAKERS.search(function.name):
+            return
+        uses = [n for n in ast.walk(function.node) if isinstance(n, ast.Name) and n.id == target.id]
+        called = {id(n.func.value) for n in function.calls if isinstance(n.func, ast.Attribute)}
+        used = [n for n in uses if isinstance(n.ctx, ast.Load)]
+        if used and all(id(n) in called for n in used):
+            self.loops.append(Loop("stormproof", label, Place.of(call), per_call=True))

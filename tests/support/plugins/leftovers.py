@@ -55,7 +55,12 @@ def children() -> set[str]:
     """Return the living child processes; none where there is no /proc."""
     found = set()
     for tasks in Path("/proc/self/task").glob("*/children"):
-        for pid in tasks.read_text().split():
+        try:
+            pids = tasks.read_text().split()
+        except OSError:
+            # The thread has just ended.
+            continue
+        for pid in pids:
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:

@@ -38,6 +38,8 @@ class Way:
 
     def __init__(self, name: str, library: Any, ours: Any, loop: str | None) -> None:
         self.name, self.library, self.ours, self.loop = name, library, ours, loop
+        #: How much later than the scope a phase may end: in a task the scope cuts the attempt off itself.
+        self.grace = 0.0 if loop is None else 0.05
 
     def __repr__(self) -> str:
         return self.name
@@ -841,10 +843,11 @@ def test_timeouts_shrink_with_the_deadline(way: Way) -> None:
     asked = way.library.Timeout(3, connect=None)
     request_timeouts = asked.as_dict()
     way.send(script, under, timeout=asked)
+    grace = way.grace
     assert script.timeouts == [
-        {"connect": 4.0, "read": 3.0},
-        {"connect": 2.5, "read": 2.5},
-        {"connect": 1.0, "read": 1.0},
+        {"connect": 4.0 + grace, "read": 3.0},
+        {"connect": 2.5 + grace, "read": 2.5 + grace},
+        {"connect": 1.0 + grace, "read": 1.0 + grace},
     ]
     assert script.sent("x-request-timeout-ms") == ["4000", "2500", "1000"]
     assert asked.as_dict() == request_timeouts
@@ -886,7 +889,7 @@ def test_a_timeout_is_asked_for_when_its_phase_begins(way: Way) -> None:
     script.steps[0] = lambda: (look(script.requests[-1]), step())[1]
     way.send(script, sp.Policy(sp.Deadline(4), clock=clock), timeout=library.Timeout(3.5))
     # Never 0: a socket without any time fails in another way than by a timeout.
-    assert seen == [3.5, 3.0, 2.0, 0.001]
+    assert seen == [3.5, 3.0 + way.grace, 2.0 + way.grace, way.grace or 0.001]
 
 
 @each_async
@@ -1249,13 +1252,17 @@ def test_a_broken_answer_is_not_bound_to_the_buffering_of_headers(way: Way) -> N
 
 
 @each
-def test_on_result_is_asked_about_failed_answers_too(way: Way) -> None:
-    script = way.script(whole(503), whole(202), whole(200))
-    under = policy(on=ConnectionError, on_result=lambda response: response.status_code in (202, 503))
-    assert way.send(script, under).status_code == 200
-    # It refuses more; what it lets pass, `on` may still refuse.
-    under = policy(on_result=lambda response: False)
-    assert way.send(way.script(whole(503), whole(200)), under).status_code == 200
+def test_on_result_is_not_asked_about_failed_answers(way: Way) -> None:
+    asked: list[int] = []
+
+    def refuses(response: Any) -> bool:
+        asked.append(response.status_code)
+        return bool(response.status_code == 202)
+
+    assert (
+        way.send(way.script(whole(503), whole(202), whole(200)), policy(on_result=refuses)).status_code == 200
+    )
+    assert asked == [202, 200]
 
 
 class Noting(Reply):

@@ -13,6 +13,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.http.each_client import Http, each_client, retry
+from tests.support.http.server import answer, reset
 
 import stormproof as sp
 
@@ -183,3 +185,27 @@ def test_without_an_sdk_nothing_breaks(stormproof_instant) -> None:
     assert not trace.get_current_span().is_recording()
     assert flaky("otel-bare", 1)() == "ok"
     uninstall()
+
+
+@each_client
+async def test_every_attempt_of_a_client_is_a_span_with_its_resend_count(http: Http) -> None:
+    spans = InMemorySpanExporter()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    uninstall = sp.otel.install(MeterProvider(), attempts=True, tracer_provider=tracers)
+    try:
+        http.server.on("/", answer(503), reset(), answer(200))
+        await http.client(retry()).get("/")
+    finally:
+        uninstall()
+    http.server.on("/", answer(200))
+    await http.client(retry()).get("/")
+    seen = [dict(span.attributes or {}) for span in spans.get_finished_spans()]
+    assert [one.get("http.request.resend_count") for one in seen] == [None, 1, 2]
+    assert [one.get("http.response.status_code") for one in seen] == [503, None, 200]
+    assert [("error.type" in one, one["http.request.method"]) for one in seen] == [
+        (True, "GET"),
+        (True, "GET"),
+        (False, "GET"),
+    ]
+    assert {one["server.port"] for one in seen} == {http.server.port}

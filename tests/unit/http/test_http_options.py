@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from stormproof._http.options import ABSENT, CREDENTIALS, ClientOptions, Told
+from stormproof._http.options import ABSENT, CREDENTIALS, ClientOptions, RequestOverrides
 
 
 def test_the_defaults() -> None:
@@ -81,21 +81,21 @@ def test_options_are_frozen() -> None:
 )
 def test_what_a_request_says_is_checked(told: object, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
-        Told(told)  # type: ignore[arg-type]
+        RequestOverrides(told)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("told", [{"idempotency_key": "s3cret\n"}, [("idempotency_key", "s3cret")]])
 def test_an_error_about_a_key_does_not_tell_it(told: object) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
-        Told(told)  # type: ignore[arg-type]
+        RequestOverrides(told)  # type: ignore[arg-type]
     assert "s3cret" not in str(caught.value)
 
 
 def test_what_a_request_does_not_say() -> None:
-    told = Told({})
+    told = RequestOverrides({})
     assert (told.policy, told.retry) == (None, True)
     assert told.key is ABSENT
-    assert Told({"idempotency_key": None}).key is None
+    assert RequestOverrides({"idempotency_key": None}).key is None
 
 
 def test_the_credentials_are_lower_case() -> None:

@@ -63,7 +63,9 @@ def test_celerys_own_retry_options_are_refused(options: dict[str, object]) -> No
 
     app = celery.Celery("tests", broker="memory://", set_as_current=False)
     with pytest.raises(ValueError, match=f"{next(iter(options))} of task .* must not be given"):
-        app.task(base=stormproof.celery.task_base(POLICY), name="t", lazy=False, **options)(task)
+        app.task(base=stormproof.celery.task_base(POLICY), name="t", lazy=False, shared=False, **options)(
+            task
+        )
     app.close()
 
 

@@ -198,10 +198,6 @@ class Allowance(Options):
     def _held(self, live: Live) -> float:
         return live.tokens
 
-    def held_when_settled(self) -> float:
-        """Return what was held when it last settled, for a reading that must cost little."""
-        return self._held(self._live)
-
     def shortage(self) -> str:
         """Say in one line why nothing more is paid and which option to change."""
         return f"{self!r} has {self.balance:.3g} left"

@@ -1,10 +1,14 @@
-"""A drop-in for the documented API of backoff 2.2.1, on Stormproof's own code.
+"""A drop-in for the documented API of backoff 2.2.1 and python-backoff 3.0, on Stormproof's own code.
 
 ``import backoff`` becomes ``from stormproof.compat import backoff``. Arguments, return values, call counts,
 waits, details dicts, log records (logger ``"backoff"``) and raised errors are the same. So are the names
 tests patch: ``time.sleep``, ``asyncio.sleep``, ``random.random``, ``random.uniform`` and
 ``datetime.datetime``, each looked up when it is used, and ``backoff._sync.time`` / ``.datetime`` /
 ``._next_wait`` / ``._maybe_call`` with their twins under ``backoff._async``.
+
+Of python-backoff 3.0 it has ``on_try``, ``decay``, ``retry_context``, ``aretry_context`` and ``Attempt``.
+Where the two differ the decorators do as 2.2.1 does: ``elapsed`` is read before each try (``on_try`` is given
+the reading before that), not after it. Blocks, which 2.2.1 does not have, read it after.
 
 Kept as they are, though surprising:
 
@@ -41,18 +45,23 @@ Put right:
 """
 
 from . import types as types
+from ._context import Attempt, aretry_context, retry_context
 from ._decorator import on_exception, on_predicate
 from ._jitter import full_jitter, random_jitter
-from ._wait_gen import constant, expo, fibo, runtime
+from ._wait_gen import constant, decay, expo, fibo, runtime
 
 __all__ = [
+    "Attempt",
+    "aretry_context",
     "constant",
+    "decay",
     "expo",
     "fibo",
     "full_jitter",
     "on_exception",
     "on_predicate",
     "random_jitter",
+    "retry_context",
     "runtime",
 ]
 

@@ -33,7 +33,9 @@ def retry_exception(
     async def retry(*args: Any, **kwargs: Any) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
-            call.begin_try()
+            call.tries += 1
+            await _tell(plan.on_try, call.details())
+            call.read_elapsed()
             try:
                 result = await target(*args, **kwargs)
             except exception as error:
@@ -62,7 +64,9 @@ def retry_predicate(
     async def retry(*args: Any, **kwargs: Any) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
-            call.begin_try()
+            call.tries += 1
+            await _tell(plan.on_try, call.details())
+            call.read_elapsed()
             result = await target(*args, **kwargs)
             if not await _settle(predicate(result)):
                 await _tell(plan.on_success, call.details(value=result))

@@ -22,6 +22,7 @@ class Plan:
     max_tries: Any
     max_time: Any
     jitter: Callable[..., Any] | None
+    on_try: tuple[Handler, ...]
     on_success: tuple[Handler, ...]
     on_backoff: tuple[Handler, ...]
     on_giveup: tuple[Handler, ...]
@@ -45,7 +46,7 @@ class Call:
     def __init__(
         self,
         plan: Plan,
-        target: Callable[..., Any],
+        target: Callable[..., Any] | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         *,
@@ -57,13 +58,13 @@ class Call:
         self._stopwatch = Stopwatch(wall)
         self._waits = start_waits(plan)
         self._jitter = plan.jitter
-        self._common = {"target": target, "args": args, "kwargs": kwargs}
+        # A block has no target.
+        self._common = {} if target is None else {"target": target, "args": args, "kwargs": kwargs}
         self.tries = 0
         self.elapsed = 0.0
         self.wait: Any = None
 
-    def begin_try(self) -> None:
-        self.tries += 1
+    def read_elapsed(self) -> None:
         self.elapsed = self._stopwatch.elapsed()
 
     def spent(self) -> bool:

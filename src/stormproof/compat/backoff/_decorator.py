@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio.coroutines
-import inspect
 import logging
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from . import _async, _log, _sync
-from ._call import Handler, Plan
+from ._call import Plan
+from ._handlers import handlers, is_async, refuse_coroutine_functions
 from ._jitter import full_jitter
 from ._typing import (
     _CallableT,
@@ -37,6 +36,7 @@ def on_exception(
     max_time: _MaybeCallable[float] | None = None,
     jitter: _Jitterer | None = full_jitter,
     giveup: Callable[[Any], Any] = _never,
+    on_try: _Handler | Iterable[_Handler] | None = None,
     on_success: _Handler | Iterable[_Handler] | None = None,
     on_backoff: _Handler | Iterable[_Handler] | None = None,
     on_giveup: _Handler | Iterable[_Handler] | None = None,
@@ -56,7 +56,8 @@ def on_exception(
     keywords may be callables, called anew for each call; None means no limit, and so does ``max_tries=0``.
     Giving up raises the error, or with ``raise_on_giveup=False`` returns None.
 
-    Each ``on_`` handler, or each of an iterable of them, is given a ``Details`` dict. ``logger`` is a name, a
+    Each ``on_`` handler, or each of an iterable of them, is given a ``Details`` dict; ``on_try`` runs before
+    each try. ``logger`` is a name, a
     logger or an adapter; None logs nothing.
     """
     caught = exception if isinstance(exception, type) else tuple(exception)
@@ -66,14 +67,15 @@ def on_exception(
         max_tries=max_tries,
         max_time=max_time,
         jitter=jitter,
-        on_success=_handlers("on_success", on_success),
-        on_backoff=_handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
-        on_giveup=_handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
+        on_try=handlers("on_try", on_try),
+        on_success=handlers("on_success", on_success),
+        on_backoff=handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
+        on_giveup=handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
     )
-    _refuse_coroutine_functions("on_exception", plan)
+    refuse_coroutine_functions("on_exception", plan)
 
     def decorate(target: _CallableT) -> _CallableT:
-        loop = _async.retry_exception if _is_async(target) else _sync.retry_exception
+        loop = _async.retry_exception if is_async(target) else _sync.retry_exception
         wrapped = loop(target, plan, exception=caught, giveup=giveup, raise_on_giveup=raise_on_giveup)
         return cast("_CallableT", wrapped)
 
@@ -87,6 +89,7 @@ def on_predicate(
     max_tries: _MaybeCallable[int] | None = None,
     max_time: _MaybeCallable[float] | None = None,
     jitter: _Jitterer | None = full_jitter,
+    on_try: _Handler | Iterable[_Handler] | None = None,
     on_success: _Handler | Iterable[_Handler] | None = None,
     on_backoff: _Handler | Iterable[_Handler] | None = None,
     on_giveup: _Handler | Iterable[_Handler] | None = None,
@@ -106,41 +109,15 @@ def on_predicate(
         max_tries=max_tries,
         max_time=max_time,
         jitter=jitter,
-        on_success=_handlers("on_success", on_success),
-        on_backoff=_handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
-        on_giveup=_handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
+        on_try=handlers("on_try", on_try),
+        on_success=handlers("on_success", on_success),
+        on_backoff=handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
+        on_giveup=handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
     )
-    _refuse_coroutine_functions("on_predicate", plan)
+    refuse_coroutine_functions("on_predicate", plan)
 
     def decorate(target: _CallableT) -> _CallableT:
-        loop = _async.retry_predicate if _is_async(target) else _sync.retry_predicate
+        loop = _async.retry_predicate if is_async(target) else _sync.retry_predicate
         return cast("_CallableT", loop(target, plan, predicate=predicate))
 
     return decorate
-
-
-def _handlers(field: str, given: Any, default: Handler | None = None) -> tuple[Handler, ...]:
-    """The default handler first, then the user's, in order."""
-    first = () if default is None else (default,)
-    if given is None:
-        return first
-    found = (given,) if callable(given) else tuple(given) if isinstance(given, Iterable) else (given,)
-    for handler in found:
-        if not callable(handler):
-            raise TypeError(f"{field} must be a callable or an iterable of callables, got {handler!r}")
-    return (*first, *found)
-
-
-def _refuse_coroutine_functions(owner: str, plan: Plan) -> None:
-    for field in ("max_tries", "max_time", "jitter"):
-        value = getattr(plan, field)
-        if _is_async(value):
-            raise TypeError(f"{owner}: {field} must not be a coroutine function, got {value!r}")
-
-
-def _is_async(target: Any) -> bool:
-    if inspect.iscoroutinefunction(target):
-        return True
-    # How callables such as AsyncMock declared themselves before Python 3.12 had a public marker.
-    marker = getattr(asyncio.coroutines, "_is_coroutine", None)
-    return marker is not None and getattr(target, "_is_coroutine", None) is marker

@@ -28,7 +28,7 @@ def backoff_handler(logger: _MaybeLogger, level: int) -> Handler | None:
         return None
 
     def log_backoff(details: dict[str, Any]) -> None:
-        name = _name(details["target"])
+        name = _name(details)
         log.log(level, "Backing off %s(...) for %.1fs (%s)", name, details["wait"], _reason(details))
 
     return log_backoff
@@ -41,7 +41,7 @@ def giveup_handler(logger: _MaybeLogger, level: int) -> Handler | None:
         return None
 
     def log_giveup(details: dict[str, Any]) -> None:
-        name = _name(details["target"])
+        name = _name(details)
         log.log(level, "Giving up %s(...) after %d tries (%s)", name, details["tries"], _reason(details))
 
     return log_giveup
@@ -51,7 +51,10 @@ def _resolve(logger: _MaybeLogger) -> Any:
     return logging.getLogger(logger) if isinstance(logger, str) else logger
 
 
-def _name(target: Any) -> str:
+def _name(details: dict[str, Any]) -> str:
+    if "target" not in details:
+        return "retry_context"
+    target = details["target"]
     while isinstance(target, functools.partial):
         target = target.func
     name: str = getattr(target, "__name__", type(target).__name__)

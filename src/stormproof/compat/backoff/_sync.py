@@ -32,7 +32,9 @@ def retry_exception(
     def retry(*args: Any, **kwargs: Any) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
-            call.begin_try()
+            call.tries += 1
+            _tell(plan.on_try, call.details())
+            call.read_elapsed()
             try:
                 result = target(*args, **kwargs)
             except exception as error:
@@ -61,7 +63,9 @@ def retry_predicate(
     def retry(*args: Any, **kwargs: Any) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
-            call.begin_try()
+            call.tries += 1
+            _tell(plan.on_try, call.details())
+            call.read_elapsed()
             result = target(*args, **kwargs)
             if not predicate(result):
                 _tell(plan.on_success, call.details(value=result))

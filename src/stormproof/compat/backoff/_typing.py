@@ -28,10 +28,21 @@ class Details(_Details, total=False):
     """What it raised; ``on_backoff`` and ``on_giveup`` of ``on_exception`` only."""
 
 
+class ContextDetails(TypedDict, total=False):
+    """What a handler of a block is told: as `Details`, but a block has no target and no arguments."""
+
+    tries: int
+    elapsed: float
+    wait: float
+    value: Any
+    exception: BaseException
+
+
 T = TypeVar("T")
 _CallableT = TypeVar("_CallableT", bound=Callable[..., Any])
 
 _Handler = Callable[[Details], None] | Callable[[Details], Coroutine[Any, Any, None]]
+_ContextHandler = Callable[[ContextDetails], None] | Callable[[ContextDetails], Coroutine[Any, Any, None]]
 _Jitterer = Callable[[float], float]
 _MaybeCallable = Union[T, Callable[[], T]]  # noqa: UP007 (mypy takes no TypeVar on the left of a |)
 _MaybeLogger = str | logging.Logger | logging.LoggerAdapter[Any] | None

@@ -33,6 +33,16 @@ def expo(base: float = 2, factor: float = 1, max_value: float | None = None) -> 
             n += 1
 
 
+def decay(
+    initial_value: float = 1, decay_factor: float = 1, min_value: float | None = None
+) -> Generator[float, Any, None]:
+    """``max(min_value, initial_value * e**(-decay_factor * n))`` for n = 0, 1, 2, ...: shorter each time."""
+    yield  # type: ignore[misc]
+    for n in itertools.count():
+        value = initial_value * math.exp(-n * decay_factor)
+        yield value if min_value is None or value > min_value else min_value
+
+
 def fibo(max_value: int | None = None) -> Generator[float, Any, None]:
     """``min(max_value, F(n))`` over the Fibonacci numbers 1, 1, 2, 3, 5, ...
 

@@ -1,5 +1,5 @@
-"""The documented types: ``Details``, the dict every handler is given."""
+"""The documented types: ``Details``, the dict every handler is given, and ``ContextDetails`` of a block."""
 
-from ._typing import Details
+from ._typing import ContextDetails, Details
 
-__all__ = ["Details"]
+__all__ = ["ContextDetails", "Details"]

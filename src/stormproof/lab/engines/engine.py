@@ -8,9 +8,10 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ..._primitives.options import seconds
 from ..model import arrivals
 from ..model.backend import Backend
-from ..model.scenario import Scenario
+from ..model.scenario import Scenario, depends_on_load
 from ..model.spread import Spread
 from ..results.recorder import Recorder
 from .processes import Copier, RunClock
@@ -18,8 +19,8 @@ from .processes import Copier, RunClock
 if TYPE_CHECKING:
     from ..results.recorder import Raw, SoFar
 
-#: So many processes of each class are asked for their budgets and breakers.
-_ASKED = 32
+#: So many processes of each class are asked for their budgets and breakers: a reading settles a copy.
+_ASKED = 8
 
 #: Beyond this the exact engine would run for minutes and fill the memory.
 MOST_CALLS = 50_000_000
@@ -44,7 +45,7 @@ class Engine:
         lost = self.backend if any(stretch.store for stretch in self.backend.row) else None
         self.copier = Copier(self.clock, self.draw, scenario.fleet, scenario.clients, lost)
         self.recorder = Recorder(scenario, self.backend.received, self._gauges, progress)
-        self.latency = _network(scenario, seed)
+        self.latency = _network(scenario, seed, self._in_flight)
         #: Whether the network takes no time at all.
         self.near = scenario.latency == 0.0 and not any(s.extra_s for s in self.backend.row)
         self._think = _thinking(scenario, seed)
@@ -119,6 +120,10 @@ class Engine:
         """How long the network takes for an attempt that is sent now."""
         return self.latency() + self.backend.at(self.clock.time).extra_s
 
+    def _in_flight(self) -> int:
+        """How many requests are at the backend."""
+        return self.backend.discipline.in_flight(self.clock.time)
+
     # Gauges.
 
     def asked(self) -> list[Any]:
@@ -128,8 +133,7 @@ class Engine:
     def _gauges(self, now: float) -> tuple[float, float, float]:
         self.backend.at(now)
         asked = self.asked()
-        kind = "held_when_settled"
-        held = [getattr(process.budget, kind)() for process in asked if hasattr(process.budget, kind)]
+        held = [process.budget.balance for process in asked if hasattr(process.budget, "balance")]
         balance = sum(held) / len(held) if held else math.nan
         guarded = [process.breakers for process in asked if process.breakers]
         broken = sum(any(breaker._live.circuit.state == "open" for breaker in row) for row in guarded)
@@ -143,16 +147,16 @@ def some(processes: list[Any]) -> list[Any]:
     return [process for process in processes[::step] if process is not None]
 
 
-def _network(scenario: Scenario, seed: int) -> Callable[[], float]:
+def _network(scenario: Scenario, seed: int, in_flight: Callable[[], int]) -> Callable[[], float]:
     """Draws round trips."""
     latency, rng = scenario.latency, Random(f"{seed} network")
     if isinstance(latency, Spread):
-        return latency.sampler(rng, latency.mean or 0.0)
+        return latency.sampler(rng, latency.scale or 0.0)
     if isinstance(latency, float):
         fixed = latency
         return lambda: fixed
-    from ..._primitives.options import seconds
-
+    if depends_on_load(latency):
+        return lambda: seconds("Scenario", "latency", latency(rng, in_flight()))
     return lambda: seconds("Scenario", "latency", latency(rng))
 
 

@@ -78,8 +78,9 @@ class FleetBudget:
     def clock(self) -> Any:
         return self.shared.clock
 
-    def held_when_settled(self) -> float:
-        return float(self._now().held_when_settled())
+    @property
+    def balance(self) -> float:
+        return float(self._now().balance)
 
 
 class Copier:

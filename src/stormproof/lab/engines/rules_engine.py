@@ -59,7 +59,7 @@ class Direct(Engine):
         if plain:
             self.begin = self._begin_plain  # type: ignore[method-assign]
         self._closed = scenario.closed_loop
-        self._done_at, self._took = self.recorder.done_at.append, self.recorder.took.append
+        self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
         self._errors: dict[Refusal, Exception] = {}
 
     # The way of a call: begin, send, then succeed or fail; a failure sends again, or ends.
@@ -98,7 +98,7 @@ class Direct(Engine):
             return
         if process.on_start is not None:
             process.on_start()
-        recorder.attempts += 1
+        recorder.tried.append(now)
         backend.received.append(now)
         gone_at = now + members.timeout
         answer: Any = backend.serve(now, gone_at, None)
@@ -116,7 +116,7 @@ class Direct(Engine):
         if process.on_success is not None:
             process.on_success()
         self._done_at(now)
-        self._took(now - began)
+        self._began(began)
         if self._closed:
             self.ended(process.group.index, process.index)
 
@@ -143,7 +143,7 @@ class Direct(Engine):
             if refusal is not None:
                 self._failed(call, refusal, None)
                 return
-        self.recorder.attempts += 1
+        self.recorder.tried.append(call.began)
         gone_at = now + process.group.timeout
         if call.scope is not None:
             gone_at = min(gone_at, call.began + process.group.shape.deadline)  # type: ignore[operator]
@@ -151,7 +151,7 @@ class Direct(Engine):
             self._send_far(call, gone_at)
             return
         backend = self.backend
-        answer: float | Refusal | None
+        answer: Any
         if backend.quick and now < backend.until:
             backend.received.append(now)
             answer = backend.serve(now, gone_at, None)
@@ -165,8 +165,15 @@ class Direct(Engine):
                 heappush(self.heap, (answer, self._number, self._succeed, call))
             elif gone_at < inf:
                 heappush(self.heap, (gone_at, self._number, self._too_late, call))
+        elif type(answer) is tuple:
+            self._number += 1
+            end, refusal = answer
+            if end < gone_at:
+                heappush(self.heap, (end, self._number, self._fail_late, (call, refusal)))
+            elif gone_at < inf:
+                heappush(self.heap, (gone_at, self._number, self._too_late, call))
         else:
-            self._refused(call, answer)  # type: ignore[arg-type]
+            self._refused(call, answer)
 
     # Over a network that takes time, or to a backend that tells later.
 
@@ -184,18 +191,21 @@ class Direct(Engine):
     def _arrive(self, what: tuple[Call, int, float, float]) -> None:
         call, number, gone_at, half = what
         now = self.clock.time
-        tell = partial(self._tell, (call, number, half, None))
-        answer = self.backend.offer(now, call.process.place, gone_at, tell)
+        answer: Any = self.backend.offer(
+            now, call.process.place, gone_at, partial(self._tell, (call, number, half))
+        )
         if answer is None:
             return
         if type(answer) is float:
-            if answer + half < inf:
-                self.at(answer + half, self._answered, (call, number, None))
-        else:
-            self.at(now + half, self._answered, (call, number, answer))
+            answer = (answer, None)
+        elif type(answer) is not tuple:
+            answer = (now, answer)
+        end, refusal = answer
+        if end + half < inf:
+            self.at(end + half, self._answered, (call, number, refusal))
 
-    def _tell(self, what: tuple[Call, int, float, Refusal | None]) -> None:
-        call, number, half, refusal = what
+    def _tell(self, what: tuple[Call, int, float], refusal: Refusal | None) -> None:
+        call, number, half = what
         if half:
             self.at(self.clock.time + half, self._answered, (call, number, refusal))
         else:
@@ -232,9 +242,12 @@ class Direct(Engine):
         if call.outer is not None:
             all_passed(process.outer, call.outer)
         self._done_at(now)
-        self._took(now - call.began)
+        self._began(call.began)
         if self._closed:
             self.ended(process.group.index, process.index)
+
+    def _fail_late(self, what: tuple[Call, Refusal]) -> None:
+        self._refused(*what)
 
     def _refused(self, call: Call, refusal: Refusal) -> None:
         group = call.process.group

@@ -10,7 +10,7 @@ import asyncio
 import heapq
 import warnings
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from ..._context import deadlines
 from ..._events import bus
 from ..._policy import checks
 from ..._policy.policy import Policy
-from ..._primitives.errors import StormproofError
+from ..._primitives.errors import RetryAfter, StormproofError
 from ..._strategies.breaker.breaker import Breaker
 from ..._strategies.hedge.hedge import Hedge
 from ..._strategies.retry.retry import Retry
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from ..results.recorder import Raw, SoFar
 
     Service = Callable[[int, float], Coroutine[Any, Any, None]]
+
+
+#: When the call began that is at work here, whichever service that is.
+_began: ContextVar[float] = ContextVar("_began")
 
 
 class Process:
@@ -70,10 +74,18 @@ def _quietly(parts: list[Any], engine: Engine) -> Policy:
 class Group:
     """A class of clients, or the instances of a layer: one policy, a process each."""
 
-    __slots__ = ("_engine", "_next", "_row", "processes")
+    __slots__ = ("_connections", "_engine", "_next", "_row", "processes")
 
-    def __init__(self, engine: Engine, row: tuple[Any, ...], size: int, following: Service) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        row: tuple[Any, ...],
+        size: int,
+        following: Service,
+        connections: int | None = None,
+    ) -> None:
         self._engine = engine
+        self._connections = connections
         self._row = row
         self._next = following
         self.processes: list[Process | None] = [None] * size
@@ -83,9 +95,14 @@ class Group:
         if found is None:
             place = (index + 0.5) / len(self.processes)
             following = self._next
+            pool = None if self._connections is None else asyncio.Semaphore(self._connections)
 
             async def call(key: int) -> None:
-                await following(key, place)
+                if pool is None:
+                    await following(key, place)
+                    return
+                async with pool:
+                    await following(key, place)
 
             found = self.processes[index] = Process(self._row, self._engine, call)
         return found
@@ -111,7 +128,8 @@ class Driven(Engine):
             service = self._layer(layer, service)
         # A client beyond whose timeout a layer works on is the client's affair: it has its own timeout.
         self._groups = [
-            Group(self, limited(row, timeout), clients, service) for row, clients, timeout in rows
+            Group(self, limited(row, timeout), clients, service, scenario.connections)
+            for row, clients, timeout in rows
         ]
 
     def run(self) -> Raw:
@@ -138,6 +156,7 @@ class Driven(Engine):
 
     async def _call(self, process: Process, group: int, client: int, key: int, began: float) -> None:
         recorder = self.recorder
+        _began.set(began)
         try:
             await process.call(key)
         except Exception as error:
@@ -145,7 +164,7 @@ class Driven(Engine):
         else:
             now = self.clock.time
             recorder.done_at.append(now)
-            recorder.took.append(now - began)
+            recorder.began.append(began)
         self.ended(group, client)
 
     def close(self) -> None:
@@ -166,7 +185,7 @@ class Driven(Engine):
 
     async def _attempt(self, key: int, place: float) -> None:
         """One attempt on the backend."""
-        self.recorder.attempts += 1
+        self.recorder.tried.append(_began.get())
         left = deadlines.remaining()
         gone_at = inf if left is None else self.clock.time + left
         answer: asyncio.Future[None] = self._loop.create_future()
@@ -181,14 +200,24 @@ class Driven(Engine):
         answer, place, gone_at, half = what
         now = self.clock.time
 
-        def served() -> None:
-            self.at(self.clock.time + half, self._served, answer)
+        def served(refusal: Refusal | None) -> None:
+            self._answer_at(self.clock.time + half, answer, refusal)
 
         found = self.backend.offer(now, place, gone_at, served)
         if isinstance(found, Refusal):
-            self.at(now + half, self._refused, (answer, found))
-        elif found is not None and found + half < inf:
-            self.at(found + half, self._served, answer)
+            self._answer_at(now + half, answer, found)
+        elif isinstance(found, tuple):
+            self._answer_at(found[0] + half, answer, found[1])
+        elif found is not None:
+            self._answer_at(found + half, answer, None)
+
+    def _answer_at(self, when: float, answer: asyncio.Future[None], refusal: Refusal | None) -> None:
+        if when == inf:
+            return
+        if refusal is None:
+            self.at(when, self._served, answer)
+        else:
+            self.at(when, self._refused, (answer, refusal))
 
     def _served(self, answer: asyncio.Future[None]) -> None:
         if not answer.done():
@@ -249,6 +278,7 @@ def _alone() -> Context:
     """A context without the caller's deadline and attempt: another machine does not see them."""
     context = Context()
     context.run(bus._telling.set, True)
+    context.run(_began.set, _began.get())
     return context
 
 
@@ -259,8 +289,13 @@ def _own_queue(layer: Layer) -> FirstCome | None:
     return FirstCome(alone, Work(alone, 0), Capacity([Stretch(0.0, 0.0, None)]))
 
 
-def _passed_on(error: Exception, layer: Layer) -> BackendError:
+def _passed_on(error: Exception, layer: Layer) -> Exception:
     """What a layer's caller gets to see of an error that the layer did not get over."""
+    if layer.passes:
+        cause = error.cause if isinstance(error, RetryAfter) else error
+        if isinstance(cause, BackendError):
+            answer = BackendError(cause.status)
+            return answer if not isinstance(error, RetryAfter) else RetryAfter(error.seconds, answer)
     answer = BackendError(503)
     seen = exhausted_by(error) or exhausted_by(error.__cause__)
     if layer.marks and (seen is not None or isinstance(error, StormproofError)):

@@ -12,6 +12,7 @@ import numpy as np
 
 from .faults import Burst, Spike
 from .scenario import Scenario
+from .trace import Trace
 
 #: (when, index of the client class, index of the client in it, key)
 Arrival = tuple[float, int, int, int]
@@ -113,6 +114,9 @@ def _chunks(
     scenario: Scenario, seed: int, group: int, clients: int, rate: float
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Arrays of the times, the clients and the keys of the calls of one class."""
+    if group == 0 and isinstance(scenario.arrivals, Trace):
+        yield from _recorded(scenario, seed, scenario.arrivals)
+        return
     load = Load(scenario, rate)
     draws = generator(seed, f"arrivals {group}")
     even = scenario.arrivals == "even"
@@ -130,6 +134,20 @@ def _chunks(
         begun += _CHUNK
         kept = int(np.searchsorted(marks, load.total))
         yield load.when(marks[:kept]), who[:kept], keys[:kept]
+
+
+def _recorded(scenario: Scenario, seed: int, trace: Trace) -> Iterator[tuple[Any, Any, Any]]:
+    """The calls of a trace: any client may make any of them."""
+    draws = generator(seed, "arrivals 0")
+    times = np.array(trace.times)
+    times = times[times < scenario.duration]
+    for first in range(0, len(times), _CHUNK):
+        part = times[first : first + _CHUNK]
+        who = draws.integers(scenario.clients, size=len(part))
+        keys = (
+            draws.integers(scenario.keys, size=len(part)) if scenario.keys > 1 else np.zeros(len(part), int)
+        )
+        yield part, who, keys
 
 
 def _burst(scenario: Scenario, seed: int, number: int, fault: Burst) -> Iterator[Arrival]:

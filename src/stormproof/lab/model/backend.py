@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ..._primitives.errors import AttemptTimeout, RetryAfter
 from ..._strategies.limiter.rules.bucket import Bucket
 from .scenario import Scenario
-from .service import FirstCome, LastCome, Shared, Work
+from .service import FirstCome, Queued, Shared, Work
 from .timeline import Capacity, Stretch, stretches
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def reason_of(error: BaseException) -> str:
 
 
 class Refusal:
-    """An answer at once: the status, and the server's hint in seconds (None: no hint)."""
+    """A failure's answer: the status, and the server's hint in seconds (None: no hint)."""
 
     __slots__ = ("hint", "status")
 
@@ -51,6 +52,10 @@ class Refusal:
         """What the caller gets to see."""
         answer = BackendError(self.status)
         return answer if self.hint is None else RetryAfter(self.hint, answer)
+
+
+#: How a backend answers later: with nothing, or with a failure.
+Answer = Callable[[Refusal | None], None]
 
 
 class Backend:
@@ -79,14 +84,14 @@ class Backend:
         self.now_holds = self.row[0]
         self.until = self.row[1].begins if len(self.row) > 1 else math.inf
         work, capacity = Work(scenario, seed), Capacity(self.row)
-        self.discipline: FirstCome | LastCome | Shared
-        if scenario.order == "fifo":
+        self.discipline: FirstCome | Queued | Shared
+        #: Whether the end of a piece of work is not known when it arrives.
+        self.evented = scenario.order != "fifo" or work.loaded
+        if not self.evented:
             self.discipline = FirstCome(scenario, work, capacity)
         else:
-            kind = LastCome if scenario.order == "lifo" else Shared
+            kind = Shared if scenario.order == "shared" else Queued
             self.discipline = kind(scenario, work, capacity, agenda)
-        #: Whether the end of a piece of work is told later.
-        self.evented = scenario.order != "fifo"
         self.serve = self.discipline.serve
         self._draw = Random(f"{seed} errors").random
         rate = scenario.limit_rps
@@ -117,9 +122,10 @@ class Backend:
         return not (holds.parted or holds.fails or holds.error_rate or self._bucket is not None)
 
     def offer(
-        self, now: float, place: float, gone_at: float, done: Callable[[], None] | None
-    ) -> float | Refusal | None:
-        """An attempt arrives: when it is served (inf: never), or a refusal, or None where ``done`` tells.
+        self, now: float, place: float, gone_at: float, done: Answer | None
+    ) -> float | Refusal | tuple[float, Refusal] | None:
+        """Take an attempt that arrives: return when it is served (inf: never); a refusal at once; when a
+        failure is answered, and with what; or None where ``done`` answers later.
 
         ``place`` in [0, 1) is where its client stands among all, for partitions; ``gone_at`` is when
         the caller will have given up.
@@ -129,14 +135,23 @@ class Backend:
             if place < share:
                 return math.inf if mode == "hang" else self.full
         self.received.append(now)
-        if self.quick:
-            end = self.serve(now, gone_at, done)
-            return self.full if end == -1.0 else end
-        if holds.fails:
-            return self._refusal(503, holds.fail_hint)
-        if holds.error_rate and self._draw() < holds.error_rate:
-            return self._refusal(503, holds.error_hint)
-        if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
-            return self._over
-        end = self.serve(now, gone_at, done)
+        if not self.quick:
+            if holds.fails:
+                return self._fail(self._refusal(503, holds.fail_hint), holds.fail_cost, now, gone_at, done)
+            if holds.error_rate and self._draw() < holds.error_rate:
+                return self._fail(self._refusal(503, holds.error_hint), holds.error_cost, now, gone_at, done)
+            if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
+                return self._over
+        end = self.serve(now, gone_at, None if done is None else partial(done, None))
         return self.full if end == -1.0 else end
+
+    def _fail(
+        self, refusal: Refusal, cost: float, now: float, gone_at: float, done: Answer | None
+    ) -> float | Refusal | tuple[float, Refusal] | None:
+        """Answer with ``refusal``, after ``cost`` of the usual work."""
+        if cost == 0.0:
+            return refusal
+        end = self.serve(now, gone_at, None if done is None else partial(done, refusal), cost)
+        if end is None:
+            return None
+        return self.full if end == -1.0 else (end, refusal)

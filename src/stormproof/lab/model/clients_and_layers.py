@@ -49,16 +49,18 @@ class Layer(Options):
     ``instances`` processes share its load, each with its own budget and breaker. What its policy gives up
     on goes back to the caller as a 503; with ``marks`` it carries the mark "already retried to
     exhaustion", by which an outer layer knows not to retry it again. With ``deadlines`` its work ends when
-    its caller gives up, and knows how much time there is; without, it goes on, as most servers do.
+    its caller gives up, and knows how much time there is; without, it goes on, as most servers do. With
+    ``passes`` the backend's own answer goes back as it is, without a mark: so does a proxy that retries.
     """
 
-    __slots__ = _fields = ("name", "policy", "capacity_rps", "instances", "marks", "deadlines")
+    __slots__ = _fields = ("name", "policy", "capacity_rps", "instances", "marks", "deadlines", "passes")
     name: str
     policy: Any
     capacity_rps: float | None
     instances: int
     marks: bool
     deadlines: bool
+    passes: bool
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Layer(Options):
         instances: int = 1,
         marks: bool = True,
         deadlines: bool = False,
+        passes: bool = False,
     ) -> None:
         self._set(
             name=name_of("Layer", name),
@@ -78,6 +81,7 @@ class Layer(Options):
             instances=count("Layer", "instances", instances),
             marks=flag("Layer", "marks", marks),
             deadlines=flag("Layer", "deadlines", deadlines),
+            passes=flag("Layer", "passes", passes),
         )
 
 

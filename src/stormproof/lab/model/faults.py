@@ -39,24 +39,43 @@ def _hint(owner: str, value: Seconds | None) -> float | None:
     return None if value is None else seconds(owner, "retry_after", value)
 
 
+def failure_cost(owner: str, value: float | None) -> float | None:
+    """Return ``value`` as the cost of a failed request; None is the scenario's."""
+    return None if value is None else number(owner, "cost", value, least=0)
+
+
 class Outage(Fault):
     """The backend is down. ``mode="hang"``: it stops serving, arrivals queue, and work whose caller has
-    gone is still served afterwards. ``mode="fail"``: it answers 503 at once, with ``retry_after`` as the
+    gone is still served afterwards. ``mode="fail"``: it answers 503, with ``retry_after`` as the
     server's hint (None: no hint); what was queued before is served meanwhile.
+
+    ``cost`` is the share of the service time that a failed request still takes: 0 answers at once, 1 queues
+    and works as for a success and then fails. None is the scenario's. A hanging backend fails nothing.
     """
 
-    __slots__ = _fields = ("at", "lasts", "mode", "retry_after")
+    __slots__ = _fields = ("at", "lasts", "mode", "retry_after", "cost")
     mode: str
     retry_after: float | None
+    cost: float | None
 
     def __init__(
-        self, at: Seconds, lasts: Seconds, mode: str = "hang", retry_after: Seconds | None = None
+        self,
+        at: Seconds,
+        lasts: Seconds,
+        mode: str = "hang",
+        retry_after: Seconds | None = None,
+        cost: float | None = None,
     ) -> None:
         self._set(
             **_when("Outage", at, lasts),
             mode=choice("Outage", "mode", mode, ("hang", "fail")),
             retry_after=_hint("Outage", retry_after),
+            cost=failure_cost("Outage", cost),
         )
+        if self.mode == "hang" and self.cost:
+            raise ValueError(
+                f"Outage: cost must be 0 or None with mode='hang', which fails nothing, got {cost!r}"
+            )
 
 
 class Brownout(Fault):
@@ -88,19 +107,29 @@ class Ramp(Fault):
 
 
 class Errors(Fault):
-    """Each attempt is answered 503 at once with probability ``rate``."""
+    """Each attempt is answered 503 with probability ``rate``.
 
-    __slots__ = _fields = ("at", "lasts", "rate", "retry_after")
+    ``cost`` is the share of the service time that a failed one still takes (None: the scenario's).
+    """
+
+    __slots__ = _fields = ("at", "lasts", "rate", "retry_after", "cost")
     rate: float
     retry_after: float | None
+    cost: float | None
 
     def __init__(
-        self, at: Seconds, lasts: Seconds, rate: float = 0.5, retry_after: Seconds | None = None
+        self,
+        at: Seconds,
+        lasts: Seconds,
+        rate: float = 0.5,
+        retry_after: Seconds | None = None,
+        cost: float | None = None,
     ) -> None:
         self._set(
             **_when("Errors", at, lasts),
             rate=number("Errors", "rate", rate, least=0, most=1),
             retry_after=_hint("Errors", retry_after),
+            cost=failure_cost("Errors", cost),
         )
 
 

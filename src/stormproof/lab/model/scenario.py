@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import os
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ..._primitives.options import Options, choice, count, flag, number, plain, seconds
 from .clients_and_layers import Clients, Layer, described, name_of
 from .faults import Burst, Fault, Outage, Spike, checked
 from .spread import Spread
+from .trace import Trace
 
 if TYPE_CHECKING:
     from ..._primitives.options import Seconds
@@ -23,23 +28,29 @@ class Scenario(Options):
 
     Clients: ``clients`` processes, each with its own budget and breaker (``fleet=True``, or a policy with a
     store: one for all). Open loop by default: ``arrival_rps`` calls per second in all, ``arrivals`` "poisson"
-    or "even". ``closed_loop=True``: each client has one call at a time and thinks between them for ``think``
-    seconds (mean; None: clients / arrival_rps). ``keys`` is how many different keys the calls have: each
-    call is made with one argument, its key, drawn evenly from 0 to keys - 1.
+    or "even", or a `Trace` of recorded times, which sets ``arrival_rps``. ``closed_loop=True``: each client
+    has one call at a time and thinks between them for ``think`` seconds (mean; None: clients / arrival_rps).
+    ``keys`` is how many different keys the calls have: each call is made with one argument, its key, drawn
+    evenly from 0 to keys - 1.
 
     Backend: serves ``capacity_rps`` with ``workers`` servers (service time: workers / capacity_rps, spread by
-    ``service``: "fixed", "exponential", "lognormal", a `Spread`, or a function of a `random.Random`).
+    ``service``: "fixed", "exponential", "lognormal", a `Spread`, or a function of a `random.Random`). A
+    service that has a mean must have that one: what contradicts ``capacity_rps`` is an error. A function of
+    two arguments also gets how many requests are at the backend, waiting or at work; so may ``latency``.
     ``order`` of service is "fifo", "lifo" or "shared" (processor sharing: all at once, at equal speed).
     ``queue`` is how many may wait: None for no bound, 0 for none; beyond it the answer is 503. ``shed``: work
     whose caller has gone by the time it would be begun is dropped. ``limit_rps``: more than that is answered
     429 (None: no limit). ``error_rate``: share of the attempts answered 503 for no reason. Refusals carry
-    ``retry_after`` as the server's hint (None: no hint).
+    ``retry_after`` as the server's hint (None: no hint). ``cost`` is the share of the service time that a
+    failed request still takes (0: it is answered at once), unless the fault that fails it has its own; a full
+    queue and ``limit_rps`` refuse without work.
 
     ``latency`` is the network's round trip, half of it each way: seconds, a `Spread`, or a function.
-    ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage`` and
-    ``faults`` say what happens; ``others`` are further classes of clients; ``layers`` are services in front
-    of the backend, outermost first. ``duration`` is the length of the run; ``resolution`` the width of the
-    time series' steps (None: about 600 of them, 50 ms or longer).
+    ``connections`` bounds the attempts that a client process has under way: more wait for a free one (None:
+    no bound). ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage``
+    and ``faults`` say what happens; ``others`` are further classes of clients; ``layers`` are services in
+    front of the backend, outermost first. ``duration`` is the length of the run; ``resolution`` the width of
+    the time series' steps (None: about 600 of them, 50 ms or longer).
     """
 
     __slots__ = _fields = (
@@ -53,6 +64,7 @@ class Scenario(Options):
         "closed_loop",
         "arrivals",
         "think",
+        "connections",
         "keys",
         "service",
         "workers",
@@ -62,6 +74,7 @@ class Scenario(Options):
         "limit_rps",
         "error_rate",
         "retry_after",
+        "cost",
         "faults",
         "others",
         "layers",
@@ -77,8 +90,9 @@ class Scenario(Options):
     timeout: float | None
     duration: float
     closed_loop: bool
-    arrivals: str
+    arrivals: str | Trace
     think: float | None
+    connections: int | None
     keys: int
     service: Any
     workers: int
@@ -88,6 +102,7 @@ class Scenario(Options):
     limit_rps: float | None
     error_rate: float
     retry_after: float | None
+    cost: float
     faults: tuple[Fault, ...]
     others: tuple[Clients, ...]
     layers: tuple[Layer, ...]
@@ -106,8 +121,9 @@ class Scenario(Options):
         duration: Seconds = 30.0,
         closed_loop: bool = False,
         *,
-        arrivals: str = "poisson",
+        arrivals: str | Trace = "poisson",
         think: Seconds | None = None,
+        connections: int | None = None,
         keys: int = 1,
         service: str | Spread | Callable[[Any], float] = "fixed",
         workers: int = 1,
@@ -117,6 +133,7 @@ class Scenario(Options):
         limit_rps: float | None = None,
         error_rate: float = 0.0,
         retry_after: Seconds | None = None,
+        cost: float = 0.0,
         faults: Fault | tuple[Fault, ...] | list[Fault] = (),
         others: tuple[Clients, ...] | list[Clients] = (),
         layers: tuple[Layer, ...] | list[Layer] = (),
@@ -140,8 +157,11 @@ class Scenario(Options):
             timeout=optional("timeout", timeout, above=0),
             duration=seconds("Scenario", "duration", duration, above=0),
             closed_loop=flag("Scenario", "closed_loop", closed_loop),
-            arrivals=choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
+            arrivals=arrivals
+            if isinstance(arrivals, Trace)
+            else choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
             think=optional("think", think),
+            connections=None if connections is None else count("Scenario", "connections", connections),
             keys=count("Scenario", "keys", keys),
             service=_service(service),
             workers=count("Scenario", "workers", workers, most=100_000),
@@ -151,6 +171,7 @@ class Scenario(Options):
             limit_rps=None if limit_rps is None else number("Scenario", "limit_rps", limit_rps, above=0),
             error_rate=number("Scenario", "error_rate", error_rate, least=0, most=1),
             retry_after=optional("retry_after", retry_after),
+            cost=number("Scenario", "cost", cost, least=0),
             faults=checked("faults", faults),
             others=_several("others", others, Clients),
             layers=_several("layers", layers, Layer),
@@ -158,9 +179,28 @@ class Scenario(Options):
             resolution=optional("resolution", resolution, above=0),
             name=None if name is None else name_of("Scenario", name),
         )
+        if isinstance(arrivals, Trace):
+            inside = sum(time < self.duration for time in arrivals.times)
+            self._set(arrival_rps=inside / self.duration)
         self._check()
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], name: str | None = None) -> Scenario:
+        """Return the scenario ``[scenarios.NAME]`` of a policy file; None is the only one in it."""
+        from .scenario_file import load
+
+        found: Scenario = load(cls, path, name)
+        return found
+
     def _check(self) -> None:
+        _check_service(self.service, self.workers, self.capacity_rps)
+        if isinstance(self.arrivals, Trace) and (
+            self.closed_loop or any(isinstance(fault, Spike) for fault in self.faults)
+        ):
+            raise ValueError(
+                "Scenario: arrivals must be 'poisson' or 'even' in a closed loop and with a Spike, "
+                f"got {self.arrivals!r}"
+            )
         if self.closed_loop and self.think is None and self.arrival_rps <= 0:
             raise ValueError(
                 f"Scenario: arrival_rps must be > 0 in a closed loop without think, got {self.arrival_rps!r}"
@@ -216,6 +256,11 @@ class Scenario(Options):
         return any(fault.breaks for fault in self.every_fault)
 
     @property
+    def broken_from(self) -> float:
+        """When the first fault begins that recovery is counted from; ``duration`` without one."""
+        return min((fault.at for fault in self.every_fault if fault.breaks), default=self.duration)
+
+    @property
     def broken_until(self) -> float:
         """When the last fault ends that recovery is counted from; 0 without one."""
         return max((fault.end for fault in self.every_fault if fault.breaks), default=0.0)
@@ -241,9 +286,7 @@ class Scenario(Options):
     def to_data(self) -> dict[str, Any]:
         """The scenario as plain data, ready for JSON."""
         data = {name: plain(value) for name, value in self.fields().items() if name != "outage"}
-        data["outages"] = [
-            {"at": o.at, "lasts": o.lasts, "mode": o.mode, "retry_after": o.retry_after} for o in self.outages
-        ]
+        data["outages"] = [{key: plain(value) for key, value in o.fields().items()} for o in self.outages]
         for name in ("others", "layers"):
             data[name] = [described(item) for item in getattr(self, name)]
         data["step"] = self.step
@@ -264,7 +307,7 @@ def _several(field: str, value: Any, kind: type) -> tuple[Any, ...]:
 
 def _latency(value: Any) -> Any:
     if isinstance(value, Spread):
-        if value.mean is None:
+        if value.scale is None:
             raise ValueError(f"Scenario: latency must have a mean, got {value!r}")
         return value
     if callable(value) and not isinstance(value, type):
@@ -276,10 +319,6 @@ def _service(value: Any) -> Any:
     if isinstance(value, str):
         return Spread(choice("Scenario", "service", value, ("fixed", "exponential", "lognormal")))
     if isinstance(value, Spread):
-        if value.mean is not None:
-            raise ValueError(
-                f"Scenario: service must have mean=None: capacity_rps and workers set it, got {value!r}"
-            )
         return value
     if not callable(value) or isinstance(value, type):
         raise TypeError(
@@ -287,3 +326,44 @@ def _service(value: Any) -> Any:
             f"random.Random, got {value!r}"
         )
     return value
+
+
+#: Draws by which a service of the user's own is held against the capacity, and how far off it may be.
+_DRAWS, _TOLERANCE = 2_000, 0.05
+
+
+def depends_on_load(draw: Any) -> bool:
+    """Return whether ``draw``, a function of the user's own, wants the number of requests in flight too."""
+    if not callable(draw):
+        return False
+    try:
+        inspect.signature(draw).bind(None, 1)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _check_service(service: Any, workers: int, capacity: float) -> None:
+    """Refuse service times that make ``capacity`` another one."""
+    wanted = workers / capacity
+    error = 0.0
+    if isinstance(service, Spread):
+        if service.mean is None:
+            return
+        mean = service.mean
+    else:
+        rng = Random("service")
+        # One alone: what load makes of it is for the simulation to show.
+        given = (rng, 1) if depends_on_load(service) else (rng,)
+        drawn = [seconds("Scenario", "service", service(*given)) for _ in range(_DRAWS)]
+        mean = math.fsum(drawn) / _DRAWS
+        error = 5 * math.sqrt(math.fsum((value - mean) ** 2 for value in drawn)) / _DRAWS
+    if abs(mean - wanted) > _TOLERANCE * wanted + error:
+        what = "never ends" if not math.isfinite(mean) else f"takes {mean:.4g} s on average"
+        serve = f"{workers / mean:.4g}/s" if mean > 0 else "any load"
+        who = "1 worker serves" if workers == 1 else f"{workers} workers serve"
+        keep = "; .replace(mean=None) keeps only its shape" if isinstance(service, Spread) else ""
+        raise ValueError(
+            f"Scenario: service must agree with capacity_rps: it {what}, so that {who} {serve}, "
+            f"got capacity_rps={capacity:g} and {service!r}{keep}"
+        )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._primitives.options import seconds
 from .faults import ColdCache
-from .scenario import Scenario
+from .scenario import Scenario, depends_on_load
 from .spread import Spread
 from .timeline import Capacity
 
@@ -30,25 +30,31 @@ if TYPE_CHECKING:
 class Work:
     """Draws how much work a request is, in seconds of one worker, cold caches included."""
 
-    __slots__ = ("_cold", "_draw", "_served", "fixed")
+    __slots__ = ("_cold", "_draw", "_served", "fixed", "loaded")
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         mean = scenario.workers / scenario.capacity_rps
         rng = Random(f"{seed} service")
         service = scenario.service
+        #: Whether it depends on how many requests are in flight.
+        self.loaded = depends_on_load(service)
+        self._draw: Callable[[int], float]
         if isinstance(service, Spread):
-            self._draw = service.sampler(rng, mean)
+            sample = service.sampler(rng, mean)
+            self._draw = lambda in_flight: sample()
+        elif self.loaded:
+            self._draw = lambda in_flight: seconds("Scenario", "service", service(rng, in_flight))
         else:
-            self._draw = lambda: seconds("Scenario", "service", service(rng))
+            self._draw = lambda in_flight: seconds("Scenario", "service", service(rng))
         faults = sorted((f for f in scenario.faults if isinstance(f, ColdCache)), key=lambda fault: fault.at)
         self._cold = faults
         self._served = 0
         #: The work of every request, where it is always the same.
         self.fixed = mean if isinstance(service, Spread) and service.kind == "fixed" and not faults else None
 
-    def amount(self, start: float) -> float:
-        """The work of a request that is begun at ``start``."""
-        work = self._draw()
+    def amount(self, start: float, in_flight: int = 1) -> float:
+        """Return the work of a request that is begun at ``start``, with ``in_flight`` at the backend."""
+        work = self._draw(in_flight)
         cold = self._cold
         if cold and start >= cold[0].at:
             if len(cold) > 1 and start >= cold[1].at:
@@ -92,8 +98,17 @@ class FirstCome:
             starts.popleft()
         return len(starts)
 
-    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
-        """When the work is done; inf: dropped, as its caller has gone by then; -1: no room."""
+    def in_flight(self, now: float) -> int:
+        """Return how many are at the backend: those that wait, and those at work."""
+        return self.depth(now) + sum(end > now for end in self._free)
+
+    def serve(
+        self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
+    ) -> float | None:
+        """Return when the work is done; inf: dropped, as its caller has gone by then; -1: no room.
+
+        ``share`` of the usual work is done: less for a request that fails.
+        """
         free = self._free
         start = free[0]
         if start <= now:
@@ -108,10 +123,11 @@ class FirstCome:
             self._starts.append(start)
         if start >= self._until:
             self._turn(start)
-        end = start + self._span
+        end = start + self._span * share
         if end >= self._until:
             work = self._work
-            end = self._capacity.finish(start, work.amount(start) if work.fixed is None else work.fixed)
+            amount = work.amount(start) if work.fixed is None else work.fixed
+            end = self._capacity.finish(start, amount * share)
         if len(free) == 1:
             free[0] = end
         else:
@@ -119,12 +135,26 @@ class FirstCome:
         return end
 
 
-class LastCome:
-    """Last come, first served: the newest of those that wait is taken next."""
+class Queued:
+    """Workers that take the next request when they become free: the oldest of those that wait, or the newest.
 
-    __slots__ = ("_agenda", "_busy", "_capacity", "_queue", "_shed", "_waiting", "_work", "_workers")
+    How much work it is may depend on how many there are then.
+    """
+
+    __slots__ = (
+        "_agenda",
+        "_busy",
+        "_capacity",
+        "_newest",
+        "_queue",
+        "_shed",
+        "_waiting",
+        "_work",
+        "_workers",
+    )
 
     def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
+        self._newest = scenario.order == "lifo"
         self._work = work
         self._capacity = capacity
         self._agenda = agenda
@@ -132,25 +162,31 @@ class LastCome:
         self._queue = math.inf if scenario.queue is None else scenario.queue
         self._workers = scenario.workers
         self._busy = 0
-        self._waiting: list[tuple[float, Callable[[], None]]] = []
+        self._waiting: deque[tuple[float, Callable[[], None], float]] = deque()
 
     def depth(self, now: float) -> int:
         return len(self._waiting)
 
-    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
-        """None: ``done`` is called when the work is done; -1: no room."""
+    def in_flight(self, now: float) -> int:
+        """Return how many are at the backend: those that wait, and those at work."""
+        return len(self._waiting) + self._busy
+
+    def serve(
+        self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
+    ) -> float | None:
+        """Return None: ``done`` is called when ``share`` of the usual work is done; -1: no room."""
         assert done is not None
         if self._busy < self._workers:
             self._busy += 1
-            self._begin(now, done)
+            self._begin(now, done, share)
         elif len(self._waiting) >= self._queue:
             return -1.0
         else:
-            self._waiting.append((gone_at, done))
+            self._waiting.append((gone_at, done, share))
         return None
 
-    def _begin(self, now: float, done: Callable[[], None]) -> None:
-        end = self._capacity.finish(now, self._work.amount(now))
+    def _begin(self, now: float, done: Callable[[], None], share: float) -> None:
+        end = self._capacity.finish(now, self._work.amount(now, self.in_flight(now)) * share)
         if end < math.inf:
             self._agenda.at(end, self._ended, (end, done))
 
@@ -158,9 +194,9 @@ class LastCome:
         now, done = what
         done()
         while self._waiting:
-            gone_at, waiting = self._waiting.pop()
+            gone_at, waiting, share = self._waiting.pop() if self._newest else self._waiting.popleft()
             if not (self._shed and now >= gone_at):
-                self._begin(now, waiting)
+                self._begin(now, waiting, share)
                 return
         self._busy -= 1
 
@@ -201,14 +237,21 @@ class Shared:
     def depth(self, now: float) -> int:
         return max(0, len(self._jobs) - self._workers)
 
-    def serve(self, now: float, gone_at: float, done: Callable[[], None] | None) -> float | None:
-        """None: ``done`` is called when the work is done; -1: no room."""
+    def in_flight(self, now: float) -> int:
+        """Return how many are at the backend."""
+        return len(self._jobs)
+
+    def serve(
+        self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
+    ) -> float | None:
+        """Return None: ``done`` is called when ``share`` of the usual work is done; -1: no room."""
         assert done is not None
         if self.depth(now) >= self._queue and len(self._jobs) >= self._workers:
             return -1.0
         self._advance(now)
         self._count += 1
-        heapq.heappush(self._jobs, (self._done + self._work.amount(now), self._count, done))
+        work = self._work.amount(now, len(self._jobs) + 1) * share
+        heapq.heappush(self._jobs, (self._done + work, self._count, done))
         self._plan(now)
         return None
 

@@ -19,31 +19,41 @@ class Stretch:
     __slots__ = (
         "begins",
         "capacity",
+        "cost",
+        "error_cost",
         "error_hint",
         "error_rate",
         "extra_s",
+        "fail_cost",
         "fail_hint",
         "fails",
         "parted",
         "store",
     )
 
-    def __init__(self, begins: float, error_rate: float, hint: float | None) -> None:
+    def __init__(self, begins: float, error_rate: float, hint: float | None, cost: float = 0.0) -> None:
         self.begins = begins
         self.capacity = 1.0
         self.fails = False
         self.fail_hint: float | None = hint
         self.error_rate = error_rate
         self.error_hint: float | None = hint
+        #: Share of the service time that a failed request takes: the scenario's, of errors, in an outage.
+        self.cost = self.error_cost = self.fail_cost = cost
         self.extra_s = 0.0
         #: (share of the clients, "hang" or "fail") of every partition.
         self.parted: tuple[tuple[float, str], ...] = ()
         #: What fleet-wide budgets do while the store is away; "" while it is there.
         self.store = ""
 
-    def add_errors(self, rate: float, hint: float | None) -> None:
-        self.error_rate = 1.0 - (1.0 - self.error_rate) * (1.0 - rate)
+    def add_errors(self, rate: float, hint: float | None, cost: float | None) -> None:
+        before = self.error_rate
+        self.error_rate = 1.0 - (1.0 - before) * (1.0 - rate)
         self.error_hint = hint if hint is not None else self.error_hint
+        if self.error_rate > 0.0:
+            # Of several kinds of errors, the mean cost, each by its part of the errors.
+            added = (self.error_rate - before) * (self.cost if cost is None else cost)
+            self.error_cost = (before * self.error_cost + added) / self.error_rate
 
 
 #: From when, to when, and what it does to a stretch.
@@ -54,7 +64,8 @@ def stretches(scenario: Scenario) -> list[Stretch]:
     """The stretches of a scenario, in order; the first begins at 0, the last never ends."""
     pieces = [piece for fault in scenario.every_fault for piece in _pieces(fault)]
     times = sorted({0.0, *(at for at, _, _ in pieces), *(end for _, end, _ in pieces)})
-    row = [Stretch(at, scenario.error_rate, scenario.retry_after) for at in times if math.isfinite(at)]
+    usual = (scenario.error_rate, scenario.retry_after, scenario.cost)
+    row = [Stretch(at, *usual) for at in times if math.isfinite(at)]
     for at, end, change in pieces:
         for stretch in row:
             if at <= stretch.begins < end:
@@ -89,7 +100,8 @@ def _deploy(fault: Deploy) -> list[Piece]:
     width, share = fault.lasts / fault.instances, 1.0 / fault.instances
 
     def refused(stretch: Stretch) -> None:
-        stretch.add_errors(share, None)
+        # Nothing answers where an instance is gone, so nothing works on it either.
+        stretch.add_errors(share, None, 0.0)
 
     found = [_slower(fault.at, fault.lasts, 1.0 - share)]
     for turn in range(fault.instances):
@@ -106,8 +118,9 @@ def _change(fault: Fault) -> Callable[[Stretch], None] | None:
             else:
                 stretch.fails = True
                 stretch.fail_hint = fault.retry_after if fault.retry_after is not None else stretch.fail_hint
+                stretch.fail_cost = fault.cost if fault.cost is not None else stretch.fail_cost
         elif isinstance(fault, Errors):
-            stretch.add_errors(fault.rate, fault.retry_after)
+            stretch.add_errors(fault.rate, fault.retry_after, fault.cost)
         elif isinstance(fault, Latency):
             stretch.extra_s += fault.extra
         elif isinstance(fault, Partition):

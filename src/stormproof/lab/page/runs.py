@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from ..results.verdict_text import headline
 from . import policy as page_policy
 from . import scenario as page_scenario
 
@@ -140,6 +141,26 @@ class Runs:
         self._present: Run | None = None
         self._task: asyncio.Task[None] | None = None
         self._results: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._story: asyncio.Task[dict[str, Any] | None] | None = None
+
+    def tell_story(self) -> None:
+        """Run the story that the page opens with."""
+        if self._story is None:
+            self._story = asyncio.create_task(self._first_story())
+
+    async def story(self) -> dict[str, Any] | None:
+        """Return the story's request and outcome, once it has been run; None if it could not be."""
+        self.tell_story()
+        assert self._story is not None
+        return await asyncio.shield(self._story)
+
+    async def _first_story(self) -> dict[str, Any] | None:
+        request = page_scenario.story()
+        run = self.begin(request)
+        assert self._task is not None
+        await self._task
+        data = self._results.get(run.id)
+        return None if data is None else {"id": run.id, "request": request, "data": data}
 
     def warm(self) -> None:
         """Have the processes ready before the first run."""
@@ -290,4 +311,4 @@ def merged(parts: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
     """The data of several runs of one scenario as one result."""
     runs = [{**part["runs"][0], "name": name} for part, name in zip(parts, names, strict=True)]
     engines = list(dict.fromkeys(part["engine"] for part in parts))
-    return {**parts[0], "engine": ", ".join(engines), "runs": runs}
+    return {**parts[0], "engine": ", ".join(engines), "headline": headline(runs), "runs": runs}

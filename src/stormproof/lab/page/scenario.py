@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +26,8 @@ LIMITS: dict[str, tuple[float, float]] = {
 MOST_CALLS = 2_000_000
 MODES = ("hang", "fail")
 SEEDS = 2**32
+#: The seed that the page begins with.
+SEED = 42
 
 #: What stands for "no timeout" on a slider: longer than any that a scenario has.
 _NO_TIMEOUT = LIMITS["timeout"][1]
@@ -34,16 +37,34 @@ _FIRST = "metastable"
 _SCALES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
 
+#: What the page calls its sliders.
+LABELS = {
+    "clients": "Clients",
+    "arrival_rps": "Arrivals",
+    "capacity_rps": "Capacity",
+    "outage_at": "Outage at",
+    "outage_lasts": "Outage lasts",
+    "outage_mode": "Outage mode",
+    "timeout": "Timeout",
+    "duration": "Duration",
+    "seed": "Seed",
+}
+
+
 class BadValue(ValueError):
     """A value from the page that is no scenario: ``field`` says which."""
 
     def __init__(self, field: str, rule: str, value: object) -> None:
-        super().__init__(f"{field} must be {rule}, got {_shown(value)}")
+        super().__init__(f"{LABELS.get(field, field)} must be {rule}, got {_shown(value)}")
         self.field = field
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    """``value`` in the words of the page, which knows JSON."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -86,6 +107,14 @@ def described() -> list[dict[str, Any]]:
         }
         for name, (story, scale) in offered().items()
     ]
+
+
+def story() -> dict[str, Any]:
+    """The run that the page opens with: the first story, its problem and its answer."""
+    first = described()[0]
+    problem, answer = first["policies"][0], first["policies"][-1]
+    policies = [{"toml": each["toml"], "name": each["title"]} for each in (problem, answer)]
+    return {"scenario": first["id"], "values": first["values"], "seed": SEED, "policies": policies}
 
 
 def faults(scenario: Scenario) -> dict[str, Any]:
@@ -131,6 +160,10 @@ def chosen(name: Any, given: Any) -> Scenario:
     checked = {key: _number(key, given[key]) for key in LIMITS}
     if given["outage_mode"] not in MODES:
         raise BadValue("outage_mode", " or ".join(MODES), given["outage_mode"])
+    if len(base.outages) == 1 and checked["outage_at"] >= checked["duration"]:
+        raise BadValue(
+            "outage_at", f"before the end of the run, {checked['duration']:g} s", checked["outage_at"]
+        )
     made = base.replace(**_changes(base, checked, given["outage_mode"]))
     if made.expected_calls > MOST_CALLS:
         raise BadValue(
@@ -145,7 +178,8 @@ def _changes(base: Scenario, checked: dict[str, float], mode: str) -> dict[str, 
     changes["timeout"] = None if checked["timeout"] >= _NO_TIMEOUT else checked["timeout"]
     if len(base.outages) == 1:
         hint = base.outages[0].retry_after
-        changes["outage"] = Outage(checked["outage_at"], checked["outage_lasts"], mode, hint)
+        cost = None if mode == "hang" else base.outages[0].cost
+        changes["outage"] = Outage(checked["outage_at"], checked["outage_lasts"], mode, hint, cost)
     return changes
 
 

@@ -6,6 +6,7 @@ in processes of their own (`runs`); who may call at all is decided in `guard`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import secrets
@@ -53,7 +54,7 @@ class Lab:
                     "jitter": page_policy.JITTERS,
                     "budget": page_policy.BUDGETS,
                 },
-                "seed": 42,
+                "seed": scenario.SEED,
             }
         )
 
@@ -68,8 +69,13 @@ class Lab:
             sheet = page_policy.edited(sheet, edit["knob"], edit["value"])
         return JSONResponse(sheet.described())
 
+    async def story(self, request: Request) -> Response:
+        return JSONResponse(await self.runs.story())
+
     async def run(self, request: Request) -> Response:
-        run = self.runs.begin(await _body(request))
+        body = await _body(request)
+        await self.runs.story()
+        run = self.runs.begin(body)
         return StreamingResponse(self.runs.messages(run), media_type="application/x-ndjson")
 
     async def cancel(self, request: Request) -> Response:
@@ -112,21 +118,36 @@ async def _on_problem(request: Request, error: Exception) -> Response:
     return _problem(422, str(error), getattr(error, "field", None))
 
 
-def application(hosts: frozenset[str], token: str) -> Any:
-    """The ASGI application for the given ``Host`` values and token."""
+#: The address is given out when the story has been run, or after so many seconds.
+_PATIENCE_S = 4.0
+
+
+def application(hosts: frozenset[str], token: str, ready: Callable[[], None] | None = None) -> Any:
+    """The ASGI application for the given ``Host`` values and token. ``ready`` is called once there is
+    something to see.
+    """
     lab = Lab()
+
+    async def announce() -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(lab.runs.story(), _PATIENCE_S)
+        if ready is not None:
+            ready()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         lab.runs.warm()
+        announced = asyncio.create_task(announce())
         try:
             yield
         finally:
+            announced.cancel()
             await lab.runs.close()
 
     routes = [
         Route("/", lab.page, methods=["GET"]),
         Route("/api/setup", lab.setup, methods=["GET"]),
+        Route("/api/story", lab.story, methods=["GET"]),
         Route("/api/policy", lab.policy, methods=["POST"]),
         Route("/api/run", lab.run, methods=["POST"]),
         Route("/api/cancel", lab.cancel, methods=["POST"]),
@@ -140,7 +161,7 @@ def application(hosts: frozenset[str], token: str) -> Any:
 def serve(port: int = 0, *, ready: Callable[[str], None]) -> None:
     """Serve the page on 127.0.0.1 until interrupted. Port 0 takes a free one.
 
-    ``ready`` is called with the page's address, token included, once connections are accepted.
+    ``ready`` is called with the page's address, token included, once there is something to see.
     """
     report.page()  # say now that it is not built
     token = secrets.token_urlsafe(24)
@@ -148,12 +169,11 @@ def serve(port: int = 0, *, ready: Callable[[str], None]) -> None:
         port = listener.getsockname()[1]
         hosts = frozenset({f"{LOOPBACK}:{port}", f"localhost:{port}"})
         config = uvicorn.Config(
-            application(hosts, token),
+            application(hosts, token, lambda: ready(f"http://{LOOPBACK}:{port}/#token={token}")),
             log_level="warning",
             access_log=False,
             server_header=False,
             limit_concurrency=64,
             timeout_graceful_shutdown=2,
         )
-        ready(f"http://{LOOPBACK}:{port}/#token={token}")
         uvicorn.Server(config).run(sockets=[listener])

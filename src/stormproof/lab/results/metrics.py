@@ -13,6 +13,11 @@ from .recorder import Raw
 #: Goodput of at least this share of the offered load counts as recovered.
 ENOUGH = 0.95
 
+#: No aftermath shorter than this makes a recovery late.
+SOON_S = 1.0
+
+SURVIVED, LATE, COLLAPSED = "survived", "recovered late", "collapsed"
+
 
 def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
     """The figures of a run, as plain data; None where there is no value."""
@@ -21,7 +26,9 @@ def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
     calm = min(scenario.broken_until, until)
     first = min(len(raw.offered) - 1, math.ceil(calm / raw.step - 1e-9))
     rest = until - first * raw.step
+    legs = _legs(raw, scenario, first)
     return {
+        "state": state(recovered, after, scenario),
         "peak_rps": peak(raw, scenario),
         "amplification": _ratio(raw.attempts, raw.calls),
         "goodput": raw.successes / until,
@@ -35,15 +42,48 @@ def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
         "p99": _finite(raw.latency[1]),
         "mean": _finite(raw.mean),
         "availability": _ratio(raw.successes, raw.calls),
+        **legs,
         "offered_rps": raw.calls / until,
         "peak_rps_after": peak(raw, scenario, first),
         "received_rps_after": float(raw.received[first:].sum() / rest) if rest > 0 else None,
         "offered_rps_after": float(raw.offered[first:].sum() / rest) if rest > 0 else None,
         "goodput_after": float(raw.succeeded[first:].sum() / rest) if rest > 0 else None,
+        "backlog": _finite(float(raw.queue[first - 1])) if first else None,
         "unfinished": raw.calls - raw.successes - sum(raw.failures.values()),
         "failures": dict(raw.failures),
         "until": until,
     }
+
+
+def state(recovered: bool, after: float | None, scenario: Scenario) -> str:
+    """Return what became of the service: "survived", "recovered late" or "collapsed".
+
+    Late is a recovery that took longer after the fault than the fault itself, and longer than a second.
+    Without a fault there is nothing to be late for.
+    """
+    if not recovered:
+        return COLLAPSED
+    bound = max(SOON_S, scenario.broken_until - scenario.broken_from)
+    return SURVIVED if after is None or after <= bound else LATE
+
+
+def _legs(raw: Raw, scenario: Scenario, first: int) -> dict[str, Any]:
+    """Return the availability and the calls lost of each leg, by when a call began: before the first fault,
+    from there to the end of the last, and after it.
+    """
+    begins = min(first, math.ceil(min(scenario.broken_from, raw.until) / raw.step - 1e-9))
+    if not scenario.broken:
+        begins = first = len(raw.offered)
+    found: dict[str, Any] = {}
+    for name, leg in (
+        ("calm", slice(0, begins)),
+        ("fault", slice(begins, first)),
+        ("after", slice(first, None)),
+    ):
+        offered, kept = int(raw.offered[leg].sum()), int(raw.kept[leg].sum())
+        found[f"availability_{name}"] = _ratio(kept, offered)
+        found[f"lost_{name}"] = offered - kept
+    return found
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -22,9 +22,10 @@ class Raw:
     """What an engine hands over, whichever it is: counts per step of ``step`` seconds, gauges, totals.
 
     ``offered`` calls begun, ``received`` attempts that arrived at the backend, ``succeeded`` calls that
-    succeeded, by the step in which it happened. ``p50`` and ``p99`` are of the latencies of the calls
-    that succeeded in the step (NaN: none did). ``queue``, ``budget`` and ``breaker_open`` are readings at
-    the end of each step (NaN: not known). ``until`` is how far the run came.
+    succeeded, by the step in which it happened. Of the calls begun in a step, ``kept`` is how many succeeded,
+    ``tries`` how many attempts they made, whenever that was. ``p50`` and ``p99`` are of the latencies of the
+    calls that succeeded in the step (NaN: none did). ``queue``, ``budget`` (settled) and ``breaker_open`` are
+    readings at the end of each step (NaN: not known). ``until`` is how far the run came.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Raw:
         "budget",
         "calls",
         "failures",
+        "kept",
         "latency",
         "mean",
         "offered",
@@ -44,6 +46,7 @@ class Raw:
         "step",
         "succeeded",
         "successes",
+        "tries",
         "until",
         "why",
     )
@@ -55,6 +58,8 @@ class Raw:
         self.offered = np.zeros(size)
         self.received = np.zeros(size)
         self.succeeded = np.zeros(size)
+        self.kept = np.zeros(size)
+        self.tries = np.zeros(size)
         self.p50 = np.full(size, math.nan)
         self.p99 = np.full(size, math.nan)
         self.queue = np.full(size, math.nan)
@@ -85,7 +90,7 @@ def series(raw: Raw, scenario: Scenario) -> dict[str, list[float | None]]:
     if last < raw.step * (1 - 1e-9):
         widths[-1] = max(1e-12, last)
     with np.errstate(divide="ignore", invalid="ignore"):
-        amplification = np.where(raw.offered > 0, raw.received / raw.offered, np.nan)
+        amplification = np.where(raw.offered > 0, raw.tries / raw.offered, np.nan)
     return {
         "time": _column((np.arange(size) * raw.step).round(9)),
         "offered": _column(raw.offered / widths),
@@ -132,9 +137,10 @@ class Recorder:
     __slots__ = (
         "_gauges",
         "_progress",
+        "_ranked",
         "_scenario",
         "_told",
-        "attempts",
+        "began",
         "breaker_open",
         "budget",
         "done_at",
@@ -142,7 +148,7 @@ class Recorder:
         "offered_at",
         "queue",
         "received",
-        "took",
+        "tried",
     )
 
     def __init__(
@@ -156,14 +162,17 @@ class Recorder:
         self._gauges = gauges
         self._progress = progress
         self._told = 0
+        #: The percentiles of the steps that are over, and how many successes these hold.
+        self._ranked: tuple[Any, Any, int] = (np.empty(0), np.empty(0), 0)
         self.offered_at = array("d")
         self.received = received
         self.done_at = array("d")
-        self.took = array("d")
+        #: When the calls began that succeeded, and, for each attempt, when its call began.
+        self.began = array("d")
+        self.tried = array("d")
         self.queue = array("d")
         self.budget = array("d")
         self.breaker_open = array("d")
-        self.attempts = 0
         self.failures: Counter[str] = Counter()
 
     def sample(self, now: float) -> bool:
@@ -189,10 +198,13 @@ class Recorder:
         raw.offered = _counts(_up_to(self.offered_at, until), step, size)
         raw.received = _counts(_up_to(self.received, until), step, size)
         raw.succeeded = _counts(done_at, step, size)
-        raw.calls, raw.attempts, raw.successes = len(self.offered_at), self.attempts, len(done_at)
+        raw.calls, raw.attempts, raw.successes = len(self.offered_at), len(self.tried), len(done_at)
         raw.failures = dict(sorted(self.failures.items()))
-        took = np.array(self.took)[: len(done_at)]
-        raw.p50, raw.p99 = _percentiles(_places(done_at, step, size), took, size)
+        began = np.array(self.began)[: len(done_at)]
+        raw.kept = _counts(began, step, size)
+        raw.tries = _counts(np.array(self.tried), step, size)
+        took = done_at - began
+        raw.p50, raw.p99 = self._percentiles_of(done_at, took, size, until)
         if len(took):
             raw.latency = float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99))
             raw.mean = float(took.mean())
@@ -203,6 +215,20 @@ class Recorder:
             column[: len(read)] = read
             setattr(raw, name, column)
         return raw
+
+    def _percentiles_of(self, done_at: Any, took: Any, size: int, until: float) -> tuple[Any, Any]:
+        """Return p50 and p99 of every step. Steps that were over the last time are not ranked again."""
+        p50, p99, known = self._ranked
+        step = self._scenario.step
+        over = min(len(p50), size)
+        places = np.minimum((done_at[known:] / step + 1e-9).astype(np.int64), size - 1)
+        fresh = _percentiles(places - over, took[known:], size - over)
+        found = np.concatenate((p50[:over], fresh[0])), np.concatenate((p99[:over], fresh[1]))
+        # The last step may hold successes of this very moment, which a longer run counts in the next.
+        ended = min(int(until / step + 1e-9), size - 1)
+        inside = int(np.searchsorted((done_at / step + 1e-9).astype(np.int64), ended))
+        self._ranked = found[0][:ended], found[1][:ended], inside
+        return found
 
 
 def _up_to(times: array[float], until: float) -> Any:

@@ -28,9 +28,11 @@ class Result:
     call. ``goodput``: successful calls per second over the whole run. ``recovered``: from some moment after
     the last fault until the end, goodput was at least 95 % of the offered load; ``recovery_time`` is that
     moment minus the fault's end (None: it did not recover). Without a fault ``recovered`` is that goodput
-    kept up over the whole run, and ``recovery_time`` None. ``attempts`` counts the attempts on the backend,
-    ``calls_per_success`` those per successful call. ``metrics`` has all figures, ``series`` the columns over
-    time. ``engine`` is "exact" or "fast", ``path`` which way it took, ``notes`` what is worth knowing.
+    kept up over the whole run, and ``recovery_time`` None. ``state`` is "survived", "recovered late" (the
+    aftermath was longer than the fault, and than a second) or "collapsed". ``attempts`` counts the attempts
+    on the backend, ``calls_per_success`` those per successful call. ``metrics`` has all figures, ``series``
+    the columns over time. ``engine`` is "exact" or "fast", ``path`` which way it took, ``notes`` what is
+    worth knowing.
     """
 
     def __init__(
@@ -69,6 +71,14 @@ class Result:
     @property
     def recovered(self) -> bool:
         return bool(self.metrics["recovered"])
+
+    @property
+    def state(self) -> str:
+        return str(self.metrics["state"])
+
+    @property
+    def availability(self) -> float:
+        return _number(self.metrics["availability"])
 
     @property
     def recovery_time(self) -> float | None:
@@ -120,6 +130,7 @@ class Result:
             "name": self.name,
             "policy": policy_data(self.policy),
             "verdict": self.verdict,
+            "explanation": verdict_text.explanation(self.metrics, self.scenario),
             "metrics": self.metrics,
             "series": self.series,
             "path": self.path,
@@ -151,6 +162,16 @@ class Result:
         about = json.dumps({key: value for key, value in self.to_data().items() if key != "runs"})
         table = pyarrow.table(self.series).replace_schema_metadata({"stormproof": about})
         pyarrow.parquet.write_table(table, os.fspath(path))
+
+    def open(self) -> Path:
+        """Write the report to a temporary file, open it in the browser and return its path."""
+        import tempfile
+        import webbrowser
+
+        folder = Path(tempfile.mkdtemp(prefix="stormproof-"))
+        self.report(folder / "report.html")
+        webbrowser.open((folder / "report.html").as_uri())
+        return folder / "report.html"
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML file."""
@@ -187,6 +208,7 @@ def data_of(results: list[Result], scenario: Scenario, seed: int, engine: str) -
         "seed": seed,
         "engine": engine,
         "scenario": scenario.to_data(),
+        "headline": verdict_text.headline([{"name": r.name, "metrics": r.metrics} for r in results]),
         "runs": [result.run_data() for result in results],
     }
 

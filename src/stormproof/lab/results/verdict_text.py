@@ -11,7 +11,8 @@ def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
     """What happened, in three or four sentences."""
     if not figures["calls"]:
         return "No calls were made."
-    said = [_recovery(figures, scenario), _load(figures, scenario), _calls(figures)]
+    said = [_recovery(figures, scenario), _lost(figures, scenario), _load(figures, scenario), _calls(figures)]
+    said = [sentence for sentence in said if sentence]
     reasons = figures["failures"]
     if reasons:
         most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:3]
@@ -19,6 +20,70 @@ def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
             "Failed calls: " + ", ".join(f"{count:,} {_REASONS.get(why, why)}" for why, count in most) + "."
         )
     return " ".join(said)
+
+
+def headline(runs: list[dict[str, Any]]) -> str:
+    """Return the outcome of runs of one scenario in one sentence. Each has ``name`` and ``metrics``."""
+    if not any(run["metrics"]["calls"] for run in runs):
+        return "No calls were made."
+    groups: dict[str, list[str]] = {}
+    for run in sorted(runs, key=lambda run: _order(run["metrics"])):
+        groups.setdefault(_fate(run["metrics"]), []).append(run["name"])
+    if len(runs) == 1:
+        return f"The service {next(iter(groups))}."
+    said = [f"with {_names(names)} it {fate}" for fate, names in groups.items()]
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _order(figures: dict[str, Any]) -> float:
+    return -(figures["recovery_time"] or 0.0) if figures["recovered"] else -float("inf")
+
+
+def _fate(figures: dict[str, Any]) -> str:
+    after = figures["recovery_time"]
+    if not figures["recovered"]:
+        return "never comes back"
+    return (
+        "keeps up"
+        if after is None
+        else "comes back at once"
+        if after == 0
+        else f"comes back after {_seconds(after)}"
+    )
+
+
+def _names(names: list[str]) -> str:
+    quoted = [f"“{name}”" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def explanation(figures: dict[str, Any], scenario: Scenario) -> str:
+    """Return the sentence that explains the curves of a run."""
+    if not figures["calls"]:
+        return ""
+    received, capacity = figures["received_rps_after"], scenario.capacity_rps
+    offered, backlog = figures["offered_rps_after"], figures["backlog"]
+    if figures["state"] == "collapsed":
+        if received is not None and received > capacity:
+            return (
+                f"The backend receives {received:,.0f}/s and can serve {capacity:,.0f}/s, so its queue never "
+                "empties: when a request is served, its caller has given up and sent another."
+            )
+        return "Calls keep failing although the backend receives no more than it can serve."
+    if not scenario.broken:
+        mean = figures["attempts"] / figures["until"]
+        return f"The backend can serve {capacity:,.0f}/s and receives {mean:,.0f}/s."
+    if figures["state"] == "recovered late" and backlog and offered is not None and offered < capacity:
+        return (
+            f"{backlog:,.0f} requests wait when the fault ends, and the spare capacity clears "
+            f"{capacity - offered:,.0f}/s of them; until then calls wait longer than their callers do."
+        )
+    waiting = "nothing waits" if not backlog else f"{backlog:,.0f} requests wait"
+    return (
+        f"A call makes {figures['amplification']:.2f} attempts on average; when the fault ends {waiting}, "
+        "and the backend has the capacity to catch up."
+    )
 
 
 _REASONS = {
@@ -44,13 +109,18 @@ def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
         if not broken:
             return "Steady: goodput kept up with the offered load."
         after = figures["recovery_time"]
-        return "Recovered at once." if after == 0 else f"Recovered {_seconds(after)} after the fault ended."
+        if after == 0:
+            return "Survived: goodput was back at once."
+        if figures["state"] == "survived":
+            return f"Survived: goodput was back {_seconds(after)} after the fault ended."
+        length = scenario.broken_until - scenario.broken_from
+        return f"Recovered late: {_seconds(after)} after a fault of {_seconds(length)}."
     if broken and figures["until"] <= scenario.broken_until:
         return "Not seen to recover: the fault lasted until the end of the run."
     got, asked = figures["goodput_after"], figures["offered_rps_after"]
     received, capacity = figures["received_rps_after"], scenario.capacity_rps
     over = received is not None and received > capacity
-    what = "Did not recover" if broken else "Overloaded" if over else "Fell short"
+    what = "Collapsed" if broken else "Overloaded" if over else "Fell short"
     if got is None:
         return f"{what}."
     when = "after the fault" if broken else "all along"
@@ -58,6 +128,19 @@ def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
     if over:
         return f"{text}, while the backend received {received:,.0f}/s and can serve {capacity:,.0f}/s."
     return f"{text}."
+
+
+def _lost(figures: dict[str, Any], scenario: Scenario) -> str:
+    """Say which calls were lost while the fault lasted, and which to its aftermath."""
+    if not scenario.broken or figures["availability_after"] is None:
+        return ""
+    calm = figures["availability_calm"]
+    said = (
+        f"Calls lost: {figures['lost_fault']:,} while it lasted, {figures['lost_after']:,} in the aftermath"
+    )
+    if calm is not None and figures["lost_calm"]:
+        said += f", {figures['lost_calm']:,} ({1 - calm:.2%}) in the calm before"
+    return f"{said}."
 
 
 def _load(figures: dict[str, Any], scenario: Scenario) -> str:

@@ -68,7 +68,17 @@ def _lines_up(r: Any, s: Any, line: Any, begun: Any, start: float) -> None:
 
 @compiled
 def serve(
-    r: Any, s: Any, row: Any, free: Any, line: Any, begun: Any, cold: Any, mt: Any, kept: Any, gone: float
+    r: Any,
+    s: Any,
+    row: Any,
+    free: Any,
+    line: Any,
+    begun: Any,
+    cold: Any,
+    mt: Any,
+    kept: Any,
+    gone: float,
+    share: float,
 ) -> float:
     """When the work is done that arrives now; inf: dropped, as its caller has gone by then; -1: no room."""
     now, start = s.now, free[0]
@@ -86,10 +96,10 @@ def serve(
         factor = row[s.speed].capacity
         s.until = row[s.speed].ends
         s.span = math.inf if r.fixed == 0 or factor == 0.0 else r.work / factor
-    end = start + s.span
+    end = start + s.span * share
     if end >= s.until:
         work = r.work if r.fixed else _amount(r, s, cold, mt, kept, start)
-        end = _finish(row, s.speed, start, work)
+        end = _finish(row, s.speed, start, work * share)
     at = 0
     while True:
         child = 2 * at + 1
@@ -121,8 +131,12 @@ def offer(
     client: int,
     gone: float,
 ) -> float:
-    """An attempt arrives now: when it is served (inf: never), or minus the answer that refuses it."""
-    now = s.now
+    """An attempt arrives now: when it is served (inf: never), or minus the answer that refuses it.
+
+    ``state.failing`` is the answer that it gets when it is served; 0: a success.
+    """
+    now, share = s.now, 1.0
+    s.failing = 0
     while now >= row[s.holds].ends:
         s.holds += 1
     holds = row[s.holds]
@@ -133,12 +147,14 @@ def offer(
     received[step_of(r, now)] += 1
     if not holds.quick:
         if holds.fail > 0:
-            return float(-holds.fail)
-        if holds.error_rate > 0.0 and draw(mt, ERRORS) < holds.error_rate:
-            return float(-holds.error)
-        if r.limit_burst > 0.0:
+            s.failing, share = holds.fail, holds.fail_cost
+        elif holds.error_rate > 0.0 and draw(mt, ERRORS) < holds.error_rate:
+            s.failing, share = holds.error, holds.error_cost
+        elif r.limit_burst > 0.0:
             left = tokens(r.limit_rps, r.limit_burst, s.level, s.last, now) - 1
             if left < 0.0:
                 return -2.0
             s.last, s.level = now, left
-    return serve(r, s, row, free, line, begun, cold, mt, kept, gone)
+    if share == 0.0:
+        return float(-s.failing)
+    return serve(r, s, row, free, line, begun, cold, mt, kept, gone, share)

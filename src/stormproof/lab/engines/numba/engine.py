@@ -7,7 +7,9 @@ cannot run, `why_not` says in words, and the exact engine runs that.
 
 from __future__ import annotations
 
+import logging
 import math
+import threading
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,9 @@ _BITS, _FEW_BITS, _MANY_STEPS = 7, 4, 10_000
 #: Shorter and longer latencies than 1 us and 36 hours, about, share the outermost bins.
 _SHORTEST, _LONGEST = 2.0**-20, 2.0**17
 
+#: A first run that takes longer than this to begin is compiling, and says so.
+_PATIENCE_S = 1.5
+
 #: The compiled loop comes back after so many events, so that Ctrl-C works.
 _EVENTS = 2_000_000
 _SLOTS = 4096
@@ -67,6 +72,11 @@ def why_not(policy: Policy | None, scenario: Scenario) -> str | None:
         f"the order of service {scenario.order!r} is not compiled": scenario.order != "fifo",
         "service= is a function of the user's own": not isinstance(scenario.service, Spread),
         "latency= is a function of the user's own": not isinstance(scenario.latency, (float, Spread)),
+        "spreads of samples and histograms are not compiled": any(
+            isinstance(spread, Spread) and spread.kind not in _KINDS
+            for spread in (scenario.service, scenario.latency)
+        ),
+        "pools of connections are not compiled": scenario.connections is not None,
         "the loss of a store is not compiled": any(stretch.store for stretch in stretches(scenario)),
         f"queue= is beyond {_MOST_QUEUE:,}": (scenario.queue or 0) > _MOST_QUEUE,
         "clients= is beyond 2**31": scenario.clients >= 2**31,
@@ -85,6 +95,7 @@ def run(
     """Run to the end, or to where ``progress`` returned False."""
     form = _shape(policy, scenario)
     assert isinstance(form, Shape), form
+    _prepare()
     world = _world(form, scenario, seed)
     until = scenario.duration
     told = 0 if progress is None else TOLD
@@ -98,6 +109,32 @@ def run(
                 if progress(_raw(world, scenario, now)) is False:
                     return _finished(world, scenario, now)
     return _finished(world, scenario, until)
+
+
+_prepared = False
+
+
+def _prepare() -> None:
+    """Compile the kernel, or load it from disk, before the first run of this process."""
+    global _prepared
+    if _prepared:
+        return
+    said = threading.Timer(_PATIENCE_S, logging.getLogger("stormproof.lab").warning, (_COMPILING,))
+    said.daemon = True
+    said.start()
+    try:
+        tiny = Scenario(clients=1, arrival_rps=1, duration=1)
+        world = _world(Shape(), tiny, 0)
+        advance(world, np.empty(0), np.empty(0, np.int64), True, 1, 0)
+    finally:
+        said.cancel()
+    _prepared = True
+
+
+_COMPILING = (
+    "the lab compiles its fast engine, which takes some seconds and is kept on this machine "
+    "(NUMBA_CACHE_DIR says where)"
+)
 
 
 def _and_the_end(chunks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, bool]]:
@@ -162,6 +199,7 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
         spreads=np.zeros((size, bins), np.uint32),
         queue=np.full(size, math.nan),
         balance=np.full(size, math.nan),
+        scratch=np.zeros(2 * layout.ROW),
     )
 
 
@@ -180,6 +218,8 @@ def _row(scenario: Scenario, answers: list[Refusal | None]) -> tuple[Any, Any]:
             stretch.extra_s,
             _answer(answers, stretch.fail_hint) if stretch.fails else 0,
             _answer(answers, stretch.error_hint),
+            stretch.fail_cost,
+            stretch.error_cost,
             len(stretch.parted),
             len(parts),
             _is_quick(stretch, scenario),
@@ -291,6 +331,8 @@ def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
     raw.offered = world.offered[:size].astype(float)
     raw.received = world.received[:size].astype(float)
     raw.succeeded = world.done["count"][:size].astype(float)
+    raw.kept = world.done["kept"][:size].astype(float)
+    raw.tries = world.done["tries"][:size].astype(float)
     raw.calls, raw.attempts = int(state["calls"]), int(state["attempts"])
     # What succeeds later may have been written down already.
     raw.successes = int(world.done["count"][:size].sum())

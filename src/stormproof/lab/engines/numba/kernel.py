@@ -37,7 +37,6 @@ from .layout import (
     TELL,
     THROTTLE,
     TIMEOUT,
-    UNSPREAD,
     WAITS,
     WINDOW,
     World,
@@ -71,9 +70,10 @@ def begin(r: Any, s: Any, c: Any, asked: Any, purses: Any, offered: Any, now: fl
 
 
 @compiled
-def send(r: Any, s: Any, c: Any, row: Any, mt: Any, kept: Any) -> None:
+def send(r: Any, s: Any, c: Any, row: Any, mt: Any, kept: Any, done: Any) -> None:
     """An attempt is sent now. Over a network that takes time, its arrival is an event."""
     s.attempts += 1
+    done[step_of(r, c.began)].tries += 1
     c.number += 1
     c.gone = s.now + r.timeout
     s.seq += 1
@@ -101,8 +101,8 @@ def settled(r: Any, s: Any, c: Any, purses: Any, done: Any, spreads: Any, end: f
     c.seq, c.time = s.seq, (end if end >= 0.0 else s.now) + c.half
     if c.time >= c.gone:
         c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
-    elif end < 0.0:
-        c.kind, c.answer = REFUSED, int(-end)
+    elif end < 0.0 or s.failing > 0:
+        c.kind, c.answer = REFUSED, int(-end) if end < 0.0 else s.failing
     elif r.by_success and not (r.counted and count_later(s, purses[c.client], c.time, c.seq)):
         c.kind = SUCCESS
     else:
@@ -140,14 +140,14 @@ def failed(
     if 0 <= r.attempts <= c.number:
         return R_ATTEMPTS
     hinted = not math.isnan(verdict.after)
-    u = draw(mt, POLICY) if r.jitter != UNSPREAD or hinted else 0.0
-    wait = wait_for(r, ceilings, c.number - 1, c.prev, u)
+    # Also where the wait does not depend on it, as in the exact engine: a later one may.
+    wait = wait_for(r, ceilings, c.number - 1, c.prev, draw(mt, POLICY))
     c.prev = wait
     if hinted:
         wait = max(wait, verdict.after * (1.0 + 0.1 * draw(mt, POLICY)))
         if verdict.after > r.max_hint:
             return R_HINT
-    left = c.first + r.within - now
+    left = r.within - (now - c.first)
     if wait > left:
         # A call that sleeps what is left first may not have ended when the run does.
         return R_WITHIN if not r.clip or now + max(0.0, left) <= r.duration else OVER
@@ -199,7 +199,7 @@ def happen(w: Any, r: Any, s: Any, c: Any) -> int:
         succeeded(r, w.done, w.spreads, s.now, c.began)
         return OVER
     if kind == AGAIN:
-        send(r, s, c, w.row, w.mt, w.kept)
+        send(r, s, c, w.row, w.mt, w.kept, w.done)
         if not r.near:
             return WAITS
     answer = c.answer if kind == REFUSED else 0
@@ -252,7 +252,7 @@ def advance(w: World, times: Any, who: Any, last: bool, most: int, told: int) ->
         c = slots[at]
         if c.kind == SAMPLE:
             free_slot(s, slots, at)
-            sample(r, s, w.queue, w.balance, w.asked, w.begun, w.purses, w.slices)
+            sample(r, s, w.queue, w.balance, w.asked, w.begun, w.purses, w.slices, w.scratch)
             next_sample(r, s, slots, heap, heads)
             if s.samples * told // r.steps != s.told:
                 s.told = s.samples * told // r.steps

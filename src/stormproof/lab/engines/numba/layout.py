@@ -48,6 +48,8 @@ STRETCH = np.dtype(
         ("extra", "f8"),
         ("fail", "i8"),
         ("error", "i8"),
+        ("fail_cost", "f8"),
+        ("error_cost", "f8"),
         ("parted", "i8"),
         ("parts", "i8"),
         ("quick", "i8"),
@@ -89,8 +91,9 @@ NO_BUDGET, EARNED, WINDOW, QUOTA, THROTTLE, RATE = range(6)
 FULL, EQUAL, SYMMETRIC, UNSPREAD, DECORRELATED, DECORRELATED_SAMPLE = range(6)
 FIXED, EXPONENTIAL, LOGNORMAL = range(3)
 
-#: The calls that succeed in a step: how many, and the sum of their latencies.
-DONE_IN_STEP = np.dtype([("count", "i8"), ("took", "f8")])
+#: The calls that succeed in a step: how many, and the sum of their latencies. Of the calls begun in it: how
+#: many succeed, and the attempts they make.
+DONE_IN_STEP = np.dtype([("count", "i8"), ("took", "f8"), ("kept", "i8"), ("tries", "i8")])
 
 #: What never changes in a run. NaN or -1: none. The last field has a name only.
 RULES = np.dtype(
@@ -185,6 +188,8 @@ STATE = np.dtype(
         ("served", "f8"),
         ("level", "f8"),
         ("last", "f8"),
+        # The answer that the request just taken fails with, after its work; 0: it succeeds.
+        ("failing", "i8"),
     ]
 )
 
@@ -226,3 +231,4 @@ class World(NamedTuple):
     spreads: Any
     queue: Any
     balance: Any
+    scratch: Any

@@ -145,7 +145,7 @@ def settle(r: Any, purse: Any, row: Any, now: float) -> None:
 
 @compiled
 def held(r: Any, purse: Any, row: Any) -> float:
-    """`Allowance.held_when_settled`."""
+    """Return what is held since the last settlement, as `Allowance._held` does."""
     if r.budget == WINDOW:
         return float(max(0.0, r.ratio * row[3] + r.floor * r.window - row[ROW + 3]))
     if purse.made == 0.0:

@@ -1,0 +1,148 @@
+"""Repair of a connection pool of httpcore's after a request on it was cut off or its body left unread.
+
+A request that its client's own timeout ends leaves the pool in order. One that is cancelled does not always:
+httpcore may keep a connection that no request owns (a slot is lost), or forget an HTTP/2 stream without
+closing it (a stream is lost at both ends, and the connection's window with what comes on it late). Both are
+found by what the pool and its connections hold now, so that it does not matter where in httpcore the cut
+fell.
+"""
+
+from __future__ import annotations
+
+from .._runtime.interrupts import library
+from .._runtime.shielded_close import shield, to_its_end
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: RFC 9113: the stream is no longer needed.
+_CANCEL = 0x8
+#: A connection that does not take a few bytes within this time is not worth keeping.
+_WRITE_S = 1.0
+
+
+class _Goodbye:
+    """Stands for a request where httpcore wants to know how long a write may take."""
+
+    extensions = {"timeout": {"write": _WRITE_S}}  # noqa: RUF012 - never written to
+
+
+async def repair(transport: Any, error: BaseException | None = None) -> None:
+    """Give back every slot and stream of ``transport``'s pool that no request owns any more.
+
+    ``error`` is what cut the last request off.
+    """
+    try:
+        if error is not None:
+            _retire_interrupted(error)
+        closing, talking = _losses(transport)
+        if closing or talking:
+            with shield(library()):
+                await to_its_end(_say_goodbye(closing, talking))
+    except Exception:
+        # What is private to httpcore may change; a request must not fail over it.
+        pass
+
+
+def _retire_interrupted(error: BaseException) -> None:
+    """Give up HTTP/2 connections that ``error`` met in the middle of a write or of their set-up.
+
+    What was to be sent is lost, and with it what both ends agree on. Under trio any await may be one.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        names = trace.tb_frame.f_locals
+        owner: Any = names.get("self")
+        if hasattr(owner, "_h2_state"):
+            in_write = trace.tb_frame.f_code.co_name == "_write_outgoing_data" and "data_to_send" in names
+            in_set_up = "local_settings_max_streams" in names and "stream_id" not in names
+            if in_write or in_set_up:
+                owner._connection_error = True
+        trace = trace.tb_next
+
+
+def repair_sync(transport: Any) -> None:
+    """`repair` for a sync transport. There, a wait for a slot may end just as it is given one."""
+    try:
+        with transport._pool._optional_thread_lock:
+            closing, talking = _losses(transport)
+        for connection in closing:
+            connection.close()
+        for talks in talking:
+            talks._write_outgoing_data(_Goodbye)
+    except Exception:
+        pass
+
+
+def _losses(transport: Any) -> tuple[list[Any], list[Any]]:
+    """Take lost connections out of the pool; the ones to close, and the HTTP/2 ones with data to send."""
+    pool = getattr(transport, "_pool", None)
+    connections = getattr(pool, "_connections", None)
+    if pool is None or not connections:
+        return [], []
+    owned = {id(request.connection) for request in pool._requests}
+    lost, talking = [], []
+    for connection in connections:
+        # One that is broken may be idle, and yet never be used or closed (httpcore2).
+        if id(connection) not in owned and not (connection.is_available() or connection.is_closed()):
+            lost.append(connection)
+        elif (talks := _http2(connection)) is not None and _reset_forgotten(talks):
+            talking.append(talks)
+    if not lost:
+        return [], talking
+    pool._connections = [each for each in connections if each not in lost]
+    # Requests that waited for a slot have one now.
+    return [*lost, *pool._assign_requests_to_connections()], talking
+
+
+def _http2(connection: Any) -> Any:
+    """The HTTP/2 connection under what the pool holds (perhaps a proxy tunnel); ``None`` if there is none."""
+    for _ in range(4):
+        if connection is None or hasattr(connection, "_h2_state"):
+            return connection
+        connection = getattr(connection, "_connection", None)
+    return None
+
+
+def _reset_forgotten(talks: Any) -> bool:
+    """Reset the streams that h2 holds open and httpcore has forgotten: True if there were any."""
+    if talks.is_closed() or talks._connection_error:
+        return False
+    state = talks._h2_state
+    forgotten = [number for number, stream in state.streams.items() if not stream.closed]
+    forgotten = [number for number in forgotten if number not in talks._events]
+    for number in forgotten:
+        window = state.streams[number]._inbound_window_manager
+        unread = window.max_window_size - window.current_window_size - window._bytes_processed
+        if unread > 0:
+            # Else what came on it, and nobody read, would be missing from the connection's window for good.
+            state.acknowledge_received_data(unread, number)
+        state.reset_stream(number, _CANCEL)
+    return bool(forgotten)
+
+
+async def _say_goodbye(closing: list[Any], talking: list[Any]) -> None:
+    for connection in closing:
+        try:
+            await connection.aclose()
+        except Exception:
+            # h2 may refuse to say goodbye on a connection that was cut off in its set-up.
+            stream = getattr(_http2(connection), "_network_stream", None)
+            if stream is not None:
+                await stream.aclose()
+    for talks in talking:
+        if _is_written_to(talks):
+            # Goes out with the next write; waiting for this one could take longer than the caller has.
+            continue
+        try:
+            await talks._write_outgoing_data(_Goodbye)
+        except Exception:
+            # The connection has noted that it is broken.
+            pass
+
+
+def _is_written_to(talks: Any) -> bool:
+    lock = talks._write_lock
+    own = getattr(lock, "_anyio_lock", None) or getattr(lock, "_trio_lock", None)
+    return own is not None and bool(own.locked())

@@ -1,0 +1,98 @@
+"""Whether one request may be sent again: by its method, its idempotency key, its body, and the failure."""
+
+from __future__ import annotations
+
+from .._classify.fault_readers import fault_of
+from .._classify.on_clause import unwrap_marker
+from .._runtime.randomness import token
+from .options import ABSENT, key_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .body import Replay
+    from .classification import Rules
+    from .options import RequestOverrides
+    from .port import Port
+
+
+class RepeatRules:
+    """The rules for one request; ``overrides`` is what the request itself says."""
+
+    __slots__ = ("_is_repeatable", "_overrides", "_port", "_replay", "_request", "_rules")
+
+    def __init__(self, port: Port, rules: Rules, request: Any, overrides: RequestOverrides | None) -> None:
+        self._port = port
+        self._rules = rules
+        self._request = request
+        self._overrides = overrides
+        self._replay: Replay | None = None
+        self._is_repeatable: bool | None = None
+
+    def get_ready(self) -> None:
+        """Find out, before the first attempt, where the body begins, and give the request its key."""
+        self._replay = self._port.replay(self._request, self._rules.options.replay)
+        self._is_repeatable = self._may_repeat()
+
+    @property
+    def replay(self) -> Replay:
+        """How the body can be sent again."""
+        if self._replay is None:
+            self._replay = self._port.replay(self._request, self._rules.options.replay)
+        return self._replay
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether doing it twice does no harm: by its method, or by its idempotency key."""
+        if self._is_repeatable is None:
+            self._is_repeatable = self._may_repeat()
+        return self._is_repeatable
+
+    @property
+    def allows_hedging(self) -> bool:
+        """Whether two attempts may be out at once."""
+        allowed = self._overrides is None or self._overrides.retry
+        return allowed and self.is_repeatable and self.replay.shared
+
+    def has_key(self) -> bool:
+        """Whether the request carries an idempotency key."""
+        names = (self._rules.options.key_header, *self._rules.settings.key_headers)
+        return any(self._port.header(self._request, name) for name in names)
+
+    def veto(self, error: BaseException | None, is_sent: bool) -> str | None:
+        """Why it must not be sent again after ``error``; ``is_sent``: the last attempt sent something."""
+        if self._overrides is not None and not self._overrides.retry:
+            return "the request says retry=False"
+        if not self.is_repeatable and is_sent and not self._is_unprocessed(error):
+            method = self._port.method(self._request)
+            return f"{method[:20]} without an idempotency key may have been processed"
+        return self.replay.refusal()
+
+    def _may_repeat(self) -> bool:
+        is_safe = self._port.method(self._request) in self._rules.methods
+        if is_safe and (self._overrides is None or self._overrides.key is ABSENT):
+            return True
+        # A key that the request itself names goes with it, whatever its method.
+        return self._ensure_key() or is_safe
+
+    def _ensure_key(self) -> bool:
+        """Whether the request has an idempotency key, given one where the options say so."""
+        options, overrides = self._rules.options, self._overrides
+        if self.has_key():
+            return True
+        wanted = options.idempotency_key if overrides is None or overrides.key is ABSENT else overrides.key
+        if callable(wanted):
+            key = wanted(self._port.native(self._request))
+        else:
+            key = token() if wanted == "auto" else wanted
+        if key is None:
+            return False
+        self._port.keep_header(self._request, options.key_header, key_value("idempotency_key", key))
+        return True
+
+    def _is_unprocessed(self, error: BaseException | None) -> bool:
+        """Whether ``error`` proves that the server did nothing."""
+        asked = None if error is None else unwrap_marker(error)[0]
+        fault = None if asked is None else fault_of(asked, self._rules.settings)
+        return fault is not None and fault.safe

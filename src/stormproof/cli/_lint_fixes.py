@@ -1,0 +1,52 @@
+"""``stormproof lint --fix`` and ``--diff``."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from pathlib import Path
+
+from ._exit_codes import NEGATIVE, OK, USAGE
+from ._outcome import UsageError, complain
+
+
+def rewrite(paths: list[str], exclude: list[str], config: str | None, *, write: bool) -> int:
+    """Rewrite the Python files in ``paths``, or print the difference; return the exit code."""
+    from . import _lint_files
+
+    try:
+        from ..lint.fixes import fix
+    except ModuleNotFoundError as missing:
+        if missing.name != "libcst":
+            raise
+        raise UsageError("lint: --fix and --diff need libcst: pip install 'stormproof[lint]'") from None
+    chosen = _lint_files.settings(config, [], [])
+    chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))
+    changed, problems = 0, 0
+    for path in _lint_files.files(paths or ["."], chosen):
+        if not path.endswith((".py", ".pyi")):
+            continue
+        try:
+            before = Path(path).read_bytes()
+            after = fix(before)
+        except Exception as error:
+            # What libcst cannot parse, and what cannot be read, is left as it is.
+            complain(f"{path}: {str(error).partition(chr(10))[0]}", USAGE)
+            problems += 1
+            continue
+        if after == before:
+            continue
+        changed += 1
+        if write:
+            Path(path).write_bytes(after)
+            print(f"rewritten: {path}")
+        else:
+            _show(path, before, after)
+    print(f"{changed} file{'' if changed == 1 else 's'} {'rewritten' if write else 'would be rewritten'}")
+    return USAGE if problems else NEGATIVE if changed and not write else OK
+
+
+def _show(path: str, before: bytes, after: bytes) -> None:
+    old, new = (text.decode(errors="replace").splitlines() for text in (before, after))
+    for line in difflib.unified_diff(old, new, path, path, lineterm=""):
+        print(line)

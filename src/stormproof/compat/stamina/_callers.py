@@ -1,0 +1,160 @@
+"""What users write: the decorator, the block, and callers that keep their options."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from ._core import Duration, ExcOrBackoffHook, _RetryContextIterator
+from ._wrap import wrap
+from .instrumentation._data import guess_name
+
+if TYPE_CHECKING:
+    from ..._strategies.budget.budget import Allowance
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def retry_context(
+    on: ExcOrBackoffHook,
+    attempts: int | None = 10,
+    timeout: Duration | None = 45.0,
+    wait_initial: Duration = 0.1,
+    wait_max: Duration = 5.0,
+    wait_jitter: Duration = 1.0,
+    wait_exp_base: float = 2,
+    *,
+    budget: Allowance | None = None,
+) -> _RetryContextIterator:
+    """``for attempt in retry_context(on=...): with attempt: ...`` (or ``async for``)."""
+    return _RetryContextIterator(
+        on, attempts, timeout, wait_initial, wait_max, wait_jitter, wait_exp_base, budget
+    )
+
+
+def retry(
+    *,
+    on: ExcOrBackoffHook,
+    attempts: int | None = 10,
+    timeout: Duration | None = 45.0,
+    wait_initial: Duration = 0.1,
+    wait_max: Duration = 5.0,
+    wait_jitter: Duration = 1.0,
+    wait_exp_base: float = 2,
+    budget: Allowance | None = None,
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Retry the decorated function, coroutine function or generator function when it raises ``on``.
+
+    ``on`` is an exception type, a tuple of them, or a hook that returns whether to retry, or after how many
+    seconds. The wait after attempt n is ``min(wait_max, wait_initial * wait_exp_base**(n - 1) + jitter)``,
+    with ``jitter`` drawn between 0 and ``wait_jitter``. ``budget`` is Stormproof's own option.
+    """
+    context = retry_context(
+        on, attempts, timeout, wait_initial, wait_max, wait_jitter, wait_exp_base, budget=budget
+    )
+
+    def decorate(fn: Callable[P, T]) -> Callable[P, T]:
+        wrapped: Callable[P, T] = wrap(context, fn)
+        return wrapped
+
+    return decorate
+
+
+class _Caller:
+    """Options to call functions with."""
+
+    def __init__(
+        self,
+        attempts: int | None = 10,
+        timeout: Duration | None = 45.0,
+        wait_initial: Duration = 0.1,
+        wait_max: Duration = 5.0,
+        wait_jitter: Duration = 1.0,
+        wait_exp_base: float = 2,
+        *,
+        budget: Allowance | None = None,
+    ) -> None:
+        self._options = {
+            "attempts": attempts,
+            "timeout": timeout,
+            "wait_exp_base": wait_exp_base,
+            "wait_initial": wait_initial,
+            "wait_jitter": wait_jitter,
+            "wait_max": wait_max,
+        }
+        self._budget = budget
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
+        return f"<{type(self).__name__}({options})>"
+
+    def _wrap(self, on: Any, fn: Any) -> Any:
+        return wrap(retry_context(on, **self._options, budget=self._budget), fn)  # type: ignore[arg-type]
+
+
+class RetryingCaller(_Caller):
+    """Calls functions with retries: ``RetryingCaller(attempts=5)(OSError, fn, *args)``."""
+
+    def __call__(
+        self, on: ExcOrBackoffHook, callable_: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        result: T = self._wrap(on, callable_)(*args, **kwargs)
+        return result
+
+    def on(self, on: ExcOrBackoffHook, /) -> BoundRetryingCaller:
+        """Return a caller that retries ``on``."""
+        return BoundRetryingCaller(self, on)
+
+
+class BoundRetryingCaller:
+    """A `RetryingCaller` that knows what to retry."""
+
+    def __init__(self, caller: RetryingCaller, on: ExcOrBackoffHook) -> None:
+        self._caller = caller
+        self._on = on
+
+    def __repr__(self) -> str:
+        return f"<BoundRetryingCaller({_shown(self._on)}, {self._caller!r})>"
+
+    def __call__(self, callable_: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._caller(self._on, callable_, *args, **kwargs)
+
+
+class AsyncRetryingCaller(_Caller):
+    """Awaits coroutine functions with retries."""
+
+    async def __call__(
+        self,
+        on: ExcOrBackoffHook,
+        callable_: Callable[P, Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        result: T = await self._wrap(on, callable_)(*args, **kwargs)
+        return result
+
+    def on(self, on: ExcOrBackoffHook, /) -> BoundAsyncRetryingCaller:
+        """Return a caller that retries ``on``."""
+        return BoundAsyncRetryingCaller(self, on)
+
+
+class BoundAsyncRetryingCaller:
+    """An `AsyncRetryingCaller` that knows what to retry."""
+
+    def __init__(self, caller: AsyncRetryingCaller, on: ExcOrBackoffHook) -> None:
+        self._caller = caller
+        self._on = on
+
+    def __repr__(self) -> str:
+        return f"<BoundAsyncRetryingCaller({_shown(self._on)}, {self._caller!r})>"
+
+    async def __call__(self, callable_: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._caller(self._on, callable_, *args, **kwargs)
+
+
+def _shown(on: Any) -> str:
+    if isinstance(on, tuple):
+        return repr(tuple(each.__name__ for each in on))
+    return on.__name__ if isinstance(on, type) else guess_name(on)

@@ -1,0 +1,250 @@
+"""Rewrites tenacity, backoff and stamina: to ``stormproof.retry`` where that is certain, or to the drop-ins.
+
+Formatting and comments stay as they are. A decorator that is rewritten has the default budget. Needs libcst.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, QualifiedNameProvider
+
+from . import native_form
+
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARIES = ("tenacity", "backoff", "stamina")
+_WIDTH = 100
+#: Attributes that tenacity gives a decorated function.
+_TENACITY_ATTRIBUTES = {"retry_with", "statistics", "retry"}
+
+
+def is_worth_fixing(text: str) -> bool:
+    """Return whether ``text`` imports one of the libraries."""
+    return re.search(r"^\s*(from|import)\s.*\b(tenacity|backoff|stamina)\b", text, re.MULTILINE) is not None
+
+
+def fix(source: bytes) -> bytes:
+    """Return ``source`` rewritten; the same bytes where there is nothing to do. Raises for a syntax error."""
+    if not is_worth_fixing(source.decode(errors="replace")):
+        return source
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    found = _Found(wrapper.resolve(QualifiedNameProvider), wrapper.module)
+    wrapper.module.visit(found)
+    swapped = wrapper.module.visit(_Swap(found.native()))
+    used = _Used()
+    swapped.visit(used)
+    return swapped.visit(_Imports(used.names, bool(found.native()))).bytes
+
+
+class _Found(cst.CSTVisitor):
+    """Finds the decorators that have a certain meaning here."""
+
+    def __init__(self, names: Any, module: cst.Module) -> None:
+        self._names = names
+        self._module = module
+        self._decorators: list[tuple[cst.Decorator, str, str]] = []
+        self._libraries_in_functions: set[str] = set()
+        self._attributes: set[str] = set()
+        self._stars: set[str] = set()
+        self._depth = 0
+
+    def native(self) -> dict[cst.Decorator, str]:
+        """Return the new text of each decorator that is rewritten."""
+        return {
+            decorator: text
+            for decorator, library, text in self._decorators
+            if library not in self._libraries_in_functions | self._stars
+            and not (library == "tenacity" and self._attributes & _TENACITY_ATTRIBUTES)
+        }
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
+        self._depth += 1
+
+    def leave_IndentedBlock(self, original_node: cst.IndentedBlock) -> None:  # noqa: N802
+        self._depth -= 1
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:  # noqa: N802
+        library = _library_of(node)
+        if library is not None and self._depth:
+            self._libraries_in_functions.add(library)
+        if library is not None and isinstance(node.names, cst.ImportStar):
+            self._stars.add(library)
+
+    def visit_Import(self, node: cst.Import) -> None:  # noqa: N802
+        for alias in node.names:
+            library = alias.evaluated_name.partition(".")[0]
+            if library in LIBRARIES and self._depth:
+                self._libraries_in_functions.add(library)
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:  # noqa: N802
+        if self._name_of(node) not in native_form.READERS:
+            self._attributes.add(node.attr.value)
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:  # noqa: N802
+        for decorator in node.decorators:
+            call = decorator.decorator
+            name = self._name_of(call.func) if isinstance(call, cst.Call) else None
+            if name not in native_form.READERS or _yields(node) or len(node.decorators) > 1:
+                continue
+            assert isinstance(call, cst.Call) and name is not None
+            code = self._module.code_for_node(call)
+            use = native_form.Decorator(call, self._name_of, self._module.code_for_node)
+            options = None if "#" in code else native_form.READERS[name](use)
+            if options is not None:
+                self._decorators.append((decorator, name.partition(".")[0], _written(options, self._depth)))
+
+    def _name_of(self, node: cst.CSTNode) -> str | None:
+        found = self._names.get(node, set())
+        # libcst computes most of them when they are asked for.
+        found = found() if callable(found) else found
+        name = next(iter(found)).name if len(found) == 1 else None
+        return _public(name)
+
+
+def _public(name: str | None) -> str | None:
+    """Return ``tenacity.wait_fixed`` for ``tenacity.wait.wait_fixed``."""
+    if name is None or not name.startswith("tenacity."):
+        return name
+    return f"tenacity.{name.rpartition('.')[2]}"
+
+
+def _yields(node: cst.FunctionDef) -> bool:
+    import libcst.matchers as m
+
+    return bool(m.findall(node.body, m.Yield()))
+
+
+def _written(options: list[str], depth: int) -> str:
+    line = f"stormproof.retry({', '.join(options)})"
+    if 4 * depth + len(line) + 1 <= _WIDTH:
+        return line
+    # Without the indentation of the block, which libcst adds.
+    rows = "".join(f"    {option},\n" for option in options)
+    return f"stormproof.retry(\n{rows})"
+
+
+class _Swap(cst.CSTTransformer):
+    def __init__(self, native: dict[cst.Decorator, str]) -> None:
+        super().__init__()
+        self._native = native
+
+    def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:  # noqa: N802
+        text = self._native.get(original_node)
+        if text is None:
+            return updated_node
+        return updated_node.with_changes(decorator=cst.parse_expression(text))
+
+
+class _Used(cst.CSTVisitor):
+    """Collects the names that are used, imports aside, and the words of strings such as ``__all__``."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_Import(self, node: cst.Import) -> bool:  # noqa: N802
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: N802
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: N802
+        node.value.visit(self)
+        return False
+
+    def visit_Arg(self, node: cst.Arg) -> bool:  # noqa: N802
+        node.value.visit(self)
+        return False
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        self.names.add(node.value)
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> None:  # noqa: N802
+        self.names.update(re.findall(r"\w+", node.value))
+
+
+def _library_of(node: cst.ImportFrom) -> str | None:
+    if node.relative or node.module is None:
+        return None
+    root: cst.CSTNode = node.module
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    return root.value if isinstance(root, cst.Name) and root.value in LIBRARIES else None
+
+
+class _Imports(cst.CSTTransformer):
+    """Turns imports of the libraries into imports of the drop-ins, or of ``stormproof``."""
+
+    def __init__(self, used: set[str], native: bool) -> None:
+        super().__init__()
+        self._used = used
+        self._native = native
+        self._done = False
+
+    def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> Any:  # noqa: N802
+        if _library_of(original_node) is None:
+            return updated_node
+        assert updated_node.module is not None
+        module = cst.parse_expression(
+            f"stormproof.compat.{cst.Module([]).code_for_node(updated_node.module)}"
+        )
+        if isinstance(updated_node.names, cst.ImportStar) or not self._native:
+            return updated_node.with_changes(module=module)
+        kept = [alias for alias in updated_node.names if self._bound(alias) in self._used]
+        if not kept:
+            return self._stormproof()
+        if len(kept) < len(updated_node.names):
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        rest = updated_node.with_changes(module=module, names=kept)
+        return rest if self._done else cst.FlattenSentinel([*self._first(), rest])
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> Any:
+        """Give each statement that an import became a line of its own."""
+        body = updated_node.body
+        if len(body) <= len(original_node.body):
+            return updated_node
+        lines = [cst.SimpleStatementLine([s.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for s in body]
+        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
+        return cst.FlattenSentinel(lines)
+
+    def leave_Import(self, original_node: cst.Import, updated_node: cst.Import) -> Any:  # noqa: N802
+        mine = [a for a in updated_node.names if a.evaluated_name.partition(".")[0] in LIBRARIES]
+        if not mine:
+            return updated_node
+        others = [alias for alias in updated_node.names if alias not in mine]
+        made: list[cst.BaseSmallStatement] = []
+        if others:
+            others[-1] = others[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            made.append(updated_node.with_changes(names=others))
+        kept = [alias for alias in mine if not self._native or self._bound(alias) in self._used]
+        made += [_drop_in(alias) for alias in kept]
+        if self._native and not self._done:
+            made = [*self._first(), *made]
+        return cst.FlattenSentinel(made) if made else cst.RemoveFromParent()
+
+    def _bound(self, alias: cst.ImportAlias) -> str:
+        return alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
+
+    def _first(self) -> list[cst.BaseSmallStatement]:
+        self._done = True
+        return [cst.Import([cst.ImportAlias(cst.Name("stormproof"))])]
+
+    def _stormproof(self) -> Any:
+        return cst.RemoveFromParent() if self._done else self._first()[0]
+
+
+def _drop_in(alias: cst.ImportAlias) -> cst.ImportFrom:
+    """Return ``from stormproof.compat import tenacity`` for ``import tenacity``."""
+    library = alias.evaluated_name.partition(".")[0]
+    dotted = alias.evaluated_name if alias.evaluated_alias else library
+    home, _, name = f"stormproof.compat.{dotted}".rpartition(".")
+    asname = alias.asname
+    module = cst.parse_expression(home)
+    assert isinstance(module, cst.Attribute)
+    return cst.ImportFrom(module=module, names=[cst.ImportAlias(cst.Name(name), asname=asname)])

@@ -1,0 +1,123 @@
+"""A stream of responses outlives the `Timeout` of the attempt that opened it; its headers are there at once.
+
+The attempt's time went out as the deadline on the wire: ``Timeout(0.3)`` ended a healthy stream after 0.3 s.
+And ``initial_metadata()`` waited for the first message, where a client that needs the metadata before it
+sends anything waited for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import pytest
+
+import stormproof as sp
+from stormproof.grpc import aio_interceptors, interceptors
+
+
+class Ticker:
+    """A server whose stream gives ``count`` messages, and whose answer waits for a request."""
+
+    def __init__(self) -> None:
+        self.left: list[float | None] = []
+        self.silent = threading.Event()
+        self.gone = threading.Event()
+        self.calls = 0
+        self._pool = futures.ThreadPoolExecutor(8)
+        self._server = grpc.server(self._pool)
+        methods = {
+            "Tick": grpc.unary_stream_rpc_method_handler(self._tick),
+            "Silent": grpc.unary_stream_rpc_method_handler(self._silence),
+            "Talk": grpc.stream_stream_rpc_method_handler(self._talk),
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.T", methods),))
+        self.target = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def _tick(self, request: bytes, context: Any) -> Iterator[bytes]:
+        self.left.append(context.time_remaining())
+        for number in range(6):
+            yield str(number).encode()
+            self.gone.wait(0.1)
+
+    def _silence(self, request: bytes, context: Any) -> Iterator[bytes]:
+        self.calls += 1
+        context.add_callback(self.silent.set)
+        if self.calls == 1:
+            self.gone.wait(20)
+        yield b"said"
+
+    def _talk(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        context.send_initial_metadata((("session", "s1"),))
+        for request in requests:
+            yield b"re:" + request
+
+    def stop(self) -> None:
+        self.gone.set()
+        self._server.stop(None).wait(10)
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def ticker() -> Iterator[Ticker]:
+    made = Ticker()
+    yield made
+    made.stop()
+
+
+POLICY = sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0), budget=None), sp.Timeout(0.3))
+
+
+def test_sync_stream_goes_on_after_the_attempts_time(ticker: Ticker) -> None:
+    with grpc.insecure_channel(ticker.target) as channel:
+        held = grpc.intercept_channel(channel, *interceptors(POLICY))
+        assert list(held.unary_stream("/t.T/Tick")(b"")) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        with sp.deadline(30):
+            assert len(list(held.unary_stream("/t.T/Tick")(b""))) == 6
+    assert ticker.left[0] is None or ticker.left[0] > 3600
+    assert ticker.left[1] is not None and 25 < ticker.left[1] < 31
+
+
+def test_aio_stream_goes_on_after_the_attempts_time(ticker: Ticker) -> None:
+    async def main() -> list[bytes]:
+        async with grpc.aio.insecure_channel(ticker.target, interceptors=aio_interceptors(POLICY)) as channel:
+            return [item async for item in channel.unary_stream("/t.T/Tick")(b"")]
+
+    assert len(asyncio.run(main())) == 6
+
+
+def test_sync_stream_without_a_first_message_is_cut_off_and_retried(ticker: Ticker) -> None:
+    with grpc.insecure_channel(ticker.target) as channel:
+        held = grpc.intercept_channel(channel, *interceptors(POLICY))
+        assert list(held.unary_stream("/t.T/Silent")(b"")) == [b"said"]
+    assert ticker.calls == 2
+    assert ticker.silent.wait(10), "the attempt that was cut off is cancelled on the wire"
+
+
+def test_sync_stream_that_never_speaks_raises_a_timeout(ticker: Ticker) -> None:
+    policy = sp.Policy(sp.Timeout(0.1))
+    with grpc.insecure_channel(ticker.target) as channel:
+        held = grpc.intercept_channel(channel, *interceptors(policy))
+        with pytest.raises(grpc.RpcError) as caught:
+            next(held.unary_stream("/t.T/Silent")(b""))
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert isinstance(caught.value, sp.AttemptTimeout)
+
+
+@pytest.mark.timeout(30)
+def test_sync_metadata_comes_before_the_first_message(ticker: Ticker) -> None:
+    said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    with grpc.insecure_channel(ticker.target) as channel:
+        held = grpc.intercept_channel(channel, *interceptors(POLICY))
+        call = held.stream_stream("/t.T/Talk")(iter(said.get, None))
+        assert ("session", "s1") in [tuple(pair) for pair in call.initial_metadata()]
+        said.put(b"hello")
+        assert next(call) == b"re:hello"
+        said.put(None)
+        assert list(call) == []

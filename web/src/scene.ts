@@ -1,0 +1,29 @@
+/** What the moving picture shows at one moment of a run. */
+
+import type { Run } from "./data.ts";
+
+export interface Scene {
+  offered: number;
+  received: number;
+  goodput: number;
+  /** Requests that wait, and how many of them, from the front, are for callers who have given up. */
+  waiting: number;
+  late: number;
+  working: boolean;
+}
+
+/** The scene of `run` at a place of its grid. Of those that wait, the newest came within the timeout. */
+export function sceneAt(run: Pick<Run, "series">, place: number, timeout: number | null): Scene {
+  const at = (column: keyof Run["series"]): number => run.series[column][place] ?? 0;
+  const waiting = at("queue");
+  const received = at("received");
+  const patient = timeout === null ? waiting : Math.min(waiting, received * timeout);
+  return {
+    offered: at("offered"),
+    received,
+    goodput: at("goodput"),
+    waiting,
+    late: Math.max(0, waiting - patient),
+    working: at("capacity") > 0,
+  };
+}
