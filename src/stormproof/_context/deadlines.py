@@ -128,6 +128,10 @@ class Scope:
         if self._arm is None or self._arm.lift():
             self.limit = None
 
+    def begin(self, now: float) -> None:
+        """Let its time count from ``now`` on without making it ambient, for a simulation that holds it."""
+        self.began, self._token = now, _LEFT
+
     @property
     def entered(self) -> bool:
         """Whether the code inside is still running."""

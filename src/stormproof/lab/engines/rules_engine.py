@@ -126,7 +126,7 @@ class Direct(Engine):
             self._end(call, "deadline")
             return False
         call.scope = Scope(seconds, "call", self.clock)
-        call.scope.began = call.began
+        call.scope.begin(call.began)
         return True
 
     def _admit_call(self, call: Call, now: float) -> bool:
