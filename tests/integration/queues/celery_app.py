@@ -32,7 +32,11 @@ def flaky(key: str, failures: int) -> str:
     return "done"
 
 
-@app.task(base=stormproof.celery.task_base(sp.retry(on=ConnectionError, backoff=sp.Constant(1.5))))
+@app.task(
+    base=stormproof.celery.task_base(
+        sp.retry(on=ConnectionError, backoff=sp.Constant(1.5), budget=sp.Budget(burst=20))
+    )
+)
 def patient(key: str) -> str:
     if ran(key) == 1:
         raise ConnectionError

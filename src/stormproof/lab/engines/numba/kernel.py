@@ -148,6 +148,8 @@ def failed(
         if verdict.after > r.max_hint:
             return R_HINT
     left = r.within - (now - c.first)
+    if hinted and 0.0 < left < wait:
+        left = wait
     if wait > left:
         # A call that sleeps what is left first may not have ended when the run does.
         return R_WITHIN if not r.clip or now + max(0.0, left) <= r.duration else OVER
