@@ -25,7 +25,11 @@ keys = sp.idempotency.SqliteStore(os.environ["STORMPROOF_TEST_KEYS"])
 quick = sp.Exponential(0.05, cap=0.1)
 
 
-@app.task(base=stormproof.celery.task_base(sp.retry(on=ConnectionError, attempts=4, backoff=quick)))
+@app.task(
+    base=stormproof.celery.task_base(
+        sp.retry(on=ConnectionError, attempts=4, backoff=quick, budget=sp.Budget(burst=50))
+    )
+)
 def flaky(key: str, failures: int) -> str:
     if ran(key) <= failures:
         raise ConnectionError("secret")
@@ -45,7 +49,8 @@ def patient(key: str) -> str:
 
 @app.task(
     base=stormproof.celery.task_base(
-        sp.retry(on=ConnectionError, attempts=2, backoff=quick), dead_letter="dead"
+        sp.retry(on=ConnectionError, attempts=2, backoff=quick, budget=sp.Budget(burst=50)),
+        dead_letter="dead",
     )
 )
 def doomed(key: str, kind: str) -> None:

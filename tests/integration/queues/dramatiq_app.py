@@ -25,7 +25,7 @@ stormproof.dramatiq.install(broker, idempotency=keys, lease=1, on_unknown="run")
 quick = sp.Exponential(0.05, cap=0.1)
 
 
-@dramatiq.actor(policy=sp.retry(on=ConnectionError, attempts=4, backoff=quick))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError, attempts=4, backoff=quick, budget=sp.Budget(burst=50)))
 def flaky(key: str, failures: int) -> None:
     if ran(key) <= failures:
         raise ConnectionError("secret")
@@ -37,7 +37,7 @@ def patient(key: str) -> None:
         raise ConnectionError
 
 
-@dramatiq.actor(policy=sp.retry(on=ConnectionError, attempts=2, backoff=quick))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError, attempts=2, backoff=quick, budget=sp.Budget(burst=50)))
 def doomed(key: str, kind: str) -> None:
     ran(key)
     raise {"fatal": ValueError, "transient": ConnectionError}[kind](kind)
