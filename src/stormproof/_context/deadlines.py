@@ -129,7 +129,7 @@ class Scope:
             self.limit = None
 
     def begin(self, now: float) -> None:
-        """Let its time count from ``now`` on without making it ambient, for a simulation that holds it."""
+        """Let its time count from ``now`` on, before it is entered, or without that in a simulation."""
         self.began, self._token = now, _LEFT
 
     @property

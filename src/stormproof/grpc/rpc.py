@@ -98,7 +98,7 @@ class CallScope(Scope):
 
     def __init__(self, timeout: float | None) -> None:
         super().__init__(timeout, "timeout")
-        self.began = self.clock.now()
+        self.begin(self.clock.now())
 
     def __enter__(self) -> Self:
         made = self.began

@@ -155,10 +155,9 @@ def ours_call(policy: sp.Policy, outcomes: list[str]) -> tuple[int, str]:
 
     try:
         ended = call()
-    except sp.BudgetExhausted:
-        ended = "quota"
-    except Exception:
-        ended = "error"
+    except Exception as error:
+        stop = sp.stopped(error)
+        ended = "quota" if stop is not None and stop.reason == "budget" else "error"
     return next(made), ended
 
 
