@@ -115,6 +115,8 @@ class Session:
         self.stdin_at = _stdin_offset()
         #: Signals that came while there was no child: the next one gets them.
         self.held_back: list[int] = []
+        #: The command may run already, and is not known yet.
+        self.starting = False
 
     def run(self) -> int:
         """Every attempt, and the exit code to end with."""
@@ -149,11 +151,15 @@ class Session:
         self._rewind()
         tee = None if self.pattern is None else _run_output.Tee(self.pattern)
         began = time.monotonic()
-        self.child = child = _run_child.Child(self.argv, bell, terminal, tee)
+        self.starting = True
+        try:
+            self.child = child = _run_child.Child(self.argv, bell, terminal, tee)
+        finally:
+            self.starting = False
         record: dict[str, Any] = {"exit": None, "seconds": 0.0}
         self.attempts.append(record)
         for number in self.held_back:
-            child.signal(number)
+            child.stop() if number == signal.SIGTSTP else child.signal(number)
         self.held_back.clear()
         try:
             code = child.wait(remaining())
@@ -181,7 +187,7 @@ class Session:
 
     def _signalled(self, number: int, frame: object) -> None:
         child = self.child
-        if number == signal.SIGTSTP:
+        if number == signal.SIGTSTP and not self.starting:
             if child is None:
                 os.kill(os.getpid(), signal.SIGSTOP)
             else:

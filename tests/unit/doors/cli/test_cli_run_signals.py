@@ -40,3 +40,10 @@ def test_signal_with_a_command_goes_to_it_at_once() -> None:
     running._signalled(signal.SIGUSR1, None)
     assert child.received == [signal.SIGUSR1]
     assert running.held_back == []
+
+
+def test_stop_while_the_command_starts_is_held_back_for_it() -> None:
+    starting = session()
+    starting.starting = True
+    starting._signalled(signal.SIGTSTP, None)
+    assert starting.held_back == [signal.SIGTSTP]
