@@ -96,6 +96,11 @@ def test_all_places_are_back_after_many_cancels_and_timeouts_of_threads(measured
         with lock:
             inside -= 1
 
+    def enough() -> bool:
+        """How often each end comes depends on the machine, so the threads go on until every kind was seen."""
+        totals = [sum(end[kind] for end in ends) for kind in range(4)]
+        return sum(totals[:3]) >= CUTS and min(totals) >= CUTS / 100
+
     def one(rng: random.Random, mine: list[int]) -> None:
         try:
             with sp.deadline(None if rng.random() < 0.4 else rng.random() * 50e-6) as scope:
@@ -116,7 +121,7 @@ def test_all_places_are_back_after_many_cancels_and_timeouts_of_threads(measured
         try:
             while not over.is_set():
                 one(rng, mine)
-                if sum(mine[:3]) >= CUTS / 6 and sum(sum(end[:3]) for end in ends) >= CUTS:
+                if sum(mine) % 64 == 0 and enough():
                     over.set()
         except BaseException as error:
             errors.append(error)
@@ -132,9 +137,8 @@ def test_all_places_are_back_after_many_cancels_and_timeouts_of_threads(measured
     sys.setswitchinterval(before)
     assert not errors, errors
     assert not any(thread.is_alive() for thread in threads)
-    full, late, cancelled, made = (sum(end[kind] for end in ends) for kind in range(4))
-    assert full + late + cancelled >= CUTS
-    assert min(full, late, cancelled, made) > 1000
+    assert enough()
+    full, late, cancelled, _made = (sum(end[kind] for end in ends) for kind in range(4))
     assert most <= 2
     assert (bulkhead.in_use, bulkhead.queued, len(bulkhead._permits)) == (0, 0, 2)
     measured(
