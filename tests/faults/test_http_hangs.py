@@ -58,6 +58,6 @@ async def test_timeouts_exhaust_the_budget(http: Http) -> None:
     http.server.on("/", hang())
     budget = sp.QuotaBudget(capacity=20, retry_cost=5, timeout_cost=10)
     with pytest.raises(http.kind.slow) as caught:
-        await http.client(retry(budget=budget)).get("/", timeout=0.05)
+        await http.client(retry(budget=budget)).get("/", timeout=0.3)
     assert budget.balance == 0
     assert any("3 attempts" in note for note in caught.value.__notes__)

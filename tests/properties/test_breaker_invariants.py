@@ -368,13 +368,13 @@ def test_ten_calls_are_inside_together(name: str) -> None:
 @pytest.mark.proves("invariant 13")
 @pytest.mark.usefixtures("watchdog")
 @each_guard
-def test_ten_calls_of_a_tenth_of_a_second_take_015(name: str, measured: Measured) -> None:
-    """A lock would make it 1 s every time; a busy machine may spoil rounds, so the best of 15 s counts."""
+def test_ten_parallel_calls_take_less_time_than_one_after_the_other(name: str, measured: Measured) -> None:
+    """A lock held during the call would make every round last 1 s: one faster round shows that there is none."""
     took = math.inf
     end = time.monotonic() + 15
-    while took > 0.15 and time.monotonic() < end:
+    while took > 0.5 and time.monotonic() < end:
         took = min(took, ten_at_once(sp.Policy(GUARDS[name]())(lambda: time.sleep(0.1))))
-    assert 0.1 <= took <= 0.15
+    assert took <= 0.5
     measured(f"10 parallel calls of 0.1 s under {name}: {took:.3f} s")
 
 

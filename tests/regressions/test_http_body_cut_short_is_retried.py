@@ -16,7 +16,7 @@ import stormproof.httpx
 
 def client(**options):
     policy = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None))
-    return httpx.Client(transport=stormproof.httpx.Transport(policy, **options), trust_env=False, timeout=0.2)
+    return httpx.Client(transport=stormproof.httpx.Transport(policy, **options), trust_env=False, timeout=0.5)
 
 
 @pytest.mark.parametrize("step", [half(b"ha"), hang_in_body(b"ha", 4)], ids=["cut", "stalled"])

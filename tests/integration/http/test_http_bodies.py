@@ -75,7 +75,7 @@ async def test_an_answer_within_the_buffer_that_is_cut_short_is_retried(http: Ht
 @each_client
 async def test_an_answer_within_the_buffer_that_stalls_is_retried(http: Http) -> None:
     http.server.on("/", hang_in_body(b"ha", 4), answer(200, b"whole"))
-    assert (await http.client(retry()).get("/", timeout=0.1)).body == b"whole"
+    assert (await http.client(retry()).get("/", timeout=0.5)).body == b"whole"
 
 
 @each_client
@@ -104,7 +104,7 @@ async def test_an_answer_without_a_length_is_read_whole(http: Http) -> None:
 @each_client
 async def test_a_stream_is_handed_over_unread(http: Http) -> None:
     http.server.on("/", answer(503), hang_in_body(b"first", 100_000))
-    got = await http.client(retry()).get("/", stream=True, timeout=0.2)
+    got = await http.client(retry()).get("/", stream=True, timeout=0.5)
     assert (got.status, got.body) == (200, b"")
     with pytest.raises(Exception) as caught:
         await got.rest()

@@ -35,7 +35,7 @@ async def test_a_discarded_answer_that_stalls_holds_nobody_up(http: Http) -> Non
         await exchange.wait()  # type: ignore[attr-defined]
 
     http.server.on("/", stalls, answer(200, b"ok"))
-    assert (await http.client(retry(), connections=1).get("/", timeout=0.2)).body == b"ok"
+    assert (await http.client(retry(), connections=1).get("/", timeout=0.5)).body == b"ok"
 
 
 @each_client
@@ -66,7 +66,7 @@ async def test_responses_and_sockets_are_closed_not_collected(http: Http) -> Non
         warnings.simplefilter("error")
         assert (await client.get("/")).status == 503
         try:
-            await client.get("/hang", timeout=0.05)
+            await client.get("/hang", timeout=0.3)
         except http.kind.slow:
             pass
         gc.collect()

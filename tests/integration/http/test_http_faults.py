@@ -16,7 +16,7 @@ BREAKS = {"reset": reset(), "half": half(b"half"), "garbage": garbage(), "hang":
 @pytest.mark.parametrize("name", BREAKS)
 async def test_a_broken_answer_is_retried(http: Http, name: str) -> None:
     http.server.on("/", BREAKS[name], answer(200, b"ok"))
-    assert (await http.client(retry()).get("/", timeout=0.1)).body == b"ok"
+    assert (await http.client(retry()).get("/", timeout=0.5)).body == b"ok"
     assert len(http.server.seen) == 2
 
 
@@ -32,7 +32,7 @@ async def test_a_connection_reset_on_accept_is_retried(http: Http) -> None:
 async def test_a_connection_that_is_never_read_is_retried(http: Http) -> None:
     http.server.on("/", answer(200, b"ok"))
     http.server.on_accept("hang")
-    assert (await http.client(retry()).get("/", timeout=0.1)).body == b"ok"
+    assert (await http.client(retry()).get("/", timeout=0.5)).body == b"ok"
 
 
 @each_client
