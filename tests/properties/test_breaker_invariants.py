@@ -369,7 +369,7 @@ def test_ten_calls_are_inside_together(name: str) -> None:
 @pytest.mark.usefixtures("watchdog")
 @each_guard
 def test_ten_parallel_calls_take_less_time_than_one_after_the_other(name: str, measured: Measured) -> None:
-    """A lock held during the call would make every round last 1 s: one faster round shows that there is none."""
+    """A lock held during the call would make each round last 1 s: one faster round shows there is none."""
     took = math.inf
     end = time.monotonic() + 15
     while took > 0.5 and time.monotonic() < end:

@@ -21,6 +21,7 @@ class Reporter:
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open until the end
+        self._seconds: dict[str, float] = {}
 
     def _write(self, **fields: Any) -> None:
         self._file.write(json.dumps(fields) + "\n")
@@ -44,8 +45,11 @@ class Reporter:
             self._write(kind="failed", test=report.nodeid, text=report.longreprtext, when=report.when)
         elif report.skipped and not hasattr(report, "wasxfail"):
             self._write(kind="skipped", test=report.nodeid, reason=reason_of(report))
+        seconds = self._seconds.pop(report.nodeid, 0.0) + report.duration
         if report.when == "teardown":
-            self._write(kind="ended", test=report.nodeid)
+            self._write(kind="ended", test=report.nodeid, seconds=round(seconds, 4))
+        else:
+            self._seconds[report.nodeid] = seconds
 
     def pytest_unconfigure(self) -> None:
         self._file.close()
