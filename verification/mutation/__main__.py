@@ -171,7 +171,7 @@ def main() -> int:
         "--no-header",
         "-otimeout=0",
         "-pno:cacheprovider",
-        "-mnot redis and not browser and not slow",
+        "-mnot redis and not browser and not long",
     ]
     return int(pytest.main(arguments, plugins=[session])) or report(modules, whole=not options.modules)
 
