@@ -13,7 +13,7 @@ from tests.support.polling import eventually
 from tests.support.redis_servers import Server
 
 import stormproof as sp
-from stormproof._config import handover
+from stormproof._config.registry import retune
 from stormproof.redis import RedisStore
 
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -176,10 +176,10 @@ def test_a_reload_meanwhile(away: Callable[..., RedisStore], mode: str) -> None:
     store = away(mode, instances=INSTANCES)
     limiter, budget, bulkhead = parts(store)
     rate = sp.RateBudget(RATE, BURST, store=store, name="r")
-    assert handover.retune(limiter, sp.Limiter(RATE, 2 * BURST, store=store, name="x"))
-    assert handover.retune(budget, sp.Budget(0, 40, store=store, name="x"))
-    assert handover.retune(bulkhead, sp.Bulkhead(16, store=store, name="x"))
-    assert handover.retune(rate, sp.RateBudget(RATE, 2 * BURST, store=store, name="r"))
+    assert retune(limiter, sp.Limiter(RATE, 2 * BURST, store=store, name="x"))
+    assert retune(budget, sp.Budget(0, 40, store=store, name="x"))
+    assert retune(bulkhead, sp.Bulkhead(16, store=store, name="x"))
+    assert retune(rate, sp.RateBudget(RATE, 2 * BURST, store=store, name="r"))
     found = {**allowed(limiter, budget, bulkhead), "rate": sum(bool(rate.withdraw()) for _ in range(50))}
     assert (
         found
@@ -196,7 +196,7 @@ def test_a_reload_of_a_rate_budget_in_a_store(server: Server) -> None:
     with RedisStore(server.url, timeout=0.5) as store:
         live = sp.RateBudget(0, 5, store=store, name="x")
         assert store.settle(5)
-        assert handover.retune(live, sp.RateBudget(100_000, 50, store=store, name="x"))
+        assert retune(live, sp.RateBudget(100_000, 50, store=store, name="x"))
         assert (live.rate, live.burst) == (100_000, 50)
         paid = 0
 

@@ -2,7 +2,7 @@
 
 `Registry` hands out `Following` policies: the functions they decorate go by the registry's present
 version of the policy. A reload first builds and checks everything anew; only then does it retune
-the breakers, budgets and limiters in use (`handover`) and exchange the rest.
+the breakers, budgets and limiters in use and exchange the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from .._policy.policy import Policy
 from .._runtime.locks import guard
-from . import handover, sources
+from . import sources
 from .build import Builder
 from .catalog import SECTIONS
 from .errors import ConfigError, Document, unknown
@@ -241,7 +241,7 @@ class Swap:
         if id(made) in self._live:
             return self._live[id(made)][1]
         live = self._before.get(key)
-        if live is None or not handover.retune(live, made):
+        if live is None or not retune(live, made):
             live = made
         self._after[key] = live
         self._live[id(made)] = made, live
@@ -278,7 +278,7 @@ class Swap:
         if key not in self._before and id(made.budget) not in self._live:
             for retry in former:
                 if getattr(retry, "_own_budget", False):
-                    handover.inherit(made.budget, retry.budget)
+                    made.budget.inherit(retry.budget)
         return made.replace(budget=self.part(key, made.budget))
 
     def kept(self, policies: Mapping[str, Policy]) -> dict[Key, Any]:
@@ -287,6 +287,19 @@ class Swap:
             key: part for key, part in self._before.items() if key[0] == "policies" and key[1] not in policies
         }
         return {**absent, **self._after}
+
+
+def retune(live: Any, wanted: Any) -> bool:
+    """Give ``live`` the options of ``wanted``, if it has state to keep and keeps it in the same place."""
+    if type(live) is not type(wanted) or _is_stored_elsewhere(live, wanted):
+        return False
+    return live is wanted or live.retune(wanted)
+
+
+def _is_stored_elsewhere(live: Any, wanted: Any) -> bool:
+    """Return True if ``wanted`` has its state in another store, or under another name there."""
+    homes = [getattr(part, "store", None) for part in (live, wanted)]
+    return homes[0] is not homes[1] or (homes[0] is not None and live.name != wanted.name)
 
 
 def _keys(policy: str, kinds: list[str], strategies: tuple[Any, ...]) -> Iterator[Key]:

@@ -62,6 +62,17 @@ class Options:
             )
         return type(self)(**{**self.settings(), **changes})
 
+    def retune(self, wanted: Any) -> bool:
+        """Take over the options of ``wanted`` and keep the live state; return False where there is none.
+
+        ``wanted`` is of the same class, made and so validated for the purpose. The object in use changes
+        rather than being replaced: calls in flight settle where they began, and references stay right.
+        """
+        return False
+
+    def _take_options(self, wanted: Any, *derived: str) -> None:
+        self._set(**{name: getattr(wanted, name) for name in (*wanted._fields, *derived)})
+
     def describe(self) -> dict[str, Any]:
         """The options as plain data, ready for JSON."""
         data: dict[str, Any] = {"kind": type(self).__name__}

@@ -72,6 +72,14 @@ class Ledger:
             self._accepted.add(fresh, elapsed)
         self.hot = self._lost.total > 0
 
+    def resize(self, window_s: float, now: float) -> None:
+        """Change the window's length and keep what it reaches back to."""
+        self.settle(now)
+        self._accepted = self._accepted.resliced(window_s, self._last)
+        self._lost = self._lost.resliced(window_s, self._last)
+        self._window_s = window_s
+        self.hot = self._lost.total > 0
+
     def lose(self) -> None:
         """One call failed, or was shed."""
         self._lost.add(1.0)
@@ -194,6 +202,12 @@ class Throttle(Options):
                 self._ledger.lose()
         elif not isinstance(asked, StormproofError) or isinstance(asked, AttemptTimeout):
             self._ledger.accept()
+
+    def retune(self, wanted: Any) -> bool:
+        with self._lock:
+            self._ledger.resize(wanted.window, self._now())
+            self._take_options(wanted, "_judge")
+        return True
 
     # As a strategy.
 

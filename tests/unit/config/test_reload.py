@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import stormproof as sp
-from stormproof._config.handover import resliced, retune
-from stormproof._config.registry import ConfigError, Registry, load
+from stormproof._config.registry import ConfigError, Registry, load, retune
 from stormproof._strategies.adaptive.limit import AdaptiveLimit
 from stormproof._strategies.adaptive.rate import AdaptiveRate
 from stormproof._strategies.limiter.pacer import Pacer
@@ -777,9 +776,9 @@ def test_slices_of_another_width_hold_what_they_still_reach() -> None:
     for second in range(20):
         old.roll(float(second))
         old.add(1.0)
-    shorter = resliced(old, 10.0, 19.0)
+    shorter = old.resliced(10.0, 19.0)
     assert 9.0 <= shorter.total <= 11.0
-    longer = resliced(old, 40.0, 19.0)
+    longer = old.resliced(40.0, 19.0)
     assert longer.total == 20.0
     longer.roll(37.0)
     assert longer.total == 20.0

@@ -206,6 +206,15 @@ class AdaptiveLimit(Options):
         asked = unwrap_marker(error)[0] or error
         return True if isinstance(asked, Exception) and self._judge(asked).retry else None
 
+    def retune(self, wanted: Any) -> bool:
+        """Take over the options of ``wanted``, and what was learnt, where the kind is the same."""
+        with self._lock:
+            rule = wanted._rule
+            rule.learn_from(self._rule)
+            self._take_options(wanted, "_judge")
+            self._set(_rule=rule)
+        return True
+
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:

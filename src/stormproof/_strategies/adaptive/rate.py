@@ -135,6 +135,12 @@ class AdaptiveRate(Options):
                 self._set(clock=clock)
                 self._start()
 
+    def retune(self, wanted: Any) -> bool:
+        with self._lock:
+            self._take_options(wanted, "_judge")
+            self._cubic.retune(self.beta, self.scale, self.smoothing, self.min_rate)
+        return True
+
     # Waiting and learning: the lock is held for these few lines only, never across user code or a wait.
 
     def _take(self) -> float:

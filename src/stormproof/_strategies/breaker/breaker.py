@@ -278,6 +278,16 @@ class Breaker(Options):
                 self._live.timer = clock
                 self._publish_bucket()
 
+    def retune(self, wanted: Any) -> bool:
+        with self._lock:
+            now = self._now()
+            circuit = self._live.circuit
+            circuit.roll(now)
+            self._take_options(wanted, "_exclude", "_judge", "_trip")
+            circuit.retune(now, self.window, self.bucket, self.probes, self.probe_timeout)
+            self._publish_bucket()
+        return True
+
     # Admission and settling: the lock is held for these few lines only, never across user code.
 
     def admit(self) -> Ticket:

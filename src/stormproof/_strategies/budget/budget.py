@@ -214,6 +214,22 @@ class Allowance(Options):
             # Another clock's time would be none of this one's.
             self._set(_live=self._begin(self._live.clock))
 
+    def retune(self, wanted: Any) -> bool:
+        """Take over the options of ``wanted``; what was counted under the old ones is settled under them."""
+        with self._lock:
+            self._settle()
+            self._convert(wanted)
+            self._take_options(wanted, "observe")
+            # Again, for the new limit on what is held.
+            self._settle()
+        return True
+
+    def _convert(self, wanted: Any) -> None:
+        """Express the state in the units of ``wanted``. The lock is held."""
+
+    def inherit(self, former: Allowance) -> None:
+        """Start with the balance of ``former``, the budget that this one replaces, if that is less."""
+
     def _begin(self, clock: Clock | None) -> Live:
         """Return the state of a budget made now."""
         raise NotImplementedError
@@ -285,6 +301,20 @@ class Budget(Allowance):
         live = Live(clock, self.burst)
         live.earned = Slices(self.window, live.last)
         return live
+
+    def retune(self, wanted: Any) -> bool:
+        with self._lock:
+            super().retune(wanted)
+            if self._fleet is not None:
+                self._fleet.change(self)
+        return True
+
+    def _convert(self, wanted: Any) -> None:
+        self._live.earned = self._live.earned.resliced(wanted.window, self._live.last)
+
+    def inherit(self, former: Allowance) -> None:
+        if type(former) is type(self):
+            self._live.tokens = min(self._live.tokens, former.balance)
 
     def _join(self, store: Store) -> None:
         from ..._primitives.options import shared_name

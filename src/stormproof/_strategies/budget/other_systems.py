@@ -59,6 +59,11 @@ class WindowBudget(Allowance):
         live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
         return live
 
+    def _convert(self, wanted: Any) -> None:
+        live = self._live
+        live.earned = live.earned.resliced(wanted.window, live.last)
+        live.spent = live.spent.resliced(wanted.window, live.last)
+
     @property
     def on_start(self) -> Callable[[], object] | None:
         return self._tally.tick
@@ -202,6 +207,10 @@ class ThrottleBudget(Allowance):
     def _begin(self, clock: Clock | None) -> Live:
         return Live(clock, self._top)
 
+    def _convert(self, wanted: Any) -> None:
+        # The share stays, as gRPC does it: what counts is on which side of the half the tokens are.
+        self._live.tokens = round(self._live.tokens / self._top * wanted._top)
+
     @property
     def sustained(self) -> float:
         return self.token_ratio
@@ -283,6 +292,17 @@ class RateBudget(Allowance):
     def fields(self) -> dict[str, Any]:
         shared = {} if self.store is None else {"store": self.store, "name": self.name}
         return {**super().fields(), **shared}
+
+    def retune(self, wanted: Any) -> bool:
+        super().retune(wanted)
+        if self._shared is not None:
+            self._shared.set_rate(self.rate)
+            self._shared.set_burst(self.burst)
+        return True
+
+    def _convert(self, wanted: Any) -> None:
+        self._bucket.settle(self._live.last)
+        self._bucket.rate, self._bucket.burst = wanted.rate, wanted.burst
 
     def keep_time(self, clock: Clock) -> None:
         super().keep_time(clock)

@@ -60,6 +60,22 @@ class Slices:
             self._sums[(self._at - back) % _SLICES] += amount / slots
         self.total += amount
 
+    def resliced(self, window_s: float, now: float) -> Slices:
+        """Return the sums in slices of another window, without what that window does not reach back to."""
+        self.roll(now)
+        new = Slices(window_s, now)
+        if new._width == self._width:
+            return self
+        for back in range(_SLICES):
+            amount = self._sums[(self._at - back) % _SLICES]
+            # The slice that is being filled ends now; the others are taken to lie in their middle.
+            when = now if back == 0 else (self._at - back + 0.5) * self._width
+            age = new._at - int(when // new._width)
+            if amount and age < _SLICES:
+                new._sums[(new._at - age) % _SLICES] += amount
+        new.total = sum(new._sums)
+        return new
+
     def copy(self) -> Slices:
         """Return a copy that can be rolled and added to without changing this one."""
         twin = Slices.__new__(Slices)

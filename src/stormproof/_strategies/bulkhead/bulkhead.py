@@ -30,6 +30,15 @@ if TYPE_CHECKING:
         def change(self, owner: Bulkhead) -> None: ...
 
 
+class _RemovedPlace(Waiter):
+    """Stands first in the queue for a place that no longer exists, until a call gives its place back."""
+
+    __slots__ = ()
+
+    def grant(self) -> None:
+        self.granted = True
+
+
 class Bulkhead(Options):
     """At most ``limit`` calls at once; ``queue`` more wait their turn, first come first served.
 
@@ -104,6 +113,25 @@ class Bulkhead(Options):
 
     def fields(self) -> dict[str, Any]:
         return {**super().fields(), **({} if self.store is None else {"store": self.store})}
+
+    def retune(self, wanted: Any) -> bool:
+        if self._fleet is not None:
+            # How many of the places are this process's own is for the store to say.
+            self._take_options(wanted)
+            self._fleet.change(self)
+            return True
+        with self._lock:
+            more = wanted.limit - self.limit
+            self._take_options(wanted)
+            self._set(_places=self.limit)
+            self._permits.extend([None] * more)
+            for _ in range(-more):
+                try:
+                    self._permits.pop()
+                except IndexError:
+                    self._waiting.appendleft(_RemovedPlace())
+        self._dispatch()
+        return True
 
     def resize(self, places: int) -> None:
         """Have ``places`` from now on, as far as those in use allow: they are given up as they come free."""

@@ -129,6 +129,11 @@ class Hedge(Options):
         if hasattr(self.budget, "keep_time"):
             self.budget.keep_time(clock)
 
+    def retune(self, wanted: Any) -> bool:
+        with self._lock:
+            self._take_options(wanted, "_judge", "_quantile")
+        return True
+
     def delay(self) -> float | None:
         """Seconds after which to launch another attempt; ``None`` while too little is known."""
         if self._quantile is None:

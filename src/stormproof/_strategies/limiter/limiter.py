@@ -402,6 +402,12 @@ class Limiter(Waiting):
         burst = count("Limiter", "burst", burst, least=0, most=MOST_TOKENS)
         self._change(self.rate, burst)
 
+    def retune(self, wanted: Limiter) -> bool:
+        """Take over the rate and the burst of ``wanted``, and keep what was reserved."""
+        self.set_rate(wanted.rate)
+        self.set_burst(wanted.burst)
+        return True
+
     def _change(self, rate: float, burst: int) -> None:
         if self._fleet is not None:
             return self._fleet.change(self, *_shared(rate, burst))

@@ -261,6 +261,12 @@ class Pacer(Waiting):
         with self._lock:
             self._table.change(self.rate, burst, self._steady())
 
+    def retune(self, wanted: Pacer) -> bool:
+        """Take over the rate and the burst of ``wanted``, and keep what was booked."""
+        self.set_rate(wanted.rate)
+        self.set_burst(wanted.burst)
+        return True
+
     def reset(self) -> None:
         """Begin anew: nothing booked, an empty line. For tests."""
         with self._lock:

@@ -35,7 +35,7 @@ class Cubic:
     )
 
     def __init__(self, now: float, beta: float, scale: float, smoothing: float, min_rate: float) -> None:
-        self._beta, self._scale, self._smoothing, self._min = beta, scale, smoothing, min_rate
+        self.retune(beta, scale, smoothing, min_rate)
         self._bucket = float(math.floor(now))
         self._count = 0
         self._w = 0.0
@@ -44,6 +44,10 @@ class Cubic:
         self.fill = min_rate
         #: Off until the server throttles for the first time.
         self.enabled = False
+
+    def retune(self, beta: float, scale: float, smoothing: float, min_rate: float) -> None:
+        """Go on with other constants."""
+        self._beta, self._scale, self._smoothing, self._min = beta, scale, smoothing, min_rate
 
     def settle(self, throttled: bool, now: float) -> float:
         """An answer came: the rate that follows from it, before the floor."""

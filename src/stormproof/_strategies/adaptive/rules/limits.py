@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         limit: float
 
         def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None: ...
+        def learn_from(self, former: Limit) -> None: ...
 
 
 class Aimd:
@@ -35,6 +36,10 @@ class Aimd:
         self._min, self._max = least, most
         self._decrease = decrease
         self._timeout_s = math.inf if timeout_s is None else timeout_s
+
+    def learn_from(self, former: Limit) -> None:
+        """Start at the limit of ``former``, the rule that this one replaces."""
+        self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
         if dropped or rtt > self._timeout_s:
@@ -70,6 +75,12 @@ class Vegas:
         self._spread = 0.5 + 0.5 * draw()
         self._calls = 0
         self._rtt0 = math.inf
+
+    def learn_from(self, former: Limit) -> None:
+        """Start at the limit of ``former``, the rule that this one replaces, and with what it knows."""
+        if isinstance(former, Vegas):
+            self._calls, self._rtt0, self._spread = former._calls, former._rtt0, former._spread
+        self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
         log = max(1, math.floor(math.log10(self.limit)))
@@ -130,6 +141,12 @@ class Gradient2:
         self._factor = 2 / (long_window + 1)
         self._long = 0.0
         self._count = 0
+
+    def learn_from(self, former: Limit) -> None:
+        """Start at the limit of ``former``, the rule that this one replaces, and with what it knows."""
+        if isinstance(former, Gradient2):
+            self._count, self._long = former._count, former._long
+        self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
         if dropped:

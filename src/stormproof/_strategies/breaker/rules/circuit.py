@@ -170,6 +170,16 @@ class Window:
         for row in self._rows:
             row.end += by
 
+    def resize(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
+        """Change the length: the buckets so far stay for as long as the new window reaches back to them."""
+        fresh = Window(window_s, bucket_s, now)
+        self._size, self._width = fresh._size, fresh._width
+        self.current.end = min(self.current.end, fresh.current.end)
+        if math.isinf(fresh.current.end):
+            self.current.end = math.inf
+        oldest = self.current.end - self._size * self._width
+        self._rows = [row for row in self._rows if row is self.current or row.end > oldest]
+
     def holds(self, bucket: Bucket) -> bool:
         """Whether ``bucket`` still counts."""
         return bucket in self._rows
@@ -255,12 +265,35 @@ class Circuit:
         self._window_s = window_s
         self._bucket_s = bucket_s
         self._open_for = open_for
-        self._probes = probes
-        self._probe_timeout = math.inf if probe_timeout_s is None else probe_timeout_s
+        self._set_probes(probes, probe_timeout_s)
+        #: While open: when that ends.
+        self.until = math.inf
         self.generation = -1
         self.reopenings = 0
         self.closed_at = -math.inf
         self._enter("closed", now)
+
+    def _set_probes(self, probes: int, probe_timeout_s: float | None) -> None:
+        self._probes = probes
+        self._probe_timeout = math.inf if probe_timeout_s is None else probe_timeout_s
+
+    def retune(
+        self,
+        now: float,
+        window_s: float | None,
+        bucket_s: float | None,
+        probes: int,
+        probe_timeout_s: float | None,
+    ) -> None:
+        """Go on with other options; what ``open_for`` answers may have changed, too."""
+        self._set_probes(probes, probe_timeout_s)
+        changed = (self._window_s, self._bucket_s) != (window_s, bucket_s)
+        self._window_s, self._bucket_s = window_s, bucket_s
+        if changed and self.window is not None:
+            self.window.resize(window_s, bucket_s, now)
+        if self.state == "open":
+            # A shorter open time begins to count at once; a longer one at the next opening.
+            self.until = min(self.until, now + self._open_for(self.reopenings))
 
     def _enter(self, state: str, now: float) -> None:
         self.state = state
