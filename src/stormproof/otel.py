@@ -122,7 +122,7 @@ class _Sink:
         return observed
 
     def count(self, event: Event) -> None:
-        self._meters.tell(event)
+        self._meters.add(event)
         if type(event).__name__ == "Retrying":
             self._waits.record(event.wait, {_OPERATION: census.name(event.operation)})  # type: ignore[attr-defined]
 

@@ -39,7 +39,7 @@ class StormproofCollector(Collector):
 
     def __init__(self) -> None:
         self._meters = Meters()
-        self._unsubscribe = bus.subscribe(self._meters.tell, first_tries=False)
+        self._unsubscribe = bus.subscribe(self._meters.add, first_tries=False)
 
     def close(self) -> None:
         """Count no further."""

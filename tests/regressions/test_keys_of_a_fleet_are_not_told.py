@@ -25,7 +25,7 @@ SECRET = "hunter2-tenant"
 def test_no_key_is_told(caplog):
     caplog.set_level(logging.DEBUG)
     told, meters = [], Meters()
-    stops = [sp.subscribe(told.append), sp.subscribe(meters.tell, first_tries=False)]
+    stops = [sp.subscribe(told.append), sp.subscribe(meters.add, first_tries=False)]
     texts = []
     with Server() as server, RedisStore(server.url, timeout=1) as store:
         budgets = sp.keyed(sp.Budget(store=store, name="k-budget"), key=lambda tenant: tenant)

@@ -109,7 +109,7 @@ def test_otel(few: int) -> None:
 
 def test_meters_hold_no_more_either(few: int) -> None:
     meters = Meters()
-    stop = sp.subscribe(meters.tell, first_tries=False)
+    stop = sp.subscribe(meters.add, first_tries=False)
     try:
         _flood(100)
     finally:

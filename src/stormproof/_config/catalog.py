@@ -2,7 +2,7 @@
 
 The loader, the writer and the schema all read this table; names and defaults of options come from
 the constructors. ``code_only`` lists the options that only code can give (callables), so that a test
-can tell an option left out on purpose from one forgotten.
+can distinguish an option left out on purpose from one forgotten.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Form:
         return getattr(import_module(module), name)
 
     def about(self) -> str:
-        """What the class's docstring says."""
+        """The class's docstring."""
         return (self.type.__doc__ or "") if self._about is None else self._about
 
     def defaults(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Form:
 
 
 class Family:
-    """Classes of which an option holds one, told apart by ``kind``; ``default`` is meant without it."""
+    """Classes of which an option holds one, selected by ``kind``; ``default`` is meant without it."""
 
     __slots__ = ("default", "forms")
 

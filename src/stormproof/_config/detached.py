@@ -47,7 +47,7 @@ def _inside(spot: Spot, key: object, only: tuple[str, ...] | None) -> Any:
 
 
 def _is_store(spot: Spot, key: Any, refuse: bool) -> bool:
-    """Whether ``key`` is the file's ``[store]``, or says that something is kept in it."""
+    """Return True if ``key`` is the file's ``[store]``, or refers to it."""
     found = key == "store" and (not spot.path or str(spot.value[key]).lower() == "true")
     if found and refuse:
         raise spot.named(key).error("must not be given here, where nothing connects to a store")
@@ -56,7 +56,7 @@ def _is_store(spot: Spot, key: Any, refuse: bool) -> bool:
 
 def _class(spot: Spot, name: str, only: tuple[str, ...] | None) -> str:
     if only is None:
-        # One that is no name at all stays, and is refused with its line. A variable may hold several.
+        # One that is not a name stays, and is refused with its line. A variable may hold several.
         words = [word.strip() for word in name.split(",")] if isinstance(name, Text) else [name]
         known = all(part.isidentifier() for word in words for part in word.split("."))
         return "ConnectionError" if known else name

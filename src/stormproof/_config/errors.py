@@ -1,4 +1,4 @@
-"""What is wrong with a policy file, and where: file, line and key."""
+"""Errors in a policy file, with their place: file, line and key."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class Spot:
         return Spot(self.document, (*self.path, key), self.value[key])
 
     def named(self, key: str | int) -> Spot:
-        """Where ``key`` stands, or would stand, for an error about it."""
+        """Return the place where ``key`` stands, or would stand, for an error about it."""
         return Spot(self.document, (*self.path, key), None)
 
     def entries(self) -> list[tuple[str, Spot]]:
-        """The entries of a table, in order; an error if this is no table, or has keys that are no names."""
+        """Return the entries of a table in order; an error unless it is a table whose keys are names."""
         if not isinstance(self.value, dict):
             raise self.error(f"must be a table, got {shown(self.value)}")
         for key in self.value:

@@ -1,6 +1,6 @@
 """Which line of a TOML or JSON text each key stands on.
 
-The parsers of the standard library do not tell. This scanner walks a text that its parser has
+The parsers of the standard library do not report it. This scanner walks a text that its parser has
 accepted already, so it only has to find its way: strings, comments and brackets.
 """
 
@@ -38,7 +38,7 @@ def in_json(text: str) -> tuple[dict[Path, int], tuple[Path, int] | None]:
 
 
 class _Scanner:
-    """What both have in common: values in brackets, and the count of lines."""
+    """Base of both scanners: values in brackets, and the count of lines."""
 
     comment = ""
 

@@ -37,7 +37,7 @@ class Following(Policy):
         return self._now.strategies
 
     def follow(self, policy: Policy) -> None:
-        """Go by ``policy`` from now on."""
+        """Use ``policy`` from now on."""
         self._set(_now=policy)
 
     def try_on(self, policy: Policy) -> None:

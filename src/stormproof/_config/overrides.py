@@ -1,7 +1,7 @@
 """The environment laid over a file: ``STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS=2``.
 
 ``<PREFIX>_<POLICY>__<STRATEGY>__<OPTION>``, names in capitals with every run of other characters as
-one underscore; further ``__`` go deeper (``..._RETRY__BACKOFF__BASE``), and shared objects go by
+one underscore; further ``__`` go deeper (``..._RETRY__BACKOFF__BASE``), and shared objects are addressed by
 their section (``STORMPROOF_BUDGETS__PARTNER__RATIO``), the store by its own (``STORMPROOF_STORE__URL``). A
 variable that fits nothing is an error.
 """
@@ -26,7 +26,7 @@ def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> D
     start = f"{prefix}_"
     found = sorted(name for name in environ if name.startswith(start) and "__" in name[len(start) :])
     if not found or not isinstance(document.data, dict):
-        # Whoever builds from what is no table says so.
+        # What is not a table is reported when it is built.
         return document
     result = Document(copy.deepcopy(document.data), document.file, document.lines)
     for variable in found:
@@ -79,7 +79,7 @@ def _spelt(table: Any) -> list[str]:
 
 
 def _strategy(policy: Any, name: str, token: str) -> tuple[Path, str]:
-    """Where the strategy ``token`` of a policy stands, and its kind."""
+    """Return the place of the strategy ``token`` in a policy, and its kind."""
     kind = token.lower()
     if kind not in STRATEGIES:
         raise LookupError(unknown("strategy", kind, STRATEGIES))

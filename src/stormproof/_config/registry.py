@@ -1,6 +1,6 @@
 """Policies by name, from a file: loaded, looked at, and reloaded while they are in use.
 
-`Registry` hands out `Following` policies: the functions they decorate go by the registry's present
+`Registry` hands out `Following` policies: the functions they decorate use the registry's present
 version of the policy. A reload first builds and checks everything anew; only then does it retune
 the breakers, budgets and limiters in use and exchange the rest.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .._runtime.randomness import Rng
     from .build import Row
 
-    #: What tells an object of one load from those of another: section or policy, kind, name or place.
+    #: Identifies an object from one load to the next: section or policy, kind, name or place.
     Key = tuple[str, ...]
 
 __all__ = ["ConfigError", "Registry", "load", "to_data"]
@@ -133,7 +133,7 @@ class Registry(Mapping[str, Policy]):
         return {"file": self.file, "generation": self.generation, "policies": policies, **store, **shared}
 
     def dump(self) -> dict[str, Any]:
-        """What a file would have to say to describe these policies: `from_data` of it gives them again."""
+        """Return the content of a file that describes these policies: `from_data` rebuilds them from it."""
         names = {id(made): name for section in self._shared.values() for name, made in section.items()}
         writer = Writer(names)
         data: dict[str, Any] = {} if self.store is None else {"store": writer.store(self.store)}
@@ -157,7 +157,7 @@ class Registry(Mapping[str, Policy]):
     def reload(self, data: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """Take in the file as it is now (or ``data``): the names of the policies that have changed.
 
-        Breakers, budgets, limiters, bulkheads and what else has state keep it and go by their new
+        Breakers, budgets, limiters, bulkheads and whatever else has state keep it and use their new
         options; decorated functions follow. If anything is wrong, it raises and nothing changes.
         """
         if data is None:
@@ -198,7 +198,7 @@ class Registry(Mapping[str, Policy]):
     def _exchange(
         self, rows: dict[str, Row], policies: dict[str, Policy], made: dict[str, dict[str, Any]]
     ) -> tuple[str, ...]:
-        """Let what is in use go by the new options. Nothing here can fail: everything was made already."""
+        """Apply the new options to what is in use. Nothing here can fail: everything was made already."""
         swap = Swap(self._parts)
         shared = {
             section: {name: swap.part((section, name), part) for name, part in held.items()}
@@ -282,7 +282,7 @@ class Swap:
         return made.replace(budget=self.part(key, made.budget))
 
     def kept(self, policies: Mapping[str, Policy]) -> dict[Key, Any]:
-        """What the next reload finds in use: what this one has put there, and what has no policy now."""
+        """Return the parts in use for the next reload: those of this one, and those without a policy now."""
         absent = {
             key: part for key, part in self._before.items() if key[0] == "policies" and key[1] not in policies
         }
@@ -303,7 +303,7 @@ def _is_stored_elsewhere(live: Any, wanted: Any) -> bool:
 
 
 def _keys(policy: str, kinds: list[str], strategies: tuple[Any, ...]) -> Iterator[Key]:
-    """What each strategy is known by from one load to the next: its kind, its name, and which of these."""
+    """Yield the key of each strategy, stable from one load to the next: kind, name, and position."""
     seen: dict[Key, int] = {}
     for kind, made in zip(kinds, strategies, strict=True):
         label = getattr(made, "name", None)

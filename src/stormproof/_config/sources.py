@@ -24,7 +24,7 @@ _LONG_KEY = rf"(?<![\w\"'-])(?:[\w\"'-]+[ \t]*\.[ \t]*){{{DEEPEST}}}"
 
 
 def read(file: str) -> Document:
-    """The document in ``file``; its suffix tells the format."""
+    """Return the document in ``file``; its suffix determines the format."""
     suffix = _known(os.path.splitext(file)[1], file)
     with open(file, "rb") as stream:
         raw = stream.read()
@@ -97,7 +97,7 @@ def _json(text: str, file: str | None) -> Document:
     import json
 
     def refuse(name: str) -> Any:
-        raise ValueError(f'{name} is no JSON; for infinity write "inf"')
+        raise ValueError(f'{name} is not JSON; for infinity write "inf"')
 
     try:
         data = json.loads(text, parse_constant=refuse)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .errors import Spot
 
     class Builder(Protocol):
-        """What a value that is read may ask for: another part of the file, or the store."""
+        """Services for a value that is read: another part of the file, or the store."""
 
         def part(self, family: str, spot: Spot) -> Any: ...
 
         def store(self, spot: Spot) -> Any: ...
 
     class Writer(Protocol):
-        """What a value that is written may ask for: another part written, or an error."""
+        """Services for a value that is written: another part written, or an error."""
 
         def part(self, family: str, made: Any) -> Any: ...
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Writes policies. ``shared`` tells the names of objects that several policies may hold."""
+    """Writes policies. ``shared`` maps objects that several policies may hold to their names."""
 
     def __init__(self, shared: dict[int, str] | None = None) -> None:
         self.shared = shared or {}
@@ -96,7 +96,7 @@ class Writer:
 
 
 def _skipped(strategy: Any, policy: Policy) -> tuple[str, ...]:
-    """What the policy itself gave to the strategy, and will give again."""
+    """Return the options that the policy itself gave to the strategy, and will give again."""
     if getattr(strategy, "_own_budget", False) or getattr(strategy, "_adopted", False):
         return ("budget",)
     paid = [s.budget for s in policy.strategies if type(s) is STRATEGIES["retry"].type]

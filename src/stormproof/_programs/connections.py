@@ -17,7 +17,7 @@ CLOSING_S = 10.0
 
 
 class Opened:
-    """A connection and how to close it. Closing what is broken may fail, and nobody needs to know."""
+    """A connection and how to close it. An error on closing a broken one is ignored."""
 
     __slots__ = ("_close", "connection")
 

@@ -1,4 +1,4 @@
-"""Where a worker's jobs come from."""
+"""Sources of a worker's jobs."""
 
 from __future__ import annotations
 

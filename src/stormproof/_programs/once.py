@@ -89,7 +89,7 @@ class Once(_Of[T]):
 
     @property
     def ready(self) -> bool:
-        """Whether the result is there, so that a call returns at once."""
+        """True once the result is there, so that a call returns at once."""
         return self._cell.ready
 
     def reset(self, stale: Any = once_cell.ANY) -> bool:

@@ -1,4 +1,4 @@
-"""One set-up at a time, and everybody else waits for it: threads, asyncio tasks and trio tasks alike."""
+"""One set-up at a time, for which all other callers wait: threads, asyncio tasks and trio tasks alike."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Cell:
-    """Where one result is kept. ``turn`` is the set-up under way, or the one that succeeded."""
+    """Holder of one result. ``turn`` is the set-up under way, or the one that succeeded."""
 
     __slots__ = ("__weakref__", "_owner", "name", "turn")
 
@@ -84,7 +84,7 @@ class Cell:
             return turn.done
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Cell, (self.name,)  # empty, and nobody's
+        return Cell, (self.name,)  # empty, without an owner
 
 
 def adopt(kept: dict[str, Any], key: str, cell: Cell, owner: object) -> Cell:
@@ -109,7 +109,7 @@ class Turn:
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.done = False
-        #: Read without the lock, by whoever may still hold a turn that has failed meanwhile.
+        #: Read without the lock, by callers that may still hold a turn that has failed meanwhile.
         self.succeeded = False
         self.value: Any = None
         self._error: BaseException | None = None
@@ -140,7 +140,7 @@ class Turn:
                 outer._needs.remove(self)
 
     def result(self) -> Any:
-        """What the set-up came to."""
+        """Outcome of the set-up."""
         if self._error is not None:
             # Many raise the same object: each starts from the set-up's own traceback, so that it
             # does not grow by the frames of all the others.
@@ -157,7 +157,7 @@ class Turn:
         try:
             _inside.reset(self._token)
         except ValueError:
-            # A coroutine that nobody finished is closed in another context than it ran in.
+            # An unfinished coroutine is closed in another context than it ran in.
             pass
         del self._token
         if error is None or (isinstance(error, Exception) and not _is_runners_own(error)):
@@ -190,7 +190,7 @@ class Turn:
 
 
 def _is_runners_own(error: Exception) -> bool:
-    """Whether the runner's own deadline, which those who wait do not share, is what ended its attempt."""
+    """Return True if the runner's own deadline, which the waiters do not share, ended its attempt."""
     scope = ambient()
     if scope is None:
         return False
@@ -245,7 +245,7 @@ class ReturnsAwaitable(BaseException):
 
 
 def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The result of ``cell``: ``call(*args)``, unless somebody has it or is at it."""
+    """The result of ``cell``: ``call(*args)``, unless it is there or under way."""
     turn, waiter = _join(cell)
     if waiter is not None:
         try:
@@ -265,7 +265,7 @@ def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 async def get_async(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The result of ``cell``: ``await call(*args)``, unless somebody has it or is at it."""
+    """The result of ``cell``: ``await call(*args)``, unless it is there or under way."""
     turn, waiter = _join(cell)
     if waiter is not None:
         try:

@@ -1,4 +1,4 @@
-"""When to connect again: the rule behind `reconnecting`.
+"""The time of the next connect: the rule behind `reconnecting`.
 
 A streak is what lies between two connections that stayed alive: the connects that failed, and the
 connections that were lost too soon. It is one retried call (`retry.call`), in which an attempt is
@@ -52,7 +52,7 @@ class _Streak(RetriedCall):
         self.dropped = False
 
     def next(self, verdict: Any, now: float, draw: Callable[[], float], scope: Any) -> float | Stop:
-        # The first connect of a streak is no retry: a process that holds a thousand connections may
+        # The first connect of a streak is not a retry: a process that holds a thousand connections may
         # connect a thousand times after a restart of the server, if only it takes its time.
         budget, self.budget = self.budget, self.budget if self.number else None
         try:
@@ -93,7 +93,7 @@ def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
         streak.dropped = True
         step = streak.after(None, lost, announce=False)
         assert step is not None, "a loss is never a success"
-        _tell_lost(streak, lost, alive, None if isinstance(step, Stop) else step)
+        _emit_lost(streak, lost, alive, None if isinstance(step, Stop) else step)
         if isinstance(step, Stop):
             if step.left is not None and streak.retry.late == "clip":
                 yield max(0.0, step.left)
@@ -126,28 +126,28 @@ def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
 
 
 def _plain(operation: str) -> Flow:
-    """Where policies are off: a plain connect, at once."""
+    """A plain connect, at once, for when policies are off."""
     outcome: Outcome = yield Attempt(operation, 1, None)
     return outcome
 
 
-def _tell_lost(streak: _Streak, error: Exception, alive: float, wait: float | None) -> None:
+def _emit_lost(streak: _Streak, error: Exception, alive: float, wait: float | None) -> None:
     bus.publish(
         "Disconnected", operation=streak.operation, alive=alive, error=labels.error_name(error), wait=wait
     )
 
 
-class Trip:
+class ReconnectLoop:
     """One loop over connections: which step comes next, and what the last one came to."""
 
-    __slots__ = ("_env", "_flow", "_lost", "_reply", "_retry", "_stable", "_streak", "off", "told")
+    __slots__ = ("_env", "_flow", "_lost", "_reply", "_retry", "_stable", "_streak", "off", "reported")
 
     def __init__(self, retry: Retry, env: Env, stable: float) -> None:
         self._retry = retry
         self._env = env
         self._stable = stable
         #: What the code that uses the connection says that it was lost with.
-        self.told: Exception | None = None
+        self.reported: Exception | None = None
         self._reply: Any = None
         self._lost: tuple[Exception | None, float] = (None, 0.0)
         self._start()
@@ -188,7 +188,7 @@ class Trip:
         """The connection is back: it was lost, or the next one is wanted for another reason."""
         streak = self._streak
         alive = streak.now() - streak.connected
-        error, self.told = self.told, None
+        error, self.reported = self.reported, None
         if error is None:
             error = ConnectionLost(f"{streak.operation}: the connection ended after {alive:.3g} s")
         if self.off or alive >= self._stable:
@@ -196,14 +196,14 @@ class Trip:
             self._lost = (error, alive)
             self._reply = (None, None)
             if self.off:
-                _tell_lost(streak, error, alive, None)
+                _emit_lost(streak, error, alive, None)
         else:
             streak.dropped = True
             self._reply = (None, error)
-            _tell_lost(streak, error, alive, None)
+            _emit_lost(streak, error, alive, None)
 
     def is_tolerable(self, error: BaseException) -> bool:
-        """Whether ``error`` is one that a new connection may cure."""
+        """Return True if a new connection may cure ``error``."""
         if not isinstance(error, Exception):
             return False
         verdict = self._streak.judge(None, error)

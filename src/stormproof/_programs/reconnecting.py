@@ -16,7 +16,7 @@ from .._strategies.retry import aio_loop, sync_loop
 from .._strategies.retry.backoff import Exponential
 from .._strategies.retry.retry import Retry
 from . import connections as _connections
-from .reconnect_loop import Trip
+from .reconnect_loop import ReconnectLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ else:
 
 
 class Reconnecting(_Of[C]):
-    """What to loop over; see `reconnecting`. One loop at a time; each starts anew."""
+    """The iterable of `reconnecting`. One loop at a time; each starts anew."""
 
-    __slots__ = ("_aopen", "_entered", "_env", "_loop", "_open", "_retry", "_trip", "stable")
+    __slots__ = ("_aopen", "_entered", "_env", "_loop", "_open", "_retry", "_reconnects", "stable")
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Reconnecting(_Of[C]):
         self._retry, inner, base = _parts(policy)
         self.stable = seconds("reconnecting", "stable", stable, infinite=True)
         self._env = Env(base, connect)
-        self._trip: Trip | None = None
+        self._reconnects: ReconnectLoop | None = None
         self._loop: Callable[[], Any] = _nothing
         self._entered = False
 
@@ -86,25 +86,25 @@ class Reconnecting(_Of[C]):
         return connections
 
     async def _live_async(self) -> AsyncGenerator[C, None]:
-        trip = self._trip = Trip(self._retry, self._env, self.stable)
+        reconnects = self._reconnects = ReconnectLoop(self._retry, self._env, self.stable)
         while True:
-            step = trip.step()
+            step = reconnects.step()
             if not isinstance(step, Attempt):
                 await _aio.sleep(step, self._env.clock)
                 continue
             opened, error = await aio_loop.make_attempt(
-                step, self._aopen[trip.off], (), {}, self._retry.before_attempt
+                step, self._aopen[reconnects.off], (), {}, self._retry.before_attempt
             )
             if error is not None:
-                trip.failed(error)
+                reconnects.failed(error)
                 continue
-            trip.made()
+            reconnects.made()
             try:
                 yield opened.connection
             finally:
                 await opened.aclose()
             del opened
-            trip.ended()
+            reconnects.ended()
 
     def __iter__(self) -> Generator[C, None, None]:
         connections = self._live()
@@ -112,25 +112,25 @@ class Reconnecting(_Of[C]):
         return connections
 
     def _live(self) -> Generator[C, None, None]:
-        trip = self._trip = Trip(self._retry, self._env, self.stable)
+        reconnects = self._reconnects = ReconnectLoop(self._retry, self._env, self.stable)
         while True:
-            step = trip.step()
+            step = reconnects.step()
             if not isinstance(step, Attempt):
                 _sync.sleep(step, self._env.clock)
                 continue
             opened, error = sync_loop.make_attempt(
-                step, self._open[trip.off], (), {}, self._retry.before_attempt
+                step, self._open[reconnects.off], (), {}, self._retry.before_attempt
             )
             if error is not None:
-                trip.failed(error)
+                reconnects.failed(error)
                 continue
-            trip.made()
+            reconnects.made()
             try:
                 yield opened.connection
             finally:
                 opened.close()
             del opened
-            trip.ended()
+            reconnects.ended()
 
     # Saying what happened to the connection.
 
@@ -142,20 +142,20 @@ class Reconnecting(_Of[C]):
         """
         if not isinstance(error, Exception):
             raise TypeError(f"reconnecting: lost() takes an exception, got {error!r}")
-        self._running().told = error
+        self._running().reported = error
 
     def guard(self) -> _Guard:
         """``with connections.guard():`` ends quietly, and marks the connection lost, on an error that a new
         connection may cure (the policy's ``on`` decides); any other error passes through."""
         return _Guard(self._running())
 
-    def _running(self) -> Trip:
-        if self._trip is None:
+    def _running(self) -> ReconnectLoop:
+        if self._reconnects is None:
             raise RuntimeError("reconnecting: no connection has been asked for yet")
-        return self._trip
+        return self._reconnects
 
     # Leaving a loop early closes its connection: `with` does that at once and in order. Without it
-    # the interpreter does, as soon as nobody holds the loop; so we must not hold it either.
+    # the interpreter does, as soon as the loop has no reference; so we must not hold one either.
 
     def _hold(self, connections: Any) -> None:
         self._loop = (lambda: connections) if self._entered else weakref.ref(connections)
@@ -193,10 +193,10 @@ def _nothing() -> None:
 
 
 class _Guard:
-    __slots__ = ("_trip",)
+    __slots__ = ("_reconnects",)
 
-    def __init__(self, trip: Trip) -> None:
-        self._trip = trip
+    def __init__(self, reconnects: ReconnectLoop) -> None:
+        self._reconnects = reconnects
 
     def __enter__(self) -> None:
         return None
@@ -204,10 +204,10 @@ class _Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if error is None or not self._trip.is_tolerable(error):
+        if error is None or not self._reconnects.is_tolerable(error):
             return False
         assert isinstance(error, Exception)
-        self._trip.told = error
+        self._reconnects.reported = error
         return True
 
 
@@ -278,7 +278,7 @@ def reconnecting(
     ``aclose()`` or ``close()``) before the next is made.
 
     Waits: none before the first connect. After a connection was lost, u * (the longest wait of the
-    policy's backoff), whatever its jitter: a server that restarts drops everybody at once. After a
+    policy's backoff), whatever its jitter: a server that restarts drops all clients at once. After a
     failed connect the backoff's own. A connection alive for ``stable`` seconds ends the streak, and
     the backoff starts anew; one that ends sooner counts as a failed attempt. 0 forgives every loss,
     inf none.

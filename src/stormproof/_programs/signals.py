@@ -1,4 +1,4 @@
-"""Signals, and complaints that nobody else would make."""
+"""Signal handlers of a run, and warnings about errors that would otherwise be lost."""
 
 from __future__ import annotations
 

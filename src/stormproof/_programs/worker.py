@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Stats(Options):
-    """What became of the jobs of a worker, over all its runs.
+    """Counts of a worker's jobs by outcome, over all its runs.
 
     ``taken`` is all of them. ``failed`` went to the dead letters for what they raised, ``unfinished``
     because the worker ended first, ``requeued`` back to where they came from for the same reason.
@@ -60,7 +60,7 @@ class Stats(Options):
 
     @property
     def running(self) -> int:
-        """How many jobs are under way."""
+        """Number of jobs under way."""
         return self.taken - self.succeeded - self.failed - self.unfinished - self.requeued
 
 
@@ -69,7 +69,7 @@ class Worker(Options):
 
     ``handler`` may be async or not; a plain one runs in threads, and what it returns is awaited if it
     can be (``lambda job: handle(job)``). ``deadline`` is the time for one job,
-    retries and waits included (ambient inside it), ``None`` is no limit. A job that fails for good goes
+    retries and waits included (ambient inside it), ``None``: no limit. A job that fails for good goes
     to ``dead_letter(job, error)``, and the worker goes on. ``policy=None`` tries each job once.
 
     On a signal of ``signals`` (or ``stop()``) it takes no more jobs and gives those under way ``drain``
@@ -172,7 +172,7 @@ class Worker(Options):
     # Running.
 
     def run(self, jobs: Any) -> Stats:
-        """Handle ``jobs`` (a queue, or an iterable) until they end or the worker is told to stop.
+        """Handle ``jobs`` (a queue, or an iterable) until they end or the worker is asked to stop.
 
         In threads; in an event loop of its own if the handler, a callback or the source is async.
         What the source of jobs raises is raised here, after the jobs under way have been settled.
@@ -231,7 +231,7 @@ class Worker(Options):
 
     @property
     def stopping(self) -> bool:
-        """Whether the run under way has been told to stop; a source that blocks may want to look."""
+        """True once the run under way was asked to stop; a source that blocks may check it."""
         return (shift := self._shift) is not None and shift.stops > 0
 
     @property
@@ -242,7 +242,7 @@ class Worker(Options):
 
     @property
     def operation(self) -> str:
-        """What events and errors call it: its name, the policy's, or the handler's."""
+        """Name in events and errors: its own, the policy's, or the handler's."""
         return self.name or Env(self.policy or Policy(), self.handler).operation()
 
     def count(self, **more: int) -> None:

@@ -27,7 +27,7 @@ _sp_boundary = True
 
 
 def run_threads(shift: Shift, source: Source, call: Callable[[Any], Any]) -> None:
-    """Handle the jobs of ``source`` in threads, until it ends or the shift is told to stop."""
+    """Handle the jobs of ``source`` in threads, until it ends or the run is asked to stop."""
     shift.await_in_thread = _await_here
     # One lane at a time asks for a job; the others wait in line without asking over and over.
     take = Bulkhead(1, queue=shift.lanes).sync(source.take, shift.env, source.take)
@@ -210,7 +210,7 @@ async def _handle_async(shift: Shift, ticket: Ticket, call: Callable[[Any], Any]
         return
     await _finish_async(shift.settle(ticket, shift.stopped(error)))
     if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is not None:
-        # Only a bare one ends an asyncio loop: in a group it would end this lane, and nobody would know.
+        # Only a bare one ends an asyncio loop: in a group it would end this lane unnoticed.
         raise KeyboardInterrupt from error
     raise error
 
@@ -237,7 +237,7 @@ async def _in_thread(ticket: Ticket, call: Callable[[Any], Any]) -> None:
 
 
 def _is_torn(error: BaseException) -> bool:
-    """Whether the lane itself is to end, and not only the job that it handles."""
+    """Return True if the lane itself is to end, and not only the job that it handles."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(_is_torn, error.exceptions))
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):

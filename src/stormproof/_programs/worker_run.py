@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .._strategies.protocol import Env
 
     class Worker(Protocol):
-        """What a run reads of its worker, and what it counts there."""
+        """The worker as its run sees it: options to read, and counts to add to."""
 
         @property
         def operation(self) -> str: ...
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     #: Yields the awaitables that callbacks gave, if any; what awaiting them raises is thrown back in.
     Settling = Generator[Any, None, None]
 
-#: How long jobs that were cancelled may take to end, unless the run was told to stop twice ...
+#: How long jobs that were cancelled may take to end, unless the run was asked to stop twice ...
 GRACE_S = 1.0
 #: ... and then, before they are left behind.
 SHORT_GRACE_S = 0.2
@@ -90,12 +90,12 @@ class Shift:
         self.worker = worker
         self.env = env
         self.operation = worker.operation
-        #: Tells the queue that a job it gave is settled.
+        #: Notifies the queue that a job it gave is settled.
         self.done = done
         self.lanes = worker.concurrency
         #: How a job's thread awaits what a plain handler returned.
         self.await_in_thread: Callable[[Any], Any] = lambda awaitable: awaitable
-        #: How often the run was told to stop: once is "finish what runs", twice is "now".
+        #: Number of requests to stop the run: once is "finish what runs", twice is "now".
         self.stops = 0
         #: From the end of the drain on. A lane that comes back with a job even later gives it away.
         self.cancelling = False
@@ -117,12 +117,12 @@ class Shift:
         self.ring()
 
     def ring(self) -> None:
-        """Let whoever watches look again."""
+        """Wake the watcher."""
         if (bell := self._bell) is not None:
             bell.grant()
 
     def bell(self) -> Waiter:
-        """What to wait on until `ring`."""
+        """Return the event to wait on until `ring`."""
         self._bell = bell = Waiter()
         return bell
 
@@ -169,14 +169,14 @@ class Shift:
     # The end of a job.
 
     def settle(self, ticket: Ticket, error: BaseException | None) -> Settling:
-        """What becomes of a job: nothing more, or it is handed back, or to the dead letters."""
+        """Settle a job: done, handed back to the queue, or given to the dead letters."""
         with self._lock:
             if ticket not in self._open:
                 return
             self._open.discard(ticket)
         outcome = self._outcome(error)
         if outcome == "unfinished" and self.worker.requeue is not None:
-            if (yield from self._tell("requeue", ticket.job)):
+            if (yield from self._notify("requeue", ticket.job)):
                 outcome = "requeued"
         if outcome in ("failed", "unfinished"):
             shown = self.stopped(error) if outcome == "unfinished" else error
@@ -203,7 +203,7 @@ class Shift:
         return self._outer is not None and self._outer.ended() is not None
 
     def stopped(self, cause: BaseException | None = None) -> WorkerStopped:
-        """What an unfinished job is given up with."""
+        """Return the error that an unfinished job is given up with."""
         if isinstance(cause, WorkerStopped):
             return cause
         error = WorkerStopped(f"{self.operation}: stopped before the job was done")
@@ -212,11 +212,11 @@ class Shift:
 
     def _bury(self, job: Any, outcome: str, error: BaseException | None) -> Generator[Any, None, bool]:
         if self.worker.dead_letter is not None:
-            return (yield from self._tell("dead_letter", job, error))
+            return (yield from self._notify("dead_letter", job, error))
         complain(f"{self.operation}: a job {_WORDS[outcome]}, and there is no dead_letter for it", error)
         return False
 
-    def _tell(self, name: str, *args: Any) -> Generator[Any, None, bool]:
+    def _notify(self, name: str, *args: Any) -> Generator[Any, None, bool]:
         """Call the worker's callback ``name``: whether that went well."""
         try:
             yield getattr(self.worker, name)(*args)
@@ -228,7 +228,7 @@ class Shift:
     # The end of the run.
 
     def watch(self) -> Generator[float | None, bool, None]:
-        """The run, for whoever looks after it: yields how long to wait for a `ring` (``None``: for
+        """The run as its watcher drives it: yields how long to wait for a `ring` (``None``: for
         ever), is sent whether it came."""
         while self.lanes and not self.stops:
             yield None
@@ -243,7 +243,7 @@ class Shift:
             yield from self._until_idle(SHORT_GRACE_S, 3)
 
     def _until_idle(self, seconds: float, enough: int) -> Generator[float | None, bool, None]:
-        """Until every lane has ended, ``seconds`` are over, or the run was told to stop ``enough`` times."""
+        """Until every lane has ended, ``seconds`` are over, or the run was asked to stop ``enough`` times."""
         now = _clock.AMBIENT.now
         end = now() + seconds
         while self.lanes and self.stops < enough and (left := end - now()) > 0:

@@ -1,1 +1,1 @@
-"""What task queues share: settings of a task, and the decision to queue it again."""
+"""Shared by the task queues: settings of a task, and the decision to queue it again."""

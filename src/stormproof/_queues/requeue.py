@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """What is known of a task's earlier attempts.
+    """Record of a task's earlier attempts.
 
     ``attempts`` made so far; ``first``: when the first one failed, in seconds since the epoch; ``prev``
     and ``place``: where the schedule stands; ``spent``: what the last retry paid.
@@ -50,7 +50,7 @@ class Memory:
 
     @classmethod
     def from_data(cls, data: Any) -> Memory:
-        """What a message says; a message that says nothing usable is a first attempt's."""
+        """Read a message's record; one without anything usable is a first attempt's."""
         if not isinstance(data, dict):
             return cls()
         counts = {key: _whole(data.get(key)) for key in ("attempts", "place")}
@@ -124,7 +124,7 @@ class Requeue:
         args: Any = (),
         kwargs: Mapping[str, Any] = {},
     ) -> Again | End:
-        """What follows from ``error``, raised by the attempt after those that ``memory`` knows of."""
+        """Decide what follows from ``error``, raised by the attempt after those that ``memory`` knows of."""
         try:
             run = self._resume(memory, wall_now, args, kwargs)
         except Exception as fault:

@@ -1,4 +1,4 @@
-"""What the task queues have in common: the settings of a task, and what runs around each of its attempts."""
+"""Shared by the task queues: the settings of a task, and what runs around each of its attempts."""
 
 from __future__ import annotations
 

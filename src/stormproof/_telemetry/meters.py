@@ -1,6 +1,6 @@
 """The numbers behind every sink: counts of what happened, and a look at what is live.
 
-`Meters` is told events and adds them up; `read` gives the totals. `gauges` looks at the strategies of
+`Meters` takes events and adds them up; `read` gives the totals. `gauges` looks at the strategies of
 every living policy: balances, states, places in use.
 """
 
@@ -55,7 +55,7 @@ COUNTED = (
     Counted("chaos", "Faults injected on purpose, by kind.", "what"),
 )
 
-#: Event -> (the key it counts under, the field that tells its kinds apart).
+#: Event -> (the key it counts under, the field that distinguishes its kinds).
 _KEYS = {
     "GaveUp": ("give_ups", "reason"),
     "Interrupted": ("give_ups", "reason"),
@@ -121,7 +121,7 @@ class Reading:
 
 
 class Meters:
-    """Adds events up. Told first-try successes by `stormproof._events.operations`, so it need not hear of
+    """Adds events up. Takes first-try successes from `stormproof._events.operations`, so it need not hear of
     those."""
 
     __slots__ = ("__weakref__", "_before", "_lock", "_sums")
@@ -130,11 +130,11 @@ class Meters:
 
     def __init__(self) -> None:
         self._sums = Reading()
-        # The census counts for everybody, from the first subscriber on: what it had counted is not ours.
+        # The census counts for all subscribers, from the first one on: what it had counted is not ours.
         self._before = census.first_tries()
         guard(self)
 
-    def tell(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Count ``event``."""
         kind = type(event).__name__
         operation = census.name(event.operation)
@@ -173,7 +173,7 @@ def _more(counts: dict[Any, int], key: Any, by: int = 1) -> None:
 
 
 class Gauges:
-    """What is live now, by operation. Where several policies run one operation: the tightest."""
+    """Return the live state by operation. Where several policies run one operation: the tightest."""
 
     __slots__ = ("breaker_state", *(key for key, _ in MEASURED))
 

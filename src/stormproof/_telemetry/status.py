@@ -29,14 +29,14 @@ class Status:
         # Appending to a bounded deque and copying it are each one atomic step.
         self._recent: deque[dict[str, Any]] = deque(maxlen=recent)
         self._since = wall()
-        self._unsubscribe = bus.subscribe(self._tell, first_tries=False)
+        self._unsubscribe = bus.subscribe(self._on_event, first_tries=False)
 
     def close(self) -> None:
         """Count no further."""
         self._unsubscribe()
 
-    def _tell(self, event: Event) -> None:
-        self._meters.tell(event)
+    def _on_event(self, event: Event) -> None:
+        self._meters.add(event)
         kind = type(event).__name__
         if kind in _TROUBLE:
             self._recent.append(

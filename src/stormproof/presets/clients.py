@@ -104,7 +104,7 @@ def polly(
     The waits are `PollyJitter`'s: medians near 0.9, 1.15, 2 times the delay, and twice that each time
     from then on. ``options`` are those of `Policy`.
 
-    Departures: Polly handles every exception unless told otherwise, here it is ``transient``. It
+    Departures: Polly handles every exception by default, here it is ``transient``. It
     has no budget; pass one.
     """
     backoff = PollyJitter(

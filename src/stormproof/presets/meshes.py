@@ -53,7 +53,7 @@ def envoy(
     """Envoy's router: 1 retry (2 attempts), full jitter, ``u * min(0.025 * 2**n, 0.25)`` seconds, and
     its retry budget: see `EnvoyBudget`. ``options`` are those of `Policy`.
 
-    Departures: Envoy retries nothing until told what; here it is ``transient``. Waits are not whole
+    Departures: Envoy retries nothing until configured; here it is ``transient``. Waits are not whole
     milliseconds.
     """
     budget = EnvoyBudget(percent, min_concurrency)
@@ -104,12 +104,12 @@ class EnvoyBudget(Options):
 
     @property
     def allowed(self) -> int:
-        """How many retries may be out at the same time now."""
+        """Number of retries that may be in flight now."""
         return max(int(self.percent * self._active / 100), self.min_concurrency)
 
     @property
     def balance(self) -> float:
-        """How many more may go out now."""
+        """Number of further retries that may start now."""
         with self._lock:
             return float(max(0, self.allowed - self._retrying))
 

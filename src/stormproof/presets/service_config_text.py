@@ -98,7 +98,7 @@ class _Writer:
             self.losses[f"{name.strip('/') or 'all methods'}: {what}"] = None
 
     def method(self, names: list[str], policy: Policy) -> dict[str, Any]:
-        """The entry of methodConfig for ``policy``, without its names, which losses are told under."""
+        """The entry of methodConfig for ``policy``, without its names, under which losses are reported."""
         self._names = names
         # A service config retries or hedges, not both: wherever the Retry stands, it goes first.
         retry = next((strategy for strategy in policy.strategies if isinstance(strategy, Retry)), None)
@@ -145,7 +145,7 @@ class _Writer:
 
     def _hedge(self, hedge: Hedge) -> dict[str, Any] | None:
         if not hedge.idempotent:
-            # A channel would hedge whatever it is told to; nobody has said that it may.
+            # A channel would hedge every method of the entry, though idempotence was not declared.
             self._lose("Hedge, which was not declared idempotent")
             return None
         if hedge.vary is not None:

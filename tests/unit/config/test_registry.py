@@ -656,7 +656,7 @@ def test_a_text_from_anywhere_may_name_only_what_is_allowed() -> None:
             "given twice, first on line 2",
         ),
         ("a.json", '{"policies":\n{"a": }}', 2, None, "Expecting value"),
-        ("a.json", '{"policies": {"a": {"timeout": NaN}}}', None, None, "NaN is no JSON"),
+        ("a.json", '{"policies": {"a": {"timeout": NaN}}}', None, None, "NaN is not JSON"),
         ("a.json", '{"policies": {"a":\n {"timeout":\n  "x"}}}', 2, "policies.a.timeout", "a duration must"),
         ("a.json", "[]", None, None, "must be a table, got a list"),
         (
