@@ -108,12 +108,12 @@ class _Body:
 
 
 def _is_lazy(parts: Iterable[bytes]) -> bool:
-    """Whether iterating may still run the application. Servers count the parts of a list by themselves."""
+    """Return True if iterating may still run the application. Servers count the parts of a list."""
     return not isinstance(parts, (list, tuple))
 
 
 def _nothing() -> None:
-    """What there is to do after an answer that held nothing."""
+    """Clean up after an answer that held nothing."""
 
 
 class DeadlineMiddleware(Timed):
@@ -193,7 +193,7 @@ class RefusalMiddleware:
         self.app: App = application("RefusalMiddleware", WSGI, app)
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
-        def told(error: Exception) -> list[bytes] | None:
+        def answer_error(error: Exception) -> list[bytes] | None:
             problem = refusal(error)
             if problem is None:
                 return None
@@ -203,8 +203,8 @@ class RefusalMiddleware:
         try:
             parts = self.app(environ, start_response)
         except Exception as error:
-            instead = told(error)
+            instead = answer_error(error)
             if instead is None:
                 raise
             return instead
-        return _Body(parts, _nothing, told) if _is_lazy(parts) else parts
+        return _Body(parts, _nothing, answer_error) if _is_lazy(parts) else parts

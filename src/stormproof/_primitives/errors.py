@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class StormproofError(Exception):
     """The root of Stormproof's own refusals. The error that led here, if any, is ``__cause__``."""
 
-    #: Seconds after which trying again may help; ``None`` when nobody knows.
+    #: Seconds after which trying again may help; ``None`` when unknown.
     retry_after: float | None = None
     #: What `stopped` answers for a refusal that ended a retried call.
     _stopped: Any = None

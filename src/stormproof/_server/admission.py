@@ -69,11 +69,11 @@ def places(
 
 
 def room_for_a_retry(among: Bulkhead | AdaptiveLimit, share: float) -> bool:
-    """Whether a retry may ask for a place: fewer than ``share`` of the places are in use.
+    """Return True if a retry may ask for a place: fewer than ``share`` of the places are in use.
 
     A retry is work that has failed once already; when the service is short of places, those go to
     requests that have not been tried. One place is always within the share, unless it is 0. A retry
-    never queues: as long as somebody waits, no place is free.
+    never queues: as long as a request waits, no place is free.
     """
     return share > 0 and among.in_use < max(1.0, share * among.limit)
 
@@ -89,7 +89,7 @@ def full(after_s: float) -> Problem:
 
 
 class TurnedAway(Exception):
-    """A request that did not get in, which the bus has been told; never seen outside."""
+    """A request that did not get in, already emitted as an event; never seen outside."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -146,7 +146,7 @@ class Place:
             (held.dropped if status in DROPPED else held.success if status else held.cancel)()
 
     def failed(self, error: BaseException) -> None:
-        """The application raised. What that means, an adaptive limit is told by its own ``on``."""
+        """The application raised. An adaptive limit classifies the error by its own ``on``."""
         held, self._held = self._held, None
         if isinstance(held, Bulkhead):
             held._leave()

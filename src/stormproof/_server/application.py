@@ -1,4 +1,4 @@
-"""What a middleware is put around."""
+"""The application that a middleware wraps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much time a request gets. Pure."""
+"""The time that a request gets. Pure."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Problem:
     """``code`` names the problem for programs, ``title`` for people; neither holds anybody's data.
 
     ``should_retry`` is the word to the caller: True, False, or ``None`` for none. ``after`` is how many
-    seconds from now trying again may help, at the earliest; ``None`` when nobody knows.
+    seconds from now trying again may help, at the earliest; ``None`` when unknown.
     """
 
     __slots__ = ("after", "code", "should_retry", "status", "title")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FAILING = "Something this service needs keeps failing"
 
-#: Most telling first: an answer for several errors takes the first of these.
+#: Most specific first: an answer for several errors takes the first of these.
 _KNOWN: tuple[tuple[type[StormproofError], int, str, str], ...] = (
     (DeadlineExceeded, 504, "deadline_exceeded", "The time allowed for this request is over"),
     (AttemptTimeout, 504, "upstream_timeout", "Something this service needs took too long"),
@@ -43,7 +43,7 @@ _NAMED = {"budget": "budget_exhausted", "circuit": "circuit_open"}
 
 
 def refusal(error: BaseException) -> Problem | None:
-    """What to answer for ``error``, or ``None`` if it is no refusal but an error of the application.
+    """Return the answer to ``error``, or ``None`` if it is not a refusal but an error of the application.
 
     Refusals are Stormproof's own errors, and errors that an inner layer has retried to exhaustion. All
     say ``x-should-retry: false``: the layer that knows best has tried, and every layer that tries
@@ -54,9 +54,9 @@ def refusal(error: BaseException) -> Problem | None:
     problems = [_single(leaf) for leaf in leaves(error)]
     if not problems or None in problems:
         return None
-    told = [problem for problem in problems if problem is not None]
-    after = max((problem.after for problem in told if problem.after is not None), default=None)
-    first = min(told, key=_rank)
+    refusals = [problem for problem in problems if problem is not None]
+    after = max((problem.after for problem in refusals if problem.after is not None), default=None)
+    first = min(refusals, key=_rank)
     return Problem(first.status, first.code, first.title, first.should_retry, after)
 
 
@@ -71,22 +71,22 @@ def _single(error: BaseException) -> Problem | None:
             return Problem(status, code, title, False, error.retry_after)
     if isinstance(error, StormproofError):
         return _of_a_key(error)
-    if isinstance(error, Exception) and (exhausted_by(error) is not None or told_to_stop(error)):
+    if isinstance(error, Exception) and (exhausted_by(error) is not None or is_final_answer(error)):
         verdict = transient(error)
-        told = _seconds(getattr(error, "retry_after", None))
+        after = _seconds(getattr(error, "retry_after", None))
         late = verdict.kind == "timeout" or isinstance(error, TimeoutError)
         why = stopped(error)
         if why is not None and why.reason in _NAMED:
             status, code = 503, _NAMED[why.reason]
-            told = why.retry_after if told is None else told
+            after = why.retry_after if after is None else after
         else:
             status, code = (504, "upstream_timeout") if late else (503, "exhausted")
-        return Problem(status, code, _FAILING, False, verdict.after if told is None else told)
+        return Problem(status, code, _FAILING, False, verdict.after if after is None else after)
     return None
 
 
-def told_to_stop(error: Exception) -> bool:
-    """Whether ``error`` is the answer of a service that said not to retry: the word is to be passed on.
+def is_final_answer(error: Exception) -> bool:
+    """Return True if ``error`` is the answer of a service that said not to retry, which is passed on.
 
     Only of what would be retried without that word; anything else is the application's own matter.
     """
@@ -98,7 +98,7 @@ def told_to_stop(error: Exception) -> bool:
 
 
 def _of_a_key(error: StormproofError) -> Problem | None:
-    """What `idempotent` raises inside a handler; the classes are loaded if anybody raised one."""
+    """Return the errors that `idempotent` raises inside a handler; loaded only once one was raised."""
     from ..idempotency import errors
 
     if isinstance(error, errors.IdempotencyConflict):

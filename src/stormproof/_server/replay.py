@@ -1,4 +1,4 @@
-"""Idempotency keys over HTTP: reading the key, what to keep of an answer, and how it is told again. Pure."""
+"""Idempotency keys over HTTP: reading the key, storing an answer and replaying it. Pure."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ RELEASED = frozenset({401, 403, 407, 408, 421, 425, 429, 503})
 
 
 def settlement(status: int) -> Settlement:
-    """What an answer of ``status`` does to its key.
+    """Return the effect of an answer of ``status`` on its key.
 
-    "keep": told again from now on. "release": nothing was done, the next request runs. "unknown": it
+    "keep": replayed from now on. "release": nothing was done, the next request runs. "unknown": it
     failed halfway, and running it again might do its first half twice. So do 500, 502 and 504.
     """
     if status in RELEASED:
@@ -63,7 +63,7 @@ def read_key(values: list[bytes]) -> str | Problem | None:
 
 
 def _unquoted(text: str) -> str:
-    """What a structured-field string holds; "" (which is no key) if it is not a whole one."""
+    """Return the content of a structured-field string; "" (not a key) if it is not a whole one."""
     inner: list[str] = []
     at = 1
     while at < len(text):
@@ -111,7 +111,7 @@ def unpack(answer: bytes) -> tuple[int, Headers, bytes] | None:
 
 
 def replay(answer: bytes) -> tuple[int, Headers, bytes] | None:
-    """The stored answer as it is told again, marked; ``None`` if it cannot be read."""
+    """Return the stored answer for replay, marked as such; ``None`` if it cannot be read."""
     found = unpack(answer)
     if found is None:
         return None

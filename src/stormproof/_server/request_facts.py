@@ -1,4 +1,4 @@
-"""What a request says about itself: the caller's remaining time, and which attempt it is. Pure.
+"""Facts stated by a request: the caller's remaining time, and which attempt it is. Pure.
 
 Headers come from anywhere: no input raises, and none is slow to read.
 """
@@ -93,6 +93,6 @@ def attempt_number(find: Find, headers: dict[str, int]) -> int:
         for value in find(name):
             digits = value.strip(" \t")
             if is_digits(digits):
-                told = int(digits) if len(digits) <= 9 else 10**9
-                number = max(number, told - first + 1)
+                stated = int(digits) if len(digits) <= 9 else 10**9
+                number = max(number, stated - first + 1)
     return number

@@ -36,7 +36,7 @@ class DeadlineMiddleware(Timed):
         if left_s <= 0:
             return await answer(send, LATE, randomness.draw)
         limit = deadlines.deadline(left_s, "request")
-        # Nobody waits for what is done after the answer.
+        # No caller waits for what is done after the answer.
         watched = Watched(send, limit.lift)
         try:
             with limit:

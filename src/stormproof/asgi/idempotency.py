@@ -1,4 +1,4 @@
-"""One execution per Idempotency-Key; whoever asks again gets the same answer."""
+"""One execution per Idempotency-Key; later requests get the same answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .messages import App, Connection, Message, Receive, Send
 
 #: What a claim that does not run is answered with; a replay has its own answer.
-_TOLD = {
+_PROBLEMS = {
     "in_progress": refusals.IN_PROGRESS,
     "mismatch": refusals.MISMATCH,
     "unknown": refusals.UNKNOWN,
@@ -47,15 +47,15 @@ class IdempotencyMiddleware:
     For ``methods`` only; others pass. Without the header a request passes, or is a 400 if ``required``
     (True, or a callable of the ASGI scope). Repeated while the first one runs: 409 with
     ``x-should-retry: true``. Repeated with another method, path, query or body: 422. ``scope(scope)`` says
-    whose key it is, by default whoever the ``Authorization`` header names: nobody is answered with
+    whose key it is, by default the one the ``Authorization`` header names: no client is answered with
     another's answer.
 
     ``settle(status)`` says what an answer does to its key: "keep" it, "release" the key because nothing
     was done, or "unknown"; `_server.replay.settlement` is the default. A handler that raises counts as 500.
-    ``on_unknown`` is for a key whose first request nobody knows the end of: "error" answers 409, "run" runs
+    ``on_unknown`` is for a key whose first request has an unknown outcome: "error" answers 409, "run" runs
     it again. The lease is renewed while a request runs. A body of more than ``max_request`` bytes is a 413;
     of an answer of more than the store's ``max_answer`` bytes only the fact is kept, and repetitions are
-    told so with a 409. Headers in ``drop_headers`` and ``Set-Cookie`` are never kept.
+    answered with a 409. Headers in ``drop_headers`` and ``Set-Cookie`` are never kept.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class IdempotencyMiddleware:
     async def _repeat(self, send: Send, claim: Claim) -> None:
         kept = replay.replay(claim.answer) if claim.answer is not None else None
         if kept is None:
-            return await answer(send, _TOLD[claim.state], randomness.draw)
+            return await answer(send, _PROBLEMS[claim.state], randomness.draw)
         status, headers, body = kept
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -187,7 +187,7 @@ class Run:
 class Recorder:
     """A ``send`` that passes the answer on and keeps a copy; the key is settled before the last part.
 
-    So a caller that has seen a whole answer can count on getting it again. A caller that leaves is no
+    So a caller that has seen a whole answer can count on getting it again. A caller that leaves is not a
     reason to stop: the handler goes on, and its answer waits for the repetition.
     """
 
@@ -206,7 +206,7 @@ class Recorder:
     def __init__(self, run: Run, send: Send, settled: Callable[[], object]) -> None:
         self._run = run
         self._send = send
-        #: Told when the key is settled: background tasks may go on, but not for its sake.
+        #: Set when the key is settled: background tasks may go on, but not for its sake.
         self._on_settled = settled
         self._settled = False
         self._gone = False
@@ -243,7 +243,7 @@ class Recorder:
             return
         how: Settlement = "unknown"
         if isinstance(error, Exception) and not self._status:
-            # Whatever it is: nobody knows how far the handler came. An answer of 503 or 429 would say so.
+            # Whatever it is: how far the handler came is unknown. An answer of 503 or 429 would say so.
             how = self._run.middleware.settle(500)
             # There is no answer to keep.
             how = "unknown" if how == "keep" else how

@@ -1,4 +1,4 @@
-"""ASGI's messages: reading headers, sending an answer of ours, and watching an answer go by."""
+"""ASGI's messages: reading headers, sending an answer of ours, and observing an answer."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ class Watched:
 
 
 def is_last(message: Message) -> bool:
-    """Whether nothing of the answer follows."""
+    """Return True if nothing of the answer follows."""
     return message["type"] == "http.response.body" and not message.get("more_body", False)

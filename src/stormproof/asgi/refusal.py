@@ -1,4 +1,4 @@
-"""What a handler gave up on becomes an answer that says so."""
+"""Turns a handler's exhausted retries into an answer that says so."""
 
 from __future__ import annotations
 

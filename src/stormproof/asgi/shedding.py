@@ -1,4 +1,4 @@
-"""So many requests at once; the rest are told when to come back, each at another time."""
+"""Limit on concurrent requests; the rest get a Retry-After, each a different one."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .._primitives.errors import StormproofError
 from .._primitives.options import Options, number, seconds
 from .._primitives.options import count as whole
 from .._server.admission import enter, enter_async
-from .._server.refusals import told_to_stop
+from .._server.refusals import is_final_answer
 from .refusals import DO_NOT_RETRY, PUSHBACK, status_of
 from .rpc import ATTEMPTS
 
@@ -58,13 +58,13 @@ def given_up(error: Exception) -> Answer | None:
     """
     if isinstance(error, StormproofError):
         return Answer(status_of(error), clean(str(error)), DO_NOT_RETRY)
-    if exhausted_by(error) is None and not _told_to_stop(error):
+    if exhausted_by(error) is None and not _is_final(error):
         return None
     return Answer(_status_beneath(error), f"given up on: {error_name(error)}", DO_NOT_RETRY)
 
 
-def _told_to_stop(error: Exception) -> bool:
-    return transient(error).kind == "pushback" if isinstance(error, grpc.RpcError) else told_to_stop(error)
+def _is_final(error: Exception) -> bool:
+    return transient(error).kind == "pushback" if isinstance(error, grpc.RpcError) else is_final_answer(error)
 
 
 def _status_beneath(error: Exception) -> Any:

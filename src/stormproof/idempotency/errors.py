@@ -1,4 +1,4 @@
-"""What a caller is told when its key cannot simply run."""
+"""Errors of a call whose key cannot simply run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class IdempotencyError(StormproofError):
 class IdempotencyConflict(IdempotencyError):
     """Another call with this key is under way. Transient: `transient` calls it worth retrying.
 
-    ``lease_left`` is how many seconds its lease still runs, which is no promise about its end.
+    ``lease_left`` is how many seconds its lease still runs, which does not promise that it ends then.
     """
 
     def __init__(self, message: str = "", lease_left: float | None = None) -> None:
@@ -25,7 +25,7 @@ class IdempotencyMismatch(IdempotencyError):
 
 
 class OutcomeUnknown(IdempotencyError):
-    """An earlier call with this key began and nobody knows how it ended. Final until somebody decides.
+    """An earlier call with this key began and its outcome is unknown. Final until decided by hand.
 
     Look whether the work was done, then `Store.forget` the key, or call with ``on_unknown="run"``.
     """

@@ -30,7 +30,7 @@ def text(owner: str, field: str, value: Any, *, most: int = MAX_KEY, empty: bool
 
 
 def digest(scope: str, key: str) -> bytes:
-    """What a store keeps in place of the key: 32 bytes, different for every pair of scope and key.
+    """Return what a store keeps in place of the key: 32 bytes, different for every pair of scope and key.
 
     The length in front keeps apart what only looks alike when joined: ("ab", "c") and ("a", "bc").
     """
@@ -53,7 +53,7 @@ def fingerprint(*parts: bytes) -> str:
 
 
 def new_owner() -> str:
-    """A name for one run that nobody else has or can guess."""
+    """Return a unique, unguessable name for one run."""
     from os import urandom
 
     return urandom(16).hex()

@@ -20,7 +20,7 @@ _SWEEP = 1024
 
 
 class Kept:
-    """One running key whose lease is renewed until the block ends, or until somebody else has the key."""
+    """One running key whose lease is renewed until the block ends, or the key is taken over."""
 
     __slots__ = ("active", "operation", "store")
 

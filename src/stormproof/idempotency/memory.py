@@ -29,7 +29,7 @@ class MemoryStore(Store):
     if asked for: the oldest one of the client (the scope) with the most keys. A client that fills the store
     loses keys of its own, not those of others. ``full="refuse"`` raises `StoreFull` instead, and so does
     either when nothing has ended. ``per_client`` bounds the keys of one client: beyond it the client loses
-    its oldest, or is refused; ``None`` is no bound. Keys under way are never dropped. Beyond ``max_bytes``
+    its oldest, or is refused; ``None``: no bound. Keys under way are never dropped. Beyond ``max_bytes``
     the oldest answers are dropped, first those of a client with more than its part, and their keys stay
     known as done. Every key that is dropped or refused for lack of room is an `IdempotentCall` event.
 

@@ -1,4 +1,4 @@
-"""The decorator: a function that runs once per key, and gives the same result to whoever asks again."""
+"""The decorator: a function that runs once per key, and returns the stored result to later calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Plan:
-    """What the calls of one decorated function share. Frozen once made."""
+    """State shared by the calls of one decorated function. Frozen once made."""
 
     __slots__ = (
         "decode",
@@ -90,14 +90,14 @@ class Run:
     def lease(self) -> Renew:
         return Renew(self.digest, self.owner, self.plan.lease_s, self.plan.ttl_s)
 
-    def told(self, decision: str) -> None:
+    def emit(self, decision: str) -> None:
         bus.publish("IdempotentCall", operation=self.plan.name, decision=decision)
 
     def may_run(self, claim: Claim) -> bool:
         if claim.state == "new":
-            self.told("taken_over" if claim.taken_over else "new")
+            self.emit("taken_over" if claim.taken_over else "new")
             return True
-        self.told(claim.state)
+        self.emit(claim.state)
         return False
 
     def stored(self, claim: Claim) -> Any:
@@ -108,13 +108,13 @@ class Run:
         if claim.state == "mismatch":
             raise IdempotencyMismatch(f"{name}: this key was used before with another payload")
         if claim.state == "unknown":
-            raise OutcomeUnknown(f"{name}: a call with this key began, and nobody knows how it ended")
+            raise OutcomeUnknown(f"{name}: a call with this key began, and its outcome is unknown")
         if claim.answer is None:
             raise AnswerNotKept(f"{name}: the call with this key is done, but its result was not kept")
         return self.plan.decode(claim.answer)
 
     def finished(self, result: Any) -> tuple[Finish, Exception | None]:
-        """What to keep, and what is wrong with the result if it cannot be kept."""
+        """Return what to keep, and what is wrong with the result if it cannot be kept."""
         problem: Exception | None = None
         answer: bytes | None = None
         try:
@@ -151,10 +151,10 @@ def _sync(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
     def settle(run: Run, operation: Any) -> None:
         try:
             if not store.run(operation):
-                run.told("lost")
+                run.emit("lost")
         except StoreUnavailable:
             # The work is as it is; without a record the outcome is unknown when the lease ends.
-            run.told("unrecorded")
+            run.emit("unrecorded")
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         run = plan.open(args, kwargs)
@@ -183,9 +183,9 @@ def _aio(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
         try:
             with shielded():
                 if not await store.run_async(operation):
-                    run.told("lost")
+                    run.emit("lost")
         except StoreUnavailable:
-            run.told("unrecorded")
+            run.emit("unrecorded")
 
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         run = plan.open(args, kwargs)
@@ -231,11 +231,11 @@ def idempotent(
     scope: str | Callable[..., str] | None = None,
     codec: Codec | None = None,
 ) -> Callable[[F], F]:
-    """A decorator: the function runs once per key, and whoever asks again gets the stored result.
+    """A decorator: the function runs once per key, and later calls get the stored result.
 
     ``key(*args, **kwargs)`` finds the key of a call, a string of 1 to 255 printable characters.
     While one call runs, another with its key gets `IdempotencyConflict`, which `transient` calls
-    worth retrying. ``fingerprint(*args, **kwargs)`` tells payloads apart: the same key with another one
+    worth retrying. ``fingerprint(*args, **kwargs)`` identifies the payload: the same key with another one
     is an `IdempotencyMismatch`; ``None`` compares nothing. ``scope`` keeps keys of different functions
     or tenants apart; ``None`` is the function's own name.
 

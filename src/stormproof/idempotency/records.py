@@ -1,11 +1,11 @@
 """The rule: what becomes of a key's record. Pure: every operation is a function of the record and the time.
 
-A record is *running* (somebody holds the key, under a lease) or *done* (with the answer to give again).
-An operation looks at the record that there is, or ``None``, and says what to tell the caller and
+A record is *running* (the key is held, under a lease) or *done* (with the answer to give again).
+An operation looks at the record that there is, or ``None``, and returns what the caller gets and
 which record there is from now on. A store reads, applies and writes in one atomic step; nothing more.
 
 A running record whose lease is over is an unknown outcome: its holder may have died before, during
-or after the work. It stays so until its holder comes back after all, somebody takes it over, or it
+or after the work. It stays so until its holder comes back after all, it is taken over, or it
 expires. Only the owner that began a run can end it (fencing): once taken over, it no longer can.
 """
 
@@ -43,13 +43,13 @@ class Record:
         self.answer = answer
 
     def __repr__(self) -> str:
-        # Neither owner nor answer: the one is a capability, the other somebody's data.
+        # Neither owner nor answer: the one is a capability, the other user data.
         state = "done" if self.done else f"running until {self.until:g}"
         return f"<record: {state}, expires {self.expires:g}>"
 
 
 class Claim:
-    """What `Begin` came to.
+    """Outcome of `Begin`.
 
     ``state``: "new" (run it; ``taken_over`` if an unknown outcome was before), "replay" (done before,
     ``answer`` is what it answered, ``None`` if that was not kept), "in_progress" (``lease_left``
@@ -132,7 +132,7 @@ class Begin:
 class Finish:
     """The run ended with ``answer`` (``None``: not kept). False if ``owner`` no longer holds the key.
 
-    A lease that is over does not matter as long as nobody took the key over: now the outcome is known.
+    A lease that is over does not matter as long as the key was not taken over: now the outcome is known.
     """
 
     __slots__ = ("answer", "digest", "owner", "ttl_s")
@@ -170,7 +170,7 @@ class Renew:
 
 
 class Release:
-    """Nothing was done: whoever asks next may run. False if ``owner`` does not hold the key."""
+    """Nothing was done: the next call may run. False if ``owner`` does not hold the key."""
 
     __slots__ = ("digest", "owner")
 
@@ -185,7 +185,7 @@ class Release:
 
 
 class Forget:
-    """Drop the key's record whatever it says: for whoever knows what became of the work."""
+    """Drop the key's record whatever it says: for operators who know what became of the work."""
 
     __slots__ = ("digest",)
 

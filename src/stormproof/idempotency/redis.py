@@ -22,7 +22,7 @@ _MICRO = 1_000_000
 class RedisStore(Store):
     """Keys in ``store``, a `stormproof.redis.RedisStore`, each with a time to live.
 
-    There is no fallback: while the store cannot be used nobody knows what has run, so
+    There is no fallback: while the store cannot be used it is unknown what has run, so
     `StoreUnavailable` is raised, whatever the store's ``on_failure``. Redis may lose writes that it has
     acknowledged when a replica takes over; a key lost so would run again.
     """
@@ -36,15 +36,15 @@ class RedisStore(Store):
     def run(self, operation: Operation) -> Any:
         key = self.store.key("idempotency", operation.digest.hex())
         try:
-            told, answer, left = self.store.call("idempotency", key, *_arguments(operation), self._now())
+            state, answer, left = self.store.call("idempotency", key, *_arguments(operation), self._now())
         except Unreachable as error:
             raise StoreUnavailable(str(error)) from error.__cause__
         except Exception as error:
-            # The key is not what it should be, or the script failed: whether it ran cannot be told.
-            raise StoreUnavailable(f"store {self.store.prefix!r} cannot tell about this key") from error
+            # The key is not what it should be, or the script failed: whether it ran is unknown.
+            raise StoreUnavailable(f"store {self.store.prefix!r} cannot answer for this key") from error
         if isinstance(operation, Begin):
-            return _claim(told.decode(), answer, left)
-        return told == b"yes"
+            return _claim(state.decode(), answer, left)
+        return state == b"yes"
 
     def _now(self) -> str:
         """The server's own time."""
@@ -83,13 +83,13 @@ def _micro(seconds: float) -> int:
     return round(seconds * _MICRO)
 
 
-def _claim(told: str, answer: bytes, left: int) -> Claim:
-    if told == "replay":
+def _claim(state: str, answer: bytes, left: int) -> Claim:
+    if state == "replay":
         return Claim("replay", answer)
-    if told == "not kept":
+    if state == "not kept":
         return Claim("replay")
-    if told == "in_progress":
+    if state == "in_progress":
         return Claim("in_progress", lease_left=left / _MICRO)
-    if told == "taken over":
+    if state == "taken over":
         return Claim("new", taken_over=True)
-    return Claim(told)  # type: ignore[arg-type]
+    return Claim(state)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Who holds how much of a store in memory: one `Share` per client, and the largest of them at hand."""
+"""Use of a store in memory by client: one `Share` each, with the largest at hand."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class SqliteStore(Store):
 
     The file is made at first use, in WAL mode; not for a network file system. A writer waits up to
     ``timeout`` seconds for others, then raises `StoreUnavailable`. ``durable=True`` survives a power
-    cut; False survives the death of any process, and is quicker. Leases go by the wall clock, the
+    cut; False survives the death of any process, and is quicker. Leases use the wall clock, the
     only one that processes and restarts share: a clock set forward ends leases early.
     """
 
@@ -86,7 +86,7 @@ class SqliteStore(Store):
     # Connections: each is one caller's at a time, and a few are kept for the next.
 
     def _open(self) -> sqlite3.Connection:
-        # Answers are somebody's data: the file is its owner's alone, and SQLite's own follow it. Only a
+        # Answers are user data: the file is its owner's alone, and SQLite's own follow it. Only a
         # new file is opened here: closing an old one would drop the locks that this process has on it.
         with contextlib.suppress(OSError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -167,7 +167,7 @@ class SqliteStore(Store):
             now = _clock.wall() if self.clock is None else self.clock.now()
             row = connection.execute(_FIND, (operation.digest,)).fetchone()
             before = None if row is None else Record(bool(row[0]), *row[1:])
-            told, after = step(operation, before, now)
+            outcome, after = step(operation, before, now)
             if after is None and before is not None:
                 connection.execute(_DROP, (operation.digest,))
             elif after is not None and after is not before:
@@ -180,7 +180,7 @@ class SqliteStore(Store):
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-        return told
+        return outcome
 
     def purge(self) -> int:
         """Delete every expired record now: how many there were. New keys delete some in passing."""

@@ -51,14 +51,14 @@ class Store:
         """Let go of what the store holds open. A store that is used again opens it again."""
 
     def _undo(self, operation: Operation) -> Callable[[Claim], object] | None:
-        """What takes back a claim that its caller, cancelled, never heard of."""
+        """Return the operation that takes back a claim whose caller was cancelled before it knew."""
         if not isinstance(operation, Begin):
             return None
         begun = operation
 
         def give_back(claim: Claim) -> None:
             if claim.taken_over:
-                # What was unknown before is so again: nobody has found out.
+                # What was unknown before is so again.
                 self.run(Renew(begun.digest, begun.owner, 0.0, begun.ttl_s))
             elif claim.state == "new":
                 self.run(Release(begun.digest, begun.owner))

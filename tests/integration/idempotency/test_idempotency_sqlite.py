@@ -134,7 +134,7 @@ def test_a_crash_before_the_work_is_recorded_is_an_unknown_outcome(path: Path, s
         if claim.state != "in_progress":
             break
         time.sleep(0.02)
-    with pytest.raises(OutcomeUnknown, match="nobody knows how it ended"):
+    with pytest.raises(OutcomeUnknown, match="its outcome is unknown"):
         charge("order-1")
     assert charges == [], "it was charged once already"
 
