@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ._context.deadlines import deadline as deadline
     from ._context.deadlines import disabled as disabled
     from ._context.deadlines import remaining as remaining
+    from ._drivers.pause import sleep as sleep
+    from ._drivers.pause import sleep_async as sleep_async
     from ._events.bus import subscribe as subscribe
     from ._policy.checks import PolicyWarning as PolicyWarning
     from ._policy.checks import WorstCase as WorstCase
@@ -167,6 +169,8 @@ __all__ = [
     "remaining",
     "retry",
     "retrying",
+    "sleep",
+    "sleep_async",
     "stopped",
     "subscribe",
     "to_data",
@@ -182,6 +186,7 @@ _HOMES = {
     "_config.registry": ("Registry", "load", "to_data"),
     "_context.attempts": ("Attempt", "attempt"),
     "_context.deadlines": ("Scope", "carry", "deadline", "disabled", "remaining"),
+    "_drivers.pause": ("sleep", "sleep_async"),
     "_events.bus": ("subscribe",),
     "_policy.checks": ("PolicyWarning", "WorstCase"),
     "_policy.policy": ("Policy", "retry", "retrying"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import celery
 from celery.exceptions import Reject, TaskPredicate
 
+from ._context.deadlines import is_off
 from ._queues.requeue import Again, Memory, Requeue
 from ._queues.task_settings import Busy, TaskSettings
 from ._runtime.clock import wall
@@ -67,7 +68,7 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
         return self.stormproof.attempt(self.run, self._requeue, str(self.name), lambda: self.request.id)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.request.called_directly:
+        if self.request.called_directly or is_off():
             return self.run(*args, **kwargs)
         memory = Memory.from_data((self.request.headers or {}).get(_HEADER))
         self._requeue.started(memory, args, kwargs)

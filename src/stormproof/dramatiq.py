@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from dramatiq.middleware import MiddlewareError, Retries, Shutdown, TimeLimitExceeded
 
+from ._context.deadlines import is_off
 from ._primitives.errors import AttemptTimeout
 from ._queues.requeue import Again, Memory, Requeue
 from ._queues.task_settings import Busy, TaskSettings, keeping
@@ -107,7 +108,7 @@ class Policies(Middleware):
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
         _message_id.set(message.message_id)
-        if (rule := self._rules.get(message.actor_name)) is not None:
+        if (rule := self._rule(message)) is not None:
             rule[1].started(self._memory(message), message.args, message.kwargs)
 
     def after_process_message(
@@ -118,7 +119,7 @@ class Policies(Middleware):
         result: Any = None,
         exception: BaseException | None = None,
     ) -> None:
-        rule, memory = self._rules.get(message.actor_name), self._memory(message)
+        rule, memory = self._rule(message), self._memory(message)
         if exception is None:
             if rule is not None:
                 rule[1].succeeded(memory, wall(), message.args, message.kwargs)
@@ -135,6 +136,9 @@ class Policies(Middleware):
                 self._later(broker, message, answer.wait, answer.memory)
             else:
                 message.fail()
+
+    def _rule(self, message: MessageProxy) -> tuple[TaskSettings, Requeue] | None:
+        return None if is_off() else self._rules.get(message.actor_name)
 
     def _memory(self, message: MessageProxy) -> Memory:
         return Memory.from_data(message.options.get(_OPTION))

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Iterator
 
+from ._context.deadlines import switches
 from ._primitives.options import flag, number
 from ._runtime import clock as _clock
 from ._runtime import interrupts
@@ -145,6 +146,27 @@ def reset() -> None:
         begin_anew = getattr(owner, "reset", None)
         if begin_anew is not None and getattr(owner, "store", None) is None:
             begin_anew()
+
+
+class off:  # noqa: N801 - used as a function is
+    """Make every policy of this process a plain call: no retry, no refusal, no wait.
+
+    From ``off()`` on, in all threads and tasks, until the block of ``with off():`` ends, or ``restore()``.
+    The environment variable ``STORMPROOF_OFF=1`` does it for a whole run.
+    """
+
+    def __init__(self) -> None:
+        switches.append(self)
+
+    def restore(self) -> None:
+        """Take it back; policies stay off while another switch says so."""
+        switches[:] = [switch for switch in switches if switch is not self]
+
+    def __enter__(self) -> off:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.restore()
 
 
 @contextlib.contextmanager

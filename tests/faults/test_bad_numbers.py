@@ -101,6 +101,7 @@ ALLOWED = {
     ("RateLimited", "retry_after"): None,
     ("ConfigError", "line"): None,  # and where in a file it was
     ("Attempt", "number"): None,  # made by the loop, not by users
+    ("sleep_async", "seconds"): None,  # checked when awaited, as `sleep` checks it
     ("Scope", "limit_s"): None,  # made by deadline(), which is tested
     ("httpx.ClientOptions", "statuses"): None,  # several of them
     ("httpx.ClientOptions", "reauth_on"): None,

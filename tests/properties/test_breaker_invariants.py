@@ -325,7 +325,7 @@ def _breaker(state: str) -> sp.Breaker:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, probes=10, clock=clock)
     if state == "observed":
-        breaker.observe()
+        breaker.observe_only()
     breaker.admit().failure()
     clock.advance(2)
     return breaker

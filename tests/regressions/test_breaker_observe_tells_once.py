@@ -22,10 +22,10 @@ def test_once_per_generation():
             stop()
         return [event.observed for event in events]
 
-    breaker.observe()
+    breaker.observe_only()
     assert fail(20) == [True]
     assert breaker.state == "closed"
     breaker.reset()
-    breaker.observe()
+    breaker.observe_only()
     assert fail(2) == []
     assert fail(20) == [True]

@@ -49,6 +49,8 @@ OBJECTS = {
         late="clip",
         retry_exhausted=True,
         raises="refusal",
+        on_retry=operator.eq,
+        commit=operator.truth,
         before_attempt=operator.truth,
     ),
 }

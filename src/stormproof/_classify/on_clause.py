@@ -129,7 +129,7 @@ def _judge_callable(
         answer = on(error)
         if isinstance(answer, Verdict):
             return answer
-        _refuse_awaitable(owner, "on", answer)
+        _refuse_awaitable(owner, answer)
         if isinstance(error, BaseExceptionGroup):
             return _all_leaves(error, verdict)
         if answer and (names_refusals or not is_refusal(error)):
@@ -139,34 +139,26 @@ def _judge_callable(
     return verdict
 
 
-def judge_result(on_result: Callable[[Any], bool | Verdict]) -> Callable[[Any], Verdict]:
-    """``on_result`` as a function from a result to a verdict: true means "not good enough, try again"."""
-
-    def verdict(result: Any) -> Verdict:
-        answer = on_result(result)
-        if isinstance(answer, Verdict):
-            return answer
-        _refuse_awaitable("Retry", "on_result", answer)
-        if not answer:
-            return Verdict.FATAL
-        seen = transient(result)
-        if seen.kind == "pushback":
-            return seen
-        # The rule says that it is not good enough; when to come back the response says itself.
-        after = seen.after if seen.after is not None else retry_after(get(result, "headers"))
-        return Verdict.RETRY if after is None else Verdict(True, after)
-
-    return verdict
+def judge_answer(answer: Any, result: Any) -> Verdict:
+    """Return what ``on_result``'s answer says of ``result``: true means "not good enough, try again"."""
+    if isinstance(answer, Verdict):
+        return answer
+    if not answer:
+        return Verdict.FATAL
+    seen = transient(result)
+    if seen.kind == "pushback":
+        return seen
+    # The rule says that it is not good enough; when to come back the response says itself.
+    after = seen.after if seen.after is not None else retry_after(get(result, "headers"))
+    return Verdict.RETRY if after is None else Verdict(True, after)
 
 
-def _refuse_awaitable(owner: str, field: str, answer: Any) -> None:
+def _refuse_awaitable(owner: str, answer: Any) -> None:
     """Any answer counts by its truth, but one that is still to be awaited, which would always be true."""
     if hasattr(answer, "__await__"):
         if hasattr(answer, "close"):
             answer.close()
-        raise TypeError(
-            f"{owner}: {field} must answer at once with a truth value or a Verdict, got {answer!r}"
-        )
+        raise TypeError(f"{owner}: on must answer at once with a truth value or a Verdict, got {answer!r}")
 
 
 def _retry(error: BaseException, at_any_rate: bool) -> Verdict:

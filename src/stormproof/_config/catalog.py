@@ -125,7 +125,7 @@ STRATEGIES: dict[str, Form] = {
             "retry_exhausted": Flag(),
             "raises": Word("failure", "refusal"),
         },
-        code_only=("on_result", "before_attempt"),
+        code_only=("on_result", "before_attempt", "on_retry", "commit"),
     ),
     "hedge": Form(
         "Hedge",
@@ -157,9 +157,11 @@ STRATEGIES: dict[str, Form] = {
             "open_max": _positive(),
             "ramp": _span(),
             "quorum": Count(minimum=1),
+            "count": Word("attempts", "calls"),
+            **_OBSERVE,
             **_FLEET,
         },
-        code_only=("trip",),
+        code_only=("trip", "on_state_change"),
     ),
     "rate_limit": Form(
         "RateLimit",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
+from types import MappingProxyType
 
 from . import deadlines as _deadlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any, Protocol
 
     class Exchange(Protocol):
@@ -24,19 +25,22 @@ if TYPE_CHECKING:
             """Attempt ``number`` is about to be made; the one before it ended in ``error``."""
             ...
 
-        def response_of(self, error: BaseException) -> Any:
-            """The response that ``error`` stands for; ``None`` if there was none."""
-            ...
-
         def veto(self, error: BaseException | None) -> str | None:
             """Why the request must not be sent again after ``error`` (None: after a refused answer)."""
             ...
 
 
-class Attempt:
-    """One attempt: ``number`` counts from 1, ``last_error`` is why the one before failed."""
+_NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
 
-    __slots__ = ("exchange", "last_error", "number", "operation", "outer", "owner")
+
+class Attempt:
+    """One attempt: ``number`` counts from 1, ``last_error`` is why the one before failed.
+
+    ``args`` and ``kwargs`` are the call's arguments, for the hooks ``before_attempt`` and ``on_retry`` only:
+    elsewhere both are empty.
+    """
+
+    __slots__ = ("args", "exchange", "kwargs", "last_error", "number", "operation", "outer", "owner")
 
     def __init__(
         self,
@@ -45,6 +49,8 @@ class Attempt:
         last_error: Exception | None,
         owner: object = None,
         exchange: Exchange | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] = _NO_KWARGS,
     ) -> None:
         self.operation = operation
         self.number = number
@@ -53,6 +59,13 @@ class Attempt:
         self.owner = owner
         self.outer: Attempt | None = None
         self.exchange = exchange
+        self.args = args
+        self.kwargs = kwargs
+
+    def release(self) -> None:
+        """Forget request and arguments: a context that a timer keeps may outlive the attempt by far."""
+        self.exchange = None
+        self.args, self.kwargs = (), _NO_KWARGS
 
     @property
     def request(self) -> Any:
@@ -71,6 +84,9 @@ class Attempt:
 if TYPE_CHECKING:
     #: A hook that runs before an attempt; may be async in async calls.
     Before = Callable[[Attempt], Awaitable[object] | None]
+    #: A hook that runs before the sleep, given the attempt that failed, its error (None: its result was
+    #: refused) and the wait; may be async in async calls.
+    OnRetry = Callable[[Attempt, Exception | None, float], Awaitable[object] | None]
     #: The value of a call, or its error.
     Outcome = tuple[Any, BaseException | None]
 

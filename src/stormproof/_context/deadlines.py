@@ -6,6 +6,7 @@ in the tightest one. Each scope keeps its own clock, and only remaining times ar
 
 from __future__ import annotations
 
+import os
 from contextvars import ContextVar, copy_context
 
 from .._primitives.errors import Cancelled, DeadlineExceeded
@@ -31,8 +32,13 @@ _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 #: In place of its token: the scope was left by an error, and stays what it was for what still runs inside.
 _LEFT: Any = object()
 
-#: The innermost scope, or None. The success path asks only this.
+#: The innermost scope, or None. The success path asks this, and whether `switches` is empty.
 ambient = _scope.get
+
+#: Who has switched every policy of the process off: `testing.off`, or the environment variable.
+switches: list[object] = []
+if os.environ.get("STORMPROOF_OFF", "").lower() not in ("", "0", "false", "no"):
+    switches.append("STORMPROOF_OFF")
 
 
 class Scope:
@@ -190,7 +196,7 @@ class Scope:
     @property
     def off(self) -> bool:
         """Whether policies are switched off in here."""
-        return any(scope.disabled and scope.entered for scope in self.chain())
+        return bool(switches) or any(scope.disabled and scope.entered for scope in self.chain())
 
     def late(self, message: str) -> StormproofError:
         """What is raised when something would end past this scope's time."""
@@ -258,8 +264,16 @@ def check() -> None:
         raise ended.refusal()
 
 
+def is_off() -> bool:
+    """Return whether policies are switched off here, or in the whole process."""
+    scope = _scope.get()
+    return bool(switches) or (scope is not None and scope.off)
+
+
 def bypass() -> bool:
-    """For a call that begins inside a scope: True if policies are off; raises if the scope has ended."""
+    """Return True for a call that begins where policies are off; raise if the enclosing scope has ended."""
+    if switches:
+        return True
     scope = _scope.get()
     ended: Scope | None = None
     while scope is not None:

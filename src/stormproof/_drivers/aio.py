@@ -8,20 +8,24 @@ from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._context.attempts import Attempt, Before
+    from collections.abc import Callable
+    from typing import Any
+
     from .._runtime.clock import Clock
 
 #: An event loop's timer refuses more than the platform's largest timestamp; three years are enough.
 _LONGEST_S = 1e8
 
 
-async def call_hook(before: Before, attempt: Attempt) -> None:
-    """Run ``before_attempt``, which may be async; what it raises keeps the last error in sight."""
+async def call_hook(
+    name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: Any
+) -> Any:
+    """Return what ``hook`` answers, awaited if need be; what it raises keeps ``last_error`` in sight."""
     try:
-        if hasattr(pending := before(attempt), "__await__"):
-            await pending  # type: ignore[misc]
+        answer = hook(*arguments)
+        return await answer if hasattr(answer, "__await__") else answer
     except Exception as fault:
-        attach_context(fault, attempt.last_error)
+        attach_context(fault, last_error)
         raise
 
 

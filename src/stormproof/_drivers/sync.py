@@ -9,16 +9,20 @@ from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._context.attempts import Attempt, Before
+    from collections.abc import Callable
+    from typing import Any
+
     from .._runtime.clock import Clock
 
 
-def call_hook(before: Before, attempt: Attempt) -> None:
-    """Run ``before_attempt``; what it raises keeps the last error in sight."""
+def call_hook(name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: Any) -> Any:
+    """Return what ``hook`` answers; what it raises keeps ``last_error`` in sight."""
     try:
-        refuse_awaitable("before_attempt", before(attempt))
+        answer = hook(*arguments)
+        refuse_awaitable(name, answer)
+        return answer
     except Exception as fault:
-        attach_context(fault, attempt.last_error)
+        attach_context(fault, last_error)
         raise
 
 

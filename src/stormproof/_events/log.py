@@ -1,7 +1,7 @@
-"""The standard-library logging sink: one line per call that retried or gave up, or store that came or went.
+"""The standard-library logging sink: a line per retry, call that retried or gave up, or change of a store.
 
 On from the start, under the logger ``stormproof``, which stays silent until the application
-configures logging. Retried-and-succeeded is INFO, gave-up is WARNING. A call that failed at
+configures logging. A retry is DEBUG, retried-and-succeeded INFO, gave-up WARNING. A call that failed at
 its first attempt with an error not worth retrying is the caller's own business and is not logged.
 """
 
@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from .labels import tried
-from .types import Event, GaveUp, StoreDown, StoreUp, Succeeded
+from .types import Event, GaveUp, Retrying, StoreDown, StoreUp, Succeeded
 
 if TYPE_CHECKING:
     from typing import Any
@@ -68,6 +68,10 @@ def log(event: Event, logger: logging.Logger | None = None) -> None:
 
 def _line(event: Event) -> tuple[Any, ...] | None:
     """The level, the text and what goes into it; ``None`` for an event that is not logged."""
+    if isinstance(event, Retrying):
+        text = "%s failed at attempt %d (%s): the next one follows in %.3f s"
+        error = event.error or "result refused"
+        return logging.DEBUG, text, event.operation, event.attempt, error, event.wait
     if isinstance(event, Succeeded) and event.attempts > 1:
         text = "%s succeeded at attempt %d, %.3f s after its first failure"
         return logging.INFO, text, event.operation, event.attempts, event.elapsed

@@ -112,10 +112,6 @@ class Exchange:
         """Why the request must not be sent again after ``error`` (None: after an answer that was refused)."""
         return self.repeat.veto(error, self.started)
 
-    def response_of(self, error: BaseException) -> Any:
-        """``None``: what fails by the table of statuses is judged as an error, not as a result."""
-        return None
-
     # One attempt.
 
     def prepare(self) -> Any:

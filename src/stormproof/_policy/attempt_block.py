@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .._context.attempts import Attempt, running
-from .._context.deadlines import ambient, bypass
+from .._context.deadlines import bypass
 from .._drivers import aio as _aio
 from .._drivers import sync as _sync
 from .._primitives.errors import Permanent, RetryAfter
@@ -88,7 +88,7 @@ class _Turns:
 
     def _start(self) -> None:
         block = self._block
-        self._off = ambient() is not None and bypass()
+        self._off = bypass()
         if not self._off:
             env, name = Env(block.policy, block), block.policy.name or "block"
             self._run = RetriedCall(block.retry, block.retry.budget, env, name, self._place, own_frames=1)
@@ -119,9 +119,13 @@ class _Turns:
         finally:
             del error
 
-    def settle(self, value: Any, error: Exception | None) -> bool:
-        """Take in an attempt's outcome: True if its error is taken care of (another attempt, or a value)."""
+    def settle(self, value: Any, error: Exception | None, answer: Any) -> bool:
+        """Take in an attempt's outcome: True if its error is taken care of (another attempt, or a value).
+
+        ``answer`` is what ``on_result`` says of ``value``.
+        """
         assert self._run is not None
+        self._run.answer = answer
         try:
             self._step = step = self._run.after(value, error)
             if step is None:
@@ -161,6 +165,19 @@ class _Turns:
     def _before(self) -> Any:
         return None if self._off else self._block.retry.before_attempt
 
+    @property
+    def _hooked(self) -> tuple[Any, ...] | None:
+        """The call of `on_retry` that is due before the sleep, as the drivers' `call_hook` takes it."""
+        on_retry, run = self._block.retry.on_retry, self._run
+        if on_retry is None or run is None or type(self._step) is not float:
+            return None
+        return "on_retry", on_retry, self._outcome[1], run.failed_attempt(), run.visible_error, self._wait
+
+    @property
+    def on_result(self) -> Any:
+        """The rule for results, unless policies are off."""
+        return None if self._run is None else self._block.retry.on_result
+
 
 def _drop_mark(error: BaseException) -> None:
     """Raised while the mark that carried it is handled, an error has that as its context, and each
@@ -185,6 +202,8 @@ class Turns(_Turns):
         wait = self._pause()
         if wait is not None:
             try:
+                if self._hooked is not None:
+                    _sync.call_hook(*self._hooked)
                 _sync.sleep(wait, self._block.policy.clock)
             except BaseException:
                 self._interrupted()
@@ -193,7 +212,7 @@ class Turns(_Turns):
         if attempt is None:
             raise StopIteration
         if self._before is not None:
-            _sync.call_hook(self._before, attempt)
+            _sync.call_hook("before_attempt", self._before, attempt.last_error, attempt)
         return attempt
 
 
@@ -209,6 +228,8 @@ class AsyncTurns(_Turns):
         wait = self._pause()
         if wait is not None:
             try:
+                if self._hooked is not None:
+                    await _aio.call_hook(*self._hooked)
                 await _aio.sleep(wait, self._block.policy.clock)
             except BaseException:
                 self._interrupted()
@@ -217,7 +238,7 @@ class AsyncTurns(_Turns):
         if attempt is None:
             raise StopAsyncIteration
         if self._before is not None:
-            await _aio.call_hook(self._before, attempt)
+            await _aio.call_hook("before_attempt", self._before, attempt.last_error, attempt)
         return attempt
 
 
@@ -256,19 +277,25 @@ class BlockAttempt(Attempt):
         held = [error]
         # Tracebacks may come to refer to this frame; an error kept here would keep itself alive.
         del error, traceback
-        return self._end(held)
+        rule = self._leave(kind)
+        return self._settle(held, None if rule is None else _sync.call_hook(*rule, None, self.result))
 
-    def _end(self, held: list[BaseException | None]) -> bool:
-        """Settle the attempt: True if its error (the one ``held``) is taken care of."""
+    def _leave(self, kind: type[BaseException] | None) -> tuple[str, Any] | None:
+        """End the attempt; return the rule that is to judge its result."""
         assert self._token is not None
         running.reset(self._token)
         self.over = True
+        on_result = None if kind is not None or self._turns is None else self._turns.on_result
+        return None if on_result is None else ("on_result", on_result)
+
+    def _settle(self, held: list[BaseException | None], answer: Any) -> bool:
+        """Settle the attempt: True if its error (the one ``held``) is taken care of."""
         turns, self._turns = self._turns, None
         error = held.pop()
         if turns is None or (error is not None and not isinstance(error, Exception)):
             return False
         try:
-            return turns.settle(self.result, error) and error is not None
+            return turns.settle(self.result, error, answer) and error is not None
         finally:
             del error
 
@@ -283,4 +310,5 @@ class BlockAttempt(Attempt):
     ) -> bool:
         held = [error]
         del error, traceback
-        return self._end(held)
+        rule = self._leave(kind)
+        return self._settle(held, None if rule is None else await _aio.call_hook(*rule, None, self.result))

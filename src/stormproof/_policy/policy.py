@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import sys
 
-from .._context.deadlines import ambient, bypass
 from .._events import labels
 from .._events.operations import census
 from .._primitives.options import plain, timepiece
@@ -22,6 +21,7 @@ from .._runtime.function_kind import function_kind, is_plain_function
 from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
 from .._strategies.deadline import Deadline
+from .._strategies.gate import GATE, GATE_NAMES
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env, PolicySettings
@@ -37,14 +37,13 @@ if TYPE_CHECKING:
     from typing import Any, Literal, ParamSpec, TypeVar
 
     from .._classify.on_clause import On
-    from .._classify.verdict import Verdict
-    from .._context.attempts import Before
+    from .._context.attempts import Before, OnRetry
     from .._primitives.options import Seconds
     from .._runtime.clock import Clock
     from .._runtime.randomness import Rng
     from .._strategies.protocol import Strategy
     from .._strategies.retry.backoff import Backoff
-    from .._strategies.retry.retry import AnyBudget
+    from .._strategies.retry.retry import AnyBudget, OnResult
     from .checks import WorstCase
 
     P = ParamSpec("P")
@@ -141,12 +140,19 @@ class Policy(PolicySettings):
         elif kind == "sync":
             wrapper = self._compile(inner, env, False)
         elif kind == "generator":
-            wrapper = stream(inner, lambda begin: self._compile(begin, env, False))
+            wrapper = stream(inner, lambda begin: self._compile(begin, env, False), *self._stream_rules())
         else:
-            wrapper = stream_async(inner, lambda begin: self._compile(begin, env, True))
+            wrapper = stream_async(
+                inner, lambda begin: self._compile(begin, env, True), *self._stream_rules()
+            )
         functools.update_wrapper(wrapper, inner)
         wrapper.__stormproof__ = self  # type: ignore[attr-defined]
         return wrapper  # type: ignore[return-value]
+
+    def _stream_rules(self) -> tuple[Any, Any]:
+        """Return how the retry loop, if there is one, takes items: ``commit`` and ``on_result``."""
+        every = (s.template if isinstance(s, Keyed) else s for s in self.strategies)
+        return next(((s.commit, s.on_result) for s in every if isinstance(s, Retry)), (None, None))
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``fn(*args, **kwargs)`` under this policy."""
@@ -196,7 +202,7 @@ class Policy(PolicySettings):
         env.outermost = env.entered = False
         if row and _is_gate(row[0]):
             return call
-        return _GATE.build(fn, is_async, {"ambient": ambient, "bypass": bypass, "call": call, "bare": fn})
+        return _GATED.build(fn, is_async, {**GATE_NAMES, "call": call, "bare": fn})
 
     # Looking at it and changing it.
 
@@ -271,16 +277,8 @@ def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None,
     return Policy(*strategies, name=name, clock=clock, rng=rng)
 
 
-#: Asks once, before the outermost strategy: are policies off here, has the enclosing scope ended?
-_GATE = Template(
-    "gated",
-    """\
-{async_}def gated({params}):
-    if _sp_ambient() is not None and _sp_bypass():
-        return {await_}_sp_bare({args})
-    return {await_}_sp_call({args})
-""",
-)
+#: For an outermost strategy that is not a gate itself.
+_GATED = Template("gated", "{async_}def gated({params}):\n" + GATE + "    return {await_}_sp_call({args})\n")
 
 
 def retry(
@@ -290,12 +288,14 @@ def retry(
     within: Seconds | None = 30.0,
     budget: AnyBudget | Keyed | None = _DEFAULT,
     *,
-    on_result: Callable[[Any], bool | Verdict] | None = None,
+    on_result: OnResult | None = None,
     max_hint: Seconds = 60.0,
     late: Literal["stop", "clip"] = "stop",
     retry_exhausted: bool = False,
     before_attempt: Before | None = None,
     raises: Literal["failure", "refusal"] = "failure",
+    on_retry: OnRetry | None = None,
+    commit: Callable[[Any], Any] | None = None,
     name: str | None = None,
     clock: Clock | None = None,
     rng: Rng | None = None,
@@ -313,6 +313,8 @@ def retry(
         retry_exhausted,
         before_attempt,
         raises,
+        on_retry,
+        commit,
     )
     return Policy(strategy, name=name, clock=clock, rng=rng)
 

@@ -37,17 +37,19 @@ class AttemptTimeout(StormproofError, TimeoutError):
 
 
 class CircuitOpen(StormproofError):
-    """The breaker refuses calls. ``last_failure`` is what opened it."""
+    """The breaker refuses calls. ``last_failure`` is what opened it, ``state`` what it is in."""
 
     def __init__(
         self,
         message: str = "",
         retry_after: float | None = None,
         last_failure: BaseException | None = None,
+        state: str = "open",
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.last_failure = last_failure
+        self.state = state
 
 
 class RateLimited(StormproofError):

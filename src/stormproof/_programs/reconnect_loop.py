@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .._classify.verdict import Verdict
 from .._context.attempts import Attempt
-from .._context.deadlines import ambient, bypass
+from .._context.deadlines import bypass
 from .._events import bus, labels
 from .._primitives.options import seconds
 from .._strategies.retry.call import RetriedCall
@@ -36,7 +36,7 @@ class ConnectionLost(ConnectionError):
 class _Streak(RetriedCall):
     """One streak: the rule of the retry loop, with a wider spread after a connection was lost."""
 
-    __slots__ = ("connected", "dropped", "rejoins", "stayed")
+    __slots__ = ("connected", "dropped", "rejoins", "stayed", "waits")
 
     def __init__(self, retry: Retry, env: Env, rejoins: bool) -> None:
         super().__init__(retry, retry.budget, env, env.operation(), env.owner(()))
@@ -50,6 +50,8 @@ class _Streak(RetriedCall):
         self.stayed = False
         #: Whether the failure at hand is a connection lost, which many clients may have lost at once.
         self.dropped = False
+        #: Whether the wait at hand is one between two connects.
+        self.waits = False
 
     def next(self, verdict: Any, now: float, draw: Callable[[], float], scope: Any) -> float | Stop:
         # The first connect of a streak is not a retry: a process that holds a thousand connections may
@@ -115,6 +117,7 @@ def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
             return None, None
         wait = streak.last_wait(step) if isinstance(step, Stop) else step
         if wait is not None:
+            streak.waits = type(step) is float
             try:
                 yield wait
             except BaseException:
@@ -155,9 +158,17 @@ class ReconnectLoop:
     def _start(self) -> None:
         (lost, alive), self._lost = self._lost, (None, 0.0)
         #: Whether policies are switched off here.
-        self.off = ambient() is not None and bypass()
+        self.off = bypass()
         self._streak = _Streak(self._retry, self._env, lost is not None)
         self._flow = _plain(self._streak.operation) if self.off else _follow(self._streak, lost, alive)
+
+    def retried(self, wait: float) -> tuple[Any, ...] | None:
+        """The call of `on_retry` that is due before ``wait``, as the drivers' `call_hook` takes it."""
+        streak, on_retry = self._streak, self._retry.on_retry
+        if on_retry is None or not streak.waits:
+            return None
+        error = streak.visible_error
+        return "on_retry", on_retry, error, streak.failed_attempt(), error, wait
 
     def step(self) -> Attempt | float:
         """A connect to be made, or seconds to be slept. Raises when there is nothing more to try."""

@@ -90,6 +90,8 @@ class Reconnecting(_Of[C]):
         while True:
             step = reconnects.step()
             if not isinstance(step, Attempt):
+                if (due := trip.retried(step)) is not None:
+                    await _aio.call_hook(*due)
                 await _aio.sleep(step, self._env.clock)
                 continue
             opened, error = await aio_loop.make_attempt(
@@ -116,6 +118,8 @@ class Reconnecting(_Of[C]):
         while True:
             step = reconnects.step()
             if not isinstance(step, Attempt):
+                if (due := trip.retried(step)) is not None:
+                    _sync.call_hook(*due)
                 _sync.sleep(step, self._env.clock)
                 continue
             opened, error = sync_loop.make_attempt(

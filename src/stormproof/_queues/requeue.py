@@ -6,6 +6,7 @@ plain data (`Memory`), and time is the wall clock's: the next attempt may be ano
 
 from __future__ import annotations
 
+from .._drivers.sync import call_hook
 from .._events import labels
 from .._policy.policy import Policy
 from .._primitives.attach_context import attach_context
@@ -133,6 +134,9 @@ class Requeue:
             return End(fault, "fault")
         try:
             step = run.after(None, error)
+            if self.retry.on_retry is not None and type(step) is float:
+                attempt = run.failed_attempt((None, *args), kwargs)
+                call_hook("on_retry", self.retry.on_retry, error, attempt, run.visible_error, step)
         except Exception as fault:
             return End(fault, "fault")
         assert step is not None, "an error is never a success"

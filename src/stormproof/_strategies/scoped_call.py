@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from .._context.deadlines import ambient, bypass, enter, leave
+from .._context.deadlines import enter, leave
 from .._runtime.call_template import Template
+from .gate import GATE, GATE_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ _TEXT = """\
 _LEAVE = """\
 _sp_leave(_sp_scope._token)
     _sp_scope._token = None"""
-_GATE = """\
-    if _sp_ambient() is not None and _sp_bypass():
-        return {await_}_sp_bare({args})
-"""
 
 
 def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template:
@@ -44,7 +41,7 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
         name,
         _TEXT.format(
             name=name,
-            gate=_GATE if gate else "",
+            gate=GATE if gate else "",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
             leave="_sp_scope.__exit__(None, None, None)" if is_async else _LEAVE,
         ),
@@ -68,9 +65,8 @@ def scoped(
     Outermost in its policy, it is the gate as well: it looks whether policies are off, or a scope has ended.
     """
     names = {
-        "ambient": ambient,
+        **GATE_NAMES,
         "bare": like,
-        "bypass": bypass,
         "call": call,
         "check": check,
         "clock": env.clock,

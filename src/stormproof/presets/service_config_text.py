@@ -123,8 +123,9 @@ class _Writer:
         return entry
 
     def _retry(self, retry: Retry) -> dict[str, Any] | None:
-        if retry.before_attempt is not None:
-            self._lose("Retry.before_attempt")
+        for hook in ("before_attempt", "on_retry"):
+            if getattr(retry, hook) is not None:
+                self._lose(f"Retry.{hook}")
         if retry.attempts == 1:
             return None
         if retry.on_result is not None:

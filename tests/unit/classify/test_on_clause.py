@@ -10,7 +10,7 @@ import pytest
 from tests.support.http_errors import http_error
 
 import stormproof as sp
-from stormproof._classify.on_clause import judge, judge_result, leaves, unwrap_marker
+from stormproof._classify.on_clause import judge, judge_answer, leaves, unwrap_marker
 from stormproof._classify.verdict import Verdict
 
 
@@ -149,7 +149,7 @@ def test_a_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
 @pytest.mark.parametrize("answer", [None, 0, "", 1, "yes"])
 def test_an_answer_counts_by_its_truth(answer: Any) -> None:
     assert judge(lambda error: answer, "Hedge")(Boom()).retry is bool(answer)
-    assert judge_result(lambda result: answer)("ok").retry is bool(answer)
+    assert judge_answer(answer, "ok").retry is bool(answer)
 
 
 def test_an_answer_that_is_still_to_be_awaited_is_refused() -> None:
@@ -158,8 +158,6 @@ def test_an_answer_that_is_still_to_be_awaited_is_refused() -> None:
 
     with pytest.raises(TypeError, match=r"^Hedge: on must answer at once with a truth value or a Verdict"):
         judge(functools.partial(later), "Hedge")(Boom())
-    with pytest.raises(TypeError, match=r"^Retry: on_result must answer at once"):
-        judge_result(later)("ok")
 
 
 def test_a_policy_in_the_place_of_on_is_refused() -> None:
@@ -171,12 +169,12 @@ def test_a_policy_in_the_place_of_on_is_refused() -> None:
 def test_an_explicit_verdict_is_taken_as_it_is() -> None:
     verdict = Verdict(True, 3.0, "throttle", "because")
     assert judge(lambda error: verdict)(Boom()) is verdict
-    assert judge_result(lambda result: verdict)("ok") is verdict
+    assert judge_answer(verdict, "ok") is verdict
 
 
 def test_no_is_final() -> None:
     assert judge(lambda error: False)(Boom()) == Verdict.FATAL
-    assert judge_result(lambda result: False)("ok") == Verdict.FATAL
+    assert judge_answer(False, "ok") == Verdict.FATAL
     assert judge(Boom)(KeyError()) == Verdict.FATAL
 
 
@@ -202,10 +200,10 @@ def test_what_a_server_says_not_to_retry_is_final_for_those_who_repeat_calls() -
 
 
 def test_a_refused_result_is_asked_for_again_unless_the_server_says_not_to() -> None:
-    refuse = judge_result(lambda result: True)
-    assert refuse(httpx.Response(503, headers={"x-should-retry": "false"})).kind == "pushback"
-    assert refuse(httpx.Response(503)) == Verdict.RETRY
-    assert refuse("anything") == Verdict.RETRY
+    said_no = httpx.Response(503, headers={"x-should-retry": "false"})
+    assert judge_answer(True, said_no).kind == "pushback"
+    assert judge_answer(True, httpx.Response(503)) == Verdict.RETRY
+    assert judge_answer(True, "anything") == Verdict.RETRY
 
 
 def test_a_server_s_hint_and_throttling_are_kept() -> None:

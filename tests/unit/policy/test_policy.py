@@ -842,7 +842,8 @@ def refusals() -> Iterator[Any]:
     yield retry_with, "Retry", "late", ["never", "", None, True, 0, ["stop"]]
     yield retry_with, "Retry", "retry_exhausted", NOT_FLAGS
     yield retry_with, "Retry", "on_result", NOT_HOOKS
-    yield retry_with, "Retry", "before_attempt", NOT_HOOKS
+    for hook in ("before_attempt", "on_retry", "commit"):
+        yield retry_with, "Retry", hook, NOT_HOOKS
     yield retry_with, "Retry", "backoff", [0, 1.5, "exponential", [1, 2], False, sp.Exponential, sp.Constant]
     yield retry_with, "Retry", "budget", [0, 10, True, False, "budget", object(), sp.Budget, sp.QuotaBudget]
     yield retry_with, "Retry", "on", [None, 0, "ConnectionError", (), [], [Boom], (Boom, 5), (Boom, "x")]

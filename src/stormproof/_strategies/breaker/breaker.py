@@ -9,10 +9,22 @@ from __future__ import annotations
 import math
 
 from ..._classify.on_clause import judge, unwrap_marker
+from ..._context.attempts import attempt, running
 from ..._events import bus, labels
 from ..._events.key_names import of_key
 from ..._primitives.errors import Cancelled, CircuitOpen
-from ..._primitives.options import Options, count, hook, label, number, seconds, shared_store, timepiece
+from ..._primitives.options import (
+    Options,
+    choice,
+    flag,
+    hook,
+    label,
+    number,
+    seconds,
+    shared_store,
+    timepiece,
+)
+from ..._primitives.options import count as whole
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.call_template import Template
@@ -24,7 +36,7 @@ from .ticket import Ticket
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any, Literal, Protocol
 
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
@@ -75,7 +87,10 @@ class Breaker(Options):
     Every ``Exception`` counts as a failure unless ``on`` says otherwise; what ``exclude`` matches,
     and what is cancelled, does not count at all. ``window=None`` never forgets. ``bucket`` is the
     window's granularity; ``bucket=window`` makes it one fixed window. Outside `Retry` it counts
-    calls, inside it counts attempts.
+    calls, inside it counts attempts; ``count="calls"`` counts only the first attempt of each call there, too.
+    ``on_state_change(name, old, new)`` is called after each change, with no lock held; what it raises goes to
+    `sys.unraisablehook`. With ``observe`` it refuses nothing: it emits `WouldRefuse` for what it would have
+    refused, and does not count how that ends.
 
     With a ``store`` it is also the breaker of all processes that use one of the same ``name``: calls
     and failures are added up, and it opens for all when they say so and at least ``quorum`` processes
@@ -83,56 +98,15 @@ class Breaker(Options):
     ``probes`` are leased to single processes. What one process alone finds wanting it still refuses alone.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_draw",
-        "_exclude",
-        "_fleet",
-        "_judge",
-        "_live",
-        "_lock",
-        "_trip",
-        "bucket",
-        "clock",
-        "consecutive",
-        "exclude",
-        "failure_ratio",
-        "min_calls",
-        "name",
-        "on",
-        "open_for",
-        "open_growth",
-        "open_max",
-        "probe_timeout",
-        "probes",
-        "quorum",
-        "ramp",
-        "slow_call",
-        "slow_ratio",
-        "store",
-        "trip",
-        "window",
+    _fields = tuple(
+        "failure_ratio min_calls window open_for probes probe_timeout consecutive slow_call slow_ratio trip"
+        " on exclude bucket name open_growth open_max ramp quorum count on_state_change observe".split()
     )
     _extras = ("clock", "store")
-    _fields = (
-        "failure_ratio",
-        "min_calls",
-        "window",
-        "open_for",
-        "probes",
-        "probe_timeout",
-        "consecutive",
-        "slow_call",
-        "slow_ratio",
-        "trip",
-        "on",
-        "exclude",
-        "bucket",
-        "name",
-        "open_growth",
-        "open_max",
-        "ramp",
-        "quorum",
+    __slots__ = (
+        *_fields,
+        *_extras,
+        *("__weakref__", "_draw", "_exclude", "_fleet", "_judge", "_live", "_lock", "_trip"),
     )
 
     failure_ratio: float
@@ -155,6 +129,9 @@ class Breaker(Options):
     clock: Clock | None
     store: Store | None
     quorum: int
+    count: Literal["attempts", "calls"]
+    on_state_change: Callable[[str, str, str], object] | None
+    observe: bool
     _fleet: FleetMember | None
     _live: Live
     _lock: Any
@@ -183,6 +160,9 @@ class Breaker(Options):
         open_max: Seconds = 300,
         ramp: Seconds = 0,
         quorum: int = 2,
+        count: Literal["attempts", "calls"] = "attempts",
+        on_state_change: Callable[[str, str, str], object] | None = None,
+        observe: bool = False,
         *,
         clock: Clock | None = None,
         rng: Any = None,
@@ -193,12 +173,12 @@ class Breaker(Options):
 
         self._set(
             failure_ratio=number("Breaker", "failure_ratio", failure_ratio, above=0, most=1),
-            min_calls=count("Breaker", "min_calls", min_calls),
+            min_calls=whole("Breaker", "min_calls", min_calls),
             window=positive("window", window),
             open_for=seconds("Breaker", "open_for", open_for, above=0),
-            probes=count("Breaker", "probes", probes),
+            probes=whole("Breaker", "probes", probes),
             probe_timeout=positive("probe_timeout", probe_timeout),
-            consecutive=None if consecutive is None else count("Breaker", "consecutive", consecutive),
+            consecutive=None if consecutive is None else whole("Breaker", "consecutive", consecutive),
             slow_call=positive("slow_call", slow_call),
             slow_ratio=number("Breaker", "slow_ratio", slow_ratio, above=0, most=1),
             trip=hook("Breaker", "trip", trip),
@@ -211,7 +191,10 @@ class Breaker(Options):
             ramp=seconds("Breaker", "ramp", ramp),
             clock=timepiece("Breaker", clock),
             store=shared_store("Breaker", store),
-            quorum=count("Breaker", "quorum", quorum),
+            quorum=whole("Breaker", "quorum", quorum),
+            count=choice("Breaker", "count", count, ("attempts", "calls")),
+            on_state_change=hook("Breaker", "on_state_change", on_state_change),
+            observe=flag("Breaker", "observe", observe),
             _fleet=None,
         )
         if self.bucket is not None and (self.window is None or self.bucket > self.window):
@@ -296,7 +279,7 @@ class Breaker(Options):
         live = self._live
         shut = live.shut
         if shut is not None and shut[0] <= now <= shut[1]:
-            raise self._refusal(shut[1] - now)
+            return self._refuse(shut[1] - now)
         with self._lock:
             before = live.circuit.state
             slow = self._count_slow(live, now)
@@ -310,7 +293,7 @@ class Breaker(Options):
         if ticket is None:
             if self._fleet is not None and after == "half_open":
                 self._fleet.kick()
-            raise self._refusal(None if live.manual == "open" else wait)
+            return self._refuse(None if live.manual == "open" else wait, after)
         return ticket
 
     def _place(self, live: Live, now: float) -> Ticket | None:
@@ -328,10 +311,17 @@ class Breaker(Options):
             probe = live.circuit.admit_probe(now) if live.circuit.state == "half_open" else None
             if probe is None:
                 return None
-        ticket = Ticket(self, bucket, probe, now)
+        ticket = Ticket(self, bucket, probe, now, self._is_repeated())
         if self.slow_call is not None and bucket is not None:
             live.running[ticket] = None
         return ticket
+
+    def _is_repeated(self) -> bool:
+        """Whether the call at hand is a later attempt of one that has been counted."""
+        if self.count == "attempts" or running.get() is None:
+            return False
+        current = attempt()
+        return current is not None and current.number > 1
 
     def _count_slow(self, live: Live, now: float) -> bool:
         """Count the calls in flight that have become slow: True if there were any."""
@@ -395,7 +385,7 @@ class Breaker(Options):
         live = self._live
         plain = self.slow_call is None and live.manual in (None, "observe")
         ramping = self.ramp and self._now() - live.circuit.closed_at < self.ramp
-        live.bucket = live.circuit.current if plain and not ramping else None
+        live.bucket = live.circuit.current if plain and not ramping and self.count == "attempts" else None
         open_alone = live.circuit.state == "open" and plain and self._fleet is None
         live.shut = (live.circuit.until - live.circuit.open_s, live.circuit.until) if open_alone else None
 
@@ -409,25 +399,31 @@ class Breaker(Options):
                 observed=observed,
                 error=labels.error_name(self._live.last_failure),
             )
+            if self.on_state_change is not None and not observed:
+                try:
+                    self.on_state_change(self.name or "breaker", before, after)
+                except Exception as fault:
+                    bus.report(fault)
 
     def shut_for(self) -> float:
         """Return the seconds for which every call is certain to be refused from now on; 0.0 if none is."""
         live = self._live
-        if live.manual == "open":
-            return math.inf
-        if live.shut is None:
-            return 0.0
+        if live.shut is None or self.observe:
+            return math.inf if live.manual == "open" and not self.observe else 0.0
         now = self._now()
         return live.shut[1] - now if live.shut[0] <= now <= live.shut[1] else 0.0
 
-    def _refusal(self, retry_after: float | None) -> CircuitOpen:
+    def _refuse(self, retry_after: float | None, state: str = "open") -> Ticket:
+        """Raise the refusal; where this breaker only observes, return a ticket that counts for nothing."""
         if bus.watchers:
-            bus.publish("Refused", operation=self.name or "breaker", by="breaker")
+            event = "WouldRefuse" if self.observe else "Refused"
+            bus.publish(event, operation=self.name or "breaker", by="breaker")
+        if self.observe:
+            return Ticket(None, None, None, 0.0)
         last = self._live.last_failure
         when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
-        refusal = CircuitOpen(f"{labels.clean(self.name or 'breaker')} is open: {when}", retry_after, last)
-        refusal.__cause__ = last
-        return refusal
+        name, how = labels.clean(self.name or "breaker"), _REFUSING.get(state, "is open")
+        raise CircuitOpen(f"{name} {how}: {when}", retry_after, last, state) from last
 
     def outcome_of(self, error: BaseException) -> str:
         """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
@@ -514,7 +510,7 @@ class Breaker(Options):
         """Admit every call until `reset`, whatever fails."""
         self._by_hand("closed")
 
-    def observe(self) -> None:
+    def observe_only(self) -> None:
         """Count and tell when it would have opened, but never refuse, until `reset`."""
         self._by_hand("observe")
 
@@ -548,6 +544,12 @@ class Breaker(Options):
     def __hash__(self) -> int:
         return id(self)
 
+
+#: How a breaker that refuses says why; closed is one that lets a growing share of the calls through.
+_REFUSING = {
+    "half_open": "is probing, and every place is taken",
+    "closed": "has just closed and admits a share",
+}
 
 #: While closed, and strictly within the current bucket: two ticks, one look at the clock, no lock.
 _GUARDED = Template(

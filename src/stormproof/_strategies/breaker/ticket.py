@@ -22,10 +22,19 @@ class Ticket:
     As a context manager it settles itself by how the block ends.
     """
 
-    __slots__ = ("_breaker", "began", "bucket", "probe", "slow")
+    __slots__ = ("_breaker", "_is_neutral", "began", "bucket", "probe", "slow")
 
-    def __init__(self, breaker: Breaker, bucket: Bucket | None, probe: Probe | None, began: float) -> None:
-        self._breaker: Breaker | None = breaker
+    def __init__(
+        self,
+        breaker: Breaker | None,
+        bucket: Bucket | None,
+        probe: Probe | None,
+        began: float,
+        is_neutral: bool = False,
+    ) -> None:
+        self._breaker = breaker
+        #: Whether it counts as excluded however it ends.
+        self._is_neutral = is_neutral
         self.bucket = bucket
         self.probe = probe
         self.began = began
@@ -35,7 +44,7 @@ class Ticket:
     def _end(self, outcome: str, error: BaseException | None = None) -> None:
         breaker, self._breaker = self._breaker, None
         if breaker is not None:
-            breaker.settle(self, outcome, error)
+            breaker.settle(self, "excluded" if self._is_neutral else outcome, error)
 
     def success(self) -> None:
         """The call succeeded."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ..._classify.exhaustion import Mark, bare_types, exhausted_by, is_bare, mark, response_mark
-from ..._classify.on_clause import is_refusal, judge_marked, unwrap_marker
+from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
 from ..._classify.stops import REFUSALS, Stopped, reason_of
 from ..._classify.verdict import Verdict
 from ..._context.attempts import Attempt, encloses
@@ -24,7 +24,7 @@ from .rules.decision import ENDINGS, PERMANENT, Course, Stop, cancelled, scope_e
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..._context.attempts import Exchange, Outcome
@@ -38,7 +38,9 @@ class RetriedCall(Course):
     __slots__ = (
         "_last",
         "_own_frames",
+        "_previous_error",
         "_skew",
+        "answer",
         "env",
         "judge_error",
         "operation",
@@ -68,6 +70,10 @@ class RetriedCall(Course):
         self.operation = operation
         self.owner = owner
         self._own_frames = own_frames
+        #: What `on_result` answered about the last attempt's value.
+        self.answer: Any = None
+        #: Why the attempt before the last one failed, for `on_retry`.
+        self._previous_error: Exception | None = None
         self._skew = 0.0
         self._last = -math.inf
         #: What the last attempt means, and its result, if that is what was not good enough.
@@ -88,14 +94,26 @@ class RetriedCall(Course):
 
     # The steps of the loop.
 
-    def begin(self, last_error: Exception | None) -> Attempt:
-        """Return the next attempt, to be made now."""
+    def begin(
+        self, last_error: Exception | None, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = {}
+    ) -> Attempt:
+        """Return the next attempt, to be made now; the arguments are for ``before_attempt``."""
         self.number += 1
         if self.number == 1 and self.budget is not None:
             self.budget.started()
         if self.exchange is not None:
             self.exchange.turn(self.number, last_error)
-        return Attempt(self.operation, self.number, last_error, self.owner, self.exchange)
+        attempt = Attempt(self.operation, self.number, last_error, self.owner, self.exchange)
+        if self.retry.on_retry is not None:
+            self._previous_error = last_error
+        if self.retry.before_attempt is not None:
+            attempt.args, attempt.kwargs = self.env.arguments(args), kwargs
+        return attempt
+
+    def failed_attempt(self, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = {}) -> Attempt:
+        """Return the attempt that failed last, as ``on_retry`` gets it."""
+        own, error = self.env.arguments(args), self._previous_error
+        return Attempt(self.operation, self.number, error, self.owner, self.exchange, own, kwargs)
 
     def after(self, value: Any, error: Exception | None, announce: bool = True) -> float | Stop | None:
         """Settle an attempt: ``None`` for a success, else the seconds to wait, or why to stop.
@@ -137,7 +155,7 @@ class RetriedCall(Course):
         if type(step) is float and self.visible_error is not None and not is_refusal(self.visible_error):
             self.reached = self.visible_error
         if announce and type(step) is float:
-            if bus.watchers:
+            if bus.heard("Retrying"):
                 self.emit_retrying(step)
             if scope is not None:
                 scope.last_error = self.visible_error
@@ -251,25 +269,18 @@ class RetriedCall(Course):
     def judge(self, value: Any, error: Exception | None) -> Verdict | None:
         """Return what the outcome means: ``None`` for success."""
         self.refused = None
-        judge_result = self.retry.judge_result
         if error is None:
             self.visible_error = None
-            if judge_result is None:
+            if self.retry.on_result is None:
                 return None
             self.refused = value.item if isinstance(value, Opened) else value
-            verdict: Verdict = judge_result(self.refused)
+            verdict = judge_answer(self.answer, self.refused)
             return verdict if verdict.retry else None
         if isinstance(error, (Permanent, RetryAfter)):
             cause, _ = unwrap_marker(error)
             self.visible_error = error if cause is None else cause
             return judge_marked(self.judge_error, error)
         self.visible_error = error
-        if judge_result is not None and self.exchange is not None:
-            response = self.exchange.response_of(error)
-            if response is not None:
-                verdict = judge_result(response)
-                if verdict.retry:
-                    return verdict
         return self.judge_error(error)
 
     # What is left of a call that failed.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
-from ..._classify.on_clause import judge, judge_result, named_refusals
-from ..._context.deadlines import ambient, bypass
+from ..._classify.on_clause import judge, named_refusals
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
 from ..._runtime.call_template import Template
 from ..budget.budget import Budget
+from ..gate import GATE, GATE_NAMES
 from ..keyed import Keyed
 from . import aio_loop, sync_loop
 from .backoff import Backoff, Exponential, Jittered
@@ -18,15 +18,18 @@ from .call import RetriedCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import Any, Literal, Protocol
 
     from ..._classify.on_clause import On
     from ..._classify.verdict import Verdict
-    from ..._context.attempts import Before
+    from ..._context.attempts import Before, OnRetry
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
+
+    #: May be async in async calls.
+    OnResult = Callable[[Any], bool | Verdict | Awaitable[bool | Verdict]]
 
     class AnyBudget(Protocol):
         """What Retry needs of a budget; see `Budget` for the meaning of each."""
@@ -54,7 +57,10 @@ class Retry(Options):
     `Budget` unless given, ``None`` is none; ``on_result`` refuses results; a server's hint longer
     than ``max_hint`` seconds ends the call; ``late="stop"`` gives up when the wait would end past
     the time allowed, ``"clip"`` sleeps what is left first; ``retry_exhausted`` retries what an
-    inner layer has already given up on; ``before_attempt(attempt)`` runs before every attempt.
+    inner layer has already given up on; ``before_attempt(attempt)`` runs before every attempt, and
+    ``on_retry(attempt, error, wait)`` before the wait for the next one. Hooks and ``on_result`` may be
+    async in async calls. A generator is retried until its first item, or with ``commit(item)`` until the
+    first item for which that is true: what comes before it is held back, at most 64 items or 1 MiB.
 
     A call that failed raises its failure: the error of its last attempt, the same object, whatever ended the
     retrying; `stopped` says what that was. ``raises="refusal"`` raises `BudgetExhausted`, `DeadlineExceeded`
@@ -63,12 +69,12 @@ class Retry(Options):
 
     __slots__ = (
         "judge",
-        "judge_result",
         "_own_budget",
         "attempts",
         "backoff",
         "before_attempt",
         "budget",
+        "commit",
         "delay",
         "late",
         "max_hint",
@@ -77,6 +83,7 @@ class Retry(Options):
         "named",
         "on",
         "on_result",
+        "on_retry",
         "plan",
         "raises",
         "retry_exhausted",
@@ -94,6 +101,8 @@ class Retry(Options):
         "retry_exhausted",
         "before_attempt",
         "raises",
+        "on_retry",
+        "commit",
     )
 
     on: On
@@ -101,12 +110,14 @@ class Retry(Options):
     backoff: Backoff
     within: float | None
     budget: Any
-    on_result: Callable[[Any], bool | Verdict] | None
+    on_result: OnResult | None
     max_hint: float
     late: Literal["stop", "clip"]
     retry_exhausted: bool
     before_attempt: Before | None
     raises: Literal["failure", "refusal"]
+    on_retry: OnRetry | None
+    commit: Callable[[Any], Any] | None
     #: The refusals that ``on`` names.
     named: tuple[type[Exception], ...]
     _own_budget: bool
@@ -115,7 +126,6 @@ class Retry(Options):
     plan: Callable[..., tuple[float, float | None, int]] | None
     #: The schedule's formula, as the loop calls it.
     delay: Callable[[int, float | None, float], float]
-    judge_result: Callable[[Any], Verdict] | None
     #: ``attempts`` and ``within`` as the loop compares them: no limit is inf.
     most_attempts: float
     most_seconds: float
@@ -127,12 +137,14 @@ class Retry(Options):
         backoff: Backoff | None = None,
         within: Seconds | None = 30.0,
         budget: AnyBudget | Keyed | None = _DEFAULT,
-        on_result: Callable[[Any], bool | Verdict] | None = None,
+        on_result: OnResult | None = None,
         max_hint: Seconds = 60.0,
         late: Literal["stop", "clip"] = "stop",
         retry_exhausted: bool = False,
         before_attempt: Before | None = None,
         raises: Literal["failure", "refusal"] = "failure",
+        on_retry: OnRetry | None = None,
+        commit: Callable[[Any], Any] | None = None,
     ) -> None:
         backoff = Exponential() if backoff is None else backoff
         if isinstance(backoff, type) or not hasattr(backoff, "delay"):
@@ -156,12 +168,13 @@ class Retry(Options):
             retry_exhausted=flag("Retry", "retry_exhausted", retry_exhausted),
             before_attempt=hook("Retry", "before_attempt", before_attempt),
             raises=choice("Retry", "raises", raises, ("failure", "refusal")),
+            on_retry=hook("Retry", "on_retry", on_retry),
+            commit=hook("Retry", "commit", commit),
             named=named_refusals(on),
             _own_budget=budget is _DEFAULT,
             judge=judge(on),
             plan=_own_plan(backoff),
             delay=_quick_delay(backoff),
-            judge_result=None if on_result is None else judge_result(on_result),
         )
         self._set(
             most_attempts=math.inf if self.attempts is None else self.attempts,
@@ -238,9 +251,8 @@ class Retry(Options):
 
         plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
         names = {
-            "ambient": ambient,
+            **GATE_NAMES,
             "bare": like,
-            "bypass": bypass,
             "call": call,
             "failed": failed,
             "watchers": bus.watchers,
@@ -301,11 +313,6 @@ _SUCCESS_PATH = """\
         del _sp_failure
 """
 
-_GATE = """\
-    if _sp_ambient() is not None and _sp_bypass():
-        return {await_}_sp_bare({args})
-"""
-
 
 def _template(name: str, gate: str, start: str) -> Template:
     return Template(name, _SUCCESS_PATH.format(name=name, gate=gate, start=start))
@@ -314,19 +321,14 @@ def _template(name: str, gate: str, start: str) -> Template:
 _STARTED = "    _sp_started()\n"
 #: By whether the budget counts starts, and whether a `Deadline` right outside has asked what the gate asks.
 _RETRIED = {
-    (False, False): _template("retried", _GATE, ""),
+    (False, False): _template("retried", GATE, ""),
     (False, True): _template("retried_inside", "", ""),
-    (True, False): _template("retried_from_start", _GATE, _STARTED),
+    (True, False): _template("retried_from_start", GATE, _STARTED),
     (True, True): _template("retried_from_start_inside", "", _STARTED),
 }
 
 #: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
 _FOLLOWED = Template(
     "followed",
-    """\
-{async_}def followed({params}):
-    if _sp_ambient() is not None and _sp_bypass():
-        return {await_}_sp_bare({args})
-    return {await_}_sp_failed(None, {packed})
-""",
+    "{async_}def followed({params}):\n" + GATE + "    return {await_}_sp_failed(None, {packed})\n",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..._context.attempts import running
 from ..._context.deadlines import ambient
 from ..._drivers.sync import call_hook, sleep
+from .generators import HeldBack, Opened
 from .rules.decision import Stop
 
 TYPE_CHECKING = False
@@ -33,19 +34,25 @@ def retry_loop(
     """Call until an attempt succeeds or ``run`` stops. With ``error`` the first attempt has failed."""
     value: Any = None
     failure: BaseException | None = None
-    clock, before = run.env.clock, run.retry.before_attempt
+    clock, retry = run.env.clock, run.retry
+    before, on_retry, on_result = retry.before_attempt, retry.on_retry, retry.on_result
     try:
         if error is None:
-            value, error = make_attempt(run.begin(None), call, args, kwargs, before)
+            value, error = make_attempt(run.begin(None, args, kwargs), call, args, kwargs, before)
         else:
             run.number = 1
         while True:
+            if error is None and on_result is not None:
+                run.answer = judge(on_result, value)
             step: Any = run.after(value, error)
             if step is None:
                 return value
             wait = step if type(step) is float else run.last_wait(step)
             if wait is not None:
                 try:
+                    if on_retry is not None and type(step) is float:
+                        hooked = run.failed_attempt(args, kwargs)
+                        call_hook("on_retry", on_retry, error, hooked, run.visible_error, wait)
                     sleep(wait, clock)
                 except BaseException:
                     run.interrupt(step)
@@ -57,10 +64,18 @@ def retry_loop(
                 if failure is None:
                     return value
                 raise failure
-            value, error = make_attempt(run.begin(error), call, args, kwargs, before)
+            value, error = make_attempt(run.begin(error, args, kwargs), call, args, kwargs, before)
     finally:
         # Tracebacks refer to this frame, so an error kept here would keep itself alive.
         del run, error, failure
+
+
+def judge(on_result: Callable[[Any], Any], value: Any) -> Any:
+    """Return what ``on_result`` answers; the items of a stream were judged as they came."""
+    if isinstance(value, HeldBack):
+        return value.answer
+    result = value.item if isinstance(value, Opened) else value
+    return call_hook("on_result", on_result, None, result)
 
 
 def make_attempt(
@@ -75,14 +90,13 @@ def make_attempt(
     token = running.set(attempt)
     try:
         if before is not None:
-            call_hook(before, attempt)
+            call_hook("before_attempt", before, attempt.last_error, attempt)
         try:
             return call(*args, **kwargs), None
         except Exception as error:
             return None, error
     finally:
         running.reset(token)
-        # A context that a timer keeps may outlive the attempt by far, and must not keep its request.
-        attempt.exchange = None
+        attempt.release()
         # It knows the last error, which may be the very one whose traceback holds this frame.
         del attempt

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..._context.deadlines import ambient
+from ..._context.deadlines import ambient, is_off
 from ..._runtime.clock import AMBIENT
 from ._attempts import AttemptManager
 from ._state import DoAttempt, DoSleep, RetryAction, RetryCallState, RetryError, TryAgain, original
@@ -229,7 +229,7 @@ class BaseRetrying(ABC):
         # Ctrl-C and a cancellation are not failures: they are retried only where they are named.
         if error is not None and not isinstance(error, Exception) and not names_interrupts(self.retry):
             return False
-        if (scope := ambient()) is not None and scope.off:
+        if is_off():
             return False
         return bool((yield self.retry))
 

@@ -45,11 +45,13 @@ def shape(row: tuple[Any, ...]) -> Shape | str:
         if type(part) is Deadline and index == 0:
             found.deadline = part.seconds
         elif type(part) is Retry:
-            if part.before_attempt is not None or part.on_result is not None:
+            if any(hook is not None for hook in (part.before_attempt, part.on_result, part.on_retry)):
                 return "Retry has hooks of the user's own"
             found.retry = part
         elif type(part) is Timeout and not before:
             found.timeout = min(found.timeout, part.seconds)
+        elif type(part) is Breaker and (part.count == "calls" or part.observe):
+            return "Breaker counts calls, or only observes"
         elif type(part) in (Breaker, Throttle) or (type(part) is RateLimit and answers_at_once(part)):
             (found.outer if before else found.inner).append(part)
         else:

@@ -521,7 +521,7 @@ def test_forced_closed(clock: sp.testing.FakeClock) -> None:
 def test_observing_tells_but_never_refuses(clock: sp.testing.FakeClock) -> None:
     events: list[Any] = []
     breaker = sp.Breaker(consecutive=2, clock=clock, name="b")
-    breaker.observe()
+    breaker.observe_only()
     stop = sp.subscribe(events.append)
     try:
         fail(breaker, 2)
@@ -545,7 +545,7 @@ def test_reset_forgets(clock: sp.testing.FakeClock) -> None:
     assert breaker.state == "closed", "one failure before the reset and one late do not count"
 
 
-@pytest.mark.parametrize("by_hand", ["force_open", "force_closed", "observe"])
+@pytest.mark.parametrize("by_hand", ["force_open", "force_closed", "observe_only"])
 def test_by_hand_works_on_a_decorated_function_too(by_hand: str) -> None:
     breaker = sp.Breaker(consecutive=1)
     policy = sp.Policy(breaker)

@@ -22,17 +22,12 @@ class Asked:
 
     draft = None
 
-    def __init__(self, response: Any = None, veto: str | None = None) -> None:
-        self.response = response
+    def __init__(self, veto: str | None = None) -> None:
         self.why = veto
         self.asked: list[Any] = []
 
     def turn(self, number: int, error: Exception | None) -> None:
         self.asked.append(("turn", number, error))
-
-    def response_of(self, error: BaseException) -> Any:
-        self.asked.append(("response_of", error))
-        return self.response
 
     def veto(self, error: BaseException | None) -> str | None:
         self.asked.append(("veto", error))
@@ -103,33 +98,6 @@ def test_a_clock_set_back_twice_hides_no_time() -> None:
 
 
 # Whom the rule asks about an outcome.
-
-
-def test_a_response_that_an_error_stands_for_is_shown_to_on_result() -> None:
-    asked, error = Asked(response="busy"), Boom("503")
-    shown: list[Any] = []
-
-    def refuse(result: Any) -> Verdict:
-        shown.append(result)
-        return Verdict(True, 7.0)
-
-    run = run_of(asked, on=KeyError, on_result=refuse)
-    verdict = run.judge(None, error)
-    assert verdict is not None and (verdict.retry, verdict.after) == (True, 7.0)
-    assert shown == ["busy"]
-    assert asked.asked == [("response_of", error)]
-    assert run.visible_error is error
-
-
-@pytest.mark.parametrize(
-    ("response", "on_result"),
-    [("fine", lambda result: False), (None, lambda result: True), ("busy", None)],
-    ids=["not refused", "no response", "no rule"],
-)
-def test_without_a_refused_response_the_error_itself_decides(response: Any, on_result: Any) -> None:
-    run = run_of(Asked(response=response), on_result=on_result)
-    assert run.judge(None, Boom()) == Verdict.RETRY
-    assert run.judge(None, KeyError()) == Verdict.FATAL
 
 
 def test_the_request_is_asked_about_the_error_whether_it_may_be_sent_again() -> None:
