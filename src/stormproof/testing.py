@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Iterator
 
-from ._context.deadlines import switches
+from ._context.deadlines import switch_off, switch_on
 from ._primitives.options import flag, number
 from ._runtime import clock as _clock
 from ._runtime import interrupts
@@ -156,11 +156,11 @@ class off:  # noqa: N801 - used as a function is
     """
 
     def __init__(self) -> None:
-        switches.append(self)
+        switch_off(self)
 
     def restore(self) -> None:
         """Take it back; policies stay off while another switch says so."""
-        switches[:] = [switch for switch in switches if switch is not self]
+        switch_on(self)
 
     def __enter__(self) -> off:
         return self

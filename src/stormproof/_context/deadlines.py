@@ -13,6 +13,7 @@ from .._primitives.errors import Cancelled, DeadlineExceeded
 from .._primitives.options import seconds
 from .._runtime import clock as _clock
 from .._runtime import interrupts as _interrupt
+from .._runtime.call_template import SHARED_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,13 +33,30 @@ _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 #: In place of its token: the scope was left by an error, and stays what it was for what still runs inside.
 _LEFT: Any = object()
 
-#: The innermost scope, or None. The success path asks this, and whether `switches` is empty.
+#: The innermost scope, or None. The success path asks only this.
 ambient = _scope.get
 
-#: Who has switched every policy of the process off: `testing.off`, or the environment variable.
-switches: list[object] = []
+#: Who has switched every policy of the process off.
+_switches: list[object] = []
+
+
+def switch_off(owner: object) -> None:
+    """Switch every policy of the process off, until `switch_on` of the same ``owner``."""
+    _switches.append(owner)
+    # The success path asks no more than before: while policies are off, it gets another answer.
+    SHARED_NAMES["_sp_ambient"] = lambda: owner
+
+
+def switch_on(owner: object) -> None:
+    """Take back what ``owner`` has switched off."""
+    _switches[:] = [other for other in _switches if other is not owner]
+    if not _switches:
+        SHARED_NAMES["_sp_ambient"] = ambient
+
+
+SHARED_NAMES["_sp_ambient"] = ambient
 if os.environ.get("STORMPROOF_OFF", "").lower() not in ("", "0", "false", "no"):
-    switches.append("STORMPROOF_OFF")
+    switch_off("STORMPROOF_OFF")
 
 
 class Scope:
@@ -196,7 +214,7 @@ class Scope:
     @property
     def off(self) -> bool:
         """Whether policies are switched off in here."""
-        return bool(switches) or any(scope.disabled and scope.entered for scope in self.chain())
+        return bool(_switches) or any(scope.disabled and scope.entered for scope in self.chain())
 
     def late(self, message: str) -> StormproofError:
         """What is raised when something would end past this scope's time."""
@@ -267,12 +285,12 @@ def check() -> None:
 def is_off() -> bool:
     """Return whether policies are switched off here, or in the whole process."""
     scope = _scope.get()
-    return bool(switches) or (scope is not None and scope.off)
+    return bool(_switches) or (scope is not None and scope.off)
 
 
 def bypass() -> bool:
     """Return True for a call that begins where policies are off; raise if the enclosing scope has ended."""
-    if switches:
+    if _switches:
         return True
     scope = _scope.get()
     ended: Scope | None = None

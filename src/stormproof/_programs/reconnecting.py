@@ -90,7 +90,7 @@ class Reconnecting(_Of[C]):
         while True:
             step = reconnects.step()
             if not isinstance(step, Attempt):
-                if (due := trip.retried(step)) is not None:
+                if (due := reconnects.retried(step)) is not None:
                     await _aio.call_hook(*due)
                 await _aio.sleep(step, self._env.clock)
                 continue
@@ -118,7 +118,7 @@ class Reconnecting(_Of[C]):
         while True:
             step = reconnects.step()
             if not isinstance(step, Attempt):
-                if (due := trip.retried(step)) is not None:
+                if (due := reconnects.retried(step)) is not None:
                     _sync.call_hook(*due)
                 _sync.sleep(step, self._env.clock)
                 continue

@@ -7,6 +7,7 @@ text that is compiled consists of our own constants and the function's parameter
 
 from __future__ import annotations
 
+import builtins
 from types import FunctionType
 
 TYPE_CHECKING = False
@@ -20,6 +21,11 @@ _POSITIONAL_STAR, _KEYWORD_STAR = 0x04, 0x08
 
 #: The type of every module's ``__spec__``; importing it by name would load more than one class.
 _ModuleSpec: Any = type(__spec__)
+
+
+#: What every wrapper finds where Python finds its builtins: one dict, so that a name that changes at run time
+#: changes for all of them, and costs none of them a question.
+SHARED_NAMES: dict[str, Any] = dict(vars(builtins))
 
 
 class Source:
@@ -68,7 +74,12 @@ class Template:
         # A copy each: functions that share a code object spoil each other's inline caches.
         code, source = compiled[0].replace(), compiled[1]
         scope = {f"_sp_{name}": value for name, value in names.items()}
-        module = {"__name__": "stormproof", "__loader__": source, "__spec__": source.spec}
+        module = {
+            "__name__": "stormproof",
+            "__loader__": source,
+            "__spec__": source.spec,
+            "__builtins__": SHARED_NAMES,
+        }
         made = FunctionType(code, {**scope, **module}, code.co_name)
         if params != _STARRED[0]:
             made.__defaults__ = like.__defaults__
