@@ -38,7 +38,7 @@ def flaky(key: str, failures: int) -> str:
 
 @app.task(
     base=stormproof.celery.task_base(
-        sp.retry(on=ConnectionError, backoff=sp.Constant(1.5), budget=sp.Budget(burst=20))
+        sp.retry(on=ConnectionError, backoff=sp.Constant(6), budget=sp.Budget(burst=20))
     )
 )
 def patient(key: str) -> str:

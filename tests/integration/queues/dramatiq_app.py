@@ -31,7 +31,7 @@ def flaky(key: str, failures: int) -> None:
         raise ConnectionError("secret")
 
 
-@dramatiq.actor(policy=sp.retry(on=ConnectionError, backoff=sp.Constant(1.5), budget=sp.Budget(burst=20)))
+@dramatiq.actor(policy=sp.retry(on=ConnectionError, backoff=sp.Constant(6), budget=sp.Budget(burst=20)))
 def patient(key: str) -> None:
     if ran(key) == 1:
         raise ConnectionError
