@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from ._strategies.timeout import Timeout as Timeout
     from .idempotency.once_per_key import idempotent as idempotent
     from .presets.from_tenacity import policy_from_tenacity as policy_from_tenacity
+    from .presets.policy_of import policy_of as policy_of
 
 __all__ = [
     "AdaptiveLimit",
@@ -165,6 +166,7 @@ __all__ = [
     "load",
     "once",
     "policy_from_tenacity",
+    "policy_of",
     "reconnecting",
     "remaining",
     "retry",
@@ -238,6 +240,7 @@ _HOMES = {
     "_strategies.timeout": ("Timeout",),
     "idempotency.once_per_key": ("idempotent",),
     "presets.from_tenacity": ("policy_from_tenacity",),
+    "presets.policy_of": ("policy_of",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 #: Modules reached as attributes. Those that stand on another library import it when first used.

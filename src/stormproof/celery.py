@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import celery
 from celery.exceptions import Reject, TaskPredicate
+from celery.utils.log import get_logger
 
 from ._context.deadlines import is_off
 from ._queues.requeue import Again, Memory, Requeue
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     DeadLetter = str | Callable[[celery.Task, Exception], object]
 
 _HEADER = "stormproof"
+_log = get_logger(__name__)
 
 
 class PolicyTask(celery.Task):  # type: ignore[misc]
@@ -115,6 +117,14 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
                 letter.apply_async()
         except Exception as fault:
             raise Reject(fault, requeue=True) from error
+        place = f"queue {dead_letter!r}" if isinstance(dead_letter, str) else "its dead-letter function"
+        _log.error(
+            "task %s[%s] failed for good (%s): handed to %s",
+            self.name,
+            self.request.id,
+            type(error).__name__,
+            place,
+        )
 
 
 def task_base(

@@ -18,7 +18,7 @@ import math
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from dramatiq import Middleware
+from dramatiq import Middleware, get_logger
 from dramatiq.middleware import MiddlewareError, Retries, Shutdown, TimeLimitExceeded
 
 from ._context.deadlines import is_off
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .idempotency import Store
 
 _OPTION = "stormproof"
+_log = get_logger(__name__)
 
 #: The id of the message whose actor is about to run in this thread.
 _message_id: ContextVar[str | None] = ContextVar("stormproof_dramatiq_message", default=None)
@@ -135,6 +136,11 @@ class Policies(Middleware):
             if isinstance(answer, Again):
                 self._later(broker, message, answer.wait, answer.memory)
             else:
+                text = (
+                    "actor %s: message %s failed for good (%s, attempts made: %d): left to the dead letters"
+                )
+                kind = type(answer.error).__name__
+                _log.error(text, message.actor_name, message.message_id, kind, memory.attempts + 1)
                 message.fail()
 
     def _rule(self, message: MessageProxy) -> tuple[TaskSettings, Requeue] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import random
 import textwrap
 from pathlib import Path
 
@@ -69,6 +70,20 @@ NATIVE = {
     "stamina, waits": (
         "stamina",
         "@stamina.retry(on=Down, timeout=None, wait_jitter=0, wait_initial=0.5, wait_max=1, wait_exp_base=3)",
+    ),
+}
+#: Rewrites whose waits are drawn at random.
+JITTERED = {
+    "random": ("names", f"@retry({STOP}, wait=wait_random_exponential(multiplier=0.5, max=3))"),
+    "random, base": ("names", f"@retry({STOP}, wait=wait_random_exponential(max=30, exp_base=3))"),
+    "backoff": ("backoff", "@backoff.on_exception(backoff.expo, Down, max_tries=4, max_value=3)"),
+    "backoff, named": (
+        "backoff",
+        "@backoff.on_exception(backoff.expo, Down, max_tries=4, max_value=9, jitter=backoff.full_jitter)",
+    ),
+    "backoff, constant": (
+        "backoff",
+        "@backoff.on_exception(backoff.constant, Down, max_tries=4, interval=2)",
     ),
 }
 DROP_IN = {
@@ -139,6 +154,22 @@ def test_native_version_does_the_same(name: str, script: list[object], kind: str
     assert transcript(after, script, monkeypatch) == transcript(before, script, monkeypatch)
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("script", SCRIPTS, ids=["ok", "1", "3", "12", "fatal"])
+@pytest.mark.parametrize("name", JITTERED)
+def test_native_version_waits_the_same_for_the_same_draws(
+    name: str, script: list[object], kind: str, monkeypatch
+) -> None:
+    head, decorator = JITTERED[name]
+    before = program(head, decorator, kind)
+    after = fixed(before)
+    assert "import stormproof\n" in after and "compat" not in after
+    random.seed(7)
+    expected = transcript(before, script, monkeypatch)
+    monkeypatch.setattr("stormproof._runtime.randomness._own", random.Random(7).random)
+    assert transcript(after, script, monkeypatch) == expected
+
+
 @pytest.mark.parametrize("name", DROP_IN)
 def test_drop_in_is_used_where_the_meaning_is_not_certain(name: str) -> None:
     head, decorator, library = DROP_IN[name]
@@ -177,6 +208,23 @@ IMPORTS = {
 @pytest.mark.parametrize("before", IMPORTS)
 def test_imports_become_those_of_the_drop_ins(before: str) -> None:
     assert fixed(before + "\n") == IMPORTS[before] + "\n"
+
+
+PATCHES = {
+    "mock.patch('tenacity.wait_exponential')": "mock.patch('stormproof.compat.tenacity.wait_exponential')",
+    'patch("tenacity.nap.time.sleep", fake)': 'patch("stormproof.compat.tenacity.nap.time.sleep", fake)',
+    'monkeypatch.setattr("backoff._sync.time.sleep", f)': (
+        'monkeypatch.setattr("stormproof.compat.backoff._sync.time.sleep", f)'
+    ),
+    "patch('mine.tenacity.wait_fixed')": "patch('mine.tenacity.wait_fixed')",
+    "patch(f'tenacity.{name}')": "patch(f'tenacity.{name}')",
+    "log('tenacity.wait_fixed')": "log('tenacity.wait_fixed')",
+}
+
+
+@pytest.mark.parametrize("before", PATCHES)
+def test_patch_of_a_library_becomes_a_patch_of_its_drop_in(before: str) -> None:
+    assert fixed(before + "\n") == PATCHES[before] + "\n"
 
 
 def test_formatting_and_comments_stay() -> None:

@@ -196,14 +196,16 @@ CLIENTS = {
     "openai.AsyncAzureOpenAI(api_key=key)": "2 retries",
     "anthropic.Anthropic()": "2 retries",
     "boto3.client('s3')": "2 retries",
-    "google.cloud.storage.Client()": "several retries",
-    "azure.storage.blob.BlobServiceClient(url)": "several retries",
-    "stripe.StripeClient(key)": "several retries",
+    "groq.AsyncGroq()": "2 retries",
+    "google.cloud.storage.Client()": "for up to 120 s",
+    "google.cloud.bigquery.Client()": "set per method",
+    "azure.storage.blob.BlobServiceClient(url)": "3 retries",
     "redis.Redis()": "10 retries",
     "redis.asyncio.Redis.from_url(url)": "10 retries",
-    "elasticsearch.Elasticsearch(url)": "several retries",
-    "kubernetes.client.CoreV1Api()": "several retries",
-    "pymongo.MongoClient()": "several retries",
+    "elasticsearch.Elasticsearch(url)": "3 retries",
+    "opensearchpy.OpenSearch(url)": "3 retries",
+    "kubernetes.client.CoreV1Api()": "3 retries of lost connections",
+    "pymongo.MongoClient()": "1 retry, 2 of overload",
 }
 
 
@@ -229,6 +231,10 @@ def test_client_whose_retries_are_set_is_left_alone() -> None:
     assert sdks.default_retries("openai.OpenAI", {"max_retries"}) is None
     assert sdks.default_retries("boto3.client", {"config"}) is None
     assert sdks.default_retries("my.own.Client", set()) is None
+
+
+def test_client_that_does_not_retry_by_default_is_no_layer() -> None:
+    assert sdks.default_retries("stripe.StripeClient", set()) is None
 
 
 def test_celery_task_that_is_queued_again_is_a_layer() -> None:

@@ -1,4 +1,4 @@
-"""Exit code 1 of `explain` and `simulate` is a verdict. An unknown policy, or NumPy missing, had it too."""
+"""Exit code 1 of `explain` and `simulate` is a verdict; an unknown policy or a broken file had it too."""
 
 from __future__ import annotations
 
@@ -34,3 +34,28 @@ def test_a_policy_that_is_not_in_the_file(folder: Path) -> None:
 def test_a_library_that_is_not_installed(folder: Path, words: list[str]) -> None:
     code, said = ended(folder, words, without="numpy")
     assert (code, said) == (2, f"stormproof: {words[0]}: numpy is missing: install stormproof[lab]\n")
+
+
+@pytest.mark.parametrize("command", ["explain", "simulate"])
+def test_input_that_cannot_be_read_exits_with_2(folder: Path, command: str) -> None:
+    (folder / "broken.toml").write_text("[policies.mail]\nretry = { atempts = 2 }\n")
+    words = [command, "broken.toml", *(["--scenario", "herd"] if command == "simulate" else [])]
+    code, printed = ended(folder, words)
+    assert code == 2
+    assert printed.startswith("stormproof: broken.toml:2: ") and printed.count("\n") == 1
+
+
+def test_report_that_cannot_be_written_exits_with_2(folder: Path) -> None:
+    words = [
+        "simulate",
+        "stormproof.toml",
+        "--scenario",
+        "herd",
+        "--scale",
+        "0.1",
+        "--report",
+        "no/where.html",
+    ]
+    code, printed = ended(folder, words)
+    assert code == 2
+    assert printed.startswith("stormproof: ") and printed.count("\n") == 1

@@ -27,7 +27,7 @@ def test_no_time_left_of_a_deadline() -> None:
     policy = sp.Policy(sp.Deadline(5), *of().strategies, name="score", clock=FakeClock())
     with pytest.raises(sp.DeadlineExceeded) as caught:
         failing(policy)()
-    why = "a wait of 2 s is more than the 1 s left of 'score'"
+    why = "a wait of 2 s would outlast 'score', which has 1 s left"
     assert str(caught.value) == f"score: gave up after 3 attempts in 4.000 s since the first failure: {why}"
 
 

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
             source.mkdir()
             tests.mkdir()
             try:
-                verdict = run(SUITES[name], fetch(SUITES[name], source), tests, given.show)
+                verdict = run(SUITES[name], fetch(SUITES[name].requirement, source), tests, given.show)
             except NoSuite as error:
                 print(error, file=sys.stderr)
                 return 2

@@ -51,15 +51,15 @@ class Verdict:
         return self.passed + len(self.failed)
 
 
-def fetch(suite: Suite, into: Path) -> Path:
+def fetch(requirement: str, into: Path) -> Path:
     """Download and unpack the source distribution; return its folder."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
     done = subprocess.run(
-        [*command, "--dest", str(into), suite.requirement], capture_output=True, text=True, check=False
+        [*command, "--dest", str(into), requirement], capture_output=True, text=True, check=False
     )
     archives = sorted(into.glob("*.tar.gz"))
     if done.returncode or not archives:
-        raise NoSuite(f"{suite.requirement} cannot be downloaded: {done.stderr.strip()[-400:]}")
+        raise NoSuite(f"{requirement} cannot be downloaded: {done.stderr.strip()[-400:]}")
     with tarfile.open(archives[0]) as archive:
         archive.extractall(into, filter="data")
     return into / archives[0].name.removesuffix(".tar.gz")

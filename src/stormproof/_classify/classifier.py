@@ -192,8 +192,9 @@ class Classifier:
         return method[:20]
 
     def describe(self) -> dict[str, Any]:
-        """The tables as plain data, ready for JSON."""
+        """Return the tables as plain data, ready for JSON; neighbouring statuses as ``"512-599"``."""
         tables = {name: sorted(value) for name, value in self.settings.fields().items()}
+        tables["statuses"] = _ranges(tables["statuses"])
         return {"kind": "transient", **tables, "rules": sorted(map(_spelt, self._rules))}
 
     def __repr__(self) -> str:
@@ -215,6 +216,16 @@ class Classifier:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "transient" if self is transient else (_rebuild, (self.settings, self._rules))
+
+
+def _ranges(numbers: list[int]) -> list[int | str]:
+    """Return ``numbers``, sorted, with each run of three or more as one text."""
+    ends = [n for n in numbers if n + 1 not in numbers]
+    starts = [n for n in numbers if n - 1 not in numbers]
+    found: list[int | str] = []
+    for first, last in zip(starts, ends, strict=True):
+        found += [f"{first}-{last}"] if last - first > 1 else range(first, last + 1)
+    return found
 
 
 def _rebuild(settings: Settings, rules: dict[type | str, Any]) -> Classifier:

@@ -3,8 +3,8 @@
 Exit codes, the same for every command:
 
 - 0: it ran, and the answer is good;
-- 1: it ran, and the answer is a finding or a negative verdict, or it could not finish;
-- 2: it was called in a way it does not understand, or a dependency is missing;
+- 1: it ran, and the answer is a finding or a negative verdict;
+- 2: it could not run: called wrongly, or a file, an input or a dependency is broken or missing;
 - 130: ended by Ctrl-C.
 
 ``run`` ends with its command's own code instead, and adds a few of its own; see there.
@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ._exit_codes import USAGE
+from ._exit_codes import FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name not in _NEEDED:
             raise
         print(f"stormproof: {name} is missing: install stormproof[cli]", file=sys.stderr)
-        return USAGE
+        return FAILED
 
 
 def _at_once(words: list[str]) -> int | None:

@@ -10,7 +10,7 @@ import typer.core
 import typer.main
 
 from .._version import __version__
-from ._exit_codes import INTERRUPTED, OK, USAGE
+from ._exit_codes import FAILED, INTERRUPTED, OK
 from ._options import TABLED, for_typer
 from ._outcome import CommandError, complain, ending
 
@@ -64,12 +64,12 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Retries, budgets and deadlines. Exit codes: 0 good, 1 negative verdict or finding, 2 usage."""
+    """Retries, budgets and deadlines. Exit codes: 0 good, 1 negative verdict or finding, 2 error."""
     if ctx.invoked_subcommand is None:
         text = ctx.get_help()
         if text:
             print(text)
-        raise typer.Exit(USAGE)
+        raise typer.Exit(FAILED)
 
 
 def run(argv: list[str]) -> int:
@@ -77,7 +77,7 @@ def run(argv: list[str]) -> int:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         from .._config.errors import unknown
 
-        return complain(unknown("command", argv[0][:64], COMMANDS), USAGE)
+        return complain(unknown("command", argv[0][:64], COMMANDS), FAILED)
     return ending(lambda: _typed(argv))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 
-from ._outcome import UsageError
+from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Claim:
                 raise SyntaxError
             self._tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise UsageError(
+            raise CommandError(
                 f"--assert: must read like 'availability > 0.99 and recovery_time < 30', got {text[:100]!r}"
             ) from None
         self._about = {named for node in ast.walk(self._tree) if (named := _policy_of(node)) is not None}
@@ -55,7 +55,7 @@ class Claim:
             if name not in policies:
                 from .._config.errors import unknown
 
-                raise UsageError(f"--assert: {unknown('policy', name, policies)}")
+                raise CommandError(f"--assert: {unknown('policy', name, policies)}")
 
     def holds(self, results: Sequence[Result]) -> bool:
         """Return whether it holds in every run that it is about."""
@@ -83,24 +83,24 @@ class Claim:
             return node.value
         if isinstance(node, ast.Name):
             if own is None:
-                raise UsageError(f"--assert: {node.id} must say of which policy, as in {self.text[:100]!r}")
+                raise CommandError(f"--assert: {node.id} must say of which policy, as in {self.text[:100]!r}")
             return self._figure(own, node.id)
         if isinstance(node, ast.Attribute) and (name := _policy_of(node)) is not None:
             return self._figure(row[name], node.attr)
-        raise UsageError(f"--assert: cannot be part of a claim: {ast.unparse(node)[:100]!r}")
+        raise CommandError(f"--assert: cannot be part of a claim: {ast.unparse(node)[:100]!r}")
 
     def _compared(self, node: ast.Compare, own: Result | None, row: dict[str, Result]) -> bool:
         left = self._value(node.left, own, row)
         for sign, part in zip(node.ops, node.comparators, strict=True):
             right = self._value(part, own, row)
             if type(sign) not in _COMPARED:
-                raise UsageError(
+                raise CommandError(
                     f"--assert: must compare with <, <=, >, >=, == or !=, got {self.text[:100]!r}"
                 )
             try:
                 held = left is not None and right is not None and _COMPARED[type(sign)](left, right)
             except TypeError:
-                raise UsageError(f"--assert: compares a text with a number: {self.text[:100]!r}") from None
+                raise CommandError(f"--assert: compares a text with a number: {self.text[:100]!r}") from None
             if not held:
                 return False
             left = right
@@ -110,7 +110,7 @@ class Claim:
         try:
             return _COMPUTED[type(node.op)](left, right)
         except (TypeError, ArithmeticError):
-            raise UsageError(f"--assert: cannot be computed: {self.text[:100]!r}") from None
+            raise CommandError(f"--assert: cannot be computed: {self.text[:100]!r}") from None
 
     @staticmethod
     def _figure(result: Result, name: str) -> Any:
@@ -118,7 +118,7 @@ class Claim:
             from .._config.errors import unknown
 
             known = [figure for figure, value in result.metrics.items() if not isinstance(value, dict)]
-            raise UsageError(f"--assert: {unknown('figure', name, known)}")
+            raise CommandError(f"--assert: {unknown('figure', name, known)}")
         return result.metrics[name]
 
 

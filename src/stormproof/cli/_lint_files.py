@@ -6,7 +6,7 @@ import os
 
 from ..lint.policyfile import SUFFIXES
 from ..lint.settings import SKIPPED, SettingsError, make
-from ._outcome import UsageError
+from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def settings(config: str | None, select: list[str], ignore: list[str]) -> Settin
     try:
         return make({} if path is None else _table(path), select, ignore)
     except SettingsError as error:
-        raise UsageError(f"lint: {error}") from None
+        raise CommandError(f"lint: {error}") from None
 
 
 def _nearest() -> str | None:
@@ -44,11 +44,11 @@ def _table(path: str) -> dict[str, Any]:
         with open(path, "rb") as stream:
             data = tomllib.load(stream)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+        raise CommandError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     for key in ("tool", "stormproof", "lint"):
         data = data.get(key, {})
         if not isinstance(data, dict):
-            raise UsageError(f"{path}: {key} must be a table")
+            raise CommandError(f"{path}: {key} must be a table")
     return data
 
 
@@ -57,7 +57,7 @@ def files(paths: list[str], chosen: Settings) -> Iterator[str]:
     seen: set[str] = set()
     for path in paths:
         if not os.path.exists(path):
-            raise UsageError(f"{path}: no such file or folder")
+            raise CommandError(f"{path}: no such file or folder")
     for path in paths:
         for file in _found(path, chosen) if os.path.isdir(path) else [path]:
             if (real := os.path.realpath(file)) not in seen:

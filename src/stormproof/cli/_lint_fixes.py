@@ -6,8 +6,8 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
-from ._exit_codes import NEGATIVE, OK, USAGE
-from ._outcome import UsageError, complain
+from ._exit_codes import FAILED, NEGATIVE, OK
+from ._outcome import CommandError, complain
 
 
 def rewrite(paths: list[str], exclude: list[str], config: str | None, *, write: bool) -> int:
@@ -19,7 +19,7 @@ def rewrite(paths: list[str], exclude: list[str], config: str | None, *, write: 
     except ModuleNotFoundError as missing:
         if missing.name != "libcst":
             raise
-        raise UsageError("lint: --fix and --diff need libcst: pip install 'stormproof[lint]'") from None
+        raise CommandError("lint: --fix and --diff need libcst: pip install 'stormproof[lint]'") from None
     chosen = _lint_files.settings(config, [], [])
     chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))
     changed, problems = 0, 0
@@ -31,7 +31,7 @@ def rewrite(paths: list[str], exclude: list[str], config: str | None, *, write: 
             after = fix(before)
         except Exception as error:
             # What libcst cannot parse, and what cannot be read, is left as it is.
-            complain(f"{path}: {str(error).partition(chr(10))[0]}", USAGE)
+            complain(f"{path}: {str(error).partition(chr(10))[0]}", FAILED)
             problems += 1
             continue
         if after == before:
@@ -43,7 +43,7 @@ def rewrite(paths: list[str], exclude: list[str], config: str | None, *, write: 
         else:
             _show(path, before, after)
     print(f"{changed} file{'' if changed == 1 else 's'} {'rewritten' if write else 'would be rewritten'}")
-    return USAGE if problems else NEGATIVE if changed and not write else OK
+    return FAILED if problems else NEGATIVE if changed and not write else OK
 
 
 def _show(path: str, before: bytes, after: bytes) -> None:

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 
-from ._exit_codes import INTERRUPTED, NEGATIVE, OK, USAGE
+from ._exit_codes import FAILED, INTERRUPTED, OK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 class CommandError(Exception):
-    """A command could not do its work: shown as one line, exit code 1."""
-
-    code = NEGATIVE
-
-
-class UsageError(CommandError):
-    """The command was asked for something that makes no sense: one line, exit code 2."""
-
-    code = USAGE
+    """A command could not do its work: shown as one line, exit code 2. Code 1 is a verdict's alone."""
 
 
 def ending(run: Callable[[], object]) -> int:
@@ -33,17 +25,17 @@ def ending(run: Callable[[], object]) -> int:
         # Now, and not at exit, where nobody could say what is wrong.
         sys.stdout.flush()
     except CommandError as problem:
-        return complain(str(problem), problem.code)
+        return complain(str(problem), FAILED)
     except KeyboardInterrupt:
         result = INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone.
         _drop_output()
-        return NEGATIVE
+        return FAILED
     except OSError as problem:
         _drop_output()
         where = "" if problem.filename is None else f"{problem.filename}: "
-        return complain(f"{where}{problem.strerror or str(problem) or type(problem).__name__}", NEGATIVE)
+        return complain(f"{where}{problem.strerror or str(problem) or type(problem).__name__}", FAILED)
     # Ctrl-C arrives here as this code or as an exception, depending on typer's release.
     if result == INTERRUPTED:
         return complain("stopped", INTERRUPTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 
-from ._outcome import CommandError, UsageError
+from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def split(target: str) -> tuple[str, str | None]:
         return target, None
     file, _, name = target.rpartition(":")
     if not name or not file or "/" in name or os.sep in name:
-        raise UsageError(f"{target!r}: must be a file, or file:policy")
+        raise CommandError(f"{target!r}: must be a file, or file:policy")
     return file, name
 
 
@@ -40,7 +40,7 @@ def from_file(target: str) -> dict[str, Policy]:
     try:
         return {name: registry[name]}
     except KeyError as error:
-        raise UsageError(f"{file}: {error.args[0]}") from None
+        raise CommandError(f"{file}: {error.args[0]}") from None
 
 
 def registered(file: str) -> Registry:
@@ -60,17 +60,17 @@ def registered(file: str) -> Registry:
     except ConfigError as error:
         raise CommandError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}") from None
+        raise CommandError(f"{file}: {error.strerror or error}") from None
 
 
 def from_python(reference: str) -> dict[str, Policy]:
-    """The policy that ``package.module:object`` is, or (a decorated function) goes by. Imports the module."""
+    """Return the policy of ``package.module:object`` (`stormproof.policy_of`). Imports the module."""
     import sys
     from importlib import import_module
 
     module, colon, name = reference.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise UsageError(f"--python: must read like package.module:policy, got {reference[:100]!r}")
+        raise CommandError(f"--python: must read like package.module:policy, got {reference[:100]!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -87,12 +87,11 @@ def from_python(reference: str) -> dict[str, Policy]:
 
 
 def _policy_of(found: Any, reference: str) -> Policy:
-    from .._policy.policy import Policy
-    from .._strategies.retry.retry import Retry
+    from ..presets.policy_of import policy_of
 
-    found = getattr(found, "__stormproof__", found)
-    if isinstance(found, Retry):
-        return Policy(found)
-    if not isinstance(found, Policy):
-        raise CommandError(f"--python: {reference} is a {type(found).__name__}, not a Policy")
-    return found
+    try:
+        return policy_of(found)
+    except TypeError:
+        raise CommandError(f"--python: {reference} is a {type(found).__name__}, not a Policy") from None
+    except ValueError as error:
+        raise CommandError(f"--python: {reference}: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._outcome import UsageError
+from ._outcome import CommandError
 from ._values import choice, duration, whole
 
 TYPE_CHECKING = False
@@ -41,9 +41,9 @@ def make_policy(
     deadline_s, timeout_s = duration("--deadline", deadline), duration("--timeout", timeout, zero=False)
     times = None if attempts == "none" else whole("--attempts", attempts, least=1)
     if times is None and deadline_s is None:
-        raise UsageError("--attempts: none needs a --deadline to end the loop")
+        raise CommandError("--attempts: none needs a --deadline to end the loop")
     if base_s is None or cap_s is None or base_s > cap_s:
-        raise UsageError(f"--base: must not be longer than --cap, got {base!r} and {cap!r}")
+        raise CommandError(f"--base: must not be longer than --cap, got {base!r} and {cap!r}")
     backoff: Any = sp.Decorrelated(base_s, cap=cap_s) if jitter == "decorrelated" else None
     retry = sp.Retry(
         on=_worth_another,
@@ -73,7 +73,7 @@ def exit_codes(texts: list[str]) -> frozenset[int] | None:
         first, dash, last = part.partition("-")
         low, high = whole("--on-exit", first, least=0), whole("--on-exit", last if dash else first, least=0)
         if not 1 <= low <= high <= 255:
-            raise UsageError(f"--on-exit: codes must be from 1 to 255, the lower first, got {part!r}")
+            raise CommandError(f"--on-exit: codes must be from 1 to 255, the lower first, got {part!r}")
         codes.update(range(low, high + 1))
     return frozenset(codes)
 
@@ -87,4 +87,4 @@ def pattern(text: str | None) -> re.Pattern[bytes] | None:
     try:
         return re.compile(text.encode(), re.MULTILINE)
     except re.error as error:
-        raise UsageError(f"--on-output: {error}, got {text[:64]!r}") from None
+        raise CommandError(f"--on-output: {error}, got {text[:64]!r}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._primitives import durations
-from ._outcome import UsageError
+from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ def duration(option: str, text: str | None, *, zero: bool = True) -> float | Non
     try:
         seconds = durations.parse(text, bare=True)
     except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+        raise CommandError(f"{option}: {error}") from None
     if seconds == float("inf") or (seconds == 0 and not zero):
-        raise UsageError(f"{option}: must be finite{'' if zero else ' and above 0'}, got {text!r}")
+        raise CommandError(f"{option}: must be finite{'' if zero else ' and above 0'}, got {text!r}")
     return seconds
 
 
@@ -27,7 +27,7 @@ def whole(option: str, text: str, *, least: int) -> int:
     """``text`` as a whole number of at least ``least``."""
     plain = text.removeprefix("-")
     if not (plain.isascii() and plain.isdigit() and len(plain) < 19) or int(text) < least:
-        raise UsageError(f"{option}: must be a whole number >= {least}, got {text[:64]!r}")
+        raise CommandError(f"{option}: must be a whole number >= {least}, got {text[:64]!r}")
     return int(text)
 
 
@@ -38,7 +38,7 @@ def fraction(option: str, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value <= 1:
-        raise UsageError(f"{option}: must be a number above 0 and up to 1, got {text[:64]!r}")
+        raise CommandError(f"{option}: must be a number above 0 and up to 1, got {text[:64]!r}")
     return value
 
 
@@ -47,5 +47,5 @@ def choice(option: str, text: str, among: Sequence[str]) -> str:
     if text not in among:
         from .._config.errors import unknown
 
-        raise UsageError(f"{option}: {unknown('value', text[:64], among)}")
+        raise CommandError(f"{option}: {unknown('value', text[:64], among)}")
     return text

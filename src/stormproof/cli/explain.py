@@ -6,7 +6,7 @@ import sys
 
 from ._exit_codes import NEGATIVE, OK
 from ._options import Option
-from ._outcome import UsageError
+from ._outcome import CommandError
 from ._values import duration
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ def command(target: str, slo: str | None, python: str | None, as_json: bool) -> 
 
     slo_s = duration("--slo", slo, zero=False)
     if bool(target) == (python is not None):
-        raise UsageError("explain: give either a policy file or --python MODULE:NAME")
+        raise CommandError("explain: give either a policy file or --python MODULE:NAME")
     policies = _policies.from_python(python) if python is not None else _policies.from_file(target)
     facts = [Facts(name, policy, slo_s) for name, policy in policies.items()]
     if as_json:

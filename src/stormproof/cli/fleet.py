@@ -8,7 +8,7 @@ import sys
 from .._classify.server_hints import is_digits
 from .._events import labels
 from ._options import Option
-from ._outcome import CommandError, UsageError
+from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ _KINDS = ("breaker", "budget", "bulkhead", "idempotency", "limiter")
 def command(target: str, prefix: str | None, kind: str | None, limit: str, as_json: bool) -> int:
     """Every resource of a fleet, as its store has it: state, instances, reporters, time to live."""
     if kind is not None and kind not in _KINDS:
-        raise UsageError(f"fleet: --kind must be one of {', '.join(_KINDS)}, got {kind!r}")
+        raise CommandError(f"fleet: --kind must be one of {', '.join(_KINDS)}, got {kind!r}")
     if not is_digits(limit) or len(limit) > 7 or not 0 < int(limit) <= _MOST_KEYS:
-        raise UsageError(f"fleet: --limit must be a number from 1 to {_MOST_KEYS}, got {limit[:64]!r}")
+        raise CommandError(f"fleet: --limit must be a number from 1 to {_MOST_KEYS}, got {limit[:64]!r}")
     with _store(target, prefix) as store:
         entries = _read(store, int(limit))
         if kind is not None:
@@ -62,10 +62,10 @@ def _store(target: str, prefix: str | None) -> RedisStore:
     try:
         from .._fleet.store import RedisStore
     except ModuleNotFoundError as missing:
-        raise UsageError(f"fleet: {missing.name} is missing: install stormproof[redis]") from None
+        raise CommandError(f"fleet: {missing.name} is missing: install stormproof[redis]") from None
     target = target or os.environ.get(_VARIABLE, "")
     if not target:
-        raise UsageError(f"fleet: give a store's URL or a policy file, or set {_VARIABLE}")
+        raise CommandError(f"fleet: give a store's URL or a policy file, or set {_VARIABLE}")
     try:
         # A person waits here, not a call.
         if "://" in target:
@@ -73,7 +73,7 @@ def _store(target: str, prefix: str | None) -> RedisStore:
         kept = _of_file(target)
         return RedisStore(kept.address.target, kept.prefix if prefix is None else prefix, timeout=2.0)
     except (OSError, TypeError, ValueError) as problem:
-        raise UsageError(f"fleet: {problem}") from None
+        raise CommandError(f"fleet: {problem}") from None
 
 
 def _of_file(file: str) -> RedisStore:

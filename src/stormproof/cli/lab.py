@@ -25,17 +25,17 @@ def command(
     Serves one page on 127.0.0.1 and opens it. The address holds a token that is new at each start.
     Ctrl-C ends it.
     """
-    from ._outcome import CommandError, UsageError
+    from ._outcome import CommandError
 
     try:
         from ..lab.page import server
         from ..lab.results import report
     except ModuleNotFoundError as missing:
-        raise UsageError(f"lab: {missing.name} is missing: install stormproof[lab]") from missing
+        raise CommandError(f"lab: {missing.name} is missing: install stormproof[lab]") from missing
 
     shared = re.search(r"run=([\w-]+)\Z", link)
     if link and shared is None:
-        raise UsageError("--link: must end in run=..., as *Copy link to this run* gives it")
+        raise CommandError("--link: must end in run=..., as *Copy link to this run* gives it")
 
     def ready(address: str) -> None:
         if shared is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._exit_codes import NEGATIVE, OK, USAGE
+from ._exit_codes import FAILED, NEGATIVE, OK
 from ._options import Option
-from ._outcome import UsageError, complain
+from ._outcome import CommandError, complain
 from ._values import choice
 
 TYPE_CHECKING = False
@@ -67,8 +67,8 @@ def command(
     if told:
         print(told)
     for problem in unread:
-        complain(problem, USAGE)
-    return USAGE if unread else NEGATIVE if findings else OK
+        complain(problem, FAILED)
+    return FAILED if unread else NEGATIVE if findings else OK
 
 
 def _describe(format: str) -> None:
@@ -77,7 +77,7 @@ def _describe(format: str) -> None:
     from ..lint import reports
 
     if format not in ("text", "json"):
-        raise UsageError(f"lint: --rules can be text or json, got {format!r}")
+        raise CommandError(f"lint: --rules can be text or json, got {format!r}")
     data = reports.rules_as_data()
     print(json.dumps({"rules": data}, indent=2) if format == "json" else reports.rules_as_text())
 

@@ -12,7 +12,7 @@ import time
 
 from ._exit_codes import INTERRUPTED, NEGATIVE, OK
 from ._options import Option
-from ._outcome import CommandError, UsageError
+from ._outcome import CommandError
 from ._run_policy import JITTERS, Failed, exit_codes, make_policy, pattern
 from ._style import tell
 from ._values import duration
@@ -83,7 +83,7 @@ def command(argv: list[str], **options: Any) -> int:
     if os.name != "posix":
         raise CommandError("run: needs POSIX process groups and signals")
     if not argv:
-        raise UsageError("run: there must be a command after --")
+        raise CommandError("run: there must be a command after --")
     return Session(argv, **options).run()
 
 

@@ -7,7 +7,7 @@ import sys
 from ._claims import Claim
 from ._exit_codes import NEGATIVE, OK
 from ._options import Option
-from ._outcome import CommandError, UsageError
+from ._outcome import CommandError
 from ._values import choice, fraction, whole
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def command(
     runs = whole("--seeds", seeds, least=1)
     choice("--engine", engine, _ENGINES)
     if scenario is None:
-        raise UsageError("simulate: give a --scenario; --list tells their names")
+        raise CommandError("simulate: give a --scenario; --list tells their names")
     place = _scenario(scenario, known, fraction("--scale", scale))
     policies = _policies(target, python)
     wanted = [Claim(text, list(policies)) for text in claims]
@@ -114,15 +114,15 @@ def _scenario(text: str, known: Mapping[str, Story], scale: float) -> Any:
 
     file, name = split(text)
     if not os.path.splitext(file)[1]:
-        raise UsageError(f"--scenario: {unknown('value', text[:64], list(known))}")
+        raise CommandError(f"--scenario: {unknown('value', text[:64], list(known))}")
     if scale != 1:
-        raise UsageError("--scale: must be 1 for a scenario of a file, whose numbers are its own")
+        raise CommandError("--scale: must be 1 for a scenario of a file, whose numbers are its own")
     try:
         return Scenario.load(file, name)
     except ConfigError as error:
         raise CommandError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"--scenario: {file}: {error.strerror or error}") from None
+        raise CommandError(f"--scenario: {file}: {error.strerror or error}") from None
 
 
 def _scenarios() -> Mapping[str, Story]:
@@ -131,7 +131,7 @@ def _scenarios() -> Mapping[str, Story]:
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("stormproof"):
             raise
-        raise UsageError(f"simulate: {missing.name} is missing: install stormproof[lab]") from missing
+        raise CommandError(f"simulate: {missing.name} is missing: install stormproof[lab]") from missing
     return scenarios
 
 
@@ -139,7 +139,7 @@ def _policies(target: str, python: str | None) -> dict[str, Any]:
     from . import _policies
 
     if bool(target) == (python is not None):
-        raise UsageError("simulate: give either a policy file or --python MODULE:NAME")
+        raise CommandError("simulate: give either a policy file or --python MODULE:NAME")
     found: dict[str, Any] = {}
     found.update(_policies.from_python(python) if python is not None else _policies.from_file(target))
     return found

@@ -13,6 +13,7 @@ from .._policy.policy import Policy
 from .._primitives.errors import AttemptTimeout
 from .._primitives.options import choice, count, source
 from .._strategies.retry.retry import Retry
+from ..presets.policy_of import policy_of
 from .engines.engine import MOST_CALLS
 from .engines.policy_shape import Shape, shape
 from .engines.processes import limited
@@ -109,15 +110,14 @@ def run_checked(
 
 
 def checked_policy(policy: Any) -> Policy | None:
-    """Return ``policy`` as a Policy: itself, a strategy, the policy of a decorated function, or None for one
-    plain attempt per call.
-    """
-    policy = getattr(policy, "__stormproof__", policy)
-    if policy is None or isinstance(policy, Policy):
-        return policy
-    if hasattr(policy, "sync") and hasattr(policy, "aio") and not isinstance(policy, type):
-        return Policy(policy)
-    raise TypeError(f"simulate: policy must be a Policy, a strategy or None, got {policy!r}")
+    """Return the policy of ``policy`` (`stormproof.policy_of`), or None for one plain attempt per call."""
+    try:
+        return None if policy is None else policy_of(policy)
+    except TypeError:
+        raise TypeError(
+            "simulate: policy must be a Policy, a strategy, a decorated function, a tenacity retry object or "
+            f"None, got {policy!r}"
+        ) from None
 
 
 def _watched(progress: Callable[[Progress], object], scenario: Scenario) -> Callable[[Raw | SoFar], object]:

@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("tenacity", "backoff", "stamina")
 _WIDTH = 100
+_MENTION = re.compile(
+    r"^\s*(from|import)\s.*\b(tenacity|backoff|stamina)\b|['\"](tenacity|backoff|stamina)\.", re.MULTILINE
+)
+#: The target of a patch: ``mock.patch("tenacity.nap.time.sleep")``.
+_TARGET = re.compile(r"""(\w*['"]+)((?:tenacity|backoff|stamina)(?:\.\w+)+['"]+)""")
+_PATCHERS = {"patch", "setattr", "delattr", "multiple"}
 #: Attributes that tenacity gives a decorated function.
 _TENACITY_ATTRIBUTES = {"retry_with", "statistics", "retry"}
 
 
 def is_worth_fixing(text: str) -> bool:
-    """Return whether ``text`` imports one of the libraries."""
-    return re.search(r"^\s*(from|import)\s.*\b(tenacity|backoff|stamina)\b", text, re.MULTILINE) is not None
+    """Return whether ``text`` imports one of the libraries, or names one in a string."""
+    return _MENTION.search(text) is not None
 
 
 def fix(source: bytes) -> bytes:
@@ -37,7 +43,7 @@ def fix(source: bytes) -> bytes:
     swapped = wrapper.module.visit(_Swap(found.native()))
     used = _Used()
     swapped.visit(used)
-    return swapped.visit(_Imports(used.names, bool(found.native()))).bytes
+    return swapped.visit(_Imports(used.names, bool(found.native()))).visit(_Patches()).bytes
 
 
 class _Found(cst.CSTVisitor):
@@ -237,6 +243,22 @@ class _Imports(cst.CSTTransformer):
 
     def _stormproof(self) -> Any:
         return cst.RemoveFromParent() if self._done else self._first()[0]
+
+
+class _Patches(cst.CSTTransformer):
+    """Points patches of the libraries, in tests, at the drop-ins."""
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:  # noqa: N802
+        function, args = updated_node.func, updated_node.args
+        name = function.attr if isinstance(function, cst.Attribute) else function
+        if not (isinstance(name, cst.Name) and name.value in _PATCHERS and args):
+            return updated_node
+        target = args[0].value
+        match = _TARGET.fullmatch(target.value) if isinstance(target, cst.SimpleString) else None
+        if match is None:
+            return updated_node
+        text = cst.SimpleString(f"{match[1]}stormproof.compat.{match[2]}")
+        return updated_node.with_changes(args=[args[0].with_changes(value=text), *args[1:]])
 
 
 def _drop_in(alias: cst.ImportAlias) -> cst.ImportFrom:

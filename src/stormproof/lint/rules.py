@@ -206,7 +206,7 @@ def page():
         "warning",
         "No retry budget, or one that bounds nothing or pays for nothing.",
         "Without a budget an outage multiplies the load by the attempts; that load is what keeps it down.",
-        "Leave the default budget (a tenth of the successes, and 10 in hand), or share one by name.",
+        "Leave the default budget (a tenth of the successes, and 3 in hand), or share one by name.",
         '[policies.search]\nretry = { attempts = 4, budget = "none" }\n',
         "[policies.search]\nretry = { attempts = 4, budget = { ratio = 0.1, burst = 3 } }\n",
         checks.budget,

@@ -8,32 +8,51 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """Constructors of clients (a pattern of dotted names), their default, and the options that change it."""
+    """Constructors of clients (a pattern of dotted names), their default, and the options that change it.
+
+    ``release`` is the one whose code the default was read from; another may differ.
+    """
 
     constructors: re.Pattern[str]
     default: str
     options: tuple[str, ...]
+    release: str
 
 
-def _sdk(constructors: str, default: str, *options: str) -> Sdk:
-    return Sdk(re.compile(constructors), default, options)
+def _sdk(release: str, constructors: str, default: str, *options: str) -> Sdk:
+    return Sdk(re.compile(constructors), default, options, release)
 
 
-#: Numbers as read from openai, anthropic, boto3, redis 8.1 and urllib3; of the others only that they retry.
-#: A release may change them: the options that say so are beside each.
+#: stripe is not here: a ``StripeClient`` of stripe 16.1 retries only if it is given ``max_network_retries``.
 SDKS = (
-    _sdk(r"(openai|anthropic|groq)\.(Async)?(Azure)?(OpenAI|Anthropic|Groq)\w*", "2 retries", "max_retries"),
-    _sdk(r"boto3\.(client|resource|session\.Session|Session)", "2 retries", "config"),
-    _sdk(r"google\.cloud\.[\w.]*Client", "several retries", "retry", "client_options"),
-    _sdk(r"azure\.[\w.]+Client", "several retries", "retry_total", "retry_policy", "retry_options"),
-    _sdk(r"stripe\.StripeClient", "several retries", "max_network_retries"),
-    _sdk(r"redis\.(asyncio\.)?(cluster\.)?(Strict)?Redis(Cluster)?(\.from_url)?", "10 retries", "retry"),
+    _sdk("openai 3.51", r"openai\.(Async)?(Azure)?OpenAI\w*", "2 retries", "max_retries"),
+    _sdk("anthropic 2.9", r"anthropic\.(Async)?Anthropic\w*", "2 retries", "max_retries"),
+    _sdk("groq 1.7", r"groq\.(Async)?Groq", "2 retries", "max_retries"),
+    _sdk("boto3 1.44", r"boto3\.(client|resource|session\.Session|Session)", "2 retries", "config"),
+    _sdk("google-cloud-storage 3.17", r"google\.cloud\.storage\.Client", "for up to 120 s", "client_options"),
+    _sdk("google-api-core 2.44", r"google\.cloud\.[\w.]*Client", "set per method", "client_options"),
     _sdk(
-        r"(elasticsearch|opensearchpy)\.(Async)?(Elasticsearch|OpenSearch)", "several retries", "max_retries"
+        "azure-core 1.41", r"azure\.[\w.]+Client", "3 retries", "retry_total", "retry_policy", "retry_options"
     ),
-    _sdk(r"kubernetes\.client\.(ApiClient|\w+V\d\w*Api)", "several retries", "configuration", "api_client"),
-    _sdk(r"pymongo\.(Async)?MongoClient", "several retries", "retryReads", "retryWrites"),
-    _sdk(r"urllib3\.PoolManager", "3 retries", "retries"),
+    _sdk(
+        "redis 8.1",
+        r"redis\.(asyncio\.)?(cluster\.)?(Strict)?Redis(Cluster)?(\.from_url)?",
+        "10 retries",
+        "retry",
+    ),
+    _sdk("elasticsearch 9.5", r"elasticsearch\.(Async)?Elasticsearch", "3 retries", "max_retries"),
+    _sdk("opensearch-py 3.2", r"opensearchpy\.(Async)?OpenSearch", "3 retries", "max_retries"),
+    _sdk(
+        "kubernetes 37.0",
+        r"kubernetes\.client\.(ApiClient|\w+V\d\w*Api)",
+        "3 retries of lost connections",
+        "configuration",
+        "api_client",
+    ),
+    _sdk(
+        "pymongo 4.20", r"pymongo\.(Async)?MongoClient", "1 retry, 2 of overload", "retryReads", "retryWrites"
+    ),
+    _sdk("urllib3 2.8", r"urllib3\.PoolManager", "3 retries of lost connections", "retries"),
 )
 
 

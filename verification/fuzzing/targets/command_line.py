@@ -7,14 +7,14 @@ from importlib import import_module
 
 from stormproof.cli._app import COMMANDS
 from stormproof.cli._options import parse
-from stormproof.cli._outcome import UsageError
+from stormproof.cli._outcome import CommandError
 from stormproof.cli._values import choice, duration, fraction, whole
 
 from ..model import Target, must, text
 
 
 def check_values(data: bytes) -> None:
-    """A value in its range, or UsageError that names the option and is short."""
+    """A value in its range, or CommandError that names the option and is short."""
     written = text(data)
     for read, right in (
         (lambda: duration("--for", written), lambda value: math.isfinite(value) and value >= 0),
@@ -25,7 +25,7 @@ def check_values(data: bytes) -> None:
     ):
         try:
             value = read()
-        except UsageError as error:
+        except CommandError as error:
             must(str(error).startswith("--for: ") and len(str(error)) < 900, f"no good error: {error}")
         else:
             must(right(value), f"{written!r} must not be read as {value!r}")

@@ -111,7 +111,7 @@ def test_a_command_that_cannot_run_says_so_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("stormproof.cli._demo_server.allow_open_files", lambda wanted: 256)
-    assert cli.main(["demo", "--json"]) == 1
+    assert cli.main(["demo", "--json"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1 and "256" in err and "ulimit -n" in err

@@ -151,7 +151,7 @@ def test_an_unknown_policy_and_a_broken_file_are_one_line(
         "stormproof: stormproof.toml: unknown policy 'nightl'; did you mean 'nightly'?\n"
     )
     (folder / "broken.toml").write_text("[policies.a]\nretry = { atempts = 3 }\n")
-    assert cli.main(["explain", "broken.toml"]) == 1
+    assert cli.main(["explain", "broken.toml"]) == 2
     assert capsys.readouterr().err.startswith(
         "stormproof: broken.toml:2: policies.a.retry.atempts: unknown option"
     )

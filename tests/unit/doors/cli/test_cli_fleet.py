@@ -122,7 +122,7 @@ def test_an_empty_store(server: Server) -> None:
         ((), 2, "stormproof: fleet: give a store's URL or a policy file, or set STORMPROOF_STORE__URL"),
         (
             ("redis://127.0.0.1:1",),
-            1,
+            2,
             "stormproof: fleet: store 'sp' cannot be read: ConnectionError at redis://127.0.0.1:1",
         ),
         (("redis://127.0.0.1:1", "--kind", "x"), 2, "stormproof: fleet: --kind must be one of"),

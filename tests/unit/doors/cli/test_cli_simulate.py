@@ -166,7 +166,7 @@ def test_report_without_a_built_page_is_one_line(
         raise report.PageMissing("the lab's page is not built")
 
     monkeypatch.setattr(report, "page", missing)
-    assert cli.main(["simulate", *OWN[:3], "--report", "out.html"]) == 1
+    assert cli.main(["simulate", *OWN[:3], "--report", "out.html"]) == 2
     err = capsys.readouterr().err
     assert err == "stormproof: --report: the lab's page is not built\n"
 

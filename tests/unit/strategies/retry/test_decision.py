@@ -258,7 +258,7 @@ def test_what_is_left_of_a_deadline_is_not_waited_for_to_the_end() -> None:
         assert waits(9.999, 0.0, scope) == 9.999
         late = waits(10.0, 0.0, scope)
     assert (late.reason, late.scope, late.left) == ("deadline", scope, 10.0)
-    assert late.message == "a wait of 10 s is more than the 10 s left of 'job'"
+    assert late.message == "a wait of 10 s would outlast 'job', which has 10 s left"
 
 
 def test_the_time_for_retrying_may_be_waited_for_to_the_end() -> None:

@@ -260,5 +260,5 @@ def _shut(breaker: Any, shut: float) -> Stop:
 
 def _too_late(wait: float, left: float, scope: Any) -> Stop:
     tightest = scope.tightest()
-    message = f"a wait of {wait:.3g} s is more than the {left:.3g} s left of {tightest.name!r}"
+    message = f"a wait of {wait:.3g} s would outlast {tightest.name!r}, which has {max(left, 0.0):.3g} s left"
     return Stop("deadline", message, tightest, left)
