@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .idempotency import Store
 
 _OPTION = "stormproof"
-_log = get_logger(__name__)
+_log = get_logger(__name__)  # type: ignore[no-untyped-call]
 
 #: The id of the message whose actor is about to run in this thread.
 _message_id: ContextVar[str | None] = ContextVar("stormproof_dramatiq_message", default=None)

@@ -346,6 +346,19 @@ def test_fix_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "--diff", str(folder)]) == 0
 
 
+@pytest.mark.parametrize(
+    "other", ["from a import f\nf.retry.sleep = print\n", "mock.patch('a.Client.f.retry.sleep')\n"]
+)
+def test_function_whose_retry_another_file_reaches_into_keeps_it(tmp_path: Path, other: str) -> None:
+    text = "import tenacity as t\n\n\n@t.retry(stop=t.stop_after_attempt(3), reraise=True)\ndef {}(): ...\n"
+    (tmp_path / "a.py").write_text(text.format("f"), encoding="utf-8")
+    (tmp_path / "b.py").write_text(text.format("g"), encoding="utf-8")
+    (tmp_path / "test_a.py").write_text(other, encoding="utf-8")
+    assert main(["lint", "--fix", str(tmp_path)]) == 0
+    assert "stormproof.compat import tenacity" in (tmp_path / "a.py").read_text(encoding="utf-8")
+    assert "@stormproof.retry(" in (tmp_path / "b.py").read_text(encoding="utf-8")
+
+
 def test_file_that_cannot_be_parsed_is_named_and_left(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 from . import native_form
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
 LIBRARIES = ("tenacity", "backoff", "stamina")
@@ -24,6 +25,7 @@ _MENTION = re.compile(
 #: The target of a patch: ``mock.patch("tenacity.nap.time.sleep")``.
 _TARGET = re.compile(r"""(\w*['"]+)((?:tenacity|backoff|stamina)(?:\.\w+)+['"]+)""")
 _PATCHERS = {"patch", "setattr", "delattr", "multiple"}
+_REACHED = re.compile(r"\b(\w+)\.(?:retry|retry_with|statistics)\b")
 #: Attributes that tenacity gives a decorated function.
 _TENACITY_ATTRIBUTES = {"retry_with", "statistics", "retry"}
 
@@ -33,12 +35,20 @@ def is_worth_fixing(text: str) -> bool:
     return _MENTION.search(text) is not None
 
 
-def fix(source: bytes) -> bytes:
-    """Return ``source`` rewritten; the same bytes where there is nothing to do. Raises for a syntax error."""
+def reached_into(text: str) -> set[str]:
+    """Return the names whose ``retry``, ``retry_with`` or ``statistics`` ``text`` uses, strings included."""
+    return set(_REACHED.findall(text))
+
+
+def fix(source: bytes, kept: Collection[str] = ()) -> bytes:
+    """Return ``source`` rewritten; the same bytes where there is nothing to do. Raises for a syntax error.
+
+    Functions called as one of ``kept`` stay under tenacity's drop-in: another file reaches into their retry.
+    """
     if not is_worth_fixing(source.decode(errors="replace")):
         return source
     wrapper = MetadataWrapper(cst.parse_module(source))
-    found = _Found(wrapper.resolve(QualifiedNameProvider), wrapper.module)
+    found = _Found(wrapper.resolve(QualifiedNameProvider), wrapper.module, kept)
     wrapper.module.visit(found)
     swapped = wrapper.module.visit(_Swap(found.native()))
     used = _Used()
@@ -49,8 +59,9 @@ def fix(source: bytes) -> bytes:
 class _Found(cst.CSTVisitor):
     """Finds the decorators that have a certain meaning here."""
 
-    def __init__(self, names: Any, module: cst.Module) -> None:
+    def __init__(self, names: Any, module: cst.Module, kept: Collection[str]) -> None:
         self._names = names
+        self._kept = kept
         self._module = module
         self._decorators: list[tuple[cst.Decorator, str, str]] = []
         self._libraries_in_functions: set[str] = set()
@@ -100,7 +111,7 @@ class _Found(cst.CSTVisitor):
             code = self._module.code_for_node(call)
             use = native_form.Decorator(call, self._name_of, self._module.code_for_node)
             options = None if "#" in code else native_form.READERS[name](use)
-            if options is not None:
+            if options is not None and not (name == "tenacity.retry" and node.name.value in self._kept):
                 self._decorators.append((decorator, name.partition(".")[0], _written(options, self._depth)))
 
     def _name_of(self, node: cst.CSTNode) -> str | None:
