@@ -349,6 +349,8 @@ def test_the_bars_are_those_promised() -> None:
     assert limits == {
         "sync call, default budget": 1.5,
         "async call, default budget": 1.4,
+        "drop-in, sync, against tenacity": 0.05,
+        "drop-in, async, against tenacity": 0.05,
         "retried call": pytest.approx(1 / 3),
         "retried async call": pytest.approx(1 / 3),
         "retried, own exception, of nopanic's": 2.0,

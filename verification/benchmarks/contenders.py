@@ -187,9 +187,9 @@ def stormproof_now(fn: Function) -> Function:
     return wrapped
 
 
-def tenacity(fn: Function, pause: bool = True) -> Function:
+def tenacity(fn: Function, pause: bool = True, module: str = "tenacity") -> Function:
     """@retry(stop_after_attempt(4), retry_if_exception_type(ConnectionError), reraise=True)."""
-    t = import_module("tenacity")
+    t = import_module(module)
     wait = t.wait_random_exponential(multiplier=0.1, max=5) if pause else t.wait_none()
     only = t.retry_if_exception_type(ConnectionError)
     decorator = t.retry(stop=t.stop_after_attempt(ATTEMPTS), wait=wait, retry=only, reraise=True)

@@ -175,18 +175,26 @@ def sdk_status(error: Any, settings: Settings, depth: int) -> Fault:
     fault = http_error(error, settings, depth)
     if fault is FINAL:
         return sdk_stream(error, settings, depth)
+    if known_faults.OUT_OF_QUOTA in _names_in_body(error):
+        return Fault(False, "fatal", known_faults.OUT_OF_QUOTA)
     return Fault(fault.retry, fault.kind, fault.reason, safe=True, after=fault.after)
 
 
 def sdk_stream(error: Any, settings: Settings, depth: int) -> Fault:
-    body = get(error, "body")
-    if is_a(body, dict):
-        inner = body.get("error")
-        body = inner if is_a(inner, dict) else body
-        for name in (body.get("type"), body.get("code")):
-            if is_a(name, str) and name in known_faults.STREAM_ERRORS:
-                return Fault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
+    for name in _names_in_body(error):
+        if name in known_faults.STREAM_ERRORS:
+            return Fault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
     return FINAL
+
+
+def _names_in_body(error: Any) -> list[str]:
+    """Return the ``type`` and the ``code`` of the error that the body of an answer describes."""
+    body = get(error, "body")
+    if not is_a(body, dict):
+        return []
+    inner = body.get("error")
+    body = inner if is_a(inner, dict) else body
+    return [name for name in (body.get("type"), body.get("code")) if is_a(name, str)]
 
 
 def aws(error: Any, settings: Settings, depth: int) -> Fault | None:

@@ -253,6 +253,8 @@ POSTGRES_PHRASES: tuple[tuple[tuple[str, ...], Fault], ...] = (
     ),
 )
 
+#: openai: a 429 that no waiting mends.
+OUT_OF_QUOTA = "insufficient_quota"
 # --- LLM SDKs -------------------------------------------------------------------------------------
 
 #: Error types that arrive inside a stream whose HTTP status was already 200.

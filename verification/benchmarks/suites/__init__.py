@@ -9,6 +9,7 @@ from ..model import Group
 SUITES = (
     "success",
     "retried",
+    "drop_in",
     "outage",
     "startup",
     "retention",
