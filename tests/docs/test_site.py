@@ -47,6 +47,23 @@ def test_the_reference_names_what_is_public(site: Path) -> None:
     assert set(sp.__all__) - described - {"__version__", "transient"} == set()
 
 
+def test_reference_leaves_out_what_rooms_ask_of_each_other(site: Path) -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
+    described = set(re.findall(r'id="stormproof\.[\w.]*\.(\w+)"', text))
+    assert "with_" in described
+    assert not described & {"keep_time", "use_clock", "adopt", "doubts", "after_fork", "fresh"}
+
+
+def test_home_has_the_three_doors_and_the_readme_a_page_of_its_own(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    for door in ("i-write-an-application", "i-run-a-platform", "i-maintain-a-library"):
+        assert f'<h2 id="{door}">' in home
+    assert "Retries that cannot become the outage" in (site / "overview.html").read_text(encoding="utf-8")
+    for name in ("outage-light.svg", "outage-dark.svg"):
+        assert (site / "images" / name).is_file()
+        assert f'"images/{name}"' in (site / "overview.html").read_text(encoding="utf-8")
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
