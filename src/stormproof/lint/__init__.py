@@ -8,6 +8,8 @@ imported or run.
 
 from __future__ import annotations
 
+import re
+
 from .comments import Ignored
 from .findings import Finding, Place, lines_of
 from .loops import Loop
@@ -53,6 +55,13 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
     ]
 
 
+def _waits_in_a_test(loop: Loop, path: str) -> bool:
+    """Return whether ``loop`` waits, within bounds, for what a test has started."""
+    *folders, name = re.split(r"[\\/]", path)
+    is_test = "tests" in folders or name == "conftest.py" or name.startswith("test_")
+    return is_test and loop.by_hand and loop.bounded is True and loop.waits == "fixed"
+
+
 def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
     """The retries in ``text``, and the module they are in unless it is a policy file. Raises `Broken`."""
     is_python = not path.lower().endswith(SUFFIXES)
@@ -62,7 +71,7 @@ def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
         if not is_python:
             return read_policies(text, path), None
         module = Module(text)
-        return module.loops, module
+        return [loop for loop in module.loops if not _waits_in_a_test(loop, path)], module
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = getattr(error, "msg", None) or str(error) or type(error).__name__
         what = "Python" if is_python else "a policy file"

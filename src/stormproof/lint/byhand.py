@@ -44,6 +44,9 @@ _POLLED = {
     "ImportError",
     "subprocess.TimeoutExpired",
 }
+_NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist)")
+#: Calls that reach no further than this machine, where no crowd waits for the same moment.
+_LOCAL = re.compile(r"(os|os\.path|shutil)\.\w+")
 _CLOCKS = {
     "time.time",
     "time.monotonic",
@@ -89,7 +92,10 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     if not _leaves(node, attempt, certainly=not in_handler):
         return None
     caught = tuple(name for handler in attempt.handlers for name in _caught(handler, names))
-    if caught and set(caught) <= _POLLED:
+    if caught and all(name in _POLLED or _NOT_THERE.fullmatch(name) for name in caught):
+        return None
+    asked = [names.dotted(inner.func) or "" for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
+    if asked and all(map(_LOCAL.fullmatch, asked)):
         return None
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
     loop.bounded = _bounded(node, attempt)

@@ -53,6 +53,7 @@ _REFUSALS = {
 }
 #: Libraries that know nothing of Retry-After.
 _DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
+_UNREADABLE = re.compile(r"parse|validation|decode|schema", re.IGNORECASE)
 #: So many attempts of one call are no longer a way to ride out a failure.
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
@@ -66,7 +67,9 @@ def no_jitter(loop: Loop, module: Module | None) -> Found:
 
 
 def no_wait(loop: Loop, module: Module | None) -> Found:
-    if loop.waits == "none" and not loop.by_hand:
+    # An answer that cannot be read, such as a language model's, is asked for again: no server has to recover.
+    unreadable = loop.catches and all(map(_UNREADABLE.search, loop.catches))
+    if loop.waits == "none" and not loop.by_hand and not unreadable:
         yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
 
 

@@ -122,6 +122,8 @@ class Module:
         self.loops.sort(key=lambda loop: loop.place)
 
     def _add(self, node: ast.expr, called: ast.expr, function: Function | None) -> None:
+        if function is not None and self._is_method(called, function):
+            return
         label = self.names.dotted(called)
         reader = None if label is None else READERS.get(label)
         if reader is None or label is None:
@@ -132,6 +134,13 @@ class Module:
         if loop is not None:
             loop.function = function
             self.loops.append(loop)
+
+    def _is_method(self, called: ast.expr, decorated: Function) -> bool:
+        """Return whether a decorator in a class is a function of that class, not what the module imports."""
+        if decorated.owner is None or not isinstance(called, ast.Name):
+            return False
+        method = self.functions.get((decorated.owner, called.id))
+        return method is not None and method.node.lineno < called.lineno
 
     def _add_named(self, node: ast.expr, function: Function) -> None:
         """``@policy``, where ``policy`` is a constant of the module that holds a retry."""
