@@ -42,6 +42,15 @@ UNREADABLE = """
 
     retrying = Retrying(stop=stop_after_attempt(3), retry=retry_if_exception_type({}))
 """
+MIRRORS = """
+    from tenacity import retry, stop_after_attempt
+
+    class Images:
+        @retry(stop=stop_after_attempt(3))
+        def fetch(self):
+            self.mirror += 1
+            return self.download(MIRRORS[self.mirror])
+"""
 START = """
     import time, requests
 
@@ -58,7 +67,10 @@ def codes(text: str, path: str = "module.py") -> list[str]:
     return [finding.code for finding in check(textwrap.dedent(text), path)]
 
 
-@pytest.mark.parametrize("text", [SHADOWED, DEVICE, ROOT_DEVICE, UNREADABLE.format("PARSE_ERRORS")])
+@pytest.mark.parametrize(
+    "text",
+    [SHADOWED, DEVICE, ROOT_DEVICE, MIRRORS, UNREADABLE.format("(ValidationError, ResponseParsingError)")],
+)
 def test_harmless_code_has_no_finding(text: str) -> None:
     assert codes(text) == []
 
@@ -70,6 +82,7 @@ def test_loop_of_a_test_that_waits_for_its_server_has_no_finding() -> None:
 
 def test_real_ones_are_still_found() -> None:
     assert codes(UNREADABLE.format("ConnectionError")) == ["SP002"]
+    assert codes(MIRRORS.replace("+=", "=")) == ["SP002"]
     assert codes(DEVICE.replace("os.stat", "remote.stat")) == ["SP009"]
     assert codes(ROOT_DEVICE.replace("DeviceNotFound", "Unavailable")) == ["SP009"]
     assert "SP003" in codes(SHADOWED.replace("def retry(", "def other("))

@@ -53,7 +53,7 @@ _REFUSALS = {
 }
 #: Libraries that know nothing of Retry-After.
 _DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
-_UNREADABLE = re.compile(r"parse|validation|decode|schema", re.IGNORECASE)
+_UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema", re.IGNORECASE)
 #: So many attempts of one call are no longer a way to ride out a failure.
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
@@ -69,7 +69,11 @@ def no_jitter(loop: Loop, module: Module | None) -> Found:
 def no_wait(loop: Loop, module: Module | None) -> Found:
     # An answer that cannot be read, such as a language model's, is asked for again: no server has to recover.
     unreadable = loop.catches and all(map(_UNREADABLE.search, loop.catches))
-    if loop.waits == "none" and not loop.by_hand and not unreadable:
+    # A function that counts on, to the next mirror say, makes another call each time.
+    body = [] if loop.function is None else loop.function.node.body
+    counted = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
+    moves_on = any(isinstance(target, ast.Attribute) for target in counted)
+    if loop.waits == "none" and not loop.by_hand and not unreadable and not moves_on:
         yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
 
 
