@@ -59,7 +59,6 @@ _ALL = (
         (*_OSLO, "futurist", "ncclient"),
     ),
     Package("python-tempestconf==3.5.4", "config_tempest", ("config_tempest/tests",), _OSLO),
-    Package("networking-baremetal==8.1.0", "networking_baremetal", ("networking_baremetal/tests",), _OSLO),
     Package(
         "langchain-core==1.8.0",
         "langchain_core",
