@@ -156,7 +156,7 @@ def test_an_unknown_policy_and_a_broken_file_are_one_line(
         "stormproof: broken.toml:2: policies.a.retry.atempts: unknown option"
     )
     (folder / "empty.toml").write_text("[policies]\n")
-    assert cli.main(["explain", "empty.toml"]) == 1
+    assert cli.main(["explain", "empty.toml"]) == 2
     assert "no policy" in capsys.readouterr().err
 
 
