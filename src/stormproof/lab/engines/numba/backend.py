@@ -11,7 +11,7 @@ from .compilation import compiled
 from .layout import ERRORS, SERVICE
 from .randomness import draw, spread
 from .records import step_of
-from .rules import tokens
+from .rules import take_token
 
 
 @compiled
@@ -151,7 +151,7 @@ def offer(
         elif holds.error_rate > 0.0 and draw(mt, ERRORS) < holds.error_rate:
             s.failing, share = holds.error, holds.error_cost
         elif r.limit_burst > 0.0:
-            left = tokens(r.limit_rps, r.limit_burst, s.level, s.last, now) - 1
+            left = take_token(r.limit_rps, r.limit_burst, s.level, s.last, now)
             if left < 0.0:
                 return -2.0
             s.last, s.level = now, left

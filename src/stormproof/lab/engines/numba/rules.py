@@ -165,6 +165,15 @@ def tokens(rate: float, burst: float, level: float, last: float, now: float) -> 
     return min(burst, level + elapsed * rate)
 
 
+@compiled
+def take_token(rate: float, burst: float, level: float, last: float, now: float) -> float:
+    """`Bucket.reserve`: what is left when one token is taken; below 0: that much is missing."""
+    left = tokens(rate, burst, level, last, now) - 1
+    if -min(_MOST_NEAR, max(_NEAR_TOKEN, rate * 2 * np.spacing(now))) <= left < 0.0:
+        return 0.0
+    return left
+
+
 @apart
 def reserve(r: Any, purse: Any, now: float, most: float) -> float:
     """`RateBudget`: the wait for a token, at most ``most`` seconds; -1: refused."""
@@ -172,9 +181,7 @@ def reserve(r: Any, purse: Any, now: float, most: float) -> float:
     purse.tally = now
     if math.isinf(r.rate):
         return 0.0
-    left = tokens(r.rate, r.burst, purse.tokens, purse.last, now) - 1
-    if -min(_MOST_NEAR, max(_NEAR_TOKEN, r.rate * 2 * np.spacing(now))) <= left < 0.0:
-        left = 0.0
+    left = take_token(r.rate, r.burst, purse.tokens, purse.last, now)
     wait = 0.0
     if left < 0.0:
         wait = -left / r.rate if r.rate > 0.0 else math.inf
