@@ -15,6 +15,7 @@ from .._primitives.options import choice, count, source
 from .._strategies.retry.retry import Retry
 from ..presets.policy_of import policy_of
 from .engines.engine import MOST_CALLS
+from .engines.plain_engine import PlainDirect, is_plain
 from .engines.policy_shape import Shape, shape
 from .engines.processes import limited
 from .engines.rules_engine import Direct
@@ -155,7 +156,8 @@ def exact(
     else:
         forms = [found for found in shapes if isinstance(found, Shape)]
         rows = [(form, size, limit) for form, (_, size, limit) in zip(forms, groups, strict=True)]
-        run = Direct(rows, scenario, seed, watch)
+        kind = PlainDirect if is_plain(rows, scenario) else Direct
+        run = kind(rows, scenario, seed, watch)
     # An empty context: no deadline, no attempt, no switched-off policies of whoever asks reaches inside.
     raw = Context().run(run.run)
     raw.path = "driven" if isinstance(run, Driven) else "direct"

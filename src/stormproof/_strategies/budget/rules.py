@@ -38,13 +38,21 @@ class Slices:
         steps = at - self._at
         if steps <= 0:
             return
+        begun, self._at = self._at, at
+        if not self.total:
+            # Nothing was ever added, or all of it has been dropped: every sum is 0.
+            return
         if steps >= _SLICES:
             self._sums = [0.0] * _SLICES
-        else:
-            for slot in range(self._at + 1, at + 1):
-                self._sums[slot % _SLICES] = 0.0
-        self._at = at
-        self.total = sum(self._sums)
+            self.total = 0.0
+            return
+        sums, dropped = self._sums, False
+        for slot in range(begun + 1, at + 1):
+            if sums[slot % _SLICES]:
+                sums[slot % _SLICES] = 0.0
+                dropped = True
+        if dropped:
+            self.total = sum(sums)
 
     def add(self, amount: float, elapsed: float = 0.0) -> None:
         """Add ``amount``, spread evenly over the ``elapsed`` seconds that end now; older parts are lost."""
@@ -55,7 +63,8 @@ class Slices:
         if elapsed > self._window_s:
             amount *= self._window_s / elapsed
             elapsed = self._window_s
-        slots = min(_SLICES, max(1, round(elapsed / self._width)))
+        # From 1 to all of them, since a slice is at most as long as ``elapsed``, which is at most the window.
+        slots = round(elapsed / self._width)
         for back in range(slots):
             self._sums[(self._at - back) % _SLICES] += amount / slots
         self.total += amount

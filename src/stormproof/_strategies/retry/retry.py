@@ -263,7 +263,7 @@ class Retry(Options):
         }
         if not plain:
             return _FOLLOWED.build(like, is_async, names)
-        on_start, on_success = _ticks(self.budget)
+        on_start, on_success = ticks(self.budget)
         names["tick"] = on_success or _nothing
         names["started"] = on_start
         return _RETRIED[on_start is not None, env.entered].build(like, is_async, names)
@@ -285,8 +285,8 @@ def _nothing() -> None:
     """What a success earns without a budget."""
 
 
-def _ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], object] | None]:
-    """What the success path calls at the start and at the end of a first attempt that succeeds."""
+def ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], object] | None]:
+    """Return what is called at the start and at the end of a first attempt that succeeds; None: nothing."""
     if budget is None:
         return None, None
     if hasattr(budget, "on_start"):

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..._strategies.retry.rules.decision import Course
+
 if TYPE_CHECKING:
-    from ..._strategies.retry.rules.decision import Course
     from .policy_shape import Process
 
 
-class Plain:
-    """What a call has that no gate, deadline or network concerns: nothing, for these."""
+class Call(Course):
+    """One call under way, whose first attempt has been sent: its course, and the process that makes it.
 
-    __slots__ = ()
+    Without a `Retry` it has no course, since its first failure is its end.
+    """
+
+    __slots__ = ("began", "process")
+    # Neither gates nor a deadline nor a network concern this kind.
     held: Any = None
     outer: Any = None
     scope: Any = None
     tries: Any = 0
     waiting: Any = 0
 
-
-class Call(Plain):
-    """One call under way."""
-
-    __slots__ = ("began", "key", "process", "run")
-
-    def __init__(self, process: Process, began: float, key: int) -> None:
+    def __init__(self, process: Process, began: float, key: int = 0) -> None:
         self.process = process
         self.began = began
-        self.key = key
-        self.run: Course | None = None
+        budget, retry = process.budget, process.group.shape.retry
+        if retry is not None:
+            super().__init__(
+                retry, budget.pick((key,), {}) if process.keyed else budget, None, process.certain
+            )
+            self.number = 1
 
 
 class FullCall(Call):
@@ -37,7 +40,7 @@ class FullCall(Call):
 
     __slots__ = ("held", "outer", "scope", "tries", "waiting")
 
-    def __init__(self, process: Process, began: float, key: int) -> None:
+    def __init__(self, process: Process, began: float, key: int = 0) -> None:
         super().__init__(process, began, key)
         self.scope = None
         #: What the gates want to be settled with.

@@ -9,17 +9,22 @@ from ..._classify.classifier import Classifier
 from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
 from ..._policy.checks import certain_breakers
+from ..._primitives.errors import AttemptTimeout
 from ..._strategies.breaker.breaker import Breaker
 from ..._strategies.deadline import Deadline
 from ..._strategies.keyed import Keyed
 from ..._strategies.limiter.rate_limit import RateLimit
-from ..._strategies.retry.retry import Retry, _ticks
+from ..._strategies.retry.retry import Retry, ticks
 from ..._strategies.throttle import Throttle
 from ..._strategies.timeout import Timeout
 from .gates import BreakerGate, Gate, answers_at_once, gate
 
 if TYPE_CHECKING:
+    from ..model.backend import Refusal
     from .engine import Engine
+
+#: What an attempt fails with that got no answer in time.
+TIMEOUT = AttemptTimeout("the simulated attempt took too long")
 
 
 class Shape:
@@ -64,8 +69,8 @@ class Process:
 
     __slots__ = (
         "breakers",
-        "certain",
         "budget",
+        "certain",
         "group",
         "index",
         "inner",
@@ -76,24 +81,28 @@ class Process:
         "place",
     )
 
-    def __init__(self, group: Group, index: int, place: float) -> None:
+    inner: tuple[Gate, ...]
+    outer: tuple[Gate, ...]
+
+    def __init__(self, group: Group, index: int) -> None:
         self.group = group
         self.index = index
-        self.place = place
+        self.place = (index + 0.5) / group.clients
+        budget = self.budget = group.make_budget()
+        self.keyed = type(budget) is Keyed
+        self.on_start, self.on_success = (None, None) if self.keyed else ticks(budget)
+        #: Breakers that a retry asks before it waits.
+        self.outer = self.inner = self.certain = ()
+        self.breakers: list[Breaker] | None = None
+        if group.gated:
+            self._make_gates(group.shape)
+
+    def _make_gates(self, form: Shape) -> None:
         made: dict[int, Any] = {}
-        form, copier = group.shape, group.copier
-        retry = form.retry
-        original = None if retry is None else retry.budget
-        self.budget: Any = None if original is None else copier.budget(original, made)
-        self.keyed = isinstance(self.budget, Keyed)
-        self.on_start, self.on_success = (None, None) if self.keyed else _ticks(self.budget)
-        self.outer = self._gates(form.outer, made)
-        self.inner = self._gates(form.inner, made)
-        gates = (*self.outer, *self.inner)
-        self.breakers = [turn.breaker for turn in gates if type(turn) is BreakerGate] if gates else None
+        self.outer, self.inner = self._gates(form.outer, made), self._gates(form.inner, made)
         inside = [turn.breaker for turn in self.inner if type(turn) is BreakerGate]
-        #: Those that a retry asks before it waits.
-        self.certain = certain_breakers((retry, *inside)) if inside else ()
+        self.breakers = [turn.breaker for turn in self.outer if type(turn) is BreakerGate] + inside
+        self.certain = certain_breakers((form.retry, *inside)) if inside else ()
 
     def _gates(self, parts: list[Any], made: dict[int, Any]) -> tuple[Gate, ...]:
         copier, draw = self.group.copier, self.group.draw
@@ -106,15 +115,16 @@ class Group:
 
     __slots__ = (
         "_by_kind",
+        "_judged",
         "clients",
         "copier",
         "draw",
+        "gated",
         "index",
+        "make_budget",
         "processes",
         "shape",
         "timeout",
-        "timer",
-        "verdicts",
     )
 
     def __init__(self, index: int, form: Shape, clients: int, timeout: float | None, engine: Engine) -> None:
@@ -124,27 +134,31 @@ class Group:
         own = form.timeout
         self.timeout = own if own < inf else inf if timeout is None else timeout
         self.copier = engine.copier
-        #: What `Run` wants of a compiled function's surroundings.
         self.draw = engine.draw
-        self.timer = engine.clock
-        self.processes: list[Process | None] = [None] * clients
         retry = form.retry
+        self.make_budget = engine.copier.budget_factory(None if retry is None else retry.budget)
+        self.gated = bool(form.outer or form.inner)
+        self.processes: list[Process | None] = [None] * clients
         #: Whether the verdict on a failure depends on its kind alone, not on a function of the user's.
         self._by_kind = retry is not None and isinstance(retry.on, (type, tuple, Classifier))
-        self.verdicts: dict[Exception, Verdict] = {}
+        self._judged: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}
 
     def process(self, index: int) -> Process:
+        """Return the process of this index, made at its first call."""
         found = self.processes[index]
         if found is None:
-            found = self.processes[index] = Process(self, index, (index + 0.5) / self.clients)
+            found = self.processes[index] = Process(self, index)
         return found
 
-    def verdict(self, error: Exception) -> Verdict | None:
-        """What a failure means, where its kind alone says so; ``error`` stands for every one of its kind."""
-        if not self._by_kind:
-            return None
-        found = self.verdicts.get(error)
+    def judged(self, failure: Refusal | AttemptTimeout) -> tuple[Exception, Verdict | None]:
+        """Return the error that stands for every ``failure`` of its kind, and its verdict.
+
+        The verdict is None where a function of the user's is to be asked each time.
+        """
+        found = self._judged.get(failure)
         if found is None:
-            assert self.shape.retry is not None
-            found = self.verdicts[error] = judge_marked(self.shape.retry.judge, error)
+            error = failure if isinstance(failure, AttemptTimeout) else failure.error()
+            retry = self.shape.retry
+            verdict = judge_marked(retry.judge, error) if self._by_kind and retry is not None else None
+            found = self._judged[failure] = error, verdict
         return found

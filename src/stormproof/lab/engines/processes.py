@@ -116,6 +116,15 @@ class Copier:
             return part.replace(limiter=self._part(part.limiter, made))
         return self._part(part, made)
 
+    def budget_factory(self, original: Any) -> Callable[[], Any]:
+        """Return what makes the budget of one process after another, in place of ``original``."""
+        shared = self._fleet or getattr(original, "store", None) is not None
+        if original is None:
+            return lambda: None
+        if isinstance(original, Allowance) and not shared:
+            return original.factory(self._clock)
+        return lambda: self.budget(original, {})
+
     def budget(self, original: Any, made: dict[int, Any]) -> Any:
         """The budget of this process in place of ``original``."""
         budget = self._part(original, made)

@@ -1,7 +1,8 @@
-"""The exact engine's quick way: a heap of events that calls the policy's own rules directly.
+"""The exact engine's direct way: a heap of events that calls the policy's own rules directly.
 
 No task, no coroutine: a failed attempt asks `Course.next`, the very rule that a real call asks, when to
-try again. It can run a row of [Deadline] [gates] [Retry] [gates, Timeout]; `task_engine` runs the rest.
+try again. It can run a pipeline of [Deadline] [gates] [Retry] [gates, Timeout]; `task_engine` runs the rest,
+and `plain_engine` is a quicker way for a pipeline without gates.
 """
 
 from __future__ import annotations
@@ -16,19 +17,16 @@ from typing import TYPE_CHECKING, Any
 from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
 from ..._context.deadlines import Scope
-from ..._primitives.errors import AttemptTimeout, BudgetExhausted, CircuitOpen, DeadlineExceeded
-from ..._strategies.retry.rules.decision import Course
+from ..._primitives.errors import BudgetExhausted, CircuitOpen, DeadlineExceeded
 from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario
 from .calls import Call, FullCall
 from .engine import Engine, some
 from .gates import admitted, all_failed, all_passed
-from .policy_shape import Group, Process, Shape
+from .policy_shape import TIMEOUT, Group, Shape
 
 if TYPE_CHECKING:
     from ..results.recorder import SoFar
-
-_TIMEOUT = AttemptTimeout("the simulated attempt took too long")
 
 #: What gates around the retries get to see where a refusal ends the call.
 _REFUSALS: dict[str, Exception] = {
@@ -39,7 +37,9 @@ _REFUSALS: dict[str, Exception] = {
 
 
 class Direct(Engine):
-    """One run of the quick way."""
+    """One run of the direct way."""
+
+    _call: type[Call] = FullCall
 
     def __init__(
         self,
@@ -52,15 +52,8 @@ class Direct(Engine):
         self._groups = [Group(index, *row, self) for index, row in enumerate(rows)]
         #: Whether an attempt's end is known when it is sent.
         self._known = self.near and not self.backend.evented
-        plain = self._known and not any(
-            g.shape.inner or g.shape.outer or g.shape.deadline is not None for g in self._groups
-        )
-        self._call: type[Call] = Call if plain else FullCall
-        if plain:
-            self.begin = self._begin_plain  # type: ignore[method-assign]
         self._closed = scenario.closed_loop
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
-        self._errors: dict[Refusal, Exception] = {}
 
     # The way of a call: begin, send, then succeed or fail; a failure sends again, or ends.
 
@@ -74,51 +67,11 @@ class Direct(Engine):
             return
         if process.outer and not self._admit_call(call, now):
             return
-        self._start(call)
-
-    def _start(self, call: Call) -> None:
-        """Tell its budget of the call, and send it."""
-        process = call.process
         if process.keyed:
-            run = call.run = self._new_run(call)
-            run.number = 1
-            if run.budget is not None:
-                run.budget.started()
+            call.budget.started()
         elif process.on_start is not None:
             process.on_start()
         self._send(call)
-
-    def _begin_plain(self, now: float, group: int, client: int, key: int) -> None:
-        """`begin` where only retries concern a call; one that succeeds at once needs no `Call`."""
-        recorder, backend, members = self.recorder, self.backend, self._groups[group]
-        recorder.offered_at.append(now)
-        process = members.processes[client] or members.process(client)
-        if process.keyed or now >= backend.until or not backend.quick:
-            self._start(self._call(process, now, key))
-            return
-        if process.on_start is not None:
-            process.on_start()
-        recorder.tried.append(now)
-        backend.received.append(now)
-        gone_at = now + members.timeout
-        answer: Any = backend.serve(now, gone_at, None)
-        self._number += 1
-        if answer == -1.0:
-            self._refused(self._call(process, now, key), backend.full)
-        elif answer < gone_at:
-            heappush(self.heap, (answer, self._number, self._succeed_first, (process, now)))
-        elif gone_at < inf:
-            heappush(self.heap, (gone_at, self._number, self._too_late, self._call(process, now, key)))
-
-    def _succeed_first(self, what: tuple[Process, float]) -> None:
-        process, began = what
-        now = self.clock.time
-        if process.on_success is not None:
-            process.on_success()
-        self._done_at(now)
-        self._began(began)
-        if self._closed:
-            self.ended(process.group.index, process.index)
 
     def _bound(self, call: Call, seconds: float) -> bool:
         """Begin the call's deadline: False if that leaves no time at all."""
@@ -150,15 +103,7 @@ class Direct(Engine):
         if not self._known:
             self._send_far(call, gone_at)
             return
-        backend = self.backend
-        answer: Any
-        if backend.quick and now < backend.until:
-            backend.received.append(now)
-            answer = backend.serve(now, gone_at, None)
-            if answer == -1.0:
-                answer = backend.full
-        else:
-            answer = backend.offer(now, process.place, gone_at, None)
+        answer: Any = self.backend.offer(now, process.place, gone_at, None)
         if type(answer) is float:
             self._number += 1
             if answer < gone_at:
@@ -230,18 +175,14 @@ class Direct(Engine):
     # Outcomes.
 
     def _succeed(self, call: Call) -> None:
-        now = self.clock.time
-        process, run = call.process, call.run
+        process = call.process
         if call.held is not None:
             all_passed(process.inner, call.held)
-        if run is None:
-            if process.on_success is not None:
-                process.on_success()
-        elif run.budget is not None:
-            run.budget.success(run.spent)
+        if process.budget is not None:
+            call.budget.success(call.spent)
         if call.outer is not None:
             all_passed(process.outer, call.outer)
-        self._done_at(now)
+        self._done_at(self.clock.time)
         self._began(call.began)
         if self._closed:
             self.ended(process.group.index, process.index)
@@ -250,11 +191,7 @@ class Direct(Engine):
         self._refused(*what)
 
     def _refused(self, call: Call, refusal: Refusal) -> None:
-        group = call.process.group
-        error = self._errors.get(refusal)
-        if error is None:
-            error = self._errors[refusal] = refusal.error()
-        self._failed(call, error, group.verdict(error))
+        self._failed(call, *call.process.group.judged(refusal))
 
     def _too_late(self, call: Call) -> None:
         limit = call.process.group.shape.deadline
@@ -264,22 +201,21 @@ class Direct(Engine):
                 all_failed(call.process.inner, call.held, asyncio.CancelledError())
             self._end(call, "deadline")
             return
-        self._failed(call, _TIMEOUT, call.process.group.verdict(_TIMEOUT))
+        self._failed(call, *call.process.group.judged(TIMEOUT))
 
     def _failed(self, call: Call, error: Exception, verdict: Verdict | None) -> None:
+        group = call.process.group
         if call.held is not None:
             all_failed(call.process.inner, call.held, error)
             call.held = None
-        if call.process.group.shape.retry is None:
+        retry = group.shape.retry
+        if retry is None:
             self._end(call, reason_of(error), error)
             return
-        now, run = self.clock.time, call.run
-        if run is None:
-            run = call.run = self._new_run(call)
-            run.number = 1
         if verdict is None:
-            verdict = judge_marked(call.process.group.shape.retry.judge, error)
-        step = run.next(verdict, now, call.process.group.draw, call.scope)
+            verdict = judge_marked(retry.judge, error)
+        now = self.clock.time
+        step = call.next(verdict, now, self.draw, call.scope)
         if type(step) is float:
             self._number += 1
             heappush(self.heap, (now + step, self._number, self._again, call))
@@ -305,13 +241,12 @@ class Direct(Engine):
         self._end(*what)
 
     def _again(self, call: Call) -> None:
-        run, scope = call.run, call.scope
-        assert run is not None
+        scope = call.scope
         if scope is not None and scope.ended() is not None:
-            run.give_back()
+            call.give_back()
             self._end(call, "deadline")
             return
-        run.number += 1
+        call.number += 1
         self._send(call)
 
     def _end(self, call: Call, reason: str, error: Exception | None = None) -> None:
@@ -321,13 +256,6 @@ class Direct(Engine):
             all_failed(process.outer, call.outer, error or asyncio.CancelledError())
         self.recorder.failures[reason] += 1
         self.ended(process.group.index, process.index)
-
-    def _new_run(self, call: Call) -> Course:
-        process = call.process
-        group = process.group
-        budget = process.budget.pick((call.key,), {}) if process.keyed else process.budget
-        assert group.shape.retry is not None
-        return Course(group.shape.retry, budget, None, process.certain)
 
     def asked(self) -> list[Any]:
         return [process for group in self._groups for process in some(group.processes)]

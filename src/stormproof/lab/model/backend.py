@@ -65,6 +65,8 @@ class Backend:
         "_bucket",
         "_changes",
         "_draw",
+        "_erring",
+        "_failing",
         "_over",
         "_refusals",
         "discipline",
@@ -101,8 +103,7 @@ class Backend:
         self._over = self._refusal(429, scenario.retry_after)
         #: When attempts arrived.
         self.received = array("d")
-        #: Whether everything that arrives now goes straight to be served.
-        self.quick = self._is_quick()
+        self._settle_rules()
 
     def _refusal(self, status: int, hint: float | None) -> Refusal:
         return self._refusals.setdefault((status, hint), Refusal(status, hint))
@@ -114,12 +115,16 @@ class Backend:
             self.now_holds = self.row[self._changes]
             following = self._changes + 1
             self.until = self.row[following].begins if following < len(self.row) else math.inf
-            self.quick = self._is_quick()
+            self._settle_rules()
         return self.now_holds
 
-    def _is_quick(self) -> bool:
+    def _settle_rules(self) -> None:
+        """Look up what holds for every attempt until the next change."""
         holds = self.now_holds
-        return not (holds.parted or holds.fails or holds.error_rate or self._bucket is not None)
+        self._failing = self._refusal(503, holds.fail_hint) if holds.fails else None
+        self._erring = self._refusal(503, holds.error_hint)
+        #: Whether everything that arrives now goes straight to be served.
+        self.quick = not (holds.parted or holds.fails or holds.error_rate or self._bucket is not None)
 
     def offer(
         self, now: float, place: float, gone_at: float, done: Answer | None
@@ -131,15 +136,16 @@ class Backend:
         the caller will have given up.
         """
         holds = self.at(now) if now >= self.until else self.now_holds
-        for share, mode in holds.parted:
-            if place < share:
-                return math.inf if mode == "hang" else self.full
+        if holds.parted:
+            for share, mode in holds.parted:
+                if place < share:
+                    return math.inf if mode == "hang" else self.full
         self.received.append(now)
         if not self.quick:
-            if holds.fails:
-                return self._fail(self._refusal(503, holds.fail_hint), holds.fail_cost, now, gone_at, done)
+            if self._failing is not None:
+                return self._fail(self._failing, holds.fail_cost, now, gone_at, done)
             if holds.error_rate and self._draw() < holds.error_rate:
-                return self._fail(self._refusal(503, holds.error_hint), holds.error_cost, now, gone_at, done)
+                return self._fail(self._erring, holds.error_cost, now, gone_at, done)
             if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
                 return self._over
         end = self.serve(now, gone_at, None if done is None else partial(done, None))

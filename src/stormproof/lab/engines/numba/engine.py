@@ -339,9 +339,12 @@ def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
     raw.failures = {name: int(n) for i, name in _REASONS.items() if (n := world.failures[i])}
     raw.failures = dict(sorted(raw.failures.items()))
     raw.queue, raw.budget = world.queue[:size].copy(), world.balance[:size].copy()
-    middles, spreads = _middles(world), world.spreads[:size]
-    raw.p50, raw.p99 = _percentiles(spreads, middles)
-    (p50,), (p99,) = _percentiles(spreads.sum(axis=0, dtype=np.int64)[None, :], middles)
+    # Few of the bins hold anything: the others are left out before they are ranked.
+    in_all = world.spreads[:size].sum(axis=0, dtype=np.int64)
+    used = np.flatnonzero(in_all)
+    middles = _middles(world)[used]
+    raw.p50, raw.p99 = _percentiles(world.spreads[:size, used], middles)
+    (p50,), (p99,) = _percentiles(in_all[None, used], middles)
     raw.latency = float(p50), float(p99)
     if raw.successes:
         raw.mean = float(world.done["took"][:size].sum() / raw.successes)

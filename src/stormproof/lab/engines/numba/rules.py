@@ -89,13 +89,21 @@ def roll(row: Any, width: float, opened: float, now: float) -> None:
     steps = at - row[1]
     if steps <= 0:
         return
+    begun = int(row[1])
+    row[1] = at
+    if row[3] == 0.0:
+        return
     if steps >= SLICES:
         row[4:ROW] = 0.0
-    else:
-        for slot in range(int(row[1]) + 1, int(at) + 1):
+        row[3] = 0.0
+        return
+    dropped = False
+    for slot in range(begun + 1, int(at) + 1):
+        if row[4 + slot % SLICES] != 0.0:
             row[4 + slot % SLICES] = 0.0
-    row[1] = at
-    row[3] = _sum(row)
+            dropped = True
+    if dropped:
+        row[3] = _sum(row)
 
 
 @compiled
