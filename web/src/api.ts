@@ -59,6 +59,8 @@ export interface Shipped {
   faults: Fault[];
   fixed: (keyof ScenarioValues)[];
   policies: Example[];
+  /** The text of the policy file that it was opened from; one that ships has none. */
+  file?: string;
 }
 
 export interface Example {
@@ -81,6 +83,7 @@ export interface RunRequest {
   values: ScenarioValues;
   seed: number;
   policies: { toml: string; name: string }[];
+  file?: string;
 }
 
 export type Message =
@@ -104,6 +107,16 @@ export class Api {
 
   policy(toml: string, name: string | null, edit?: { knob: string; value: string }): Promise<Described> {
     return this.json("POST", "/api/policy", { toml, name, edit: edit ?? null });
+  }
+
+  /** The scenarios of a policy file, given its text. */
+  open(file: string): Promise<Shipped[]> {
+    return this.json("POST", "/api/open", { file });
+  }
+
+  /** The scenario and the policies as a policy file. */
+  save(request: RunRequest): Promise<{ toml: string }> {
+    return this.json("POST", "/api/save", request);
   }
 
   async *run(request: RunRequest, signal: AbortSignal): AsyncGenerator<Message> {

@@ -23,12 +23,13 @@ export function unpacked(text: string): RunRequest | null {
 
 function isRequest(data: unknown): data is RunRequest {
   if (typeof data !== "object" || data === null) return false;
-  const { scenario, values, seed, policies } = data as Partial<Record<keyof RunRequest, unknown>>;
+  const { scenario, values, seed, policies, file } = data as Partial<Record<keyof RunRequest, unknown>>;
   return (
     typeof scenario === "string" &&
     typeof values === "object" &&
     values !== null &&
     typeof seed === "number" &&
+    (file === undefined || typeof file === "string") &&
     Array.isArray(policies) &&
     policies.length > 0 &&
     policies.every((policy: unknown) => typeof policy === "object" && policy !== null && "toml" in policy && typeof policy.toml === "string" && "name" in policy && typeof policy.name === "string")

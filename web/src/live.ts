@@ -12,6 +12,7 @@ import type { Picture } from "./strip.ts";
 
 /** Up to this width the page has one column: see style.css. */
 const ONE_COLUMN = 860;
+const LARGEST_FILE = 64 * 1024;
 
 export class Live {
   readonly element: HTMLElement;
@@ -37,7 +38,7 @@ export class Live {
     private readonly api: Api,
     setup: Setup,
   ) {
-    this.scenario = new ScenarioPanel(setup, () => this.preview(), () => this.offer());
+    this.scenario = new ScenarioPanel(setup, () => this.preview(), () => this.offer(), { open: (file) => void this.open(file), save: () => void this.save() });
     this.editors = [new PolicyEditor(api, setup, 0), new PolicyEditor(api, setup, 1)];
     this.element = this.build();
     this.overlay.addEventListener("change", () => this.second());
@@ -60,7 +61,11 @@ export class Live {
     const text = new URLSearchParams(location.hash.slice(1)).get("run");
     const wanted = text === null ? null : unpacked(text);
     if (wanted) {
-      await this.restore(wanted);
+      try {
+        await this.restore(wanted);
+      } catch (error) {
+        return this.fail(error);
+      }
       return this.start();
     }
     this.outcome.say(text === null ? "The story is being run…" : "This link holds no run that can be read.", text === null ? "note" : "problem");
@@ -77,11 +82,44 @@ export class Live {
 
   /** Put a run's scenario and policies into the form. */
   private async restore(request: RunRequest): Promise<void> {
+    if (request.file !== undefined) this.scenario.add(await this.api.open(request.file));
     this.scenario.take(request);
     const { policies } = request;
     this.overlay.checked = policies.length > 1;
     this.second();
     await Promise.all(policies.slice(0, 2).map((policy, i) => this.editors[i]?.take(policy)));
+  }
+
+  /** Take the scenarios and the policies of a policy file. */
+  private async open(file: File): Promise<void> {
+    try {
+      if (file.size > LARGEST_FILE) throw new Refused(`${file.name} is larger than 64 KiB`);
+      this.scenario.add(await this.api.open(await file.text()));
+      this.outcome.say(`${file.name} is open: run it.`);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Give the scenario and the policies of the form away as a policy file. */
+  private async save(): Promise<void> {
+    try {
+      const request = await this.request();
+      if (request) download(`${request.scenario}.toml`, "application/toml", (await this.api.save(request)).toml);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** What the form asks for; `null` while a policy's text is wrong, which is said. */
+  private async request(): Promise<RunRequest | null> {
+    const editors = this.overlay.checked ? this.editors : [this.editors[0]];
+    for (const editor of editors) {
+      if (await editor.ready()) continue;
+      this.outcome.say(`Policy ${editor.letter} cannot be run: see the message below it.`, "problem");
+      return null;
+    }
+    return { ...this.scenario.request, policies: editors.map((editor) => editor.chosen as { toml: string; name: string }) };
   }
 
   /** The address of the run that is shown, without this server's token. */
@@ -130,13 +168,9 @@ export class Live {
     this.aborting = new AbortController();
     this.busy(true);
     try {
-      const editors = this.overlay.checked ? this.editors : [this.editors[0]];
-      for (const editor of editors) {
-        if (!(await editor.ready())) return this.outcome.say(`Policy ${editor.letter} cannot be run: see the message below it.`, "problem");
-      }
-      const policies = editors.map((editor) => editor.chosen as { toml: string; name: string });
+      const request = await this.request();
+      if (!request) return;
       this.outcome.say("Running…");
-      const request = { ...this.scenario.request, policies };
       // In one column the outcome is above what was asked.
       const { element } = this.outcome;
       if (innerWidth <= ONE_COLUMN && element.getBoundingClientRect().top < 0) element.scrollIntoView({ block: "start" });
@@ -199,9 +233,10 @@ export class Live {
   }
 
   private fail(error: unknown): void {
-    const { message, field } = error instanceof Refused ? error : new Refused(String(error));
+    const { message, field, line } = error instanceof Refused ? error : new Refused(String(error));
     this.state.textContent = "stopped";
-    this.outcome.say(field === null || this.scenario.names(field) ? message : `${field}: ${message}`, "problem");
+    const place = [line === null ? "" : `line ${line}`, field === null || this.scenario.names(field) ? "" : field];
+    this.outcome.say([...place, message].filter(Boolean).join(": "), "problem");
   }
 
   private async cancel(): Promise<void> {

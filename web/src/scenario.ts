@@ -1,9 +1,9 @@
-/** The scenario: one of those that ship, and sliders to change it. */
+/** The scenario: one of those that ship or of a file, and sliders to change it. */
 
 import type { RunRequest, ScenarioValues, Setup, Shipped } from "./api.ts";
 import type { Outage, Series } from "./data.ts";
 import { bands, emptySeries } from "./data.ts";
-import { h } from "./dom.ts";
+import { fill, h } from "./dom.ts";
 import { amount, count, seconds } from "./format.ts";
 import { type Scale, STEPS, positionOf, valueAt } from "./scale.ts";
 import type { Picture } from "./strip.ts";
@@ -31,6 +31,9 @@ const SLIDERS: readonly Slider[] = [
   { id: "duration", label: "Duration", unit: "s", log: true, whole: false, spoken: seconds },
 ];
 
+/** What stands for a scenario in the list; one of a file may be called as one that ships. */
+const optionOf = ({ id, file }: Shipped): string => (file === undefined ? id : `file:${id}`);
+
 export class ScenarioPanel {
   readonly element: HTMLElement;
   private readonly ranges = new Map<Numeric, HTMLInputElement>();
@@ -42,6 +45,8 @@ export class ScenarioPanel {
   private readonly chooser: HTMLSelectElement;
   private readonly mode: HTMLSelectElement;
   private readonly seed: HTMLInputElement;
+  private readonly shipped: Shipped[];
+  private opened: Shipped[] = [];
   current: Shipped;
   values: ScenarioValues;
 
@@ -49,10 +54,13 @@ export class ScenarioPanel {
     private readonly setup: Setup,
     private readonly changed: () => void,
     private readonly chosen: () => void,
+    private readonly files: { open: (file: File) => void; save: () => void },
   ) {
+    this.shipped = setup.scenarios;
     this.current = setup.scenarios[0] as Shipped;
     this.values = { ...this.current.values };
-    this.chooser = h("select", { id: "scenario" }, ...setup.scenarios.map(({ id, title }) => h("option", { value: id }, title)));
+    this.chooser = h("select", { id: "scenario" });
+    this.list();
     this.mode = h(
       "select",
       { id: "outage_mode" },
@@ -61,13 +69,30 @@ export class ScenarioPanel {
     );
     this.seed = h("input", { id: "seed", type: "number", min: 0, max: 2 ** 32 - 1, step: 1, value: setup.seed });
     this.element = this.build();
-    this.chooser.addEventListener("change", () => this.choose(this.chooser.value));
+    this.chooser.addEventListener("change", () => this.choose(this.all.find((each) => optionOf(each) === this.chooser.value)));
     this.mode.addEventListener("change", () => this.set("outage_mode", this.mode.value));
     this.show();
   }
 
-  get request(): { scenario: string; values: ScenarioValues; seed: number } {
-    return { scenario: this.current.id, values: this.values, seed: Math.max(0, Math.trunc(this.seed.valueAsNumber || 0)) };
+  get request(): { scenario: string; values: ScenarioValues; seed: number; file?: string } {
+    const { id, file } = this.current;
+    const asked = { scenario: id, values: this.values, seed: Math.max(0, Math.trunc(this.seed.valueAsNumber || 0)) };
+    return file === undefined ? asked : { ...asked, file };
+  }
+
+  private get all(): Shipped[] {
+    return [...this.opened, ...this.shipped];
+  }
+
+  /** Offer the scenarios of a file before those that ship. */
+  add(scenarios: Shipped[]): void {
+    this.opened = scenarios;
+    this.list();
+    this.choose(scenarios[0]);
+  }
+
+  private list(): void {
+    fill(this.chooser, ...this.all.map((each) => h("option", { value: optionOf(each) }, each.title)));
   }
 
   /** What the strip shows before a run: the offered load, the capacity and the outage. */
@@ -89,12 +114,29 @@ export class ScenarioPanel {
       { id: "scenario-panel" },
       h("legend", {}, "Scenario"),
       h("div.field.wide", {}, h("label", { for: "scenario" }, "Situation"), this.chooser),
+      this.actions(),
       this.story,
       ...SLIDERS.map((slider) => this.slider(slider)),
       this.clamped,
       h("div.field.wide", {}, h("label", { for: "outage_mode" }, "Outage mode"), this.mode),
       h("div.field.wide", {}, h("label", { for: "seed" }, "Seed"), this.seed),
       this.known,
+    );
+  }
+
+  private actions(): HTMLElement {
+    const chooser = h("input.offscreen", { type: "file", id: "scenario-file", accept: ".toml", tabindex: -1, "aria-hidden": "true" });
+    chooser.addEventListener("change", () => {
+      const file = chooser.files?.[0];
+      if (file) this.files.open(file);
+      chooser.value = "";
+    });
+    return h(
+      "div.actions",
+      {},
+      chooser,
+      h("button.quiet", { type: "button", id: "open-scenario", onclick: () => chooser.click() }, "Open a file…"),
+      h("button.quiet", { type: "button", id: "save-scenario", onclick: () => this.files.save() }, "Save as a file"),
     );
   }
 
@@ -135,9 +177,8 @@ export class ScenarioPanel {
   }
 
   /** Take the scenario, the values and the seed of a run. */
-  take({ scenario, values, seed }: RunRequest): void {
-    this.chooser.value = scenario;
-    this.choose(scenario);
+  take({ scenario, values, seed, file }: RunRequest): void {
+    this.choose(this.all.find((each) => each.id === scenario && each.file === file));
     this.values = { ...this.values, ...values };
     this.seed.value = String(seed);
     this.show();
@@ -149,9 +190,9 @@ export class ScenarioPanel {
     return field === "seed" || field in this.values;
   }
 
-  private choose(id: string): void {
-    const found = this.setup.scenarios.find((scenario) => scenario.id === id);
+  private choose(found: Shipped | undefined): void {
     if (!found) return;
+    this.chooser.value = optionOf(found);
     this.current = found;
     this.values = { ...found.values };
     this.show();

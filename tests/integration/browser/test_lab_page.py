@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.lab_server import ROOT, Served
+from tests.support.lab_page import finished, inks, opened, picture, saved
+from tests.support.lab_server import Served
 
 import stormproof as sp
 
@@ -20,63 +21,6 @@ sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
 
 LANES = ["Load", "Goodput", "Latency", "Queue", "Budget, breaker", "Amplification"]
-
-
-def opened(context: Any, lab: Served) -> Any:
-    page = context.new_page()
-    page.goto(lab.address)
-    expect(page.locator("#headline")).to_be_visible()
-    expect(page.locator("#attempts-a")).not_to_have_value("")
-    return page
-
-
-def finished(page: Any) -> None:
-    expect(page.locator("article.verdict").first).to_be_visible(timeout=30_000)
-    expect(page.locator("#state")).to_have_text("done")
-
-
-def saved(download: Any, folder: Path) -> Path:
-    path = folder / str(download.suggested_filename)
-    download.save_as(path)
-    return path
-
-
-def picture(page: Any, pictures: Path | None, name: str, **options: Any) -> None:
-    if pictures is not None:
-        page.mouse.move(0, 0)
-        if options:
-            page.evaluate("scrollTo(0, 0)")
-        page.screenshot(path=pictures / f"lab-{name}.png", **options)
-
-
-def inks(page: Any, lane: str) -> dict[str, int]:
-    """How many pixels of each run's colour a channel's canvas has."""
-    found: dict[str, int] = page.locator(f"[data-channel={lane}] canvas").evaluate(
-        """(canvas) => {
-            const probe = document.createElement("span");
-            document.body.append(probe);
-            const wanted = {};
-            for (const run of ["a", "b"]) {
-                probe.style.color = `var(--run-${run})`;
-                wanted[run] = getComputedStyle(probe).color.match(/\\d+/g).slice(0, 3).map(Number);
-            }
-            probe.remove();
-            const copy = new OffscreenCanvas(canvas.width, canvas.height);
-            const context = copy.getContext("2d", { willReadFrequently: true });
-            context.drawImage(canvas, 0, 0);
-            const { data } = context.getImageData(0, 0, copy.width, copy.height);
-            const near = (at, [r, g, b]) =>
-                Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b) < 40;
-            const counts = { a: 0, b: 0 };
-            for (let at = 0; at < data.length; at += 4) {
-                if (data[at + 3] < 200) continue;
-                if (near(at, wanted.a)) counts.a++;
-                if (near(at, wanted.b)) counts.b++;
-            }
-            return counts;
-        }"""
-    )
-    return found
 
 
 def test_the_whole_way(
@@ -377,152 +321,6 @@ def test_zoom_and_cursor_go_through_all_channels(context: Any, lab: Served) -> N
     assert page.locator("[data-channel=queue] canvas").evaluate("it => it.toDataURL()") != before
     whole.click()
     expect(whole).not_to_be_visible()
-
-
-def test_page_opens_with_a_story_already_run(context: Any, lab: Served, pictures: Path | None) -> None:
-    page = context.new_page()
-    page.goto(lab.address)
-    expect(page.locator("#headline")).to_have_text(
-        re.compile(
-            r"With “no budget” it never comes back; with “by success \(Budget\)” it comes back after \d+ s\."
-        )
-    )
-    expect(page.locator("article.verdict")).to_have_count(2)
-    expect(page.locator(".because").first).to_contain_text("its queue never empties")
-    expect(page.locator("#overlay")).to_be_checked()
-    assert min(inks(page, "load").values()) > 100
-    visible = page.evaluate("performance.now()")
-    sys.stdout.write(f"\n  the story was visible {visible:.0f} ms after opening\n")
-
-
-def test_readings_say_what_they_are(context: Any, lab: Served) -> None:
-    page = opened(context, lab)
-    kinds = page.locator("[data-channel=load] .kind")
-    assert kinds.all_inner_texts() == ["peak", "mean", "peak"]
-    page.locator("#playhead").focus()
-    page.keyboard.press("End")
-    assert kinds.all_inner_texts() == ["now", "now", "now"]
-
-
-def test_number_beyond_the_limits_is_said(context: Any, lab: Served) -> None:
-    page = opened(context, lab)
-    page.locator("#duration-number").fill("9000")
-    page.locator("#duration-number").press("Tab")
-    expect(page.locator("#duration-number")).to_have_value("600")
-    expect(page.locator("#clamped")).to_contain_text(
-        "Duration: 9,000 was typed, and the page goes up to 600 s"
-    )
-    page.locator("#duration-number").fill("30")
-    page.locator("#duration-number").press("Tab")
-    expect(page.locator("#clamped")).to_be_empty()
-    page.locator("#outage_at-number").fill("31")
-    page.locator("#outage_at-number").press("Tab")
-    page.locator("#run").click()
-    expect(page.locator("#verdict")).to_contain_text(
-        "Outage at must be before the end of the run, 30 s, got 31"
-    )
-
-
-def test_run_is_shared_by_a_link(context: Any, lab: Served) -> None:
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = opened(context, lab)
-    page.get_by_label("Situation").select_option("config-reload")
-    page.locator("#seed").fill("7")
-    page.locator("#run").click()
-    finished(page)
-    page.get_by_role("button", name="Copy link to this run").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    link = page.evaluate("navigator.clipboard.readText()")
-    assert lab.token not in link
-    other = context.new_page()
-    other.goto(f"{lab.address}&{link.partition('#')[2]}")
-    finished(other)
-    assert other.locator("#seed").input_value() == "7"
-    assert other.locator("#verdict").inner_text() == page.locator("#verdict").inner_text()
-
-
-def test_replay_moves_through_the_run_and_can_be_paused(
-    context: Any, lab: Served, pictures: Path | None
-) -> None:
-    page = opened(context, lab)
-    moment = page.locator("#moment")
-    before = moment.inner_text()
-    page.locator("#play").click()
-    expect(page.locator("#play")).to_contain_text("Pause")
-    expect(moment).not_to_have_text(before)
-    expect(page.locator(".clock")).to_contain_text("t =")
-    page.locator("#play").click()
-    expect(page.locator("#play")).to_contain_text("Play")
-    assert "received a second" in page.locator(".replay canvas").get_attribute("aria-label")
-    page.locator("#playhead").fill("0")
-    expect(moment).to_have_text("t = 0 s")
-    if pictures is not None:
-        frames(page, pictures / "lab-replay.png", (8, 14, 24, 120))
-
-
-def frames(page: Any, path: Path, times: tuple[float, ...]) -> None:
-    """Write the moving picture at some moments, one below the other."""
-    from io import BytesIO
-
-    from PIL import Image
-
-    found = []
-    for time in times:
-        page.locator("#playhead").fill(str(round(time / 0.5)))
-        found.append(Image.open(BytesIO(page.locator(".replay").screenshot())))
-    strip = Image.new("RGB", (found[0].width, sum(each.height for each in found)))
-    top = 0
-    for each in found:
-        strip.paste(each, (0, top))
-        top += each.height
-    strip.save(path)
-
-
-def test_report_of_five_policies(context: Any, tmp_path: Path) -> None:
-    from stormproof.lab.scenarios import scenarios
-
-    story = scenarios["metastable"].scaled(0.1)
-    policies = {"no retries": None, **story.policies}
-    compared = story.replace(policies=policies).run(seeds=range(2))
-    compared.report(tmp_path / "five.html")
-    page = context.new_page()
-    page.goto((tmp_path / "five.html").as_uri())
-    expect(page.locator("article.verdict")).to_have_count(5)
-    assert page.locator("article.verdict .letter").all_inner_texts() == list("ABCDE")
-    assert "undefined" not in page.locator("body").inner_text()
-    expect(page.locator("#headline")).to_contain_text("never comes back")
-    expect(page.locator(".compared")).to_contain_text("serves")
-    expect(page.locator("#provenance")).to_contain_text("service")
-    # The readings stand beside the charts, not over them.
-    for lane in ("load", "latency", "budget"):
-        words = page.locator(f"[data-channel={lane}] .readings").bounding_box()
-        chart = page.locator(f"[data-channel={lane}] .plot").bounding_box()
-        assert words["x"] + words["width"] <= chart["x"] + 1
-        table = page.locator(f"[data-channel={lane}] .readings table").bounding_box()
-        assert (
-            table["width"] <= words["width"]
-            and table["y"] + table["height"] <= words["y"] + words["height"] + 1
-        )
-    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wide == 0
-
-
-AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
-def test_page_has_no_accessibility_findings(context: Any, lab: Served, width: int, scheme: str) -> None:
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed in web/")
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
-    page.goto(lab.address)
-    expect(page.locator("#headline")).to_be_visible()
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
-    assert [(each["id"], [node["html"][:120] for node in each["nodes"]]) for each in found] == []
 
 
 def _holds(text: str) -> Any:

@@ -18,7 +18,7 @@ from .clients_and_layers import Clients, Layer
 from .spread import Spread
 from .trace import Trace
 
-_FAULTS: dict[str, type[faults.Fault]] = {
+FAULTS: dict[str, type[faults.Fault]] = {
     "outage": faults.Outage,
     "brownout": faults.Brownout,
     "ramp": faults.Ramp,
@@ -108,12 +108,12 @@ class _Reader:
         given = dict(spot.entries())
         if kind is None:
             if "kind" not in given:
-                raise spot.error(f"must have a kind: {', '.join(_FAULTS)}")
+                raise spot.error(f"must have a kind: {', '.join(FAULTS)}")
             place = given.pop("kind")
             kind = str(place.value)
-            if kind not in _FAULTS:
-                raise place.error(unknown("kind of fault", kind, _FAULTS))
-        made = _FAULTS[kind]
+            if kind not in FAULTS:
+                raise place.error(unknown("kind of fault", kind, FAULTS))
+        made = FAULTS[kind]
         for key in given:
             if key not in made._fields:
                 raise spot.unknown(key, f"option of {kind}", made._fields)

@@ -18,7 +18,8 @@ from ..._primitives.durations import spell
 from ..policy_text import python, toml
 
 LONGEST = 64 * 1024
-_KNOWN_NAMES = (
+#: Names by module that a text may hold.
+KNOWN_NAMES = (
     "stormproof.lab.BackendError",
     "stormproof.lab.model.backend.BackendError",
     "stormproof.AttemptTimeout",
@@ -88,7 +89,7 @@ def edited(sheet: Sheet, knob: str, value: str) -> Sheet:
 
 
 def _sheet(document: Document, name: str | None) -> Sheet:
-    held = detached(document, only=_KNOWN_NAMES)
+    held = detached(document, only=KNOWN_NAMES)
     registry = Registry(lambda: held, environ={})
     names = tuple(registry)
     if not names:

@@ -18,6 +18,7 @@ from typing import Any
 from ..results.verdict_text import headline
 from . import policy as page_policy
 from . import scenario as page_scenario
+from . import scenario_files
 
 MOST_POLICIES = 2
 LONGEST_RUN_S = 120.0
@@ -284,10 +285,11 @@ def _jobs(request: Any) -> tuple[Any, list[dict[str, Any]]]:
     policies = request.get("policies")
     if not isinstance(policies, list) or not 1 <= len(policies) <= MOST_POLICIES:
         raise page_scenario.BadValue("policies", f"a list of 1 to {MOST_POLICIES}", policies)
-    scenario = page_scenario.chosen(request.get("scenario"), request.get("values"))
+    scenario = page_scenario.chosen(request.get("scenario"), request.get("values"), request.get("file"))
     common = {
         "scenario": request["scenario"],
         "values": request["values"],
+        "file": request.get("file"),
         "seed": page_scenario.seed(request.get("seed")),
     }
     jobs = []
@@ -295,6 +297,13 @@ def _jobs(request: Any) -> tuple[Any, list[dict[str, Any]]]:
         toml, name = text_of(policy)
         jobs.append({**common, "toml": toml, "name": page_policy.read(toml, name).name})
     return scenario, jobs
+
+
+def saved(request: Any) -> str:
+    """Return what a run was asked as a policy file: the scenario and its policies."""
+    scenario, jobs = _jobs(request)
+    sheets = [page_policy.read(job["toml"], job["name"]) for job in jobs]
+    return scenario_files.saved(request["scenario"], scenario, sheets)
 
 
 def text_of(policy: Any) -> tuple[str, str | None]:

@@ -12,6 +12,7 @@ from ..model.scenario import Scenario
 from ..policy_text import toml
 from ..scenarios import ON, scenarios
 from ..story import Story
+from . import scenario_files
 
 #: Least and most of what a slider gives.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -93,13 +94,10 @@ def described() -> list[dict[str, Any]]:
     """What the page needs to know of each."""
     return [
         {
-            "id": name,
+            **_sheet(name, story.scenario),
             "title": story.title + ("" if scale == 1 else f" (1:{round(1 / scale):,})"),
             "story": story.question,
             "answer": story.answer,
-            "values": values(story.scenario),
-            **faults(story.scenario),
-            "fixed": [] if len(story.scenario.outages) == 1 else list(_OUTAGE_KEYS),
             "policies": [
                 {"id": f"{name}/{title}", "title": title, "toml": _text(title, policy)}
                 for title, policy in story.policies.items()
@@ -107,6 +105,31 @@ def described() -> list[dict[str, Any]]:
         }
         for name, (story, scale) in offered().items()
     ]
+
+
+def opened(text: Any) -> list[dict[str, Any]]:
+    """Describe the scenarios of a policy file that the reader has opened, as `described` does."""
+    found = []
+    for name in scenario_files.names(text):
+        own = scenario_files.scenario(text, name)
+        # A file may say more than the page can run: that is said when it is opened.
+        chosen(name, values(own), text)
+        policies = [
+            {"id": f"{name}/{title}", "title": title, "toml": toml}
+            for title, toml in scenario_files.policies(text)
+        ]
+        more = {"title": f"{name} (opened)", "story": "", "answer": "", "policies": policies, "file": text}
+        found.append({**_sheet(name, own), **more})
+    return found
+
+
+def _sheet(name: str, scenario: Scenario) -> dict[str, Any]:
+    return {
+        "id": name,
+        "values": values(scenario),
+        **faults(scenario),
+        "fixed": [] if len(scenario.outages) == 1 else list(_OUTAGE_KEYS),
+    }
 
 
 def story() -> dict[str, Any]:
@@ -149,12 +172,15 @@ def values(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def chosen(name: Any, given: Any) -> Scenario:
-    """The scenario called ``name`` with the page's values in it. `BadValue` or the scenario's own error."""
-    known = offered()
+def chosen(name: Any, given: Any, file: Any = None) -> Scenario:
+    """The scenario called ``name`` with the page's values in it. `BadValue` or the scenario's own error.
+
+    ``file`` is the text of the policy file that it stands in; None: it is one of those that ship.
+    """
+    known = list(offered()) if file is None else scenario_files.names(file)
     if not isinstance(name, str) or name not in known:
         raise BadValue("scenario", f"one of {', '.join(known)}", name)
-    base = known[name][0].scenario
+    base = offered()[name][0].scenario if file is None else scenario_files.scenario(file, name)
     if not isinstance(given, dict) or given.keys() != values(base).keys():
         raise BadValue("values", "a table with every slider's value", given)
     checked = {key: _number(key, given[key]) for key in LIMITS}

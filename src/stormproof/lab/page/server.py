@@ -27,7 +27,7 @@ from . import policy as page_policy
 from . import scenario
 from .examples import EXAMPLES
 from .guard import LARGEST_BODY, Guard
-from .runs import Busy, Runs, text_of
+from .runs import Busy, Runs, saved, text_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -68,6 +68,14 @@ class Lab:
                 raise scenario.BadValue("edit", "a table with knob and value", edit)
             sheet = page_policy.edited(sheet, edit["knob"], edit["value"])
         return JSONResponse(sheet.described())
+
+    async def open(self, request: Request) -> Response:
+        """Describe the scenarios of a file whose text the page has read."""
+        return JSONResponse(scenario.opened((await _body(request)).get("file")))
+
+    async def save(self, request: Request) -> Response:
+        """Return what a run would be asked as the text of a policy file."""
+        return JSONResponse({"toml": saved(await _body(request))})
 
     async def story(self, request: Request) -> Response:
         return JSONResponse(await self.runs.story())
@@ -149,6 +157,8 @@ def application(hosts: frozenset[str], token: str, ready: Callable[[], None] | N
         Route("/api/setup", lab.setup, methods=["GET"]),
         Route("/api/story", lab.story, methods=["GET"]),
         Route("/api/policy", lab.policy, methods=["POST"]),
+        Route("/api/open", lab.open, methods=["POST"]),
+        Route("/api/save", lab.save, methods=["POST"]),
         Route("/api/run", lab.run, methods=["POST"]),
         Route("/api/cancel", lab.cancel, methods=["POST"]),
         Route("/api/report", lab.report, methods=["POST"]),
