@@ -81,6 +81,11 @@ def first_try(operation: str) -> None:
     _tell(thorough, "Succeeded", {"operation": operation, "attempts": 1}, False)
 
 
+def mute() -> None:
+    """Emit nothing from this context on."""
+    _telling.set(True)
+
+
 def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, Any], logged: bool) -> None:
     if _telling.get():
         return

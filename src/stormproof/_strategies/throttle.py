@@ -180,6 +180,15 @@ class Throttle(Options):
             return 0.0
         return min(self.max_rejection, rejection(requests, accepts, self.k))
 
+    def admit(self, draw: Callable[[], float]) -> None:
+        """Raise `Throttled` if this call is one of those to be refused, as a decorated function does."""
+        if self._ledger.hot:
+            self._admit(draw)
+
+    def accept(self) -> None:
+        """Count a call that succeeded."""
+        self._ledger.accept()
+
     def _admit(self, draw: Callable[[], float]) -> None:
         """Count and raise `Throttled` if this call is one of those to be refused."""
         share = self.rejection
@@ -192,8 +201,8 @@ class Throttle(Options):
                 f"{self.name or 'throttle'} refuses {share:.1%} of the calls: too many of them fail"
             )
 
-    def _ended(self, error: Exception) -> None:
-        """The call raised ``error``."""
+    def settle(self, error: Exception) -> None:
+        """Count a call that raised ``error``."""
         asked = unwrap_marker(error)[0] or error
         if self._judge(asked).retry:
             with self._lock:
@@ -222,7 +231,7 @@ class Throttle(Options):
             "accept": self._ledger.accept,
             "admit": lambda: self._admit(env.draw),
             "call": call,
-            "ended": self._ended,
+            "ended": self.settle,
             "ledger": self._ledger,
         }
         return _SPARED.build(like, is_async, names)

@@ -98,7 +98,7 @@ def python(policy: Any) -> str:
 
 def _given(strategy: Any, strategies: tuple[Any, ...]) -> tuple[str, ...]:
     """What the policy gave to the strategy and will give again: its default budget."""
-    if getattr(strategy, "_own_budget", False) or getattr(strategy, "_adopted", False):
+    if strategy.fields().get("budget") is not getattr(strategy, "budget", None):
         return ("budget",)
     budgets = [getattr(other, "budget", None) for other in strategies if other is not strategy]
     adopted = type(strategy).__name__ == "Hedge" and any(strategy.budget is budget for budget in budgets)

@@ -128,7 +128,7 @@ def test_each_end_counts_as_what_it_is() -> None:
         sp.AttemptTimeout("late"),
         sp.RateLimited("no room"),
     ):
-        made._ended(error)
+        made.settle(error)
     described = made.describe()
     # Two lost; three answered, of which one was a timed out attempt that `on` does not name.
     assert (described["requests"], described["accepts"]) == (5.0, 3.0)
@@ -141,7 +141,7 @@ def test_what_was_accepted_before_a_failure_belongs_to_the_time_before_it() -> N
     for _ in range(10):
         policy.call(lambda: None)
     clock.advance(10)
-    made._ended(ConnectionError())
+    made.settle(ConnectionError())
     clock.advance(15)
     assert made.describe()["accepts"] == pytest.approx(5.0)
 
@@ -149,7 +149,7 @@ def test_what_was_accepted_before_a_failure_belongs_to_the_time_before_it() -> N
 def test_a_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
     made = throttle(on=ConnectionError, name="door")
     for _ in range(9):
-        made._ended(ConnectionError())
+        made.settle(ConnectionError())
     assert made.rejection == pytest.approx(0.9)
     made._admit(Draws(0.9))
     events: list[Any] = []
@@ -172,7 +172,7 @@ def test_nothing_is_drawn_while_nothing_is_refused() -> None:
 
 def test_one_without_a_name_is_called_throttle() -> None:
     made = throttle(on=ConnectionError)
-    made._ended(ConnectionError())
+    made.settle(ConnectionError())
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
@@ -186,13 +186,13 @@ def test_one_without_a_name_is_called_throttle() -> None:
 def test_few_calls_and_a_cap_hold_it_back() -> None:
     made = throttle(on=ConnectionError, min_calls=3, max_rejection=0.6)
     for calls, share in ((1, 0.0), (2, 0.0), (3, 0.6)):
-        made._ended(ConnectionError())
+        made.settle(ConnectionError())
         assert (calls, made.rejection) == (calls, share)
 
 
 def test_a_copy_has_counted_nothing() -> None:
     made = throttle(on=ConnectionError, k=3, window=7, min_calls=1, max_rejection=0.5, name="door")
-    made._ended(ConnectionError())
+    made.settle(ConnectionError())
     copy = made.fresh()
     assert copy.fields() == made.fields()
     assert copy.clock is made.clock
@@ -227,9 +227,9 @@ def test_the_edges_of_what_can_be_meant() -> None:
 
 def test_who_counts_failures_counts_refusals_that_are_named_and_asks_no_server_about_retrying() -> None:
     made = throttle(on=Exception)
-    made._ended(sp.RateLimited("no room"))
+    made.settle(sp.RateLimited("no room"))
     assert made.describe()["requests"] == 1.0
     made = throttle(on=OSError)
-    made._ended(http_error(503, x_should_retry="false"))
+    made.settle(http_error(503, x_should_retry="false"))
     described = made.describe()
     assert (described["requests"], described["accepts"]) == (1.0, 0.0)

@@ -296,6 +296,11 @@ class Breaker(Options):
             return self._refuse(None if live.manual == "open" else wait, after)
         return ticket
 
+    def open_bucket(self, now: float) -> Bucket | None:
+        """Return where a closed breaker counts a call that begins at ``now``; None: it takes a ticket."""
+        bucket = self._live.bucket
+        return None if bucket is None or now > bucket.end else bucket
+
     def _place(self, live: Live, now: float) -> Ticket | None:
         if live.manual == "open":
             return None
@@ -488,6 +493,11 @@ class Breaker(Options):
             self._publish_bucket()
         self._tell(before, after)
         return after
+
+    @property
+    def is_open(self) -> bool:
+        """True from when it opens until a call finds its time over. Looking changes nothing."""
+        return self._live.circuit.state == "open"
 
     @property
     def counts(self) -> Counts:

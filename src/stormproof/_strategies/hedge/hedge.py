@@ -117,6 +117,11 @@ class Hedge(Options):
         copy._set(budget=budget, _sketch=self._sketch, _tells=not told_by_retry, _adopted=adopted)
         return copy
 
+    @property
+    def own_budget(self) -> Any:
+        """The budget that it was given; None where it pays the policy's, or none."""
+        return None if self._adopted else self.budget
+
     def fields(self) -> dict[str, Any]:
         fields = super().fields()
         if self._adopted:

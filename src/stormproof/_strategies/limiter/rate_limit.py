@@ -93,6 +93,11 @@ class RateLimit(Options):
         limiter = self.limiter
         return limiter.pick(env.arguments(args), kwargs) if isinstance(limiter, Keyed) else limiter
 
+    def take(self) -> None:
+        """Take one token now, or raise what a decorated function that does not wait raises."""
+        if not self.limiter.allow():
+            self._reserve(self.limiter, 1, "call")
+
     def _refuse(self, limiter: Any, n: int, operation: str) -> RateLimited:
         """Return the refusal of a call that does not wait, whose tokens were not there a moment ago."""
         check()

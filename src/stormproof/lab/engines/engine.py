@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..results.recorder import Raw, SoFar
 
 #: So many processes of each class are asked for their budgets and breakers: a reading settles a copy.
-_ASKED = 8
+ASKED = 8
 
 #: Beyond this the exact engine would run for minutes and fill the memory.
 MOST_CALLS = 50_000_000
@@ -161,7 +161,7 @@ class Engine:
         held = [balance for balance in found if balance is not None]
         balance = sum(held) / len(held) if held else math.nan
         guarded = [process.breakers for process in asked if process.breakers]
-        broken = sum(any(breaker._live.circuit.state == "open" for breaker in row) for row in guarded)
+        broken = sum(any(breaker.is_open for breaker in row) for row in guarded)
         open_share = broken / len(guarded) if guarded else math.nan
         return float(self.backend.discipline.depth(now)), balance, open_share
 
@@ -184,8 +184,8 @@ def _no_collection() -> Iterator[None]:
 
 
 def some(processes: list[Any]) -> list[Any]:
-    """At most `_ASKED` of the processes that have been made, evenly chosen."""
-    step = max(1, len(processes) // _ASKED)
+    """At most `ASKED` of the processes that have been made, evenly chosen."""
+    step = max(1, len(processes) // ASKED)
     return [process for process in processes[::step] if process is not None]
 
 

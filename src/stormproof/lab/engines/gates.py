@@ -19,16 +19,15 @@ from ..._strategies.throttle import Throttle
 class BreakerGate:
     """A breaker: counts in the current bucket while closed, by ticket otherwise."""
 
-    __slots__ = ("_live", "breaker")
+    __slots__ = ("breaker",)
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker = breaker
-        self._live = breaker._live
 
     def admit(self, now: float) -> Any:
         """What to settle with; raises `CircuitOpen`."""
-        bucket = self._live.bucket
-        if bucket is None or now > bucket.end:
+        bucket = self.breaker.open_bucket(now)
+        if bucket is None:
             return self.breaker.admit()
         bucket.started()
         return bucket
@@ -47,39 +46,33 @@ class BreakerGate:
 class ThrottleGate:
     """Adaptive throttling."""
 
-    __slots__ = ("_draw", "_ledger", "_throttle")
+    __slots__ = ("_draw", "_throttle")
 
     def __init__(self, throttle: Throttle, draw: Callable[[], float]) -> None:
         self._throttle = throttle
-        self._ledger = throttle._ledger
         self._draw = draw
 
     def admit(self, now: float) -> Any:
-        if self._ledger.hot:
-            self._throttle._admit(self._draw)
-        return None
+        self._throttle.admit(self._draw)
 
     def passed(self, held: Any) -> None:
-        self._ledger.accept()
+        self._throttle.accept()
 
     def failed(self, held: Any, error: BaseException) -> None:
         if isinstance(error, Exception):
-            self._throttle._ended(error)
+            self._throttle.settle(error)
 
 
 class LimitGate:
     """A rate limit that refuses instead of waiting."""
 
-    __slots__ = ("_limiter", "_strategy")
+    __slots__ = ("_strategy",)
 
     def __init__(self, strategy: RateLimit) -> None:
         self._strategy = strategy
-        self._limiter = strategy.limiter
 
     def admit(self, now: float) -> Any:
-        if not self._limiter.allow():
-            self._strategy._reserve(self._limiter, 1, "call")
-        return None
+        self._strategy.take()
 
     def passed(self, held: Any) -> None:
         pass

@@ -110,7 +110,7 @@ class Copier:
         if isinstance(part, Retry):
             return part.replace(budget=self.budget(part.budget, made)) if part.budget is not None else part
         if isinstance(part, Hedge):
-            own = None if part._adopted or part.budget is None else self.budget(part.budget, made)
+            own = None if part.own_budget is None else self.budget(part.own_budget, made)
             return Hedge(**{**part.fields(), "budget": own})
         if isinstance(part, RateLimit):
             return part.replace(limiter=self._part(part.limiter, made))

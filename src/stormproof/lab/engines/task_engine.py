@@ -134,7 +134,7 @@ class Driven(Engine):
 
     def run(self) -> Raw:
         # Calls of a simulation are nobody's business: no log lines, no events, no enclosing deadline.
-        bus._telling.set(True)
+        bus.mute()
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self._loop)
         try:
@@ -277,7 +277,7 @@ def _look(task: asyncio.Task[None]) -> None:
 def _alone() -> Context:
     """A context without the caller's deadline and attempt: another machine does not see them."""
     context = Context()
-    context.run(bus._telling.set, True)
+    context.run(bus.mute)
     context.run(_began.set, _began.get())
     return context
 

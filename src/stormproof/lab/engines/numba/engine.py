@@ -25,7 +25,7 @@ from ...model.scenario import Scenario
 from ...model.spread import Spread
 from ...model.timeline import Stretch, stretches
 from ...results.recorder import TOLD, Raw, steps
-from ..engine import _ASKED
+from ..engine import ASKED
 from ..policy_shape import Shape, shape
 from ..processes import limited
 from . import layout
@@ -275,7 +275,7 @@ def _fill_scenario(rules: Any, scenario: Scenario, row: Any) -> None:
         "steps": steps(scenario.duration, scenario.step),
         "near": latency == 0.0 and not row["extra"].any(),
         "clients": scenario.clients,
-        "stride": max(1, scenario.clients // _ASKED),
+        "stride": max(1, scenario.clients // ASKED),
         "latency": spread.mean,
         "latency_kind": _KINDS[spread.kind],
         "latency_sigma": spread.sigma,

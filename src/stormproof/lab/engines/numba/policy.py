@@ -129,8 +129,8 @@ def _fill_budget(rules: Any, budget: Any) -> None:
         rules["cost"], rules["timeout_cost"] = budget.retry_cost, budget.timeout_cost
         rules["throttle_cost"] = math.nan if budget.throttle_cost is None else budget.throttle_cost
     elif isinstance(budget, ThrottleBudget):
-        rules["top"] = budget._top
-        # As the budget itself counts: thousandths, cut off.
+        # As the budget itself counts: thousandths, those of the ratio cut off.
+        rules["top"] = round(budget.max_tokens * 1000)
         rules["credit"] = int(budget.token_ratio * 1000 + 1e-9)
     elif isinstance(budget, RateBudget):
         rules["burst"] = rules["top"] = budget.burst
