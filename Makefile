@@ -103,7 +103,8 @@ fuzz: $(DEV) ## every parser fed with what nobody would write, guided by coverag
 mutants: $(DEV) ## every rule changed a little: would the tests notice? (a run that was stopped goes on)
 	nice -n 10 $(BIN)/python -m verification.mutation $(ARGS)
 
-parity: $(DEV) ## 10,000 random scenarios and policies by both engines of the lab, count for count (the suite runs 200)
+parity: $(DEV) ## the lab against itself and others: 10,000 random runs by both engines (the suite: 200), published figures
+	$(BIN)/python -m tests.lab.published_figures
 	$(BIN)/python -m tests.lab.random_runs $(ARGS)
 
 page: $(DEV) ## the lab's page, built from web/ (Node from PATH, or the one that dev brings)

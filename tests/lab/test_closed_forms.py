@@ -7,6 +7,7 @@ import statistics
 from typing import Any
 
 import pytest
+from tests.lab.published_figures import TWICE, collapse
 
 import stormproof as sp
 from stormproof import lab
@@ -70,21 +71,6 @@ def test_fixed_service_halves_the_wait() -> None:
 
 
 # Metastable collapse (HotOS'21): capacity 300/s, a 10 s outage, one retry when an attempt takes over 1 s.
-
-TWICE = policy(attempts=2, backoff=sp.Constant(0))
-
-
-def collapse(load: float, duration: float, retry: sp.Policy = TWICE, seed: int = 0) -> lab.Result:
-    place = lab.Scenario(
-        clients=1,
-        arrival_rps=load,
-        capacity_rps=300,
-        timeout=1,
-        outage=lab.Outage(10, 10),
-        duration=duration,
-        arrivals="even",
-    )
-    return lab.simulate(retry, place, seed=seed, engine="exact")
 
 
 def test_it_never_recovers_at_280() -> None:

@@ -5,38 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.lab.published_figures import BACKOFFS, CONTENTION
 
 import stormproof as sp
 from stormproof import lab
 
-WAITS = {"base": 0.005, "cap": 2.0}
-KINDS: dict[str, Any] = {
-    "exponential": sp.Exponential(**WAITS, jitter="none"),
-    "decorrelated": sp.Decorrelated(**WAITS, clip="sample"),
-    "equal": sp.Exponential(**WAITS, jitter="equal"),
-    "full": sp.Exponential(**WAITS, jitter="full"),
-    "none": sp.Constant(0),
-}
-#: Published: calls per client, and milliseconds until the last is done, for 50 and 100 clients.
-TABLE = [
-    ("exponential", 50, 12.46, 36_400),
-    ("exponential", 100, 18.61, 63_700),
-    ("decorrelated", 50, 7.52, 2_145),
-    ("decorrelated", 100, 10.02, 4_575),
-    ("equal", 50, 6.94, 4_239),
-    ("equal", 100, 8.12, 6_644),
-    ("full", 50, 6.65, 2_860),
-    ("full", 100, 7.96, 4_916),
-    ("none", 50, 13.80, 1_139),
-    ("none", 100, 24.22, 2_030),
-]
 
-
-@pytest.mark.parametrize(("kind", "clients", "calls", "milliseconds"), TABLE)
+@pytest.mark.parametrize(("kind", "clients", "calls", "milliseconds"), CONTENTION)
 def test_the_table(kind: str, clients: int, calls: float, milliseconds: float) -> None:
     # Over 100 runs the mean time of the shortest rows still varies by 2 %.
     runs = 400 if clients == 50 and milliseconds < 5_000 else 100
-    found = lab.occ(KINDS[kind], clients=clients, runs=runs)
+    found = lab.occ(BACKOFFS[kind], clients=clients, runs=runs)
     assert found.calls_per_client == pytest.approx(calls, rel=0.02)
     assert found.completion_time == pytest.approx(milliseconds / 1000, rel=0.04)
 
@@ -48,7 +27,7 @@ def test_one_client_writes_once() -> None:
 
 
 def test_same_seed_same_figures() -> None:
-    first, again, other = (lab.occ(KINDS["full"], 20, 10, seed) for seed in (1, 1, 2))
+    first, again, other = (lab.occ(BACKOFFS["full"], 20, 10, seed) for seed in (1, 1, 2))
     assert first == again != other
 
 

@@ -185,6 +185,10 @@ def test_a_run_can_be_cancelled_and_another_begun(context: Any, lab: Served) -> 
     for name, value in (("duration", "600"), ("arrival_rps", "3000"), ("capacity_rps", "9000")):
         page.locator(f"#{name}-number").fill(value)
         page.locator(f"#{name}-number").press("Tab")
+    # A breaker is not compiled, so that the run takes a minute on any machine.
+    page.locator("#overlay").uncheck()
+    page.locator("#breaker-a").check()
+    expect(page.locator("#toml-a")).to_have_value(_holds("breaker"))
     page.locator("#run").click()
     expect(page.locator("#cancel")).to_be_enabled()
     expect(page.locator("#run")).to_be_disabled()
