@@ -1,5 +1,5 @@
-"""The parity contract of the compiled engine, rule by rule: the table of copies is complete, and each copy gives
-the floats of its original. Waits, budgets and draws are in test_fast_rules.py, whole runs in random_runs.py.
+"""The parity contract of the compiled engine, rule by rule: its table is complete, and each copy gives the floats
+of its original. Waits, budgets and draws are in test_fast_rules.py, whole runs in random_runs.py.
 """
 
 from __future__ import annotations
@@ -42,12 +42,8 @@ OWN = {
     "randomness._word",
 }
 
-CONTRACT = {
-    copy: (module, name)
-    for copy, module, name in re.findall(
-        r"^    (\w+\.\w+) +([\w.]+): ([\w.]+)$", compiled.__doc__ or "", re.M
-    )
-}
+_ROW = re.compile(r"^    (\w+\.\w+) +([\w.]+): ([\w.]+)$", re.MULTILINE)
+CONTRACT = {copy: (module, name) for copy, module, name in _ROW.findall(compiled.__doc__ or "")}
 
 
 def test_table_of_copies_names_every_compiled_rule() -> None:
@@ -67,10 +63,8 @@ def test_copy_and_original_of_the_table_exist(copy: str) -> None:
     module, name = copy.split(".")
     assert hasattr(importlib.import_module(f"{engines.__name__}.numba.{module}"), name)
     home, path = CONTRACT[copy]
-    prefix = (
-        "" if home == "random" else "stormproof." if home.startswith("lab.") else "stormproof._strategies."
-    )
-    found: Any = importlib.import_module(prefix + home)
+    room = {"random": "", "lab": "stormproof."}.get(home.partition(".")[0], "stormproof._strategies.")
+    found: Any = importlib.import_module(room + home)
     for part in path.split("."):
         found = inspect.getattr_static(found, part)
     assert found is not None
@@ -129,6 +123,8 @@ def test_work_ends_as_the_shipped_capacity_says() -> None:
         assert backend._finish(row, index, start, work) == shipped.finish(start, work)
 
 
+# Compiling this one alone takes seconds.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [

@@ -1,7 +1,7 @@
 """The compiled engine: a deliberate copy of the built-in rules, under a parity contract.
 
 The contract: given the same numbers, a copy does the same operations on floats in the same order as its
-original, so that it gives the same floats. Given the same seed, both engines draw the same numbers in the same
+original, so that it gives the same floats. From the same seed both engines draw the same numbers in the same
 order, so that they give the same run, count for count. Percentiles, which are read from bins, and the last
 digits of sums over many clients are excepted. A change of an original is a change of its copy.
 
