@@ -1,5 +1,5 @@
-"""The parity contract of the compiled engine, rule by rule: its table is complete, and each copy gives the floats
-of its original. Waits, budgets and draws are in test_fast_rules.py, whole runs in random_runs.py.
+"""The parity contract of the compiled engine, rule by rule: its table is complete, and each copy gives the
+floats of its original. Waits, budgets and draws are in test_fast_rules.py, whole runs in random_runs.py.
 """
 
 from __future__ import annotations
