@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: Budgets that only count a first success, at whatever time they are told.
 _COUNTING = (type(None), Budget, WindowBudget, QuotaBudget, ThrottleBudget, RateBudget)
 
+#: Reasons to stop that are reasons of the failure, too.
+_ENDS = ("budget", "attempts")
+
 
 def is_plain(rows: list[tuple[Shape, int, float | None]], scenario: Scenario) -> bool:
     """Return True if this way can run it: no gate, deadline or network, and no budget but built-in ones."""
@@ -59,6 +62,7 @@ class PlainDirect(Direct):
         #: An earlier success than this one is an event; so is each of a closed loop.
         self._last_won = inf if scenario.closed_loop else 0.0
         self._offered_at, self._tried = self.recorder.offered_at.append, self.recorder.tried.append
+        self._failures = self.recorder.failures
         self._received = self.backend.received.append
         self._serve = self.backend.serve
 
@@ -147,6 +151,8 @@ class PlainDirect(Direct):
         if type(step) is float:
             self._number += 1
             heappush(self.heap, (now + step, self._number, self._again, call))
+        elif step.left is None and step.reason in _ENDS and not self._closed:
+            self._failures[step.reason] += 1
         else:
             self._stop(call, step, error)
 

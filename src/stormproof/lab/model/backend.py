@@ -143,8 +143,12 @@ class Backend:
         self.received.append(now)
         if not self.quick:
             if self._failing is not None:
+                if holds.fail_cost == 0.0:
+                    return self._failing
                 return self._fail(self._failing, holds.fail_cost, now, gone_at, done)
             if holds.error_rate and self._draw() < holds.error_rate:
+                if holds.error_cost == 0.0:
+                    return self._erring
                 return self._fail(self._erring, holds.error_cost, now, gone_at, done)
             if self._bucket is not None and not self._bucket.reserve(1, now, 0.0).ok:
                 return self._over
@@ -155,8 +159,6 @@ class Backend:
         self, refusal: Refusal, cost: float, now: float, gone_at: float, done: Answer | None
     ) -> float | Refusal | tuple[float, Refusal] | None:
         """Answer with ``refusal``, after ``cost`` of the usual work."""
-        if cost == 0.0:
-            return refusal
         end = self.serve(now, gone_at, None if done is None else partial(done, refusal), cost)
         if end is None:
             return None
