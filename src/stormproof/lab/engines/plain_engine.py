@@ -147,7 +147,7 @@ class PlainDirect(Direct):
             self._count_successes((now, self.turn))
         if verdict is None:
             verdict = judge_marked(retry.judge, error)
-        step = call.next(verdict, now, self.draw, None)
+        step: Any = call.next(verdict, now, self.draw, None)
         if type(step) is float:
             self._number += 1
             heappush(self.heap, (now + step, self._number, self._again, call))
