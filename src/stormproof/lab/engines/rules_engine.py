@@ -21,7 +21,7 @@ from ..._primitives.errors import BudgetExhausted, CircuitOpen, DeadlineExceeded
 from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario
 from .calls import Call, FullCall
-from .engine import Engine, some
+from .engine import Engine, no_collection, some
 from .gates import admitted, all_failed, all_passed
 from .policy_shape import TIMEOUT, Group, Shape
 
@@ -54,6 +54,10 @@ class Direct(Engine):
         self._known = self.near and not self.backend.evented
         self._closed = scenario.closed_loop
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
+
+    def _pass(self) -> None:
+        with no_collection():
+            super()._pass()
 
     # The way of a call: begin, send, then succeed or fail; a failure sends again, or ends.
 
