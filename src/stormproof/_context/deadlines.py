@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._primitives.errors import StormproofError
     from .._primitives.options import Seconds
     from .._runtime.clock import Clock
-    from .._runtime.interrupts import Arm, Timers
+    from .._runtime.interrupts import Arm
 
 _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 
@@ -104,7 +104,7 @@ class Scope:
             self._arm = _interrupt.arm(self)
             if self.cancelled and self._arm is not None:
                 # Cancelled before there was anything to interrupt.
-                self._arm.cancel()
+                self._arm.interrupt()
         self._token = _scope.set(self)
         return self
 
@@ -144,12 +144,12 @@ class Scope:
         """Cancel what runs inside, from any thread. Sleeping retries wake up at once."""
         self.cancelled = True
         if (arm := self._arm) is not None:
-            arm.cancel()
+            arm.interrupt()
         _interrupt.wake()
 
     def lift(self) -> None:
         """Take the time limit away, unless it has already ended: what goes on inside may take its time."""
-        if self._arm is None or self._arm.lift():
+        if self._arm is None or self._arm.hold_fire():
             self.limit = None
 
     def begin(self, now: float) -> None:
@@ -232,28 +232,18 @@ class Scope:
         return f"<scope {self.name!r}: {state}>"
 
 
-_new = object.__new__
+def timed_kind(kind: type[Scope], limit_s: float, name: str | None) -> type[Scope]:
+    """Return a ``kind`` of scope for the calls of one function: limit and name are those of the class.
 
-
-def enter(kind: type[Scope], clock: Clock | None, timers: Timers | None) -> Scope:
-    """Make and enter the scope of one call: what ``with kind(...)`` does, in fewer steps.
-
-    ``kind`` has limit and name. ``timers`` interrupts an async call; ``None`` for a sync one, which nothing
-    interrupts.
+    A wrapper makes, enters and leaves it in its own text (see `scoped_call`), which is a matter of speed.
     """
-    scope = _new(kind)
-    scope.clock = clock = _clock.AMBIENT.clock if clock is None else clock
-    scope._parent = _scope.get()
-    scope.began = clock.now()
-    if timers is not None:
-        scope._token = _LEFT
-        scope._arm = timers.arm(scope)
-    scope._token = _scope.set(scope)
-    return scope
+    # Its time counts from the moment at which it is made.
+    values = {"limit": limit_s, "name": name, "_token": _LEFT, "__init__": object.__init__}
+    return type(kind.__name__, (kind,), values)
 
 
-#: Leaves a scope that no timer interrupts and nothing has failed in, given its token.
-leave = _scope.reset
+#: Enter a scope, which gives a token; leave it again by that token, where nothing has failed inside.
+set_ambient, reset_ambient = _scope.set, _scope.reset
 
 
 def deadline(limit: Seconds | None, name: str = "deadline", *, clock: Clock | None = None) -> Scope:

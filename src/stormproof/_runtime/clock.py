@@ -71,6 +71,16 @@ class Ambient:
 AMBIENT = Ambient()
 
 
+class Fixed:
+    """A clock that was given, in the shape of `Ambient`."""
+
+    __slots__ = ("clock", "now")
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.now = clock.now
+
+
 def current() -> Clock:
     """The clock of everything that was not given one."""
     return AMBIENT.clock

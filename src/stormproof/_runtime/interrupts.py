@@ -26,18 +26,14 @@ if TYPE_CHECKING:
 
         def own_remaining(self) -> float | None: ...
 
-    class TimedScope(Scope, Protocol):
-        """A scope with a limit: when it began, by its clock, and the seconds from then on."""
-
-        began: float
-        limit: Any
-
     class Arm(Protocol):
         """What interrupts the async code inside one scope."""
 
-        def cancel(self) -> None: ...
+        def interrupt(self) -> None:
+            """Interrupt it now, from any thread."""
+            ...
 
-        def lift(self) -> bool:
+        def hold_fire(self) -> bool:
             """Let the time pass without interrupting: False if it has interrupted already."""
             ...
 
@@ -46,7 +42,8 @@ if TYPE_CHECKING:
             ...
 
 
-_MONOTONIC = _clock.SystemClock.now
+#: The machine's clock, which event loops go by, too. A simulation may stand another one in its place.
+_REAL_CLOCK = _clock.SYSTEM
 
 #: The threads that sleep inside a scope, in the order in which they fell asleep. Adding and discarding are
 #: atomic; no lock, because a signal handler may cancel a scope while its own thread is in here.
@@ -131,9 +128,12 @@ def arm(scope: Scope) -> Arm | None:
     return None if task is None else _AsyncioArm(task, scope)
 
 
+_ANYIO = "anyio._backends._asyncio"
+
+
 def anyio_scope(task: Any) -> Any:
     """The innermost of anyio's cancel scopes that ``task`` is in; None without one, or without a task."""
-    backend = sys.modules.get("anyio._backends._asyncio")
+    backend = sys.modules.get(_ANYIO)
     state = None if backend is None or task is None else backend._task_states.get(task)
     return None if state is None else state.cancel_scope
 
@@ -179,16 +179,18 @@ class _TaskArm:
     a place in a pool) and the moment when the task takes it: it would be lost.
     """
 
-    __slots__ = ("_before", "_fired", "_handle", "_outer", "_task", "_wait_s")
+    # What most arms never change has its value here, once: one is made for every call.
+    _outer: Any = None
+    _fired = False
+    #: The timer of its own, or of the next look.
+    _handle: Any = None
+    _wait_s = _SOON_S
 
     def __init__(self, task: Any) -> None:
         self._task = task
-        self._outer = anyio_scope(task)
         self._before = task.cancelling()
-        self._fired = False
-        #: The timer of its own, or of the next look.
-        self._handle: Any = None
-        self._wait_s = _SOON_S
+        if _ANYIO in sys.modules:
+            self._outer = anyio_scope(task)
 
     def fire(self) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
@@ -205,28 +207,23 @@ class _TaskArm:
             self._fired = True
             task.cancel()
 
-    def cancel(self) -> None:
+    def interrupt(self) -> None:
         if (task := self._task) is not None:
             _call_soon(task.get_loop(), self.fire)
 
-    def lift(self) -> bool:
-        self._stop_waiting()
+    def hold_fire(self) -> bool:
+        if self._handle is not None:
+            self._handle.cancel()
         return not self._fired
 
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
-        self._stop_waiting()
+        self.hold_fire()
         task, self._task = self._task, None
         return self._fired and task is not None and _interrupted(task, self._before, kind)
-
-    def _stop_waiting(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
 
 
 class _AsyncioArm(_TaskArm):
     """Has a timer of its own."""
-
-    __slots__ = ()
 
     def __init__(self, task: Any, scope: Scope) -> None:
         super().__init__(task)
@@ -242,39 +239,44 @@ class Timers:
     its scope is left in time, and looks for the next one when it is due.
     """
 
-    __slots__ = ("_queues",)
+    __slots__ = ("_limit_s", "_queues")
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
         self._queues: dict[int, _TimerQueue] = {}
 
-    def arm(self, scope: TimedScope) -> Arm | None:
-        """Do what `arm` does, where the loop's time is the scope's clock; else leave it to that."""
+    def arm(self, scope: Scope, clock: Clock, began: float) -> Arm | None:
+        """Do what `arm` does, where the loop's time is the scope's ``clock``; else leave it to that."""
         modules = sys.modules
         asyncio = modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
-        if (
-            asyncio is None
-            or loop is None
-            or scope.clock.now is not _MONOTONIC
-            or ("trio" in modules and _in_trio())
-        ):
+        if loop is None or clock is not _REAL_CLOCK or ("trio" in modules and _in_trio()):
             return arm(scope)
         queue = self._queues.get(id(loop))
         if queue is None or queue.loop() is not loop:
-            # A loop with a time of its own, such as a virtual one, must see no timer without a scope.
-            if type(loop).time is not asyncio.BaseEventLoop.time:
-                return arm(scope)
             queue = self._begin(loop)
-        task = asyncio.current_task(loop)
+            if queue is None:
+                return arm(scope)
+        task = asyncio.current_task(loop)  # type: ignore[union-attr]
         if task is None:
             return None
-        made = _QueuedArm(queue, task, scope.began + scope.limit)
+        made: _QueuedArm = _QueuedArm()
+        made._task = task
+        if before := task.cancelling():
+            made._before = before
+        if _ANYIO in modules:
+            made._outer = anyio_scope(task)
+        made._queue = queue
+        made.end = began + self._limit_s
         queue.arms.append(made)
         if queue.timer is None:
             queue.wait_for(made, loop)
         return made
 
-    def _begin(self, loop: Any) -> _TimerQueue:
+    def _begin(self, loop: Any) -> _TimerQueue | None:
+        # A loop with a time of its own, such as a virtual one, must see no timer without a scope.
+        if type(loop).time is not sys.modules["asyncio"].BaseEventLoop.time:
+            return None
         for key, queue in list(self._queues.items()):
             if (known := queue.loop()) is None or known.is_closed():
                 self._queues.pop(key, None)
@@ -303,15 +305,15 @@ class _TimerQueue:
     def leave(self, arm: _QueuedArm) -> None:
         """Forget ``arm``: at once if it is the first, else with those before it, or when there are many."""
         arms = self.arms
-        arm.waits = False
+        arm._waits = False
         if arms[0] is not arm:
             self._left += 1
             if self._left > 64 and self._left > len(arms) // 2:
-                self.arms = deque(other for other in arms if other.waits)
+                self.arms = deque(other for other in arms if other._waits)
                 self._left = 0
             return
         arms.popleft()
-        while arms and not arms[0].waits:
+        while arms and not arms[0]._waits:
             arms.popleft()
             self._left -= 1
 
@@ -328,27 +330,34 @@ class _TimerQueue:
 
 
 class _QueuedArm(_TaskArm):
-    """Is fired at ``end`` by its queue's timer; ``waits`` until then."""
+    """Is fired at ``end`` by its queue's timer; waits for that until then."""
 
-    __slots__ = ("_queue", "end", "waits")
+    end: float
+    _before = 0
+    _queue: _TimerQueue
+    _waits = True
 
-    def __init__(self, queue: _TimerQueue, task: Any, end: float) -> None:
-        super().__init__(task)
-        self._queue = queue
-        self.end = end
-        self.waits = True
+    # `Timers.arm` sets what there is to set, in a third of the time.
+    __init__ = object.__init__
 
-    def _stop_waiting(self) -> None:
-        if self.waits:
+    def hold_fire(self) -> bool:
+        if self._waits:
+            self._queue.leave(self)
+        return super().hold_fire()
+
+    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+        if self._waits:
             arms = self._queue.arms
             if len(arms) == 1:
                 # As a rule no other call of this limit is under way.
-                self.waits = False
+                self._waits = False
                 arms.clear()
             else:
                 self._queue.leave(self)
-        elif self._handle is not None:
-            self._handle.cancel()
+        if self._fired or self._handle is not None:
+            return super().disarm(kind, error, traceback)
+        self._task = None
+        return False
 
 
 class _TrioArm:
@@ -363,13 +372,13 @@ class _TrioArm:
         )
         self._scope.__enter__()
 
-    def cancel(self) -> None:
+    def interrupt(self) -> None:
         try:
             self._token.run_sync_soon(self._scope.cancel)
         except self._trio.RunFinishedError:
             pass
 
-    def lift(self) -> bool:
+    def hold_fire(self) -> bool:
         if self._scope.cancel_called:
             return False
         self._scope.deadline = float("inf")

@@ -35,7 +35,7 @@ class Deadline(Options):
         return self._compile(call, env, like, None)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        return self._compile(call, env, like, Timers())
+        return self._compile(call, env, like, Timers(self.seconds))
 
     def _compile(
         self, call: Callable[..., Any], env: Env, like: Any, timers: Timers | None

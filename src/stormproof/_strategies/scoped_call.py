@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from .._context.deadlines import enter, leave
+from .._context.deadlines import reset_ambient, set_ambient, timed_kind
 from .._runtime.call_template import Template
+from .._runtime.clock import AMBIENT, Fixed
 from .gate import GATE, GATE_NAMES
 
 TYPE_CHECKING = False
@@ -19,19 +20,34 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 {{async_}}def {name}({{params}}):
-{gate}    _sp_scope = _sp_enter(_sp_kind, _sp_clock, _sp_timers)
+    _sp_outer = _sp_ambient()
+{gate}    _sp_scope = _sp_kind()
+    _sp_scope.clock = _sp_clock = _sp_timer.clock
+    _sp_scope._parent = _sp_outer
+    _sp_scope.began = _sp_began = _sp_timer.now()
+{arm}    _sp_scope._token = _sp_set(_sp_scope)
     try:
 {prepare}        _sp_result = {{await_}}_sp_call({{args}})
     except BaseException as _sp_error:
         _sp_scope.__exit__(type(_sp_error), _sp_error, _sp_error.__traceback__)
         raise
-    {leave}
+{leave}    _sp_scope._token = None
     return _sp_result
 """
-#: It bounds nothing any more, not even what was started inside.
 _LEAVE = """\
-_sp_leave(_sp_scope._token)
-    _sp_scope._token = None"""
+    _sp_reset(_sp_scope._token)
+"""
+#: A coroutine may be driven in another context than it began in: the scope that is in force there stays.
+_LEAVE_ASYNC = """\
+    try:
+        _sp_reset(_sp_scope._token)
+    except ValueError:
+        pass
+    if _sp_scope._arm is not None:
+        _sp_scope._arm.disarm(None, None, None)
+        _sp_scope._arm = None
+"""
+_GATE = GATE.replace("_sp_ambient()", "_sp_outer")
 
 
 def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template:
@@ -41,9 +57,10 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
         name,
         _TEXT.format(
             name=name,
-            gate=GATE if gate else "",
+            gate=_GATE if gate else "",
+            arm="    _sp_scope._arm = _sp_arm(_sp_scope, _sp_clock, _sp_began)\n" if is_async else "",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
-            leave="_sp_scope.__exit__(None, None, None)" if is_async else _LEAVE,
+            leave=_LEAVE_ASYNC if is_async else _LEAVE,
         ),
     )
 
@@ -66,15 +83,15 @@ def scoped(
     """
     names = {
         **GATE_NAMES,
+        "arm": None if timers is None else timers.arm,
         "bare": like,
         "call": call,
         "check": check,
-        "clock": env.clock,
-        "enter": enter,
-        "kind": type(kind.__name__, (kind,), {"limit": seconds, "name": env.name}),
-        "leave": leave,
+        "kind": timed_kind(kind, seconds, env.name),
         "operation": lambda args, kwargs: env.operation(args),
-        "timers": timers,
+        "reset": reset_ambient,
+        "set": set_ambient,
+        "timer": AMBIENT if env.clock is None else Fixed(env.clock),
     }
     is_async = timers is not None
     template = _TEMPLATES[env.outermost, env.name is not None, check is not None, is_async]

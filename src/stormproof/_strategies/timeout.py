@@ -71,4 +71,4 @@ class Timeout(Options):
         return left_behind if self.thread else scoped(AttemptScope, self.seconds, call, env, like, None, None)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        return scoped(AttemptScope, self.seconds, call, env, like, Timers(), None)
+        return scoped(AttemptScope, self.seconds, call, env, like, Timers(self.seconds), None)

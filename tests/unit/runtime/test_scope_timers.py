@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 import weakref
 from typing import Any
 
 import pytest
 
 import stormproof as sp
+from stormproof._context.deadlines import Scope
+from stormproof._runtime.clock import SYSTEM
 from stormproof._runtime.interrupts import Timers
 
 
@@ -43,32 +44,17 @@ class Task:
         return self.cancelled
 
 
-class Bound:
-    """A scope of 5 s that began at ``began``."""
-
-    limit = 5.0
-
-    class clock:
-        now = time.monotonic
-
-    def __init__(self, began: float) -> None:
-        self.began = began
-
-    def own_remaining(self) -> float | None:
-        return self.limit
-
-
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     """(arm a task that begins at a time, the loop, fire its last timer at a time)."""
-    loop, timers = Loop(), Timers()
+    loop, timers = Loop(), Timers(5.0)
 
     def arm(began: float) -> tuple[Any, Task]:
         task = Task()
         with monkeypatch.context() as patched:
             patched.setattr(asyncio, "_get_running_loop", lambda: loop)
             patched.setattr(asyncio, "current_task", lambda running: task)
-            return timers.arm(Bound(began)), task  # type: ignore[arg-type]
+            return timers.arm(Scope(5.0), SYSTEM, began), task
 
     def due(now: float) -> None:
         with monkeypatch.context() as patched:
@@ -105,13 +91,13 @@ def test_a_scope_left_in_time_is_passed_over(world: Any) -> None:
 def test_a_lifted_scope_is_never_interrupted(world: Any) -> None:
     arm, _, due = world
     first, task = arm(0.0)
-    assert first.lift() is True
+    assert first.hold_fire() is True
     due(5.0)
     assert task.cancelled == 0
     second, other = arm(6.0)
     due(11.0)
     assert other.cancelled == 1
-    assert second.lift() is False
+    assert second.hold_fire() is False
     assert second.disarm(asyncio.CancelledError, None, None) is True
     assert other.cancelled == 0
 
