@@ -161,16 +161,16 @@ def stormproof_in_turn(make: Callable[[], Function]) -> list[Function]:
 def stormproof_call(fn: Function) -> Function:
     """policy.call(fn, key), one policy for every function."""
     sp = import_module("stormproof")
-    call = sp.retry(on=ConnectionError).call
-    return lambda key: call(fn, key)
+    policy = sp.retry(on=ConnectionError)
+    return lambda key: policy.call(fn, key)
 
 
 def stormproof_acall(fn: AsyncFunction) -> AsyncFunction:
     """await policy.acall(fn, key), one policy for every function."""
     sp = import_module("stormproof")
-    acall = sp.retry(on=ConnectionError).acall
+    policy = sp.retry(on=ConnectionError)
     # Not a coroutine function of its own: one frame more would be charged to acall.
-    wrapped: AsyncFunction = lambda key: acall(fn, key)  # noqa: E731
+    wrapped: AsyncFunction = lambda key: policy.acall(fn, key)  # noqa: E731
     return wrapped
 
 

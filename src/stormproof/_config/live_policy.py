@@ -29,7 +29,7 @@ class Following(Policy):
 
     def __init__(self, policy: Policy) -> None:
         self._set(name=policy.name, clock=policy.clock, rng=policy.rng, draw=policy.draw)
-        self._set(_call=None, _acall=None, _now=policy, _users=_Users())
+        self._set(_now=policy, _users=_Users())
 
     @property
     def strategies(self) -> tuple[Any, ...]:  # type: ignore[override]

@@ -16,8 +16,8 @@ from .._events import labels
 from .._events.operations import census
 from .._primitives.options import plain, timepiece
 from .._runtime import randomness
-from .._runtime.call_template import Template, apply, apply_async
-from .._runtime.function_kind import function_kind, is_plain_function
+from .._runtime.call_template import Template, apply, apply_async, enter, enter_async
+from .._runtime.function_kind import function_kind
 from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
 from .._strategies.deadline import Deadline
@@ -62,11 +62,9 @@ class Policy(PolicySettings):
     ``clock`` and ``rng`` replace time and randomness in tests.
     """
 
-    __slots__ = ("__weakref__", "_acall", "_call", "clock", "draw", "name", "rng", "strategies")
+    __slots__ = ("__dict__", "__weakref__", "clock", "draw", "name", "rng", "strategies")
 
     rng: Any
-    _call: Callable[..., Any] | None
-    _acall: Callable[..., Any] | None
 
     def __init__(
         self,
@@ -86,8 +84,6 @@ class Policy(PolicySettings):
         self._set(draw=randomness.source(rng, "Policy"), strategies=self._row(strategies))
         for doubt in checks.check(self.strategies):
             _warn(doubt)
-        # Compiled on first use: most policies only decorate.
-        self._set(_call=None, _acall=None)
 
     def _set(self, **values: Any) -> None:
         for key, value in values.items():
@@ -156,33 +152,20 @@ class Policy(PolicySettings):
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``fn(*args, **kwargs)`` under this policy."""
-        compiled = self._call
-        if compiled is None or not is_plain_function(fn):
-            compiled = self._compiled_call(fn)
-        result: R = compiled(fn, *args, **kwargs)
+        result: R = self._compiled("call", apply, False)(fn, *args, **kwargs)
         return result
-
-    def _compiled_call(self, fn: Any) -> Callable[..., Any]:
-        if (kind := function_kind(fn)) != "sync":
-            raise TypeError(
-                f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
-                "function, or decorate it"
-            )
-        if self._call is None:
-            self._set(_call=self._compile(apply, Env(self, None), False))
-        compiled: Any = self._call
-        return compiled  # type: ignore[no-any-return]
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
-        if function_kind(fn) in ("generator", "async generator"):
-            raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
-        compiled = self._acall
-        if compiled is None:
-            compiled = self._compile(apply_async, Env(self, None), True)
-            self._set(_acall=compiled)
-        result: R = await compiled(fn, *args, **kwargs)
+        result: R = await self._compiled("acall", apply_async, True)(fn, *args, **kwargs)
         return result
+
+    def _compiled(self, method: str, applier: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
+        """Return what ``method`` comes to, compiled: from its first use on it stands in the method's place."""
+        compiled: Any = self.__dict__.get(method)
+        if compiled is None:
+            compiled = self.__dict__[method] = self._compile(applier, Env(self, None), is_async)
+        return compiled  # type: ignore[no-any-return]
 
     def retrying(self) -> Block:
         """The block form: ``for attempt in policy.retrying(): with attempt: ...`` (or ``async for``)."""
@@ -195,14 +178,16 @@ class Policy(PolicySettings):
         env.count = census.enrol(self, env.name or "Policy.call")
         call, row = fn, self.strategies
         env.breakers = checks.certain_breakers(row)
+        is_gate = bool(row) and _is_gate(row[0])
         for index in range(len(row) - 1, -1, -1):
             env.outermost = index == 0
             env.entered = index > 0 and type(row[index - 1]) is Deadline
-            call = (row[index].aio if is_async else row[index].sync)(call, env, fn)
+            like = _entry(fn) if index == 0 and is_gate else fn
+            call = (row[index].aio if is_async else row[index].sync)(call, env, like)
         env.outermost = env.entered = False
-        if row and _is_gate(row[0]):
+        if is_gate:
             return call
-        return _GATED.build(fn, is_async, {**GATE_NAMES, "call": call, "bare": fn})
+        return _GATED.build(_entry(fn), is_async, {**GATE_NAMES, "call": call, "bare": fn})
 
     # Looking at it and changing it.
 
@@ -265,6 +250,11 @@ def _is_gate(strategy: Any) -> bool:
     """Whether the wrapper of ``strategy``, as the outermost one, looks itself whether policies are off."""
     kind = type(strategy)
     return isinstance(strategy, Retry) or kind is Deadline or (kind is Timeout and not strategy.thread)
+
+
+def _entry(fn: Any) -> Any:
+    """``fn`` as the outermost wrapper has it, which looks at what `Policy.call` is given to call."""
+    return enter if fn is apply else enter_async if fn is apply_async else fn
 
 
 def _warn(doubt: str) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import builtins
 from types import FunctionType
 
+from .function_kind import GENERATORS, NOT_SYNC, check_kind
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,14 +59,18 @@ class Template:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
-        self._made: dict[tuple[bool, str, str, str, bool], tuple[CodeType, Source]] = {}
+        self._made: dict[tuple[bool, str, str, str, bool, str], tuple[CodeType, Source]] = {}
 
     def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
         """A function with ``like``'s signature; ``names`` fill the template's ``_sp_`` names."""
         params, args, packed = _signature(like)
-        # The innermost wrapper of what only calls its first argument does so itself.
-        inline = names.get("call") is like and getattr(like, "__code__", None) in _APPLIERS
-        key = (is_async, params, args, packed, inline)
+        # The innermost wrapper of what only calls its first argument does so itself; the outermost one looks
+        # at that first.
+        inline = getattr(names.get("call"), "__code__", None) in _APPLIERS
+        check = _CHECKS.get(getattr(like, "__code__", None))
+        if check is not None:
+            names = {**names, "function": FunctionType, "check_kind": check_kind}
+        key = (is_async, params, args, packed, inline, check or "")
         compiled = self._made.get(key)
         if compiled is None:
             compiled = self._compile(key)
@@ -86,8 +92,8 @@ class Template:
             made.__kwdefaults__ = like.__kwdefaults__
         return made
 
-    def _compile(self, key: tuple[bool, str, str, str, bool]) -> tuple[CodeType, Source]:
-        is_async, params, args, packed, inline = key
+    def _compile(self, key: tuple[bool, str, str, str, bool, str]) -> tuple[CodeType, Source]:
+        is_async, params, args, packed, inline, check = key
         text = self.text.replace("_sp_call({args})", _APPLIED) if inline else self.text
         text = text.format(
             params=params,
@@ -96,6 +102,7 @@ class Template:
             async_="async " if is_async else "",
             await_="await " if is_async else "",
         )
+        text = text.replace(":\n", ":\n" + check, 1)
         filename = f"stormproof {'async ' if is_async else ''}{self.name}({params})"
         scope: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), scope)
@@ -112,8 +119,26 @@ async def apply_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     return await fn(*args, **kwargs)
 
 
+def enter(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`apply` as the outermost wrapper has it: ``fn`` must be a plain function."""
+    return fn(*args, **kwargs)
+
+
+async def enter_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`apply_async` as the outermost wrapper has it: ``fn`` must give something to await."""
+    return await fn(*args, **kwargs)
+
+
 _APPLIERS = (apply.__code__, apply_async.__code__)
 _APPLIED = "fn(*args, **kwargs)"
+_CHECK = """\
+    if type(fn) is not _sp_function or fn.__code__.co_flags & {flags} or fn.__dict__:
+        _sp_check_kind(fn, {is_async})
+"""
+_CHECKS: dict[Any, str] = {
+    enter.__code__: _CHECK.format(flags=NOT_SYNC, is_async=False),
+    enter_async.__code__: _CHECK.format(flags=GENERATORS, is_async=True),
+}
 
 _STARRED = ("*args, **kwargs", "*args, **kwargs", "args, kwargs")
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _COROUTINE, _GENERATOR, _ASYNC_GENERATOR, _ITERABLE_COROUTINE = 0x80, 0x20, 0x200, 0x100
-_OTHER_KINDS = _COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
+GENERATORS = _GENERATOR | _ASYNC_GENERATOR
+NOT_SYNC = _COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
 
 
 def function_kind(fn: Any) -> str:
@@ -33,13 +34,20 @@ def function_kind(fn: Any) -> str:
     return _by_flags(flags) if isinstance(flags, int) else "sync"
 
 
-def is_plain_function(fn: Any) -> bool:
-    """Return whether ``fn`` is a function that is known at a glance to be "sync"; False says nothing."""
-    return type(fn) is FunctionType and not fn.__code__.co_flags & _OTHER_KINDS and not fn.__dict__
+def check_kind(fn: Any, is_async: bool) -> None:
+    """Refuse what `Policy.call` (or `Policy.acall`) cannot call: it would be done before its work begins."""
+    kind = function_kind(fn)
+    if is_async and "generator" in kind:
+        raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
+    if not is_async and kind != "sync":
+        raise TypeError(
+            f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
+            "function, or decorate it"
+        )
 
 
 def _by_flags(flags: int) -> str:
-    if not flags & _OTHER_KINDS:
+    if not flags & NOT_SYNC:
         return "sync"
     if flags & _ASYNC_GENERATOR:
         return "async generator"
