@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from .._context.deadlines import reset_ambient, set_ambient, timed_kind
+from .._context.deadlines import ambient, reset_ambient, set_ambient, timed_kind
 from .._runtime.call_template import Template
 from .._runtime.clock import AMBIENT, Fixed
 from .gate import GATE, GATE_NAMES
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 _TEXT = """\
 {{async_}}def {name}({{params}}):
-    _sp_outer = _sp_ambient()
 {gate}    _sp_scope = _sp_kind()
     _sp_scope.clock = _sp_clock = _sp_timer.clock
-    _sp_scope._parent = _sp_outer
+    _sp_scope._parent = _sp_enclosing()
     _sp_scope.began = _sp_began = _sp_timer.now()
 {arm}    _sp_scope._token = _sp_set(_sp_scope)
     try:
@@ -47,7 +46,6 @@ _LEAVE_ASYNC = """\
         _sp_scope._arm.disarm(None, None, None)
         _sp_scope._arm = None
 """
-_GATE = GATE.replace("_sp_ambient()", "_sp_outer")
 
 
 def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template:
@@ -57,7 +55,7 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
         name,
         _TEXT.format(
             name=name,
-            gate=_GATE if gate else "",
+            gate=GATE if gate else "",
             arm="    _sp_scope._arm = _sp_arm(_sp_scope, _sp_clock, _sp_began)\n" if is_async else "",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
             leave=_LEAVE_ASYNC if is_async else _LEAVE,
@@ -87,6 +85,7 @@ def scoped(
         "bare": like,
         "call": call,
         "check": check,
+        "enclosing": ambient,
         "kind": timed_kind(kind, seconds, env.name),
         "operation": lambda args, kwargs: env.operation(args),
         "reset": reset_ambient,

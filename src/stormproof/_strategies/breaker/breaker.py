@@ -12,7 +12,7 @@ from ..._classify.on_clause import judge, unwrap_marker
 from ..._context.attempts import attempt, running
 from ..._events import bus, labels
 from ..._events.key_names import of_key
-from ..._primitives.errors import Cancelled, CircuitOpen
+from ..._primitives.errors import Cancelled, CircuitOpen, Permanent, RetryAfter
 from ..._primitives.options import (
     Options,
     choice,
@@ -342,9 +342,20 @@ class Breaker(Options):
         return found
 
     def _counts_if(self, asked: bool) -> Counts | None:
-        """What to judge the circuit by, if it is to be judged."""
-        circuit = self._live.circuit
-        return circuit.counts() if asked and circuit.state == "closed" else None
+        """What to judge the circuit by, if it is to be judged.
+
+        The built-in rule is asked here, under the lock, and makes no copy unless it says that it is to open.
+        """
+        window = self._live.circuit.window
+        if not asked or window is None:
+            return None
+        if self.trip is None:
+            if self.slow_call is not None:
+                # It was a slow call that asked, after which others have succeeded.
+                window.take_in()
+            if not self._trip(window.sums):
+                return None
+        return window.counts()
 
     def settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
         now = self._now()
@@ -368,6 +379,28 @@ class Breaker(Options):
         self._tell(before, after)
         self._judge_counts(counts, generation, now)
         if self._fleet is not None and (outcome == "failure" or ticket.probe is not None):
+            self._fleet.kick()
+
+    def _ended(self, bucket: Bucket, error: BaseException) -> None:
+        """A call without a ticket has raised ``error``: settle it as its ticket would."""
+        outcome, live = self.outcome_of(error), self._live
+        if outcome == "success":
+            bucket.succeeded()
+            return
+        now = live.timer.now()
+        with self._lock:
+            circuit = live.circuit
+            before = circuit.state
+            counted = circuit.settle(bucket, outcome, False, now)
+            if counted:
+                live.last_failure = error
+            counts = self._counts_if(counted)
+            after, generation = circuit.state, circuit.generation
+            if circuit.current is not live.bucket:
+                self._publish_bucket()
+        self._tell(before, after)
+        self._judge_counts(counts, generation, now)
+        if self._fleet is not None and outcome == "failure":
             self._fleet.kick()
 
     def _judge_counts(self, counts: Counts | None, generation: int, now: float) -> None:
@@ -432,8 +465,9 @@ class Breaker(Options):
 
     def outcome_of(self, error: BaseException) -> str:
         """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
-        asked = unwrap_marker(error)[0]
-        asked = error if asked is None else asked
+        asked: BaseException | None = error
+        if isinstance(error, (Permanent, RetryAfter)):
+            asked = unwrap_marker(error)[0] or error
         if not isinstance(asked, Exception) or isinstance(asked, Cancelled):
             return "excluded"
         if self._exclude is not None and self._exclude(asked).retry:
@@ -459,12 +493,9 @@ class Breaker(Options):
     def _compile(
         self, call: Callable[..., Any], like: Any, ticketed: Callable[..., Any], is_async: bool
     ) -> Callable[..., Any]:
-        def ended(bucket: Bucket, error: BaseException) -> None:
-            Ticket(self, bucket, None, 0.0).end(error)
-
         names = {
             "call": call,
-            "ended": ended,
+            "ended": self._ended,
             "live": self._live,
             "ticketed": ticketed,
         }

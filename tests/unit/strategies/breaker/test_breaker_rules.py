@@ -144,13 +144,9 @@ def settled(window: Window, row: Any, successes: int = 0, failures: int = 0) -> 
 def test_sums_are_over_the_window_and_totals_over_all() -> None:
     window = Window(2.0, 1.0, 0.0)
     settled(window, window.current, successes=3, failures=2)
-    window.current.excluded += 1
-    window.current.slow += 2
-    window.current.stalled += 1
+    window.note(window.current, excluded=1, slow=2, stalled=1)
     settled(window, window.roll(1.5), successes=4, failures=1)
-    window.current.excluded += 1
-    window.current.slow += 1
-    window.current.stalled += 2
+    window.note(window.current, excluded=1, slow=1, stalled=2)
     counts = window.counts()
     assert (counts.requests, counts.successes, counts.failures) == (10, 7, 3)
     assert (counts.excluded, counts.slow, counts.stalled) == (2, 3, 3)

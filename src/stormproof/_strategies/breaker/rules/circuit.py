@@ -91,33 +91,27 @@ class Bucket:
         self.started, self.succeeded = self._started.tick, self._succeeded.tick
         self.requests = self.successes = self.failures = self.excluded = self.slow = self.stalled = 0
 
-    def settle(self) -> int:
-        """Take in what was ticked; the successes among it."""
-        self.requests += self._started.take()
-        fresh = self._succeeded.take()
-        self.successes += fresh
-        return fresh
+    def take_in(self, sums: Counts) -> None:
+        """Add what was ticked since the last time to its own counts and to ``sums``."""
+        started, succeeded = self._started.take(), self._succeeded.take()
+        self.requests += started
+        sums.requests += started
+        if succeeded:
+            self.successes += succeeded
+            sums.successes += succeeded
+            sums.consecutive_successes += succeeded
+            sums.consecutive_failures = 0
 
     @property
     def in_flight(self) -> bool:
-        """Whether calls that began in it have not ended, as far as `settle` has taken in."""
+        """Whether calls that began in it have not ended, as far as they were taken in."""
         return self.requests != self.successes + self.failures + self.excluded
 
 
 class Window:
     """The buckets of a closed circuit: one that never ends, one fixed window, or a rolling row."""
 
-    __slots__ = (
-        "_consecutive_failures",
-        "_consecutive_successes",
-        "_rows",
-        "_settled",
-        "_size",
-        "_totals",
-        "_unsettled",
-        "_width",
-        "current",
-    )
+    __slots__ = ("_left", "_open", "_rows", "_size", "_width", "current", "sums")
 
     def __init__(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
         if window_s is None:
@@ -126,16 +120,17 @@ class Window:
             self._size, self._width = 10, window_s / 10
         else:
             self._size, self._width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
-        self._consecutive_failures = self._consecutive_successes = 0
-        self._totals = [0, 0]
+        #: The successes and failures that have left the window.
+        self._left = (0, 0)
         self._begin(Bucket(now + self._width))
 
     def _begin(self, bucket: Bucket) -> None:
         self.current = bucket
         self._rows = [bucket]
-        #: The buckets that calls may still change, and the sums over the others.
-        self._unsettled = [bucket]
-        self._settled = Counts()
+        #: The buckets that calls may still change.
+        self._open = [bucket]
+        #: Over the whole window, as far as `take_in` has taken in.
+        self.sums = Counts()
 
     def roll(self, now: float) -> Bucket:
         """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
@@ -144,27 +139,36 @@ class Window:
                 # Set back by more than a bucket: go on from here, or all of it would count for ever so long.
                 self.move(now + self._width - self.current.end)
             return self.current
-        # Counted before it goes, so that a streak outlives its bucket in a rolling window.
-        self._unsettled = self._rows
-        self._streak()
         if self._size == 1:
-            self._consecutive_failures = self._consecutive_successes = 0
+            self.take_in()
+            self._leave(self._rows)
             self._begin(Bucket(now + self._width))
             return self.current
         steps = max(1, math.ceil((now - self.current.end) / self._width))
         self.current = Bucket(self.current.end + steps * self._width)
-        oldest = self.current.end - self._size * self._width
-        self._rows = [row for row in (*self._rows, self.current) if row.end > oldest + self._width * 1e-9]
-        self._settle_rows(self.current)
+        self._rows.append(self.current)
+        self.drop(self.current.end - self._size * self._width + self._width * 1e-9)
         return self.current
 
-    def _settle_rows(self, bucket: Bucket) -> None:
-        """Add up the buckets that no call will change any more; ``bucket`` is not one of them."""
-        self._unsettled = [row for row in self._rows if row is bucket or row is self.current or row.in_flight]
-        self._settled = Counts()
+    def drop(self, oldest: float) -> None:
+        """Forget the buckets that ended at ``oldest`` or before, but for the current one."""
+        # Counted before they go, so that a streak outlives its bucket.
+        self._open = self._rows
+        self.take_in()
+        self._leave([row for row in self._rows if row.end <= oldest and row is not self.current])
+        self._rows = [row for row in self._rows if row.end > oldest or row is self.current]
+        self._open = [row for row in self._rows if row is self.current or row.in_flight]
+        streaks, self.sums = self.sums, Counts()
         for row in self._rows:
-            if row not in self._unsettled:
-                self._settled.add(row)
+            self.sums.add(row)
+        self.sums.consecutive_failures = streaks.consecutive_failures
+        self.sums.consecutive_successes = streaks.consecutive_successes
+
+    def _leave(self, rows: list[Bucket]) -> None:
+        successes, failures = self._left
+        for row in rows:
+            successes, failures = successes + row.successes, failures + row.failures
+        self._left = successes, failures
 
     def move(self, by: float) -> None:
         for row in self._rows:
@@ -177,47 +181,45 @@ class Window:
         self.current.end = min(self.current.end, fresh.current.end)
         if math.isinf(fresh.current.end):
             self.current.end = math.inf
-        oldest = self.current.end - self._size * self._width
-        self._rows = [row for row in self._rows if row is self.current or row.end > oldest]
+        self.drop(self.current.end - self._size * self._width)
 
     def holds(self, bucket: Bucket) -> bool:
         """Whether ``bucket`` still counts."""
-        return bucket in self._rows
+        return bucket is self.current or bucket in self._rows
 
-    def _streak(self) -> None:
-        fresh = 0
-        for row in self._unsettled:
-            fresh += row.settle()
-        if fresh:
-            self._consecutive_failures = 0
-            self._consecutive_successes += fresh
-            self._totals[0] += fresh
+    def take_in(self) -> None:
+        """Bring ``sums`` up to date with what was ticked."""
+        sums = self.sums
+        for row in self._open:
+            row.take_in(sums)
 
     def fail(self, bucket: Bucket) -> None:
         """Count a failure of a call that began in ``bucket``."""
-        if bucket not in self._unsettled:
-            self._settle_rows(bucket)
-        self._streak()
-        self._totals[1] += 1
+        if bucket is not self.current and bucket not in self._open:
+            self._open.append(bucket)
+        self.take_in()
         bucket.failures += 1
-        self._consecutive_failures += 1
-        self._consecutive_successes = 0
+        sums = self.sums
+        sums.failures += 1
+        sums.consecutive_failures += 1
+        sums.consecutive_successes = 0
+
+    def note(self, bucket: Bucket, excluded: int = 0, slow: int = 0, stalled: int = 0) -> None:
+        """Count what neither succeeded nor failed of the calls that began in ``bucket``, which it holds."""
+        for counts in (bucket, self.sums):
+            counts.excluded += excluded
+            counts.slow += slow
+            counts.stalled += stalled
 
     def totals(self) -> tuple[int, int]:
         """(successes, failures) since it was made, what has left the window included."""
-        self._streak()
-        return self._totals[0], self._totals[1]
+        self.take_in()
+        return self._left[0] + self.sums.successes, self._left[1] + self.sums.failures
 
     def counts(self) -> Counts:
         """The sums over the window."""
-        self._streak()
-        counts = Counts()
-        counts.add(self._settled)
-        for row in self._unsettled:
-            counts.add(row)
-        counts.consecutive_failures = self._consecutive_failures
-        counts.consecutive_successes = self._consecutive_successes
-        return counts
+        self.take_in()
+        return self.sums.copy()
 
 
 class Probe:
@@ -360,17 +362,19 @@ class Circuit:
     def settle(self, bucket: Bucket, outcome: str, was_slow: bool, now: float) -> bool:
         """A call that began in ``bucket`` ended: True if the circuit is to be judged for it."""
         self.roll(now)
-        if was_slow:
-            bucket.stalled -= 1
-        if self.window is None or not self.window.holds(bucket):
+        window = self.window
+        if window is None or not window.holds(bucket):
             return False
+        if was_slow:
+            window.note(bucket, stalled=-1)
+        if outcome == "failure":
+            window.fail(bucket)
+            return True
         if outcome == "success":
             bucket.succeeded()
-        elif outcome == "failure":
-            self.window.fail(bucket)
         else:
-            bucket.excluded += 1
-        return outcome == "failure"
+            window.note(bucket, excluded=1)
+        return False
 
     def settle_probe(self, probe: Probe, outcome: str, now: float) -> bool:
         """A probe ended; whatever comes after its generation or its lease changes nothing."""
@@ -391,9 +395,10 @@ class Circuit:
     def slow(self, bucket: Bucket, now: float) -> bool:
         """A call that began in ``bucket`` is slow, and still running: True if it counts."""
         self.roll(now)
-        bucket.slow += 1
-        bucket.stalled += 1
-        return self.window is not None and self.window.holds(bucket)
+        if self.window is None or not self.window.holds(bucket):
+            return False
+        self.window.note(bucket, slow=1, stalled=1)
+        return True
 
     def trip(self, generation: int, now: float) -> bool:
         """Open, if nothing has changed since ``generation``: True if it did."""
