@@ -75,51 +75,78 @@ def _judge_types(
                 f"{owner}: on must not hold {kind.__qualname__}: what is not an Exception "
                 "(cancellation, exit, interrupt) is never retried"
             )
-    refusals = named_refusals(types)
-    named = types if names_refusals else refusals
+    return _TypeJudge(types, names_refusals)
 
-    groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
-    # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
-    settled: dict[type, Verdict] = {}
-    bare: dict[type, Verdict] = {}
 
-    def verdict(error: BaseException) -> Verdict:
-        kind = type(error)
-        known = settled.get(kind)
-        if known is not None:
-            return known
-        known = bare.get(kind)
-        if known is not None and kind in transient.known and is_bare(error):
-            return known
-        if isinstance(error, BaseExceptionGroup) and not isinstance(error, (*groups, StormproofError)):
-            return _all_leaves(error, verdict)
-        if (is_refusal(error) and not isinstance(error, named)) or not isinstance(error, types):
-            found, kept = Verdict.FATAL, settled
-        elif _tells_nothing(error):
-            found, kept = Verdict.RETRY, settled
-        else:
-            found, kept = _retry(error, names_refusals), bare
-            if kind not in transient.known or not is_bare(error):
-                return found
-        if len(kept) < _MAX_TYPES:
-            kept[kind] = found
-        return found
+class _TypeJudge:
+    """Judges by exception types: those of ``on`` are retried."""
 
-    def with_refusals(error: BaseException) -> Verdict:
-        found = verdict(error)
-        if not found.retry and not is_bare(error):
+    __slots__ = ("_groups", "_known", "_named", "_names_refusals", "_refusals", "_settled", "_source", "_types")
+
+    def __init__(self, types: tuple[Any, ...], names_refusals: bool) -> None:
+        self._types = types
+        self._refusals = named_refusals(types)
+        self._names_refusals = names_refusals
+        self._named = types if names_refusals else self._refusals
+        self._groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
+        # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
+        self._settled: dict[type, Verdict] = {}
+        self._known: dict[type, Verdict] = {}
+        self._source = transient.known
+
+    @property
+    def known(self) -> dict[type, Verdict]:
+        """What exceptions that only their type tells apart come to, of the types met so far."""
+        if self._source is not transient.known:
+            # Other rules have been registered since.
+            self._source, self._known = transient.known, {}
+        return self._known
+
+    def __call__(self, error: BaseException) -> Verdict:
+        kind, known, bare = type(error), self.known, is_bare(error)
+        if bare and kind in known:
+            return known[kind]
+        found = self._verdict(error)
+        if bare:
+            if (kind in self._settled or kind in transient.known) and len(known) < _MAX_TYPES:
+                known[kind] = found
+        elif self._refusals and not found.retry:
             stands_for = refusal_in(error)
-            if stands_for is not None and issubclass(stands_for, refusals):
+            if stands_for is not None and issubclass(stands_for, self._refusals):
                 return _retry(error, True)
         return found
 
-    return with_refusals if refusals else verdict
+    def _verdict(self, error: BaseException) -> Verdict:
+        settled = self._settled.get(type(error))
+        if settled is not None:
+            return settled
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, (*self._groups, StormproofError)):
+            return _all_leaves(error, self._verdict)
+        if (is_refusal(error) and not isinstance(error, self._named)) or not isinstance(error, self._types):
+            found = Verdict.FATAL
+        elif _tells_nothing(error):
+            found = Verdict.RETRY
+        else:
+            return _retry(error, self._names_refusals)
+        if len(self._settled) < _MAX_TYPES:
+            self._settled[type(error)] = found
+        return found
 
 
 def named_refusals(on: Any) -> tuple[type[StormproofError], ...]:
     """Return the refusals that ``on`` names. An error that was stopped for one of them matches, too."""
     kinds = on if isinstance(on, tuple) else (on,)
     return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StormproofError))
+
+
+def known_verdicts(judge: Any) -> dict[type, Verdict]:
+    """Return the verdicts that ``judge`` keeps by type, for exceptions that have nothing to read but that."""
+    known: dict[type, Verdict] = getattr(judge, "known", _NONE_KNOWN)
+    return known
+
+
+#: Of a callable, whose answer may depend on the message, too.
+_NONE_KNOWN: dict[type, Verdict] = {}
 
 
 def _judge_callable(

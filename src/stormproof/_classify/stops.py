@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_set = object.__setattr__
+
 #: The refusal that a reason stands for; `within` is the user's time too.
 REFUSALS: dict[str, type[StormproofError]] = {
     "budget": BudgetExhausted,
@@ -49,7 +51,11 @@ class Stopped(Options):
     def __init__(
         self, reason: str, attempts: int = 0, elapsed: float = 0.0, retry_after: float | None = None
     ) -> None:
-        self._set(reason=reason, attempts=attempts, elapsed=elapsed, retry_after=retry_after)
+        # One by one: this is made for every call that gives up.
+        _set(self, "reason", reason)
+        _set(self, "attempts", attempts)
+        _set(self, "elapsed", elapsed)
+        _set(self, "retry_after", retry_after)
 
 
 def stopped(error: Any) -> Stopped | None:

@@ -43,6 +43,7 @@ class _Streak(RetriedCall):
         # `_planned_wait` is asked instead of the schedule.
         self.plan = True
         self.judge_error = _wanting_another(retry.judge)
+        self.known = {}
         #: Whether it follows a connection that had stayed, and so waits before its first connect already.
         self.rejoins = rejoins
         #: When the connection at hand was made, and whether it has lived long enough.

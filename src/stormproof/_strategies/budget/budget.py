@@ -41,28 +41,31 @@ if TYPE_CHECKING:
 class Live:
     """What changes in a budget: the tokens, the windows' sums, the time of the last reading."""
 
-    __slots__ = ("clock", "earned", "gained", "last", "paid", "skew", "spent", "tokens", "would_refuse")
+    __slots__ = tuple("clock earned gained last paid skew spent timer tokens would_refuse".split())
 
     #: What the window earned, or the calls it saw; and the retries that it paid for.
     earned: Slices
     spent: Slices
 
     def __init__(self, clock: Clock | None, tokens: float) -> None:
-        self.clock = clock
+        self.use(clock)
         self.tokens = tokens
         self.skew = 0.0
-        self.last = self.read()
+        self.last: float = self.timer.now()
         #: Successes counted and retries paid since it last held its burst: what an empty budget reports.
         self.gained = self.paid = 0
         #: Refusals that were let through, as it only observes.
         self.would_refuse = 0
 
-    def read(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+    def use(self, clock: Clock | None) -> None:
+        """Read the time from ``clock``; ``None`` is the ambient one."""
+        self.clock = clock
+        #: Where to read the time: ``timer.now()``.
+        self.timer: Any = _clock.AMBIENT if clock is None else clock
 
     def tick(self) -> tuple[float, float]:
         """(now, seconds since the last reading). A clock set back goes on from where it was."""
-        now = (_clock.AMBIENT if self.clock is None else self.clock).now() + self.skew
+        now = self.timer.now() + self.skew
         elapsed = now - self.last
         if elapsed < 0:
             self.skew -= elapsed
@@ -117,7 +120,8 @@ class Allowance(Options):
         if live.clock is None:
             with self._lock:
                 # The two clocks differ by a constant that is none of this budget's business.
-                live.skew, live.clock = live.last - clock.now(), clock
+                live.skew = live.last - clock.now()
+                live.use(clock)
 
     def _settle(self) -> None:
         """Credit what was counted since the last time. The lock is held."""
@@ -372,11 +376,7 @@ class Budget(Allowance):
         return self.ratio
 
     def _credit(self, live: Live, fresh: int) -> None:
-        now = (_clock.AMBIENT if live.clock is None else live.clock).now() + live.skew
-        elapsed = now - live.last
-        if elapsed < 0.0:
-            now, elapsed = live.tick()
-        live.last = now
+        now, elapsed = live.tick()
         tokens = live.tokens
         if fresh or now >= live.earned.end:
             # Otherwise neither the tokens nor their bound have changed.
@@ -396,7 +396,12 @@ class Budget(Allowance):
             if self._fleet is not None:
                 paid = self._fleet.withdraw()
             else:
-                self._credit(live, self._tally.take())
+                fresh, now = self._tally.take(), live.timer.now() + live.skew
+                if fresh or not live.last <= now < live.earned.end:
+                    self._credit(live, fresh)
+                else:
+                    # Nothing was earned, and nothing has left the window.
+                    live.last = now
                 left = live.tokens - 1.0
                 if left >= -ROUNDING:
                     live.tokens = left if left > 0.0 else 0.0

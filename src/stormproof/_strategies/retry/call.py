@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from ..._classify.exhaustion import Mark, bare_types, exhausted_by, is_bare, mark, response_mark
-from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
+from ..._classify.exhaustion import Mark, exhausted_by, is_bare, mark, response_mark
+from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, known_verdicts, unwrap_marker
 from ..._classify.stops import REFUSALS, Stopped, reason_of
 from ..._classify.verdict import Verdict
 from ..._context.attempts import Attempt, encloses
@@ -43,6 +43,7 @@ class RetriedCall(Course):
         "answer",
         "env",
         "judge_error",
+        "known",
         "operation",
         "owner",
         "reached",
@@ -64,9 +65,11 @@ class RetriedCall(Course):
         own_frames: int = 0,
         exchange: Exchange | None = None,
     ) -> None:
-        super().__init__(retry, budget, exchange, env.breakers)
+        Course.__init__(self, retry, budget, exchange, env.breakers)
         self.env = env
         self.judge_error: Callable[[BaseException], Verdict] = retry.judge
+        #: The verdicts on errors that have nothing to read but their type. A client's error stands for more.
+        self.known = known_verdicts(retry.judge) if exchange is None else {}
         self.operation = operation
         self.owner = owner
         self._own_frames = own_frames
@@ -120,23 +123,19 @@ class RetriedCall(Course):
 
         A wait is announced, by an event and to the enclosing scope, unless ``announce`` is False.
         """
+        verdict = self.known.get(type(error))
+        stop: Stop | None = None
         try:
-            if (
-                bare_types.get(type(error))
-                and error.__cause__ is None  # type: ignore[union-attr]
-                and not error.__dict__
-                and self.exchange is None
-            ):
-                # There is nothing to read in it: only its type counts.
-                self.visible_error = error
-                verdict: Verdict | None = self.judge_error(error)  # type: ignore[arg-type]
-                stop = None
+            if verdict is not None and error.__cause__ is None and not error.__dict__:  # type: ignore[union-attr]
+                self.visible_error = self.reached = error
             else:
                 verdict = self.judge(value, error)
-                stop = None if verdict is None else self._refused(error) or self._final(error)
-            if verdict is None:
-                self.succeed()
-                return None
+                if verdict is None:
+                    self.succeed()
+                    return None
+                stop = self._refused(error) or self._final(error)
+                if stop is None and not is_refusal(self.visible_error):
+                    self.reached = self.visible_error
             self.verdict = verdict
             scope, now = ambient(), self.env.timer.now() + self._skew
             if now < self._last:
@@ -152,8 +151,6 @@ class RetriedCall(Course):
             # A rule of the user's failed; what it was asked about must not be lost over it.
             attach_context(fault, error)
             raise
-        if type(step) is float and self.visible_error is not None and not is_refusal(self.visible_error):
-            self.reached = self.visible_error
         if announce and type(step) is float:
             if bus.heard("Retrying"):
                 self.emit_retrying(step)

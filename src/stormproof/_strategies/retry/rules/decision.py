@@ -158,10 +158,10 @@ class Course:
         self, retry: RetryOptions, budget: Any, exchange: Any = None, breakers: tuple[Any, ...] = ()
     ) -> None:
         self.retry = retry
-        #: Breakers further in that are certain to refuse the next attempt while they are open.
-        self.breakers = breakers
         #: The schedule's own plan, where it treats hints or kinds of failure in its own way.
         self.plan = retry.plan
+        #: Breakers further in that are certain to refuse the next attempt while they are open.
+        self.breakers = breakers
         self.budget = budget
         #: The request of a client, which may forbid that it is sent again.
         self.exchange = exchange
@@ -181,8 +181,9 @@ class Course:
     ) -> float | Stop:
         """Return the seconds to wait before the next attempt, or why there is none."""
         retry, budget, after = self.retry, self.budget, verdict.after
-        if self.first_failure_at is None:
-            self.first_failure_at = now
+        began = self.first_failure_at
+        if began is None:
+            self.first_failure_at = began = now
         if budget is not None and (verdict.retry or verdict.kind == "pushback"):
             budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
@@ -194,22 +195,24 @@ class Course:
         if scope is not None and (gone := cancelled(scope)) is not None:
             return gone
         if self.plan is None:
-            wait = retry.delay(self.backoff_index, self.previous_wait, draw())
+            index = self.backoff_index
+            wait = retry.delay(index, self.previous_wait, draw())
             if type(wait) is not float or not 0.0 <= wait < math.inf:
                 # A schedule of the user's own; waits are told from stops by their type.
                 wait = seconds("backoff", "delay", wait)
             self.previous_wait = wait
-            self.backoff_index += 1
+            self.backoff_index = index + 1
             if after is not None:
                 wait = spread(wait, after, draw)
         else:
             wait = self._planned_wait(verdict, draw)
-        if after is not None and after > retry.max_hint:
-            return Stop("hint", f"the server asked for {after:g} s, more than {retry.max_hint:g} s")
-        left = retry.most_seconds - (now - self.first_failure_at)
-        if after is not None and 0.0 < left < wait:
-            # The server's word counts for more than our own patience, if the failure came in time.
-            left = wait
+        left = retry.most_seconds - (now - began)
+        if after is not None:
+            if after > retry.max_hint:
+                return Stop("hint", f"the server asked for {after:g} s, more than {retry.max_hint:g} s")
+            if 0.0 < left < wait:
+                # The server's word counts for more than our own patience, if the failure came in time.
+                left = wait
         if scope is not None and (remaining := scope.remaining()) is not None and remaining <= left:
             left = remaining
             if wait >= left:
@@ -217,10 +220,23 @@ class Course:
         elif wait > left:
             message = f"a wait of {wait:.3g} s would end past the {retry.within:g} s allowed for retrying"
             return Stop("within", message, None, left)
-        for breaker in self.breakers:
-            if (shut := breaker.shut_for()) > wait:
-                return _shut(breaker, shut)
-        return wait if budget is None else self._pay(wait, verdict.kind, left)
+        if self.breakers:
+            for breaker in self.breakers:
+                if (shut := breaker.shut_for()) > wait:
+                    return _shut(breaker, shut)
+        if budget is None:
+            return wait
+        try:
+            paid = budget.pay(verdict.kind, None if left == math.inf else left)
+        except AttributeError as fault:
+            if fault.obj is not budget or fault.name != "pay":
+                raise
+            # A budget of the user's own has `withdraw` only.
+            paid = budget.withdraw(verdict.kind == "timeout")
+        if not paid:
+            return _UNPAID
+        self.spent = paid
+        return self._deferred(wait, paid) if type(paid) is DeferredPayment else wait
 
     def _planned_wait(self, verdict: Verdict, draw: Callable[[], float]) -> float:
         wait, self.previous_wait, self.backoff_index = self.plan(
@@ -228,22 +244,10 @@ class Course:
         )
         return seconds("backoff", "plan", wait, infinite=True)
 
-    def _pay(self, wait: float, kind: str, left: float) -> float | Stop:
-        budget = self.budget
-        try:
-            paid = budget.pay(kind, None if left == math.inf else left)
-        except AttributeError as fault:
-            if fault.obj is not budget or fault.name != "pay":
-                raise
-            # A budget of the user's own has `withdraw` only.
-            paid = self.budget.withdraw(kind == "timeout")
-        if not paid:
-            return _UNPAID
-        self.spent = paid
-        if type(paid) is DeferredPayment:
-            self.payment, self.spent = paid, float(paid)
-            return max(wait, paid.wait)
-        return wait
+    def _deferred(self, wait: float, paid: DeferredPayment) -> float:
+        """Return the wait for a token that comes later."""
+        self.payment, self.spent = paid, float(paid)
+        return max(wait, paid.wait)
 
     def give_back(self) -> None:
         """Return the token of a wait that was interrupted."""
