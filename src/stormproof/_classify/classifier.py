@@ -7,6 +7,8 @@ marks of inner layers are weighed.
 
 from __future__ import annotations
 
+import weakref
+
 from .._primitives.errors import RetryAfter
 from .exhaustion import is_bare, response_mark
 from .fault_readers import fault_of
@@ -41,7 +43,7 @@ class Classifier:
     are names, or ``"wide"``.
     """
 
-    __slots__ = ("__weakref__", "_plans", "_rules", "known", "settings")
+    __slots__ = ("__weakref__", "_plans", "_rules", "followers", "known", "settings")
 
     def __init__(self, settings: Settings | None = None) -> None:
         if settings is not None and not isinstance(settings, Settings):
@@ -51,6 +53,8 @@ class Classifier:
         self._plans: dict[type, tuple[Rule, ...]] = {}
         #: What exceptions that only their type tells apart come to.
         self.known: dict[type, Verdict] = {}
+        #: What keeps verdicts that follow from these, in a ``known`` of its own.
+        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __call__(self, outcome: object) -> Verdict:
         known = self.known
@@ -97,15 +101,20 @@ class Classifier:
         if key not in self._rules and len(self._rules) >= _MAX_RULES:
             raise ValueError(f"Classifier: at most {_MAX_RULES} rules can be registered")
         self._rules[key] = _as_verdict(rule) if isinstance(rule, bool) else rule
-        # Replaced, not cleared: a call that is reading the old plans now stores what it finds there.
-        self._plans, self.known = {}, {}
+        self._forget()
         return self
 
     def unregister(self, kind: type | str) -> Self:
         """Take back the rule registered for ``kind``, if any."""
         self._rules.pop(_rule_key(kind), None)
-        self._plans, self.known = {}, {}
+        self._forget()
         return self
+
+    def _forget(self) -> None:
+        # Replaced, not cleared: a call that is reading the old ones now stores what it finds there.
+        self._plans, self.known = {}, {}
+        for follower in list(self.followers):
+            follower.known = {}
 
     def with_(
         self,

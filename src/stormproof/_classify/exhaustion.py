@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._primitives.errors import Permanent, RetryAfter, StormproofError
+from .._primitives.options import Options
 from .foreign_objects import MAX_DEPTH, get, is_a, leaves
 
 TYPE_CHECKING = False
@@ -12,13 +13,34 @@ if TYPE_CHECKING:
 _MARK = "__stormproof_mark__"
 
 
+class Stopped(Options):
+    """Why retrying ended. ``reason`` is the word that the `GaveUp` event has, too: "attempts", "budget",
+    "within", "hint", "deadline", "cancelled", or the strategy that refused: "circuit", "bulkhead", "limit",
+    "throttle". ``attempts`` that were made, ``elapsed`` seconds from the first failure to the end, and
+    ``retry_after``: the seconds that the server or the refusal asked for.
+    """
+
+    __slots__ = _fields = ("reason", "attempts", "elapsed", "retry_after")
+
+    reason: str
+    attempts: int
+    elapsed: float
+    retry_after: float | None
+
+    def __init__(
+        self, reason: str, attempts: int = 0, elapsed: float = 0.0, retry_after: float | None = None
+    ) -> None:
+        self._set(reason=reason, attempts=attempts, elapsed=elapsed, retry_after=retry_after)
+
+
 class Mark:
     """Says that ``layer`` has retried this error to exhaustion, in ``attempts`` calls, and why it stopped.
 
-    ``owner`` is the identity by which a layer knows its own mark; it does not travel in a pickle.
+    ``owner`` is the identity by which a layer knows its own mark; it does not travel in a pickle. ``stopped``
+    is a `Stopped`, or what to make one of when it is asked for.
     """
 
-    __slots__ = ("attempts", "layer", "owner", "reason", "stopped")
+    __slots__ = ("_stopped", "attempts", "layer", "owner", "reason")
 
     def __init__(
         self, layer: str, owner: object, attempts: int, reason: str = "", stopped: Any = None
@@ -27,8 +49,13 @@ class Mark:
         self.owner = owner
         self.attempts = attempts
         self.reason = reason
-        #: What `stopped` answers.
-        self.stopped: Any = stopped
+        self._stopped = stopped
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """What `stops.stopped` answers."""
+        given = self._stopped
+        return Stopped(*given) if type(given) is tuple else given
 
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"

@@ -81,7 +81,7 @@ def _judge_types(
 class _TypeJudge:
     """Judges by exception types: those of ``on`` are retried."""
 
-    __slots__ = ("_groups", "_known", "_named", "_names_refusals", "_refusals", "_settled", "_source", "_types")
+    __slots__ = tuple("__weakref__ _groups _named _names_refusals _refusals _settled _types known".split())
 
     def __init__(self, types: tuple[Any, ...], names_refusals: bool) -> None:
         self._types = types
@@ -91,21 +91,13 @@ class _TypeJudge:
         self._groups = tuple(kind for kind in types if issubclass(kind, BaseExceptionGroup))
         # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
         self._settled: dict[type, Verdict] = {}
-        self._known: dict[type, Verdict] = {}
-        self._source = transient.known
-
-    @property
-    def known(self) -> dict[type, Verdict]:
-        """What exceptions that only their type tells apart come to, of the types met so far."""
-        if self._source is not transient.known:
-            # Other rules have been registered since.
-            self._source, self._known = transient.known, {}
-        return self._known
+        self.known: dict[type, Verdict] = {}
+        transient.followers.add(self)
 
     def __call__(self, error: BaseException) -> Verdict:
         kind, known, bare = type(error), self.known, is_bare(error)
-        if bare and kind in known:
-            return known[kind]
+        if bare and (verdict := known.get(kind)) is not None:
+            return verdict
         found = self._verdict(error)
         if bare:
             if (kind in self._settled or kind in transient.known) and len(known) < _MAX_TYPES:
@@ -139,14 +131,15 @@ def named_refusals(on: Any) -> tuple[type[StormproofError], ...]:
     return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StormproofError))
 
 
-def known_verdicts(judge: Any) -> dict[type, Verdict]:
-    """Return the verdicts that ``judge`` keeps by type, for exceptions that have nothing to read but that."""
-    known: dict[type, Verdict] = getattr(judge, "known", _NONE_KNOWN)
-    return known
+class _NoneKnown:
+    """In place of a judge whose answer may depend on more than the type."""
+
+    known: dict[type, Verdict] = {}
 
 
-#: Of a callable, whose answer may depend on the message, too.
-_NONE_KNOWN: dict[type, Verdict] = {}
+def by_type(judge: Any) -> Any:
+    """Return an object whose ``known`` has the verdicts on exceptions that have nothing to read but a type."""
+    return judge if hasattr(judge, "known") else _NoneKnown
 
 
 def _judge_callable(

@@ -12,14 +12,11 @@ from .._primitives.errors import (
     StormproofError,
     Throttled,
 )
-from .._primitives.options import Options
-from .exhaustion import exhausted_by
+from .exhaustion import Stopped, exhausted_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_set = object.__setattr__
 
 #: The refusal that a reason stands for; `within` is the user's time too.
 REFUSALS: dict[str, type[StormproofError]] = {
@@ -32,30 +29,6 @@ REFUSALS: dict[str, type[StormproofError]] = {
     "limit": RateLimited,
     "throttle": Throttled,
 }
-
-
-class Stopped(Options):
-    """Why retrying ended. ``reason`` is the word that the `GaveUp` event has, too: "attempts", "budget",
-    "within", "hint", "deadline", "cancelled", or the strategy that refused: "circuit", "bulkhead", "limit",
-    "throttle". ``attempts`` that were made, ``elapsed`` seconds from the first failure to the end, and
-    ``retry_after``: the seconds that the server or the refusal asked for.
-    """
-
-    __slots__ = _fields = ("reason", "attempts", "elapsed", "retry_after")
-
-    reason: str
-    attempts: int
-    elapsed: float
-    retry_after: float | None
-
-    def __init__(
-        self, reason: str, attempts: int = 0, elapsed: float = 0.0, retry_after: float | None = None
-    ) -> None:
-        # One by one: this is made for every call that gives up.
-        _set(self, "reason", reason)
-        _set(self, "attempts", attempts)
-        _set(self, "elapsed", elapsed)
-        _set(self, "retry_after", retry_after)
 
 
 def stopped(error: Any) -> Stopped | None:

@@ -57,10 +57,14 @@ class Attempt:
         self.last_error = last_error
         #: Which layer makes it, and the attempt of another layer that it is part of.
         self.owner = owner
-        self.outer: Attempt | None = None
+        self.outer: Running | None = None
         self.exchange = exchange
         self.args = args
         self.kwargs = kwargs
+
+    def view(self) -> Attempt:
+        """Return the attempt, as code inside it sees it."""
+        return self
 
     def release(self) -> None:
         """Forget request and arguments: a context that a timer keeps may outlive the attempt by far."""
@@ -91,9 +95,23 @@ if TYPE_CHECKING:
     Outcome = tuple[Any, BaseException | None]
 
 
+if TYPE_CHECKING:
+
+    class Running(Protocol):
+        """What makes an attempt now: the attempt of a block, or the call in whose loop it is made."""
+
+        @property
+        def number(self) -> int: ...
+        @property
+        def owner(self) -> object: ...
+        @property
+        def outer(self) -> Running | None: ...
+        def view(self) -> Attempt: ...
+
+
 #: Set from the second attempt on. A first attempt sets nothing, because setting costs more than
 #: the whole success path; `attempt` finds it on the stack instead.
-running: ContextVar[Attempt | None] = ContextVar("stormproof_attempt", default=None)
+running: ContextVar[Running | None] = ContextVar("stormproof_attempt", default=None)
 
 
 def attempt() -> Attempt | None:
@@ -117,7 +135,7 @@ def attempt() -> Attempt | None:
         if "_sp_boundary" in frame.f_globals:
             break
         frame = frame.f_back
-    return current
+    return None if current is None else current.view()
 
 
 def _called(frame: Any) -> tuple[Any, ...]:
@@ -130,14 +148,14 @@ def _called(frame: Any) -> tuple[Any, ...]:
     return (found,)
 
 
-def encloses(owner: object, own_frames: int) -> bool:
+def encloses(owner: object, own_frames: int, asking: object = None) -> bool:
     """Whether a layer of this owner is already at work around the one that asks.
 
     Whatever it calls is told by its code, which is on the stack itself ``own_frames`` times.
     """
     outer = running.get()
     while outer is not None:
-        if outer.owner == owner:
+        if outer.owner == owner and outer is not asking:
             return True
         outer = outer.outer
     code = owner[0] if isinstance(owner, tuple) else getattr(owner, "__code__", owner)

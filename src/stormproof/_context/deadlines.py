@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 
 #: In place of its token: the scope was left by an error, and stays what it was for what still runs inside.
-_LEFT: Any = object()
+LEFT: Any = object()
 
 #: The innermost scope, or None. The success path asks only this.
 ambient = _scope.get
@@ -99,7 +99,7 @@ class Scope:
         if self.limit is not None:
             self.began = self.clock.now()
         # Its time counts from here on.
-        self._token = _LEFT
+        self._token = LEFT
         if not self.disabled:
             self._arm = _interrupt.arm(self)
             if self.cancelled and self._arm is not None:
@@ -115,7 +115,7 @@ class Scope:
         traceback: TracebackType | None,
     ) -> None:
         assert self._token is not None
-        self._token = None if kind is None or kind is GeneratorExit else _LEFT
+        self._token = None if kind is None or kind is GeneratorExit else LEFT
         if _scope.get() is self:
             parent = self._parent
             while parent is not None and not parent.entered:
@@ -154,12 +154,12 @@ class Scope:
 
     def begin(self, now: float) -> None:
         """Let its time count from ``now`` on, before it is entered, or without that in a simulation."""
-        self.began, self._token = now, _LEFT
+        self.began, self._token = now, LEFT
 
     @property
     def entered(self) -> bool:
         """Whether the code inside is still running."""
-        return self._token is not None and self._token is not _LEFT
+        return self._token is not None and self._token is not LEFT
 
     def own_remaining(self) -> float | None:
         """Seconds left in this scope alone, never negative; ``None`` without a limit, or left in success."""
@@ -238,7 +238,7 @@ def timed_kind(kind: type[Scope], limit_s: float, name: str | None) -> type[Scop
     A wrapper makes, enters and leaves it in its own text (see `scoped_call`), which is a matter of speed.
     """
     # Its time counts from the moment at which it is made.
-    values = {"limit": limit_s, "name": name, "_token": _LEFT, "__init__": object.__init__}
+    values = {"limit": limit_s, "name": name, "_token": LEFT, "__init__": object.__init__}
     return type(kind.__name__, (kind,), values)
 
 
@@ -285,7 +285,7 @@ def bypass() -> bool:
     scope = _scope.get()
     ended: Scope | None = None
     while scope is not None:
-        if scope._token is None or (scope._token is _LEFT and scope.disabled):
+        if scope._token is None or (scope._token is LEFT and scope.disabled):
             # Left, and work that was started inside goes on without it.
             scope = scope._parent
             continue

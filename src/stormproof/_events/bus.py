@@ -62,16 +62,16 @@ def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) 
 
 def heard(kind: str) -> bool:
     """Whether anybody would get to know of an event of this kind."""
-    return bool(watchers) or _is_logged(kind)
-
-
-def _is_logged(kind: str) -> bool:
-    return kind in _LOGGED and _logs and (_would_write or _find_log())(_LOGGED[kind])
+    if watchers:
+        return True
+    level = _LOGGED.get(kind)
+    return level is not None and _logs and _would_write(level)
 
 
 def publish(kind: str, /, **fields: Any) -> None:
     """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
-    logged = _is_logged(kind)
+    level = _LOGGED.get(kind)
+    logged = level is not None and _logs and _would_write(level)
     if watchers or logged:
         _tell(watchers, kind, fields, logged)
 
@@ -108,22 +108,18 @@ def _hand_out(whom: tuple[Callable[[Event], object], ...], event: Event, logged:
         _call(watcher, event)
 
 
-#: Whether the log writes a line of this level; None until the application has imported logging itself.
-_would_write: Callable[[int], bool] | None = None
-
-
-def _find_log() -> Callable[[int], bool]:
+def _find_log(level: int) -> bool:
+    """Whether the log writes a line of ``level``: nothing does before the application imports logging."""
     global _would_write
     if "logging" not in sys.modules:
-        return _nobody
+        return False
     from .log import would_write
 
     _would_write = would_write
-    return would_write
+    return would_write(level)
 
 
-def _nobody(level: int) -> bool:
-    return False
+_would_write: Callable[[int], bool] = _find_log
 
 
 def _call(watcher: Callable[[Any], object], event: Event) -> None:

@@ -171,7 +171,7 @@ class _Turns:
         on_retry, run = self._block.retry.on_retry, self._run
         if on_retry is None or run is None or type(self._step) is not float:
             return None
-        return "on_retry", on_retry, self._outcome[1], run.failed_attempt(), run.visible_error, self._wait
+        return "on_retry", on_retry, self._outcome[1], run.attempt((), {}), run.visible_error, self._wait
 
     @property
     def on_result(self) -> Any:

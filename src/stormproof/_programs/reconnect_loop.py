@@ -42,7 +42,6 @@ class _Streak(RetriedCall):
         super().__init__(retry, retry.budget, env, env.operation(), env.owner(()))
         # `_planned_wait` is asked instead of the schedule.
         self.plan = True
-        self.judge_error = _wanting_another(retry.judge)
         self.known = {}
         #: Whether it follows a connection that had stayed, and so waits before its first connect already.
         self.rejoins = rejoins
@@ -53,6 +52,10 @@ class _Streak(RetriedCall):
         self.dropped = False
         #: Whether the wait at hand is one between two connects.
         self.waits = False
+
+    def judge_error(self, error: BaseException) -> Verdict:
+        # A connection that was lost without an error is always followed by another.
+        return Verdict.RETRY if isinstance(error, ConnectionLost) else super().judge_error(error)
 
     def next(self, verdict: Any, now: float, draw: Callable[[], float], scope: Any) -> float | Stop:
         # The first connect of a streak is not a retry: a process that holds a thousand connections may
@@ -79,15 +82,6 @@ class _Streak(RetriedCall):
         if self.stayed and self.first_failure_at is not None:
             return self.connected - self.first_failure_at
         return super()._elapsed()
-
-
-def _wanting_another(judge: Callable[[BaseException], Verdict]) -> Callable[[BaseException], Verdict]:
-    """``judge``, but a connection that was lost without an error is always followed by another."""
-
-    def verdict(error: BaseException) -> Verdict:
-        return Verdict.RETRY if isinstance(error, ConnectionLost) else judge(error)
-
-    return verdict
 
 
 def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
@@ -169,7 +163,7 @@ class ReconnectLoop:
         if on_retry is None or not streak.waits:
             return None
         error = streak.visible_error
-        return "on_retry", on_retry, error, streak.failed_attempt(), error, wait
+        return "on_retry", on_retry, error, streak.attempt((), {}), error, wait
 
     def step(self) -> Attempt | float:
         """A connect to be made, or seconds to be slept. Raises when there is nothing more to try."""

@@ -135,7 +135,7 @@ class Requeue:
         try:
             step = run.after(None, error)
             if self.retry.on_retry is not None and type(step) is float:
-                attempt = run.failed_attempt((None, *args), kwargs)
+                attempt = run.attempt((None, *args), kwargs)
                 call_hook("on_retry", self.retry.on_retry, error, attempt, run.visible_error, step)
         except Exception as fault:
             return End(fault, "fault")

@@ -18,26 +18,28 @@ class Tally:
     On a free-threaded build, where that call is not atomic, ``tick`` takes a lock instead.
     """
 
-    __slots__ = ("_seen", "tick")
+    __slots__ = ("seen", "tick")
 
     tick: Callable[[], int]
+    #: What ``tick()`` gives next if nothing has happened since the last ``take``.
+    seen: int
 
     def __init__(self) -> None:
-        self._seen = 0
+        self.seen = 0
         self.tick = itertools.count().__next__ if has_gil() else _LockedCount().tick
 
     def take(self) -> int:
         """Return the ticks since the last ``take``. Callers hold their own lock."""
         # Reading the counter is itself a tick; the next reading leaves it out.
         value = self.tick()
-        fresh = value - self._seen
-        self._seen = value + 1
+        fresh = value - self.seen
+        self.seen = value + 1
         return fresh
 
     def peek(self) -> int:
         """Return the ticks since the last ``take``, and leave them to it. Callers hold their own lock."""
-        fresh = self.tick() - self._seen
-        self._seen += 1
+        fresh = self.tick() - self.seen
+        self.seen += 1
         return fresh
 
 

@@ -77,6 +77,11 @@ class Env:
         #: Counts a call that succeeded at its first attempt; set when the function is compiled.
         self.count: Callable[[], int]
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every call has the same operation and owner, and no request."""
+        return type(self) is Env and self._function is not None
+
     def now(self) -> float:
         return self.timer.now()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from .._context.deadlines import ambient, reset_ambient, set_ambient, timed_kind
+from .._context.deadlines import LEFT, ambient, reset_ambient, set_ambient, timed_kind
 from .._runtime.call_template import Template
 from .._runtime.clock import AMBIENT, Fixed
 from .gate import GATE, GATE_NAMES
@@ -27,11 +27,19 @@ _TEXT = """\
 {arm}    _sp_scope._token = _sp_set(_sp_scope)
     try:
 {prepare}        _sp_result = {{await_}}_sp_call({{args}})
-    except BaseException as _sp_error:
-        _sp_scope.__exit__(type(_sp_error), _sp_error, _sp_error.__traceback__)
-        raise
+    except BaseException{error}:
+{fail}        raise
 {leave}    _sp_scope._token = None
     return _sp_result
+"""
+#: Nothing interrupts sync code, so there is nothing to disarm, and calls are left in the order of entering.
+_FAIL = """\
+        _sp_reset(_sp_scope._token)
+        _sp_scope._token = _sp_left
+        _sp_scope.last_error = None
+"""
+_FAIL_ASYNC = """\
+        _sp_scope.__exit__(type(_sp_error), _sp_error, _sp_error.__traceback__)
 """
 _LEAVE = """\
     _sp_reset(_sp_scope._token)
@@ -58,6 +66,8 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
             gate=GATE if gate else "",
             arm="    _sp_scope._arm = _sp_arm(_sp_scope, _sp_clock, _sp_began)\n" if is_async else "",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
+            error=" as _sp_error" if is_async else "",
+            fail=_FAIL_ASYNC if is_async else _FAIL,
             leave=_LEAVE_ASYNC if is_async else _LEAVE,
         ),
     )
@@ -87,6 +97,7 @@ def scoped(
         "check": check,
         "enclosing": ambient,
         "kind": timed_kind(kind, seconds, env.name),
+        "left": LEFT,
         "operation": lambda args, kwargs: env.operation(args),
         "reset": reset_ambient,
         "set": set_ambient,

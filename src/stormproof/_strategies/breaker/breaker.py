@@ -279,7 +279,9 @@ class Breaker(Options):
         live = self._live
         shut = live.shut
         if shut is not None and shut[0] <= now <= shut[1]:
-            return self._refuse(shut[1] - now)
+            if not self.observe:
+                raise self._refusal(shut[1] - now)
+            return self._pretend()
         with self._lock:
             before = live.circuit.state
             slow = self._count_slow(live, now)
@@ -293,7 +295,9 @@ class Breaker(Options):
         if ticket is None:
             if self._fleet is not None and after == "half_open":
                 self._fleet.kick()
-            return self._refuse(None if live.manual == "open" else wait, after)
+            if not self.observe:
+                raise self._refusal(None if live.manual == "open" else wait, after)
+            return self._pretend()
         return ticket
 
     def open_bucket(self, now: float) -> Bucket | None:
@@ -451,17 +455,21 @@ class Breaker(Options):
         now = self._now()
         return live.shut[1] - now if live.shut[0] <= now <= live.shut[1] else 0.0
 
-    def _refuse(self, retry_after: float | None, state: str = "open") -> Ticket:
-        """Raise the refusal; where this breaker only observes, return a ticket that counts for nothing."""
+    def _refusal(self, retry_after: float | None, state: str = "open") -> CircuitOpen:
         if bus.watchers:
-            event = "WouldRefuse" if self.observe else "Refused"
-            bus.publish(event, operation=self.name or "breaker", by="breaker")
-        if self.observe:
-            return Ticket(None, None, None, 0.0)
+            bus.publish("Refused", operation=self.name or "breaker", by="breaker")
         last = self._live.last_failure
         when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
-        name, how = labels.clean(self.name or "breaker"), _REFUSING.get(state, "is open")
-        raise CircuitOpen(f"{name} {how}: {when}", retry_after, last, state) from last
+        name = "breaker" if self.name is None else labels.clean(self.name)
+        how = _REFUSING.get(state, "is open")
+        refusal = CircuitOpen(f"{name} {how}: {when}", retry_after, last, state)
+        refusal.__cause__ = last
+        return refusal
+
+    def _pretend(self) -> Ticket:
+        """Return a ticket that counts for nothing, for a call that this breaker, which observes, would refuse."""
+        bus.publish("WouldRefuse", operation=self.name or "breaker", by="breaker")
+        return Ticket(None, None, None, 0.0)
 
     def outcome_of(self, error: BaseException) -> str:
         """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
@@ -477,28 +485,13 @@ class Breaker(Options):
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def ticketed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            with self.admit():
-                return call(*args, **kwargs)
-
-        return self._compile(call, like, ticketed, False)
+        return self._compile(call, like, False)
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def ticketed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            with self.admit():
-                return await call(*args, **kwargs)
+        return self._compile(call, like, True)
 
-        return self._compile(call, like, ticketed, True)
-
-    def _compile(
-        self, call: Callable[..., Any], like: Any, ticketed: Callable[..., Any], is_async: bool
-    ) -> Callable[..., Any]:
-        names = {
-            "call": call,
-            "ended": self._ended,
-            "live": self._live,
-            "ticketed": ticketed,
-        }
+    def _compile(self, call: Callable[..., Any], like: Any, is_async: bool) -> Callable[..., Any]:
+        names = {"admit": self.admit, "call": call, "ended": self._ended, "live": self._live}
         return _GUARDED.build(like, is_async, names)
 
     def doubts(self, inside: list[Any]) -> list[str]:
@@ -599,7 +592,8 @@ _GUARDED = Template(
 {async_}def guarded({params}):
     _sp_bucket = _sp_live.bucket
     if _sp_bucket is None or _sp_live.timer.now() > _sp_bucket.end:
-        return {await_}_sp_ticketed({packed})
+        with _sp_admit():
+            return {await_}_sp_call({args})
     _sp_bucket.started()
     try:
         _sp_result = {await_}_sp_call({args})

@@ -155,8 +155,19 @@ class Allowance(Options):
         if spent != OBSERVED and (tick := self.on_success) is not None:
             tick()
 
+    #: Whether `failure` does anything.
+    counts_failures = False
+
     def failure(self, timeout: bool = False) -> None:
         """A retryable failure happened, whether or not a retry follows."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "failure" in cls.__dict__:
+            cls.counts_failures = True
+        if "withdraw" in cls.__dict__ and "pay" not in cls.__dict__:
+            # What it withdraws is what its retries pay.
+            cls.pay = Allowance.pay  # type: ignore[method-assign]
 
     def withdraw(self, timeout: bool = False) -> float:
         """Pay for one retry or hedge: what was paid, or 0.0 when refused."""
@@ -377,31 +388,35 @@ class Budget(Allowance):
 
     def _credit(self, live: Live, fresh: int) -> None:
         now, elapsed = live.tick()
-        tokens = live.tokens
-        if fresh or now >= live.earned.end:
-            # Otherwise neither the tokens nor their bound have changed.
-            tokens = settle(tokens, live.earned, fresh * self.ratio, elapsed, now, self.burst)
-            live.tokens = tokens
+        self._credit_at(live, fresh, now, elapsed)
+
+    def _credit_at(self, live: Live, fresh: int, now: float, elapsed: float) -> None:
+        tokens = settle(live.tokens, live.earned, fresh * self.ratio, elapsed, now, self.burst)
+        live.tokens = tokens
         if tokens >= self.burst:
             live.gained = live.paid = 0
         else:
             live.gained += fresh
 
     def withdraw(self, timeout: bool = False) -> float:
-        return self.pay("", None)
+        return Budget.pay(self, "timeout" if timeout else "transient", None)
 
     def pay(self, kind: str, max_wait: float | None) -> float:
-        live = self._live
+        live, tally = self._live, self._tally
         with self._lock:
             if self._fleet is not None:
                 paid = self._fleet.withdraw()
             else:
-                fresh, now = self._tally.take(), live.timer.now() + live.skew
-                if fresh or not live.last <= now < live.earned.end:
+                # `Tally.take` and `Live.tick`, written out: this is on the way of every retry.
+                count, now, last = tally.tick(), live.timer.now() + live.skew, live.last
+                fresh = count - tally.seen
+                tally.seen = count + 1
+                if now < last:
                     self._credit(live, fresh)
                 else:
-                    # Nothing was earned, and nothing has left the window.
                     live.last = now
+                    if fresh or now >= live.earned.end:
+                        self._credit_at(live, fresh, now, now - last)
                 left = live.tokens - 1.0
                 if left >= -ROUNDING:
                     live.tokens = left if left > 0.0 else 0.0

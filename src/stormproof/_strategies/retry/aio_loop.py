@@ -35,12 +35,23 @@ async def retry_loop(
     failure: BaseException | None = None
     clock, retry = run.env.clock, run.retry
     before, on_retry, on_result = retry.before_attempt, retry.on_retry, retry.on_result
+    run.outer, token = running.get(), None
+    # The wrapper has made the first attempt itself, unless something had to be asked before.
+    is_made = error is not None
+    run.number = int(is_made)
     try:
-        if error is None:
-            value, error = await make_attempt(run.begin(None, args, kwargs), call, args, kwargs, before)
-        else:
-            run.number = 1
         while True:
+            if not is_made:
+                run.start(error)
+                if token is None:
+                    token = running.set(run)
+                if before is not None:
+                    await hook("before_attempt", before, error, run.attempt(args, kwargs))
+                try:
+                    value, error = await call(*args, **kwargs), None
+                except Exception as failed:
+                    value, error = None, failed
+            is_made = False
             if error is None and on_result is not None:
                 run.answer = await judge(on_result, value)
             step: Any = run.after(value, error)
@@ -50,8 +61,8 @@ async def retry_loop(
             if wait is not None:
                 try:
                     if on_retry is not None and type(step) is float:
-                        hooked = run.failed_attempt(args, kwargs)
-                        await call_hook("on_retry", on_retry, error, hooked, run.visible_error, wait)
+                        failed_one = run.attempt(args, kwargs)
+                        await hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
                     await sleep(wait, clock)
                 except BaseException:
                     run.interrupt(step)
@@ -63,10 +74,22 @@ async def retry_loop(
                 if failure is None:
                     return value
                 raise failure
-            value, error = await make_attempt(run.begin(error, args, kwargs), call, args, kwargs, before)
     finally:
+        if token is not None:
+            running.reset(token)
+            run.release()
         # Tracebacks refer to this frame, so an error kept here would keep itself alive.
         del run, error, failure
+
+
+async def hook(
+    name: str, call: Callable[..., Any], error: Exception | None, attempt: Attempt, *more: Any
+) -> None:
+    """Call a hook about ``attempt``, which has request and arguments for as long as that takes."""
+    try:
+        await call_hook(name, call, error, attempt, *more)
+    finally:
+        attempt.release()
 
 
 async def judge(on_result: Callable[[Any], Any], value: Any) -> Any:
@@ -96,6 +119,7 @@ async def make_attempt(
             return None, error
     finally:
         running.reset(token)
-        attempt.release()
+        if before is not None or attempt.exchange is not None:
+            attempt.release()
         # It knows the last error, which may be the very one whose traceback holds this frame.
         del attempt

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     Array = Any
 
 
+#: So many retries are usual: their ceilings are worked out once.
+_USUAL = 8
+
+
 class Row(Options):
     """One retry in a preview: its bounds, its mean (``None``: not known) and the worst total so far."""
 
@@ -166,13 +170,19 @@ class Jittered(Backoff):
         wait = general(self, n, prev, u)
         return wait
 
-    def quick_delay(self, n: int, prev: float | None, u: float) -> float:
+    def quick_delay(self) -> Callable[[int, float | None, float], float]:
         """`delay` for the loop, whose ``n`` and ``prev`` are what they should be; a draw may be anyone's."""
-        if type(u) is float and 0.0 <= u <= 1.0:
-            wait: float = self._spread(u, self._ceiling(n))
-            if self.min <= wait <= LARGEST:
-                return wait
-        return self.delay(n, prev, u)
+        delay, spread, least = self.delay, self._spread, self.min
+        ceilings = tuple(self._ceiling(n) for n in range(_USUAL))
+
+        def quick(n: int, prev: float | None, u: float) -> float:
+            if n < _USUAL and type(u) is float and 0.0 <= u <= 1.0:
+                wait: float = spread(u, ceilings[n])
+                if least <= wait <= LARGEST:
+                    return wait
+            return delay(n, prev, u)
+
+        return quick
 
     def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         ceilings = np.broadcast_to(self.ceiling(n), u.shape)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from ..._classify.exhaustion import Mark, exhausted_by, is_bare, mark, response_mark
-from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, known_verdicts, unwrap_marker
-from ..._classify.stops import REFUSALS, Stopped, reason_of
+from ..._classify.exhaustion import Mark, Stopped, exhausted_by, is_bare, mark, response_mark
+from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
+from ..._classify.stops import REFUSALS, reason_of
 from ..._classify.verdict import Verdict
 from ..._context.attempts import Attempt, encloses
 from ..._context.deadlines import ambient
@@ -24,10 +24,10 @@ from .rules.decision import ENDINGS, PERMANENT, Course, Stop, cancelled, scope_e
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from ..._context.attempts import Exchange, Outcome
+    from ..._context.attempts import Exchange, Outcome, Running
     from ..._primitives.errors import StormproofError
     from ..protocol import Env
 
@@ -38,13 +38,14 @@ class RetriedCall(Course):
     __slots__ = (
         "_last",
         "_own_frames",
-        "_previous_error",
         "_skew",
+        "_writes",
         "answer",
         "env",
-        "judge_error",
         "known",
+        "last_error",
         "operation",
+        "outer",
         "owner",
         "reached",
         "refusal",
@@ -54,6 +55,11 @@ class RetriedCall(Course):
 
     retry: Any
     exchange: Exchange | None
+    #: What the last attempt means; its result, if that is what was not good enough; and what `on_result`
+    #: answered about it.
+    verdict: Verdict
+    refused: Any
+    answer: Any
 
     def __init__(
         self,
@@ -67,24 +73,28 @@ class RetriedCall(Course):
     ) -> None:
         Course.__init__(self, retry, budget, exchange, env.breakers)
         self.env = env
-        self.judge_error: Callable[[BaseException], Verdict] = retry.judge
         #: The verdicts on errors that have nothing to read but their type. A client's error stands for more.
-        self.known = known_verdicts(retry.judge) if exchange is None else {}
+        self.known = retry.by_type.known if exchange is None else {}
         self.operation = operation
         self.owner = owner
         self._own_frames = own_frames
-        #: What `on_result` answered about the last attempt's value.
-        self.answer: Any = None
-        #: Why the attempt before the last one failed, for `on_retry`.
-        self._previous_error: Exception | None = None
-        self._skew = 0.0
-        self._last = -math.inf
-        #: What the last attempt means, and its result, if that is what was not good enough.
-        self.verdict = Verdict.RETRY
-        self.refused: Any = None
+        #: What makes the attempt that this call is part of.
+        self.outer: Running | None = None
+        #: Why the attempt before the one at hand failed.
+        self.last_error: Exception | None = None
         #: The failure of the last attempt that reached the function, and the refusal of a later one.
         self.reached: BaseException | None = None
         self.refusal: StormproofError | None = None
+        #: Whether the log has a line for a success after a retry; ``None``: not asked yet.
+        self._writes: bool | None = None
+        self.verdict = Verdict.RETRY
+        self._skew = 0.0
+        self._last = -math.inf
+
+    def judge_error(self, error: BaseException) -> Verdict:
+        """Return what ``error`` means."""
+        verdict: Verdict = self.retry.judge(error)
+        return verdict
 
     def now(self) -> float:
         """The time. A clock set back goes on from where it was."""
@@ -97,26 +107,35 @@ class RetriedCall(Course):
 
     # The steps of the loop.
 
-    def begin(
-        self, last_error: Exception | None, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = {}
-    ) -> Attempt:
-        """Return the next attempt, to be made now; the arguments are for ``before_attempt``."""
-        self.number += 1
-        if self.number == 1 and self.budget is not None:
+    def start(self, last_error: Exception | None) -> None:
+        """The next attempt is made now."""
+        self.number = number = self.number + 1
+        self.last_error = last_error
+        if number == 1 and self.budget is not None:
             self.budget.started()
         if self.exchange is not None:
-            self.exchange.turn(self.number, last_error)
-        attempt = Attempt(self.operation, self.number, last_error, self.owner, self.exchange)
-        if self.retry.on_retry is not None:
-            self._previous_error = last_error
-        if self.retry.before_attempt is not None:
-            attempt.args, attempt.kwargs = self.env.arguments(args), kwargs
-        return attempt
+            self.exchange.turn(number, last_error)
 
-    def failed_attempt(self, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = {}) -> Attempt:
-        """Return the attempt that failed last, as ``on_retry`` gets it."""
-        own, error = self.env.arguments(args), self._previous_error
-        return Attempt(self.operation, self.number, error, self.owner, self.exchange, own, kwargs)
+    def attempt(self, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Attempt:
+        """Return the attempt at hand, or the one that failed last; hooks get the arguments with it."""
+        made = Attempt(self.operation, self.number, self.last_error, self.owner, self.exchange)
+        if kwargs is not None:
+            made.args, made.kwargs = self.env.arguments(args), kwargs
+        made.outer = self.outer
+        return made
+
+    #: What `attempts.attempt` calls.
+    view = attempt
+
+    def begin(self, last_error: Exception | None) -> Attempt:
+        """Return the next attempt, to be made now."""
+        self.start(last_error)
+        return self.attempt()
+
+    def release(self) -> None:
+        """Forget request and errors: a context that a timer keeps may outlive the call by far."""
+        self.exchange = self.outer = None
+        self.last_error = self.visible_error = self.reached = self.refused = None
 
     def after(self, value: Any, error: Exception | None, announce: bool = True) -> float | Stop | None:
         """Settle an attempt: ``None`` for a success, else the seconds to wait, or why to stop.
@@ -152,7 +171,10 @@ class RetriedCall(Course):
             attach_context(fault, error)
             raise
         if announce and type(step) is float:
-            if bus.heard("Retrying"):
+            if self._writes is None:
+                # Once per call: it takes longer than the rest of this step. What INFO leaves out, so does DEBUG.
+                self._writes = bus.heard("Succeeded")
+            if bus.watchers or (self._writes and bus.heard("Retrying")):
                 self.emit_retrying(step)
             if scope is not None:
                 scope.last_error = self.visible_error
@@ -233,32 +255,40 @@ class RetriedCall(Course):
 
     def give_up(self, stop: Stop, value: Any, error: Exception | None) -> Outcome:
         """End a failed call: report it, and return what its caller gets, noted and marked."""
-        _forget_last_error()
+        scope = ambient()
+        if scope is not None:
+            # What failed in this call has no part in what the scope may still raise.
+            scope.last_error = None
         ending = ENDINGS[stop.reason]
-        elapsed = self._report(stop)
+        # Else there is no more to say than the error itself says.
+        notable = self.number > 1 or ending.first_try
+        elapsed = self._report(stop) if notable or bus.watchers else None
         visible = self.visible_error
         if visible is None:
             if self.exchange is not None and ending.marks:
-                self._mark(value, stop, self._stopped(stop, elapsed))
+                self._mark(value, stop, elapsed)
             return value, None
-        if ending.notes and self._is_notable(stop):
+        if ending.notes and notable:
             elapsed = self._elapsed() if elapsed is None else elapsed
             tries = tried(self.number, elapsed)
             note(visible, f"{tries}; stopped: {stop.message}")
             if ending.refuses == "always" or (ending.refuses == "asked" and self.retry.raises == "refusal"):
                 return None, self._refuse(stop, visible, tries, elapsed)
         if ending.marks:
-            self._mark(visible, stop, self._stopped(stop, elapsed))
+            self._mark(visible, stop, elapsed)
             if stop.reason == "hint":
                 _set_retry_after(visible, self.verdict.after)
         return None, _as_raised(visible, error)
 
     def succeed(self) -> None:
         """Settle a success."""
-        _forget_last_error()
+        scope = ambient()
+        if scope is not None:
+            # What failed in this call has no part in what the scope may still raise.
+            scope.last_error = None
         if self.budget is not None:
             self.budget.success(self.spent)
-        if bus.heard("Succeeded"):
+        if bus.watchers or (bus.heard("Succeeded") if self._writes is None else self._writes):
             bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
 
     # What an attempt means.
@@ -289,7 +319,7 @@ class RetriedCall(Course):
     def _report(self, stop: Stop) -> float | None:
         """Emit the end of the call; return the seconds since its first failure, if they were needed."""
         event = "Interrupted" if stop.interrupted else "GaveUp"
-        if not bus.watchers and not (self._is_notable(stop) and bus.heard(event)):
+        if not bus.heard(event):
             return None
         elapsed = self._elapsed()
         bus.publish(
@@ -302,24 +332,18 @@ class RetriedCall(Course):
         )
         return elapsed
 
-    def _is_notable(self, stop: Stop) -> bool:
-        """Whether there is more to say than the error itself says."""
-        return self.number > 1 or ENDINGS[stop.reason].first_try
-
-    def _stopped(self, stop: Stop, elapsed: float | None) -> Stopped:
-        elapsed = self._elapsed() if elapsed is None else elapsed
-        return Stopped(stop.reason, self.number, elapsed, self._after(stop))
-
     def _after(self, stop: Stop) -> float | None:
         """Return the seconds after which trying again may help, as far as the server or a refusal says."""
         if self.refusal is not None:
             return self.refusal.retry_after
         return self.verdict.after if stop.after is None else stop.after
 
-    def _mark(self, outcome: Any, stop: Stop, stopped: Stopped) -> None:
+    def _mark(self, outcome: Any, stop: Stop, elapsed: float | None) -> None:
         # A layer ignores its own mark, left on an error object that is raised again and again. Not so
         # when the very same layer is at work further out: then the mark must stop it.
-        owner = object() if encloses(self.owner, self._own_frames) else self.owner
+        owner = object() if encloses(self.owner, self._own_frames, self) else self.owner
+        elapsed = self._elapsed() if elapsed is None else elapsed
+        stopped = stop.reason, self.number, elapsed, self._after(stop)
         mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped))
 
     def _refuse(self, stop: Stop, visible: BaseException, tries: str, elapsed: float) -> StormproofError:
@@ -335,15 +359,8 @@ class RetriedCall(Course):
                 refusal = REFUSALS[stop.reason](message)
             refusal.retry_after = self._after(stop)
         refusal.__cause__ = visible
-        refusal._stopped = self._stopped(stop, elapsed)
+        refusal._stopped = Stopped(stop.reason, self.number, elapsed, self._after(stop))
         return refusal
-
-
-def _forget_last_error() -> None:
-    """The call is over: what failed in it has no part in what the scope may still raise."""
-    scope = ambient()
-    if scope is not None:
-        scope.last_error = None
 
 
 _NOTE = "stormproof: "

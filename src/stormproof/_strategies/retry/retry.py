@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
-from ..._classify.on_clause import judge, named_refusals
+from ..._classify.on_clause import by_type, judge, named_refusals
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
 from ..._runtime.call_template import Template
@@ -74,6 +74,7 @@ class Retry(Options):
         "backoff",
         "before_attempt",
         "budget",
+        "by_type",
         "commit",
         "delay",
         "late",
@@ -122,6 +123,8 @@ class Retry(Options):
     named: tuple[type[Exception], ...]
     _own_budget: bool
     judge: Callable[[BaseException], Verdict]
+    #: Has the verdicts that ``judge`` keeps by type, as ``known``.
+    by_type: Any
     #: The schedule's own plan, where it has one.
     plan: Callable[..., tuple[float, float | None, int]] | None
     #: The schedule's formula, as the loop calls it.
@@ -177,6 +180,7 @@ class Retry(Options):
             delay=_quick_delay(backoff),
         )
         self._set(
+            by_type=by_type(self.judge),
             most_attempts=math.inf if self.attempts is None else self.attempts,
             most_seconds=math.inf if self.within is None else self.within,
         )
@@ -226,13 +230,18 @@ class Retry(Options):
     def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, env, like, aio_loop.retry_loop, True)
 
-    def _call(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RetriedCall:
+    def _beginner(self, env: Env) -> Callable[..., RetriedCall]:
+        """Return what makes the `RetriedCall` of a call, given its ``args`` and ``kwargs``."""
         budget = self.budget
-        if isinstance(budget, Keyed):
-            budget = budget.pick(env.arguments(args), kwargs)
-        return RetriedCall(
-            self, budget, env, env.operation(args), env.owner(args), exchange=env.exchange(args)
-        )
+        if env.is_fixed and not isinstance(budget, Keyed):
+            operation, owner = env.operation(), env.owner(())
+            return lambda args, kwargs: RetriedCall(self, budget, env, operation, owner)
+
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> RetriedCall:
+            paying = budget.pick(env.arguments(args), kwargs) if isinstance(budget, Keyed) else budget
+            return RetriedCall(self, paying, env, env.operation(args), env.owner(args), 0, env.exchange(args))
+
+        return begin
 
     def _compile(
         self,
@@ -242,19 +251,13 @@ class Retry(Options):
         loop: Callable[..., Any],
         is_async: bool,
     ) -> Callable[..., Any]:
-        def failed(error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            try:
-                return loop(self._call(env, args, kwargs), call, args, kwargs, error)
-            finally:
-                # This frame becomes part of the error's traceback; holding the error too would make a cycle.
-                del error
-
         plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
         names = {
             **GATE_NAMES,
             "bare": like,
+            "begin": self._beginner(env),
             "call": call,
-            "failed": failed,
+            "loop": loop,
             "watchers": bus.watchers,
             "thorough": bus.thorough,
             "layer": env,
@@ -276,9 +279,16 @@ def _own_plan(backoff: Any) -> Any:
 
 
 def _quick_delay(backoff: Any) -> Any:
-    """``backoff.delay``, or what does the same for the loop."""
-    quick = isinstance(backoff, Jittered) and type(backoff).delay is Jittered.delay
-    return backoff.quick_delay if quick else backoff.delay
+    """``backoff.delay`` for the loop: it gives a float, finite and >= 0, or raises."""
+    if isinstance(backoff, Jittered) and type(backoff).delay is Jittered.delay:
+        return backoff.quick_delay()
+
+    def checked(n: int, prev: float | None, u: float) -> float:
+        wait = backoff.delay(n, prev, u)
+        # One of the user's own may give anything.
+        return wait if type(wait) is float and 0.0 <= wait < math.inf else seconds("backoff", "delay", wait)
+
+    return checked
 
 
 def _nothing() -> None:
@@ -308,7 +318,7 @@ _SUCCESS_PATH = """\
                 _sp_succeeded({{packed}})
         return _sp_result
     try:
-        return {{await_}}_sp_failed(_sp_failure, {{packed}})
+        return {{await_}}_sp_loop(_sp_begin({{packed}}), _sp_call, {{packed}}, _sp_failure)
     finally:
         del _sp_failure
 """
@@ -330,5 +340,7 @@ _RETRIED = {
 #: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
 _FOLLOWED = Template(
     "followed",
-    "{async_}def followed({params}):\n" + GATE + "    return {await_}_sp_failed(None, {packed})\n",
+    "{async_}def followed({params}):\n"
+    + GATE
+    + "    return {await_}_sp_loop(_sp_begin({packed}), _sp_call, {packed})\n",
 )

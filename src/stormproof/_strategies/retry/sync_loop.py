@@ -36,12 +36,23 @@ def retry_loop(
     failure: BaseException | None = None
     clock, retry = run.env.clock, run.retry
     before, on_retry, on_result = retry.before_attempt, retry.on_retry, retry.on_result
+    run.outer, token = running.get(), None
+    # The wrapper has made the first attempt itself, unless something had to be asked before.
+    is_made = error is not None
+    run.number = int(is_made)
     try:
-        if error is None:
-            value, error = make_attempt(run.begin(None, args, kwargs), call, args, kwargs, before)
-        else:
-            run.number = 1
         while True:
+            if not is_made:
+                run.start(error)
+                if token is None:
+                    token = running.set(run)
+                if before is not None:
+                    hook("before_attempt", before, error, run.attempt(args, kwargs))
+                try:
+                    value, error = call(*args, **kwargs), None
+                except Exception as failed:
+                    value, error = None, failed
+            is_made = False
             if error is None and on_result is not None:
                 run.answer = judge(on_result, value)
             step: Any = run.after(value, error)
@@ -51,8 +62,8 @@ def retry_loop(
             if wait is not None:
                 try:
                     if on_retry is not None and type(step) is float:
-                        hooked = run.failed_attempt(args, kwargs)
-                        call_hook("on_retry", on_retry, error, hooked, run.visible_error, wait)
+                        failed_one = run.attempt(args, kwargs)
+                        hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
                     sleep(wait, clock)
                 except BaseException:
                     run.interrupt(step)
@@ -64,10 +75,20 @@ def retry_loop(
                 if failure is None:
                     return value
                 raise failure
-            value, error = make_attempt(run.begin(error, args, kwargs), call, args, kwargs, before)
     finally:
+        if token is not None:
+            running.reset(token)
+            run.release()
         # Tracebacks refer to this frame, so an error kept here would keep itself alive.
         del run, error, failure
+
+
+def hook(name: str, call: Callable[..., Any], error: Exception | None, attempt: Attempt, *more: Any) -> None:
+    """Call a hook about ``attempt``, which has request and arguments for as long as that takes."""
+    try:
+        call_hook(name, call, error, attempt, *more)
+    finally:
+        attempt.release()
 
 
 def judge(on_result: Callable[[Any], Any], value: Any) -> Any:
@@ -97,6 +118,7 @@ def make_attempt(
             return None, error
     finally:
         running.reset(token)
-        attempt.release()
+        if before is not None or attempt.exchange is not None:
+            attempt.release()
         # It knows the last error, which may be the very one whose traceback holds this frame.
         del attempt

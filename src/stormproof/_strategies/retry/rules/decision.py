@@ -151,6 +151,7 @@ class Course:
         "previous_wait",
         "retry",
         "spent",
+        "tells_failures",
         "visible_error",
     )
 
@@ -163,6 +164,8 @@ class Course:
         #: Breakers further in that are certain to refuse the next attempt while they are open.
         self.breakers = breakers
         self.budget = budget
+        #: Whether the budget counts failures; one of the user's own is told of them in any case.
+        self.tells_failures = budget is not None and getattr(budget, "counts_failures", True)
         #: The request of a client, which may forbid that it is sent again.
         self.exchange = exchange
         #: The number of the attempt at hand; 0 before the first.
@@ -184,7 +187,7 @@ class Course:
         began = self.first_failure_at
         if began is None:
             self.first_failure_at = began = now
-        if budget is not None and (verdict.retry or verdict.kind == "pushback"):
+        if self.tells_failures and (verdict.retry or verdict.kind == "pushback"):
             budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
             return _FATAL
@@ -196,10 +199,7 @@ class Course:
             return gone
         if self.plan is None:
             index = self.backoff_index
-            wait = retry.delay(index, self.previous_wait, draw())
-            if type(wait) is not float or not 0.0 <= wait < math.inf:
-                # A schedule of the user's own; waits are told from stops by their type.
-                wait = seconds("backoff", "delay", wait)
+            wait: float = retry.delay(index, self.previous_wait, draw())
             self.previous_wait = wait
             self.backoff_index = index + 1
             if after is not None:
