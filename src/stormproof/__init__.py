@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from . import wsgi as wsgi
     from ._classify.classifier import Classifier as Classifier
     from ._classify.classifier import transient as transient
-    from ._classify.stops import Stopped as Stopped
+    from ._classify.exhaustion import Stopped as Stopped
     from ._classify.stops import stopped as stopped
     from ._classify.verdict import Verdict as Verdict
     from ._config.errors import ConfigError as ConfigError
@@ -182,7 +182,8 @@ __all__ = [
 #: Where each public name lives. A module loads when one of its names is first used (PEP 562).
 _HOMES = {
     "_classify.classifier": ("Classifier", "transient"),
-    "_classify.stops": ("Stopped", "stopped"),
+    "_classify.exhaustion": ("Stopped",),
+    "_classify.stops": ("stopped",),
     "_classify.verdict": ("Verdict",),
     "_config.errors": ("ConfigError",),
     "_config.registry": ("Registry", "load", "to_data"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,14 +131,9 @@ def event_not_told(patch: pytest.MonkeyPatch) -> None:
 
 def attempt_left_behind(patch: pytest.MonkeyPatch) -> None:
     """The mark of the running attempt stays in the context."""
-    before = sync_loop.make_attempt
-
-    def attempt(one: Any, *args: Any) -> Any:
-        answer = before(one, *args)
-        sync_loop.running.set(one)
-        return answer
-
-    patch.setattr(sync_loop, "make_attempt", attempt)
+    variable = sync_loop.running
+    kept = SimpleNamespace(get=variable.get, set=variable.set, reset=lambda token: None)
+    patch.setattr(sync_loop, "running", kept)
 
 
 def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,14 @@ class Own(Exception):
     """An exception of the application's."""
 
 
+class Detailed(Exception):
+    """One that carries details, as those of client libraries do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = 17
+
+
 def _flaky(kind: type[Exception]) -> Function:
     left = ATTEMPTS - 1
 

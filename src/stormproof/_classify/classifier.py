@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 
-from .._primitives.errors import RetryAfter
+from .._primitives.errors import RetryAfter, StormproofError
 from .exhaustion import is_bare, response_mark
 from .fault_readers import fault_of
 from .foreign_objects import is_a, leaves, request_of
@@ -43,7 +43,7 @@ class Classifier:
     are names, or ``"wide"``.
     """
 
-    __slots__ = ("__weakref__", "_plans", "_rules", "followers", "known", "settings")
+    __slots__ = ("__weakref__", "_plans", "_rules", "final", "followers", "known", "settings")
 
     def __init__(self, settings: Settings | None = None) -> None:
         if settings is not None and not isinstance(settings, Settings):
@@ -53,6 +53,8 @@ class Classifier:
         self._plans: dict[type, tuple[Rule, ...]] = {}
         #: What exceptions that only their type tells apart come to.
         self.known: dict[type, Verdict] = {}
+        #: Our own refusals that are not retried, whatever is attached.
+        self.final: set[type] = set()
         #: What keeps verdicts that follow from these, in a ``known`` of its own.
         self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -62,10 +64,13 @@ class Classifier:
         if verdict is not None and is_bare(outcome):  # type: ignore[arg-type]
             return verdict
         verdict = self._judge(outcome, 0)
-        if not self._rules and is_a(outcome, BaseException) and is_bare(outcome) and says_all(type(outcome)):
-            if len(known) >= _MAX_PLANS:
-                known.clear()
-            known[type(outcome)] = verdict
+        if not self._rules and is_a(outcome, BaseException):
+            if is_bare(outcome) and says_all(type(outcome)):
+                if len(known) >= _MAX_PLANS:
+                    known.clear()
+                known[type(outcome)] = verdict
+            elif verdict.kind == "fatal" and is_a(outcome, StormproofError):
+                self.final.add(type(outcome))
         return verdict
 
     def _judge(self, outcome: object, depth: int) -> Verdict:
@@ -112,7 +117,7 @@ class Classifier:
 
     def _forget(self) -> None:
         # Replaced, not cleared: a call that is reading the old ones now stores what it finds there.
-        self._plans, self.known = {}, {}
+        self._plans, self.known, self.final = {}, {}, set()
         for follower in list(self.followers):
             follower.known = {}
 

@@ -81,7 +81,9 @@ def _judge_types(
 class _TypeJudge:
     """Judges by exception types: those of ``on`` are retried."""
 
-    __slots__ = tuple("__weakref__ _groups _named _names_refusals _refusals _settled _types known".split())
+    __slots__ = tuple(
+        "__weakref__ _groups _named _names_refusals _refusals _settled _types final known".split()
+    )
 
     def __init__(self, types: tuple[Any, ...], names_refusals: bool) -> None:
         self._types = types
@@ -92,6 +94,8 @@ class _TypeJudge:
         # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
         self._settled: dict[type, Verdict] = {}
         self.known: dict[type, Verdict] = {}
+        #: Our own refusals among them that are not retried, whatever is attached.
+        self.final: set[type] = set()
         transient.followers.add(self)
 
     def __call__(self, error: BaseException) -> Verdict:
@@ -116,6 +120,8 @@ class _TypeJudge:
             return _all_leaves(error, self._verdict)
         if (is_refusal(error) and not isinstance(error, self._named)) or not isinstance(error, self._types):
             found = Verdict.FATAL
+            if is_refusal(error) and not self._refusals:
+                self.final.add(type(error))
         elif _tells_nothing(error):
             found = Verdict.RETRY
         else:
@@ -134,12 +140,17 @@ def named_refusals(on: Any) -> tuple[type[StormproofError], ...]:
 class _NoneKnown:
     """In place of a judge whose answer may depend on more than the type."""
 
-    known: dict[type, Verdict] = {}
+    __slots__ = ("final", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[type, Verdict] = {}
+        self.final: set[type] = set()
 
 
 def by_type(judge: Any) -> Any:
-    """Return an object whose ``known`` has the verdicts on exceptions that have nothing to read but a type."""
-    return judge if hasattr(judge, "known") else _NoneKnown
+    """Return what has the verdicts on exceptions with nothing to read but their type, as ``known``, and as
+    ``final`` the types of our own refusals that are not retried."""
+    return judge if hasattr(judge, "known") else _NoneKnown()
 
 
 def _judge_callable(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from .._context.attempts import Running
     from .._strategies.protocol import PolicySettings
 
 
@@ -257,7 +258,7 @@ class BlockAttempt(Attempt):
     ) -> None:
         super().__init__(operation, number, last_error, owner)
         self._turns = turns
-        self._token: Token[Attempt | None] | None = None
+        self._token: Token[Running | None] | None = None
         self.over = False
         self.result: Any = None
 

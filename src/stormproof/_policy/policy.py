@@ -161,7 +161,7 @@ class Policy(PolicySettings):
         return result
 
     def _compiled(self, method: str, applier: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
-        """Return what ``method`` comes to, compiled: from its first use on it stands in the method's place."""
+        """Return ``method``, compiled: from its first use on that stands in the method's place."""
         compiled: Any = self.__dict__.get(method)
         if compiled is None:
             compiled = self.__dict__[method] = self._compile(applier, Env(self, None), is_async)

@@ -78,9 +78,14 @@ class Env:
         self.count: Callable[[], int]
 
     @property
+    def has_no_request(self) -> bool:
+        """Whether calls are those of plain functions, not of a client."""
+        return type(self) is Env
+
+    @property
     def is_fixed(self) -> bool:
         """Whether every call has the same operation and owner, and no request."""
-        return type(self) is Env and self._function is not None
+        return self.has_no_request and self._function is not None
 
     def now(self) -> float:
         return self.timer.now()

@@ -467,7 +467,7 @@ class Breaker(Options):
         return refusal
 
     def _pretend(self) -> Ticket:
-        """Return a ticket that counts for nothing, for a call that this breaker, which observes, would refuse."""
+        """Return a ticket that counts for nothing: this breaker observes, and would have refused the call."""
         bus.publish("WouldRefuse", operation=self.name or "breaker", by="breaker")
         return Ticket(None, None, None, 0.0)
 

@@ -107,14 +107,12 @@ class RetriedCall(Course):
 
     # The steps of the loop.
 
-    def start(self, last_error: Exception | None) -> None:
-        """The next attempt is made now."""
-        self.number = number = self.number + 1
-        self.last_error = last_error
-        if number == 1 and self.budget is not None:
+    def start(self) -> None:
+        """Tell budget and request of the attempt that is made now."""
+        if self.number == 1 and self.budget is not None:
             self.budget.started()
         if self.exchange is not None:
-            self.exchange.turn(number, last_error)
+            self.exchange.turn(self.number, self.last_error)
 
     def attempt(self, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Attempt:
         """Return the attempt at hand, or the one that failed last; hooks get the arguments with it."""
@@ -129,13 +127,10 @@ class RetriedCall(Course):
 
     def begin(self, last_error: Exception | None) -> Attempt:
         """Return the next attempt, to be made now."""
-        self.start(last_error)
+        self.number += 1
+        self.last_error = last_error
+        self.start()
         return self.attempt()
-
-    def release(self) -> None:
-        """Forget request and errors: a context that a timer keeps may outlive the call by far."""
-        self.exchange = self.outer = None
-        self.last_error = self.visible_error = self.reached = self.refused = None
 
     def after(self, value: Any, error: Exception | None, announce: bool = True) -> float | Stop | None:
         """Settle an attempt: ``None`` for a success, else the seconds to wait, or why to stop.
@@ -172,7 +167,7 @@ class RetriedCall(Course):
             raise
         if announce and type(step) is float:
             if self._writes is None:
-                # Once per call: it takes longer than the rest of this step. What INFO leaves out, so does DEBUG.
+                # Once per call, as it takes long. A line of DEBUG is written only where one of INFO is.
                 self._writes = bus.heard("Succeeded")
             if bus.watchers or (self._writes and bus.heard("Retrying")):
                 self.emit_retrying(step)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import mul
+
 from ..._primitives.options import Options, number, seconds
 
 TYPE_CHECKING = False
@@ -33,15 +35,11 @@ def _none(u: Any, ceiling: Any) -> Any:
     return ceiling
 
 
-def _full(u: Any, ceiling: Any) -> Any:
-    return u * ceiling
-
-
 def _equal(u: Any, ceiling: Any) -> Any:
     return ceiling / 2 * (1 + u)
 
 
-_JITTERS = {"none": _none, "full": _full, "equal": _equal}
+_JITTERS = {"none": _none, "full": mul, "equal": _equal}
 
 
 def _checked(owner: str, jitter: Callable[[float, float], Any]) -> Callable[[float, float], float]:

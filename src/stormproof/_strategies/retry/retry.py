@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
+from ..._classify.exhaustion import exhausted_by
 from ..._classify.on_clause import by_type, judge, named_refusals
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
@@ -243,6 +244,17 @@ class Retry(Options):
 
         return begin
 
+    def _is_final(self, error: Exception) -> bool:
+        """Whether the failure of a first attempt is its caller's as it is: nothing to count, note or emit.
+
+        That is what the loop would come to. False says nothing.
+        """
+        verdict = self.by_type.known.get(type(error))
+        if verdict is None:
+            is_refusal = type(error) in self.by_type.final
+            return is_refusal and not bus.watchers and exhausted_by(error) is None
+        return verdict.kind == "fatal" and error.__cause__ is None and not error.__dict__ and not bus.watchers
+
     def _compile(
         self,
         call: Callable[..., Any],
@@ -256,6 +268,7 @@ class Retry(Options):
             **GATE_NAMES,
             "bare": like,
             "begin": self._beginner(env),
+            "is_final": self._is_final if env.has_no_request else _never,
             "call": call,
             "loop": loop,
             "watchers": bus.watchers,
@@ -291,6 +304,11 @@ def _quick_delay(backoff: Any) -> Any:
     return checked
 
 
+def _never(error: Exception) -> bool:
+    """In place of `_is_final` where an error stands for a client's request."""
+    return False
+
+
 def _nothing() -> None:
     """What a success earns without a budget."""
 
@@ -309,6 +327,8 @@ _SUCCESS_PATH = """\
 {gate}{start}    try:
         _sp_result = {{await_}}_sp_call({{args}})
     except Exception as _sp_error:
+        if _sp_is_final(_sp_error):
+            raise
         _sp_failure = _sp_error
     else:
         _sp_tick()

@@ -43,9 +43,11 @@ def retry_loop(
     try:
         while True:
             if not is_made:
-                run.start(error)
-                if token is None:
-                    token = running.set(run)
+                run.number += 1
+                run.last_error = error
+                if token is None or run.exchange is not None:
+                    run.start()
+                    token = token or running.set(run)
                 if before is not None:
                     hook("before_attempt", before, error, run.attempt(args, kwargs))
                 try:
@@ -78,7 +80,8 @@ def retry_loop(
     finally:
         if token is not None:
             running.reset(token)
-            run.release()
+            # A context that a timer keeps may outlive the call by far.
+            run.exchange = run.refused = run.last_error = run.visible_error = run.reached = None
         # Tracebacks refer to this frame, so an error kept here would keep itself alive.
         del run, error, failure
 

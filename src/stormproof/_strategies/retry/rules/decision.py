@@ -117,6 +117,8 @@ class Stop:
         self.after = after
 
 
+_FOREVER = math.inf
+
 PERMANENT = Stop("permanent", "marked permanent")
 _FATAL = Stop("fatal", "not worth retrying")
 _USED_UP = Stop("attempts", "attempts used up")
@@ -187,7 +189,7 @@ class Course:
         began = self.first_failure_at
         if began is None:
             self.first_failure_at = began = now
-        if self.tells_failures and (verdict.retry or verdict.kind == "pushback"):
+        if self.tells_failures and budget is not None and (verdict.retry or verdict.kind == "pushback"):
             budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
             return _FATAL
@@ -227,12 +229,12 @@ class Course:
         if budget is None:
             return wait
         try:
-            paid = budget.pay(verdict.kind, None if left == math.inf else left)
+            paid = budget.pay(verdict.kind, None if left == _FOREVER else left)
         except AttributeError as fault:
             if fault.obj is not budget or fault.name != "pay":
                 raise
             # A budget of the user's own has `withdraw` only.
-            paid = budget.withdraw(verdict.kind == "timeout")
+            paid = self.budget.withdraw(verdict.kind == "timeout")
         if not paid:
             return _UNPAID
         self.spent = paid
