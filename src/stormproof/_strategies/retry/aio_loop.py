@@ -86,7 +86,11 @@ async def retry_loop(
 
 
 async def hook(
-    name: str, call: Callable[..., Any], error: Exception | None, attempt: Attempt, *more: Any
+    name: str,
+    call: Callable[..., Any],
+    error: Exception | None,
+    attempt: Attempt,
+    *more: Any,
 ) -> None:
     """Call a hook about ``attempt``, which has request and arguments for as long as that takes."""
     try:

@@ -86,7 +86,13 @@ def retry_loop(
         del run, error, failure
 
 
-def hook(name: str, call: Callable[..., Any], error: Exception | None, attempt: Attempt, *more: Any) -> None:
+def hook(
+    name: str,
+    call: Callable[..., Any],
+    error: Exception | None,
+    attempt: Attempt,
+    *more: Any,
+) -> None:
     """Call a hook about ``attempt``, which has request and arguments for as long as that takes."""
     try:
         call_hook(name, call, error, attempt, *more)
