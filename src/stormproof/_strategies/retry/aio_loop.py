@@ -78,7 +78,11 @@ async def retry_loop(
                 raise failure
     finally:
         if token is not None:
-            running.reset(token)
+            try:
+                running.reset(token)
+            except ValueError:
+                # A coroutine may be closed in another context than it began in, which knows nothing of it.
+                pass
             # A context that a timer keeps may outlive the call by far.
             run.exchange = run.refused = run.last_error = run.visible_error = run.reached = None
         # Tracebacks refer to this frame, so an error kept here would keep itself alive.

@@ -165,3 +165,30 @@ def test_attempt_seen_from_inside_counts_up_and_knows_the_last_error() -> None:
     assert sp.retry(on=Own, backoff=sp.Constant(0))(work)() == 7
     assert seen == [(1, None), (2, Own), (3, Own)]
     assert sp.attempt() is None
+
+
+def test_retried_coroutine_ended_in_another_context_than_it_began_in_gives_its_result() -> None:
+    attempts: list[int] = []
+
+    @types.coroutine
+    def pause() -> Iterator[None]:
+        yield
+
+    async def work() -> int:
+        attempts.append(1)
+        if len(attempts) == 3:
+            await pause()
+            return 7
+        raise Own("refused")
+
+    coroutine = sp.retry(on=Own, backoff=sp.Constant(0))(work)()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stormproof._strategies.retry.aio_loop.sleep", sleep_without_a_loop)
+        contextvars.copy_context().run(coroutine.send, None)
+        with pytest.raises(StopIteration) as ended:
+            contextvars.copy_context().run(coroutine.send, None)
+    assert ended.value.value == 7
+
+
+async def sleep_without_a_loop(seconds: float, clock: Any) -> None:
+    """Do not sleep."""
