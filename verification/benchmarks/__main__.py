@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import stormproof
 
 from . import render
+from .call_timing import Calls
 from .contenders import OTHERS, RIVALS
 from .model import FULL, QUICK, Group, Outcome
 from .run import run
@@ -24,6 +26,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as Markdown")
     parser.add_argument(
+        "--cpu", action="store_true", help="time calls by the CPU time of their thread, on a busy machine"
+    )
+    parser.add_argument(
         "--suite", action="append", choices=SUITES, help="only this suite (may be given more than once)"
     )
     return parser.parse_args(argv)
@@ -34,6 +39,9 @@ def main(argv: Sequence[str] | None = None, groups: Sequence[Group] | None = Non
     options = _arguments(argv)
     if groups is None:
         groups = [group for name in options.suite or SUITES for group in load(name)]
+    for group in groups:
+        if options.cpu and isinstance(group.meter, Calls):
+            group.meter.timer = time.thread_time
     facts = render.machine([stormproof.__name__, *RIVALS, *OTHERS])
     print(render.header(facts))
     outcomes = []
