@@ -180,17 +180,13 @@ class _TaskArm:
     """
 
     # What most arms never change has its value here, once: one is made for every call.
+    _task: Any
+    _before = 0
     _outer: Any = None
     _fired = False
     #: The timer of its own, or of the next look.
     _handle: Any = None
     _wait_s = _SOON_S
-
-    def __init__(self, task: Any) -> None:
-        self._task = task
-        self._before = task.cancelling()
-        if _ANYIO in sys.modules:
-            self._outer = anyio_scope(task)
 
     def fire(self) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
@@ -226,7 +222,9 @@ class _AsyncioArm(_TaskArm):
     """Has a timer of its own."""
 
     def __init__(self, task: Any, scope: Scope) -> None:
-        super().__init__(task)
+        self._task = task
+        self._before = task.cancelling()
+        self._outer = anyio_scope(task)
         left = _seconds_left(scope)
         if left is not None:
             self._handle = task.get_loop().call_later(left, self.fire)
@@ -333,12 +331,8 @@ class _QueuedArm(_TaskArm):
     """Is fired at ``end`` by its queue's timer; waits for that until then."""
 
     end: float
-    _before = 0
     _queue: _TimerQueue
     _waits = True
-
-    # `Timers.arm` sets what there is to set, in a third of the time.
-    __init__ = object.__init__
 
     def hold_fire(self) -> bool:
         if self._waits:
