@@ -533,7 +533,7 @@ def test_a_program_that_has_not_imported_logging_is_not_made_to(
     log_lines: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(bus, "_would_write", None)
+        before.setattr(bus, "_would_write", bus._find_log)
         before.delitem(sys.modules, "logging")
         assert SYNC(retry(), Boom, "ok").error is None
         assert "logging" not in sys.modules
