@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 class Counts:
     """What the circuit has counted since it last changed state, or in its window."""
 
-    __slots__ = (
-        "consecutive_failures",
-        "consecutive_successes",
-        "excluded",
-        "failures",
-        "requests",
-        "slow",
-        "stalled",
-        "successes",
-    )
+    __slots__ = tuple("consecutive_failures consecutive_successes excluded failures requests slow stalled successes".split())
 
     def __init__(self) -> None:
         self.requests = self.successes = self.failures = self.excluded = 0
@@ -70,19 +61,7 @@ class Counts:
 class Bucket:
     """A stretch of the window. ``started`` and ``succeeded`` are ticked without a lock."""
 
-    __slots__ = (
-        "_started",
-        "_succeeded",
-        "end",
-        "excluded",
-        "failures",
-        "requests",
-        "slow",
-        "stalled",
-        "started",
-        "succeeded",
-        "successes",
-    )
+    __slots__ = tuple("_started _succeeded end excluded failures requests slow stalled started succeeded successes".split())
 
     def __init__(self, end: float) -> None:
         #: The last moment that belongs to this bucket.
