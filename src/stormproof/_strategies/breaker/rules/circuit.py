@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 class Counts:
     """What the circuit has counted since it last changed state, or in its window."""
 
-    __slots__ = tuple("consecutive_failures consecutive_successes excluded failures requests slow stalled successes".split())
+    __slots__ = (
+        *("consecutive_failures", "consecutive_successes", "excluded", "failures"),
+        *("requests", "slow", "stalled", "successes"),
+    )
 
     def __init__(self) -> None:
         self.requests = self.successes = self.failures = self.excluded = 0
@@ -61,7 +64,10 @@ class Counts:
 class Bucket:
     """A stretch of the window. ``started`` and ``succeeded`` are ticked without a lock."""
 
-    __slots__ = tuple("_started _succeeded end excluded failures requests slow stalled started succeeded successes".split())
+    __slots__ = (
+        *("_started", "_succeeded", "end", "excluded", "failures", "requests"),
+        *("slow", "stalled", "started", "succeeded", "successes"),
+    )
 
     def __init__(self, end: float) -> None:
         #: The last moment that belongs to this bucket.
