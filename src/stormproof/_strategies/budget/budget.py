@@ -41,7 +41,18 @@ if TYPE_CHECKING:
 class Live:
     """What changes in a budget: the tokens, the windows' sums, the time of the last reading."""
 
-    __slots__ = tuple("clock earned gained last paid skew spent timer tokens would_refuse".split())
+    __slots__ = (
+        "clock",
+        "earned",
+        "gained",
+        "last",
+        "paid",
+        "skew",
+        "spent",
+        "timer",
+        "tokens",
+        "would_refuse",
+    )
 
     #: What the window earned, or the calls it saw; and the retries that it paid for.
     earned: Slices
@@ -76,7 +87,8 @@ class Live:
     def copy(self) -> Live:
         """Return a copy that can be settled without changing this one."""
         twin = Live.__new__(Live)
-        twin.clock, twin.tokens, twin.skew, twin.last = self.clock, self.tokens, self.skew, self.last
+        twin.clock, twin.timer = self.clock, self.timer
+        twin.tokens, twin.skew, twin.last = self.tokens, self.skew, self.last
         twin.gained, twin.paid, twin.would_refuse = self.gained, self.paid, self.would_refuse
         for name in ("earned", "spent"):
             if (window := getattr(self, name, None)) is not None:
