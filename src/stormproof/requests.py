@@ -14,6 +14,7 @@ from requests.structures import CaseInsensitiveDict
 from urllib3.util.timeout import Timeout
 
 from ._http.body import Body, Once, replay_of
+from ._http.bounded_sockets import bound_manager
 from ._http.client import Client
 from ._http.draft import Draft
 from ._http.final_answer import NotRetried
@@ -204,6 +205,13 @@ class Adapter(HTTPAdapter):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
         self._join(self.policy, self.options)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        bound_manager(self.poolmanager)
+
+    def proxy_manager_for(self, proxy: Any, **options: Any) -> Any:
+        return bound_manager(super().proxy_manager_for(proxy, **options))
 
     def send(
         self,

@@ -13,6 +13,7 @@ from urllib3.util.retry import Retry as _Retry
 from urllib3.util.url import parse_url
 
 from ._http.body import Body, Once, replay_of
+from ._http.bounded_sockets import BoundedPool
 from ._http.client import Client
 from ._http.draft import Draft
 from ._http.final_answer import NotRetried
@@ -227,7 +228,7 @@ def _place(call: _Call, draft: Draft) -> tuple[Any, str]:
     return pool, url.request_uri if call.target.startswith("/") else draft.url
 
 
-class _Pooled:
+class _Pooled(BoundedPool):
     """A connection pool that sends what it is given under the policy of its manager."""
 
     client: Client

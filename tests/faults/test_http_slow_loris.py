@@ -1,7 +1,6 @@
 """A server that sends one byte at a time, for ever, so that no single read is slow.
 
-Tasks are cut off in the middle of a read. A thread cannot be: what bounds it is the timeout of each
-read, so for the sync clients only an answer that stops altogether ends in time.
+Tasks are cut off in the middle of a read. A thread looks at the time left before each read.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.support.http.each_client import Http, each_async_client, retry
+from tests.support.http.each_client import Http, each_client, retry
 from tests.support.http.server import Exchange, answer, drip, head
 
 import stormproof as sp
@@ -23,7 +22,7 @@ async def _drip_body(exchange: Exchange) -> None:
         await exchange.send(b"x")
 
 
-@each_async_client
+@each_client
 async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -> None:
     http.server.on("/", drip(0.01), answer(200, b"ok"))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
@@ -31,7 +30,7 @@ async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -
     assert len(http.server.seen) == 2
 
 
-@each_async_client
+@each_client
 async def test_a_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(http: Http) -> None:
     http.server.on("/", _drip_body, answer(200, b"ok"))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
@@ -39,7 +38,7 @@ async def test_a_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(htt
     assert len(http.server.seen) == 2
 
 
-@each_async_client
+@each_client
 async def test_the_deadline_ends_it_however_many_attempts_are_left(http: Http) -> None:
     http.server.on("/", drip(0.01))
     policy = sp.Policy(sp.Deadline(0.3), *retry(attempts=100).strategies, sp.Timeout(0.1))

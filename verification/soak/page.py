@@ -42,8 +42,7 @@ python -m verification.soak --minutes 1 --tasks 200 --threads 16
 
 ENDS = """\
 Each is what [HTTP clients](http.md) says a caller gets; anything else is a failed run. A 200 counts only if
-its body is whole and the one that was asked for. A thread that reads one byte at a time cannot be stopped
-between two of them, so that threads may be late by as long as the server drips (three seconds).
+its body is whole and the one that was asked for.
 """
 
 

@@ -40,7 +40,7 @@ MIX = {
 #: One in so many connections is reset as soon as it is accepted.
 RESET_ON_ACCEPT = 40
 #: A byte at a time goes on for so long: a thread that reads it cannot be stopped in between.
-DRIP_S = 3.0
+_DRIP_S = 3.0
 _DRIP_EVERY_S = 0.1
 #: A lingering of no time: the close is an RST.
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         elif treatment == "a byte at a time":
             self._write(b"HTTP/1.1 200 OK\r\nX-Drip: ")
-            self._drip(int(DRIP_S / _DRIP_EVERY_S))
+            self._drip(int(_DRIP_S / _DRIP_EVERY_S))
         elif treatment.startswith("half"):
             self._write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[: len(body) // 2])
             if treatment.endswith("reset"):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from .bounded_sockets import bound_transport
 from .client import Client
 from .httpx_port import TaskPort, ThreadPort
 from .options import ClientOptions
@@ -30,6 +31,8 @@ class Wrapping:
                 f"or None, got {transport!r}"
             )
         self._inner = transport
+        if not is_async:
+            bound_transport(transport)
         port = (
             TaskPort(self._library, transport, transport.handle_async_request)
             if is_async

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from urllib3.util.timeout import Timeout
 
-from .._context.deadlines import remaining
 from .headers import announced
 
 TYPE_CHECKING = False
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from .body import Once
 
 _CHUNK = 16384
-#: A socket given no time at all does not wait, which is another error than a timeout.
-_LEAST_S = 0.001
 
 
 class Watched:
@@ -75,7 +72,7 @@ def within(timeout: Any, limit_s: float) -> Timeout:
 def hand_over(response: Any, timeout: Any) -> None:
     """Let what is left of a urllib3 response be read with its caller's own ``timeout``, not the attempt's.
 
-    Of the scopes, those count that are there now that the attempt is over.
+    What is left of a deadline around the caller is looked at by each read (`bounded_sockets`).
     """
     # A connection that is not to be used again has let go of its socket; the reader has it in any case.
     sock: Any = response
@@ -85,5 +82,4 @@ def hand_over(response: Any, timeout: Any) -> None:
         return
     own = timeout.clone() if isinstance(timeout, Timeout) else Timeout.from_float(timeout)
     own.start_connect()
-    limit = min((s for s in (own.read_timeout, remaining()) if s is not None), default=None)
-    sock.settimeout(None if limit is None else max(limit, _LEAST_S))
+    sock.settimeout(own.read_timeout)

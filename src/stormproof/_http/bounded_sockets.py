@@ -1,0 +1,146 @@
+"""Sockets that look, at every read and write, at what is left of the ambient deadline.
+
+A socket's own timeout begins anew with each read: a server that sends a byte at a time would keep a thread
+for as long as it likes. Sockets and connections stay what they are; their class becomes a subclass.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+
+from .._context.deadlines import ambient
+from .._runtime.maps import Recent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: The subclasses, one per mixin and class of a library.
+_kinds = Recent(64)
+
+
+def _derive(mixin: type, kind: type) -> type:
+    """Return the subclass of ``kind`` with what ``mixin`` overrides; ``kind`` itself if it is one."""
+    if issubclass(kind, mixin):
+        return kind
+    found: type | None = _kinds.get((mixin, kind))
+    if found is None:
+        names = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        found = type(kind.__name__, (mixin, kind), names)
+        _kinds.put((mixin, kind), found)
+    return found
+
+
+class _Bounded:
+    """Overrides of a socket's reads and writes."""
+
+    __slots__ = ()
+
+    def _within(self, transfer: Any, args: Any, options: Any) -> Any:
+        scope = ambient()
+        left = None if scope is None else scope.remaining()
+        if scope is None or left is None or scope.off:
+            return transfer(*args, **options)
+        if left <= 0.0:
+            raise TimeoutError("timed out")
+        own = self.gettimeout()  # type: ignore[attr-defined]
+        if own is not None and own <= left:
+            return transfer(*args, **options)
+        self.settimeout(left)  # type: ignore[attr-defined]
+        moved = transfer(*args, **options)
+        # The next one may be outside the deadline.
+        self.settimeout(own)  # type: ignore[attr-defined]
+        return moved
+
+    def recv(self, *args: Any, **options: Any) -> Any:
+        return self._within(super().recv, args, options)  # type: ignore[misc]
+
+    def recv_into(self, *args: Any, **options: Any) -> Any:
+        return self._within(super().recv_into, args, options)  # type: ignore[misc]
+
+    def send(self, *args: Any, **options: Any) -> Any:
+        return self._within(super().send, args, options)  # type: ignore[misc]
+
+    def sendall(self, *args: Any, **options: Any) -> Any:
+        return self._within(super().sendall, args, options)  # type: ignore[misc]
+
+
+def bounded(sock: Any) -> Any:
+    """Return ``sock``, bounded from now on if it is a socket of the standard library or derived from one."""
+    if isinstance(sock, socket.socket):
+        try:
+            sock.__class__ = _derive(_Bounded, type(sock))
+        except TypeError:
+            # One with a layout of its own keeps its own timeout per read.
+            pass
+    return sock
+
+
+# urllib3: pools make connections, connections make sockets.
+
+
+class _BoundedConnection:
+    sock: Any
+
+    def _new_conn(self) -> Any:
+        return bounded(super()._new_conn())  # type: ignore[misc]
+
+    def connect(self) -> None:
+        super().connect()  # type: ignore[misc]
+        bounded(self.sock)
+
+
+class BoundedPool:
+    """Mixin for a connection pool of urllib3's."""
+
+    def _new_conn(self) -> Any:
+        made = super()._new_conn()  # type: ignore[misc]
+        # What a recorder or a mock puts in its place has no socket.
+        if isinstance(made, http.client.HTTPConnection):
+            made.__class__ = _derive(_BoundedConnection, type(made))
+        return made
+
+
+def bound_manager(manager: Any) -> Any:
+    """Return ``manager``, a pool manager of urllib3's, whose pools bound their sockets from now on."""
+    pools = manager.pool_classes_by_scheme
+    manager.pool_classes_by_scheme = {scheme: _derive(BoundedPool, kind) for scheme, kind in pools.items()}
+    return manager
+
+
+# httpcore: a backend makes streams around sockets, and other streams when they begin to speak TLS.
+
+
+class _BoundedStream:
+    def start_tls(self, *args: Any, **options: Any) -> Any:
+        return _bounded_stream(super().start_tls(*args, **options))  # type: ignore[misc]
+
+
+def _bounded_stream(stream: Any) -> Any:
+    sock = stream.get_extra_info("socket")
+    if bounded(sock) is not None and hasattr(stream, "__dict__"):
+        stream.__class__ = _derive(_BoundedStream, type(stream))
+    return stream
+
+
+class _BoundedBackend:
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def connect_tcp(self, *args: Any, **options: Any) -> Any:
+        return _bounded_stream(self._inner.connect_tcp(*args, **options))
+
+    def connect_unix_socket(self, *args: Any, **options: Any) -> Any:
+        return _bounded_stream(self._inner.connect_unix_socket(*args, **options))
+
+
+def bound_transport(transport: Any) -> None:
+    """Bound the sockets that ``transport``, a sync one of httpx's, opens from now on."""
+    pool = getattr(transport, "_pool", None)
+    backend = getattr(pool, "_network_backend", None)
+    if pool is not None and backend is not None and not isinstance(backend, _BoundedBackend):
+        pool._network_backend = _BoundedBackend(backend)
