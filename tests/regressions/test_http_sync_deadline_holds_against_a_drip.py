@@ -1,4 +1,4 @@
-"""A server that sent a byte now and then kept a sync client for as long as it liked, whatever the deadline."""
+"""A server that sent a byte now and then held a sync client as long as it liked, whatever the deadline."""
 
 from __future__ import annotations
 

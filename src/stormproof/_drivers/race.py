@@ -60,8 +60,8 @@ def in_threads(race: Race) -> Any:
             threads.wait(bell, race.delay(), lambda: any(job.done for job, _, _ in out))
             check()
             ended = [entry for entry in out if entry[0].done]
-            if not ended:
-                _launch_thread(race, bell, out)
+            if not ended and not _launch_thread(race, bell, out) and not out:
+                raise race.end()
             for entry in ended:
                 out.remove(entry)
                 job, _, number = entry
@@ -125,9 +125,14 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
     try:
         launch()
         while True:
-            done, _ = await asyncio.wait(out, timeout=race.delay(), return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                launch()
+            done: Any = ()
+            if out:
+                done, _ = await asyncio.wait(out, timeout=race.delay(), return_when=asyncio.FIRST_COMPLETED)
+            else:
+                # All have failed, and a server's hint holds the next one back.
+                await asyncio.sleep(race.delay() or 0.0)
+            if not done and not launch() and not out:
+                raise race.end()
             for task in sorted(done, key=out.__getitem__):
                 number = out[task]
                 error, value = task.result()
@@ -210,7 +215,8 @@ async def _in_trio(trio: Any, race: Race) -> Any:
             with trio.move_on_after(float("inf") if limit is None else limit):
                 ended = await receive.receive()
             if ended is None:
-                launch(nursery)
+                if not launch(nursery) and not race.out:
+                    return race.end(), None
                 continue
             failure, value, number = ended
             if failure is None:

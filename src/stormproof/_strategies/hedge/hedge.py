@@ -6,10 +6,13 @@ asyncio tasks, trio tasks or threads.
 
 from __future__ import annotations
 
+import math
+
 from ..._classify.classifier import transient
 from ..._classify.on_clause import judge, unwrap_marker
 from ..._classify.server_hints import is_digits
 from ..._context.attempts import running
+from ..._context.deadlines import remaining
 from ..._drivers import race as _race
 from ..._events import bus
 from ..._primitives.errors import Permanent
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
     Vary = Callable[[int, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
+#: A hint longer than this launches nothing more, as `Retry` takes none longer by default.
+_MAX_HINT_S = 60.0
+
 #: A percentile of fewer latencies than this says nothing; until then nothing is hedged.
 _ENOUGH = 20
 
@@ -39,8 +45,8 @@ class Hedge(Options):
 
     ``after`` may be a measured percentile such as ``"p95"`` (of the attempts that were begun alone: one
     that loses counts with the time it had taken so far); 0 launches all at once. An attempt
-    that fails in a way ``on`` matches launches the next one at once; any other failure ends the
-    call. Every extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a
+    that fails in a way ``on`` matches launches the next one at once, or when the server's hint says; any
+    other failure ends the call. A hint longer than 60 s, or than the time left, launches nothing more. Every extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a
     fresh one. ``idempotent=True`` declares that the call may be made twice; without it plain
     functions are refused, and a client hedges only where the request itself says so. From the
     second attempt of a retried call on nothing is hedged, so retries and hedges add up but never
@@ -224,6 +230,7 @@ class Race:
         "_env",
         "_first_error",
         "_hedge",
+        "_held_until",
         "_kwargs",
         "_lone",
         "_lone_since",
@@ -247,6 +254,8 @@ class Race:
         self._kwargs = kwargs
         self._first_error: BaseException | None = None
         self._spent: float | None = None
+        #: When a server's hint lets the next attempt be launched, by the policy's clock.
+        self._held_until = -math.inf
         #: The attempt that was begun with no other out; 0 when its latency is known or will never be.
         self._lone = 0
         self._lone_since = 0.0
@@ -265,7 +274,10 @@ class Race:
 
     def delay(self) -> float | None:
         """How long to wait for an outcome before launching another; ``None``: no more are to come."""
-        return self._hedge.delay() if self.launched < self._hedge.max else None
+        if self.launched >= self._hedge.max:
+            return None
+        held_s = self._held_until - self._env.now() if self._held_until > -math.inf else 0.0
+        return held_s if held_s > 0.0 else self._hedge.delay() if self.out else 0.0
 
     def launch(self) -> Any:
         """(call, args, kwargs) of the next attempt, or ``None`` if there is none, or it cannot be paid."""
@@ -315,24 +327,37 @@ class Race:
         self.out -= 1
         if number == self._lone:
             self._lone = 0
+        asked, hint_s = unwrap_marker(error)
+        visible = error if asked is None else asked
         if self._first_error is None:
-            shown = unwrap_marker(error)[0]
-            self._first_error = error if shown is None else shown
-        asked = unwrap_marker(error)[0]
-        if (
-            not isinstance(error, Exception)
-            or isinstance(error, Permanent)
-            or (asked is not None and not self._hedge._judge(asked).retry)
-        ):
-            self._first_error = error if asked is None else asked
+            self._first_error = visible
+        verdict = None if asked is None else self._hedge._judge(asked)
+        is_fatal = verdict is not None and not verdict.retry
+        if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
+            self._first_error = visible
             return "stop"
         if self._hedge._tells:
             self._hedge.budget.failure(isinstance(error, TimeoutError))
+        if hint_s is None and verdict is not None:
+            hint_s = verdict.after
+        if hint_s is not None:
+            self._hold(hint_s)
         return "launch" if self.launched < self._hedge.max else "wait"
+
+    def _hold(self, hint_s: float) -> None:
+        """Launch nothing for ``hint_s`` seconds; nothing more at all if that is too long to wait for."""
+        left = remaining()
+        if hint_s > _MAX_HINT_S or (left is not None and hint_s >= left):
+            self.launched = self._hedge.max
+        else:
+            self._held_until = max(self._held_until, self._env.now() + hint_s)
 
     def is_lost(self, error: BaseException, number: int, launch: Callable[[], bool]) -> bool:
         """Take in attempt ``number``'s error and ``launch`` another if one is due; True if none is left."""
         step = self.failed(error, number)
+        if step == "launch" and self._held_until > self._env.now():
+            # The driver launches it when `delay` is over.
+            return False
         return step == "stop" or ((step == "wait" or not launch()) and not self.out)
 
     def end(self) -> BaseException:

@@ -1,0 +1,1 @@
+"""The clients' own test suites, run plain and with a policy of ours in every client."""
