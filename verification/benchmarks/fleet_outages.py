@@ -28,11 +28,18 @@ def _nothing(server: Server, master: Server) -> None:
     pass
 
 
+def _pause(server: Server) -> None:
+    server.pause()
+    time.sleep(2)
+    server.resume()
+
+
 ORDEALS: dict[str, tuple[list[int], Hurt, Hurt]] = {
     "none, all eight busy": ([10] * 8, _nothing, _nothing),
     "none, one busy and seven idle": ([60] + [0] * 7, _nothing, _nothing),
     "killed, back empty": ([10] * 8, lambda s, _: s.kill(), lambda s, _: s.start()),
     "paused (SIGSTOP)": ([10] * 8, lambda s, _: s.pause(), lambda s, _: s.resume()),
+    "paused twice": ([10] * 8, lambda s, _: _pause(s), lambda s, _: _pause(s)),
     "restarted empty": ([10] * 8, lambda s, _: s.restart_empty(), _nothing),
     "SCRIPT FLUSH": ([10] * 8, lambda s, _: s.ask("SCRIPT", "FLUSH"), _nothing),
     "read-only replica": ([10] * 8, lambda s, m: s.make_read_only(m), lambda s, _: s.make_writable()),

@@ -44,13 +44,14 @@ class Hedge(Options):
     in all; the first success wins, the others are cancelled.
 
     ``after`` may be a measured percentile such as ``"p95"`` (of the attempts that were begun alone: one
-    that loses counts with the time it had taken so far); 0 launches all at once. An attempt
-    that fails in a way ``on`` matches launches the next one at once, or when the server's hint says; any
-    other failure ends the call. A hint longer than 60 s, or than the time left, launches nothing more. Every extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a
-    fresh one. ``idempotent=True`` declares that the call may be made twice; without it plain
-    functions are refused, and a client hedges only where the request itself says so. From the
-    second attempt of a retried call on nothing is hedged, so retries and hedges add up but never
-    multiply. ``vary(number, args, kwargs)`` may change the arguments of the extra attempts.
+    that loses counts with the time it had taken so far); 0 launches all at once. An attempt that fails in
+    a way ``on`` matches launches the next one at once, or when the server's hint says; any other failure
+    ends the call. A hint longer than 60 s, or than the time left, launches nothing more. Every extra
+    attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a fresh one.
+    ``idempotent=True`` declares that the call may be made twice; without it plain functions are refused,
+    and a client hedges only where the request itself says so. From the second attempt of a retried call
+    on nothing is hedged, so retries and hedges add up but never multiply. ``vary(number, args, kwargs)``
+    may change the arguments of the extra attempts.
     """
 
     __slots__ = (
