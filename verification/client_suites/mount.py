@@ -71,6 +71,9 @@ def mount_requests(policy: Callable[[], sp.Policy]) -> None:
         def __init__(self) -> None:
             super().__init__(policy(), **SILENT)
 
+    # Sessions are pickled with their adapters, by name.
+    HTTPAdapter.__qualname__ = "HTTPAdapter"
+    globals()["HTTPAdapter"] = HTTPAdapter
     requests.sessions.HTTPAdapter = HTTPAdapter  # type: ignore[misc]
 
 

@@ -17,9 +17,20 @@ if TYPE_CHECKING:
 FAR_S = 1e9
 
 #: What `read` collects; everything else in the headers is skipped.
-_WANTED = frozenset({"retry-after", "retry-after-ms", "x-amz-retry-after", "x-should-retry", "date"})
+_WANTED = frozenset(
+    {
+        *("retry-after", "retry-after-ms", "x-amz-retry-after", "x-should-retry", "date"),
+        *("ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset"),
+    }
+)
 
 _LENGTHS = {len(name) for name in _WANTED}
+
+#: A reset of at least this many seconds (three years) is a moment since the epoch.
+_EPOCH_FROM = 1e8
+
+#: No more than this many characters of a list of quotas are read.
+_MAX_FIELD = 4096
 
 _PUSHBACK = "grpc-retry-pushback-ms"
 _MAX_PUSHBACK_MS = 2**31 - 1
@@ -46,7 +57,8 @@ STOP = Stop()
 
 
 def retry_after(headers: Any, wall_now: float | None = None) -> float | None:
-    """Seconds to wait: ``retry-after-ms``, else ``x-amz-retry-after`` (ms), else ``Retry-After``.
+    """Seconds to wait: ``retry-after-ms``, else ``x-amz-retry-after`` (ms), else ``Retry-After``, else what is
+    left until a quota that is used up is filled again (``RateLimit``, ``X-RateLimit-Reset``).
 
     ``headers`` is any mapping or any iterable of pairs; names in any case, values str or bytes. Of
     a repeated header the longest valid value counts. A date counts from the response's own ``Date``
@@ -70,7 +82,29 @@ def wait_from(found: dict[str, list[str]], wall_now: float | None = None) -> flo
     waits = []
     for value in found.get("retry-after", ()):
         waits.extend(_delays(value, found, wall_now))
+    waits = waits or _until_reset(found, wall_now)
     return _near(max(waits)) if waits else None
+
+
+def _until_reset(found: dict[str, list[str]], wall_now: float | None) -> list[float]:
+    """Seconds until each quota that is used up is filled again.
+
+    ``RateLimit: "name";r=0;t=30`` (draft-ietf-httpapi-ratelimit-headers), or ``X-RateLimit-Remaining: 0``
+    with ``X-RateLimit-Reset`` in seconds, or since the epoch. A quota with something left says nothing.
+    """
+    waits = []
+    for item in ",".join(found.get("ratelimit", ()))[:_MAX_FIELD].split(","):
+        given = dict(pair.strip(" \t").partition("=")[::2] for pair in item.split(";")[1:])
+        wait_s = _amount(given.get("t", ""))
+        if wait_s is not None and _amount(given.get("r", "")) == 0.0:
+            waits.append(wait_s)
+    remaining, resets = found.get("x-ratelimit-remaining", []), found.get("x-ratelimit-reset", [])
+    if waits or len(remaining) != 1 or len(resets) != 1 or _amount(remaining[0]) != 0.0:
+        return waits
+    reset = _amount(resets[0])
+    if reset is None:
+        return []
+    return [reset if reset < _EPOCH_FROM else max(0.0, reset - (_wall() if wall_now is None else wall_now))]
 
 
 def should_retry(found: dict[str, list[str]]) -> bool | None:

@@ -192,6 +192,33 @@ def test_milliseconds_come_first() -> None:
     assert retry_after({"retry-after-ms": "5, 9000, x, 7"}, NOW) == 9.0
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ([("RateLimit", '"default";r=0;t=30')], 30.0),
+        ([("RateLimit", '"burst";r=5;t=1, "daily";r=0;t=600')], 600.0),
+        ([("RateLimit", '"burst";r=0;t=1'), ("RateLimit", '"daily"; r=0; t=600')], 600.0),
+        ([("RateLimit", '"default";r=3;t=30')], None),
+        ([("RateLimit", '"default";r=0')], None),
+        ([("RateLimit", '"default";r=0;t=-1')], None),
+        ([("RateLimit", '"default";r=;t=;;==,,')], None),
+        ([("RateLimit", '"default";r=0;t=' + "9" * 5000)], math.inf),
+        ([("RateLimit", '"default";r=0;t=30'), ("Retry-After", "5")], 5.0),
+        ([("RateLimit", '"default";r=0;t=30'), ("Retry-After", "junk")], 30.0),
+        ([("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", "12.5")], 12.5),
+        ([("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", str(int(NOW) + 90))], int(NOW) + 90 - NOW),
+        ([("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", str(int(NOW) - 5))], 0.0),
+        ([("X-RateLimit-Remaining", "4"), ("X-RateLimit-Reset", "12")], None),
+        ([("X-RateLimit-Reset", "12")], None),
+        ([("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", "6m0s")], None),
+    ],
+)
+def test_used_up_quota_is_a_hint_where_no_other_is_given(
+    headers: list[tuple[str, str]], wait: float | None
+) -> None:
+    assert retry_after(headers, NOW) == wait
+
+
 def test_a_bad_header_leaves_the_word_to_the_next() -> None:
     assert retry_after({"retry-after-ms": "-1", "x-amz-retry-after": "x", "retry-after": "60"}, NOW) == 60.0
 
