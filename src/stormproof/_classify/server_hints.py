@@ -57,8 +57,8 @@ STOP = Stop()
 
 
 def retry_after(headers: Any, wall_now: float | None = None) -> float | None:
-    """Seconds to wait: ``retry-after-ms``, else ``x-amz-retry-after`` (ms), else ``Retry-After``, else what is
-    left until a quota that is used up is filled again (``RateLimit``, ``X-RateLimit-Reset``).
+    """Seconds to wait: ``retry-after-ms``, else ``x-amz-retry-after`` (ms), else ``Retry-After``, else what
+    is left until a quota that is used up is filled again (``RateLimit``, ``X-RateLimit-Reset``).
 
     ``headers`` is any mapping or any iterable of pairs; names in any case, values str or bytes. Of
     a repeated header the longest valid value counts. A date counts from the response's own ``Date``
