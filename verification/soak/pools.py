@@ -2,7 +2,8 @@
 
 Each run cuts off so many requests to a server that does not answer, lets the server recover, and then makes
 as many requests at once as the pool has places (on HTTP/2: as the connection has streams). Every one of them
-must be answered within a second of the recovery.
+must be answered within a second of the recovery. Right after each run the same requests are made by a client
+of which none was cut off: what a busy machine needs for them by itself is not counted.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ def _httpx_async(module: Any, door: Any, http2: bool) -> Callable[[Any, int], Ge
     return opened
 
 
-def _httpx_sync(module: Any, door: Any) -> Callable[[Any, int], Get]:
+def _httpx_sync(module: Any, door: Any, http2: bool) -> Callable[[Any, int], Get]:
     def opened(stack: ExitStack, slots: int) -> Get:
-        inner = module.HTTPTransport(limits=module.Limits(max_connections=slots), verify=False)
+        limits = module.Limits(max_connections=1 if http2 else slots)
+        inner = module.HTTPTransport(limits=limits, http1=not http2, http2=http2, verify=False)
         client = module.Client(transport=door.Transport(CUT, inner), timeout=5, trust_env=False)
         stack.callback(client.close)
 
@@ -133,8 +135,12 @@ def cases() -> list[Case]:
             opened = _httpx_async(module, door, True)
             made.append(Case(f"{name} {loop} HTTP/2", 100, True, loop, opened))
         made += [
-            Case(f"{name} threads", slots, False, None, _httpx_sync(module, door)) for slots in (1, 5, 100)
+            Case(f"{name} threads HTTP/1.1", slots, False, None, _httpx_sync(module, door, False))
+            for slots in (1, 5, 100)
         ]
+        if module is httpx2:
+            # A hundred threads on one HTTP/2 connection break httpx's own client now and then, without a policy.
+            made.append(Case(f"{name} threads HTTP/2", 100, True, None, _httpx_sync(module, door, True)))
     for slots in (1, 5, 100):
         made.append(Case("aiohttp", slots, False, "asyncio", _aiohttp))
         made.append(Case("requests", slots, False, None, _requests))
@@ -232,16 +238,21 @@ def main() -> int:
         if given.only not in case.name:
             continue
         for cuts in given.cuts:
-            outcomes = [run(case, cuts) for _ in range(given.runs)]
+            outcomes, controls = [], []
+            for _ in range(given.runs):
+                outcomes.append(run(case, cuts))
+                controls.append(run(case, 0)[0])
             whole = sum(took < math.inf for took, _ in outcomes)
-            in_time = sum(took <= LIMIT_S for took, _ in outcomes)
+            pairs = list(zip((took for took, _ in outcomes), controls, strict=True))
+            in_time = sum(took <= LIMIT_S + (own if own < math.inf else 0.0) for took, own in pairs)
             slowest = max(took for took, _ in outcomes)
             wrong = next((why for _, why in outcomes if why), "")
             missed += in_time < given.runs
             label = f"{case.name}, {case.slots} {'streams' if case.http2 else 'connections'}"
             print(
                 f"{label:<41} {cuts:>5} cut off: every slot serves again in {whole:>3} of {given.runs} runs, "
-                f"within {LIMIT_S:g} s in {in_time:>3}; slowest {slowest:.2f} s  {wrong}",
+                f"within {LIMIT_S:g} s in {in_time:>3}; slowest {slowest:.2f} s, "
+                f"without cuts {max(controls):.2f} s  {wrong}",
                 flush=True,
             )
     return 1 if missed else 0

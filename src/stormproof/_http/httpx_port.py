@@ -220,7 +220,8 @@ class ThreadPort(_Port):
     def fetch(self, request: Any, most: int) -> Any:
         try:
             response = self._handle(request)
-        except self._library.PoolTimeout:
+        except self._library.TimeoutException:
+            # A wait for a slot may end just as it is given one, and a timeout may break an HTTP/2 connection.
             repair_sync(self.transport)
             raise
         # The client does so later; `on_result` may want to know now.
