@@ -139,7 +139,7 @@ def cases() -> list[Case]:
             for slots in (1, 5, 100)
         ]
         if module is httpx2:
-            # A hundred threads on one HTTP/2 connection break httpx's own client now and then, without a policy.
+            # A hundred threads on one HTTP/2 connection break httpx's own client now and then, policy or not.
             made.append(Case(f"{name} threads HTTP/2", 100, True, None, _httpx_sync(module, door, True)))
     for slots in (1, 5, 100):
         made.append(Case("aiohttp", slots, False, "asyncio", _aiohttp))
