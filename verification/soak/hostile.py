@@ -1,4 +1,4 @@
-"""`python -m verification.soak.hostile`: a million hostile keys, deadlines and headers of one client, over HTTP.
+"""`python -m verification.soak.hostile`: a million hostile keys, deadlines and headers from one client.
 
 The server is a process of its own: uvicorn with the deadline, shedding and idempotency middleware around a
 small application. While one client floods it, another one makes a keyed request now and then, new ones and

@@ -290,11 +290,10 @@ class TaskPort(_Port):
     async def fetch(self, request: Any, most: int) -> Any:
         try:
             return await where_it_waits(self._fetched(request, most), _close)
-        except Exception:
-            raise
         except BaseException as error:
-            # The one place where an attempt is cut off, by whatever scope or task.
-            await repair(self.transport, error)
+            # The one place where an attempt is cut off, by whatever scope or task. Or an error, perhaps of a
+            # connection that broke as another attempt on it was cut off, and that the pool would keep.
+            await repair(self.transport, None if isinstance(error, Exception) else error)
             raise
 
     async def _fetched(self, request: Any, most: int) -> Any:
