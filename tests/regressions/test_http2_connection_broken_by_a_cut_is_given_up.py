@@ -1,7 +1,7 @@
 """An HTTP/2 connection that broke as one attempt was cut off stayed in the pool for good.
 
-The pool was put in order after attempts that were cut off, and only then: not if the last request on the broken
-connection ended in an error of its own.
+The pool was put in order after attempts that were cut off, and only then: not if the last request on the
+broken connection ended in an error of its own.
 """
 
 from __future__ import annotations
