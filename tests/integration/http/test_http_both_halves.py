@@ -1,0 +1,15 @@
+"""Every client that the docs describe, against every server stack that they describe."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.http.both_halves import CHECKS, STACKS, has, holds
+from tests.support.http.clients import CLIENTS
+
+_PROMISES = [(stack, check) for stack in STACKS for check in CHECKS if has(stack, check)]
+
+
+@pytest.mark.parametrize(("stack", "check"), _PROMISES)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_client_and_server_stack_keep_what_the_docs_promise(client: str, stack: str, check: str) -> None:
+    assert holds(client, stack, check)
