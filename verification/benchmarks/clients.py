@@ -185,3 +185,43 @@ def requests_urllib3() -> Talk:
 
     retry = Retry(total=_ATTEMPTS - 1, backoff_factor=0.1, status_forcelist=[429, 500, 502, 503, 504])
     return _requests(HTTPAdapter(max_retries=retry))
+
+
+# urllib3.
+
+
+def _urllib3(make: Any) -> Talk:
+    @asynccontextmanager
+    async def opened(url: str) -> AsyncIterator[Request]:
+        pools = make()
+
+        async def request() -> bytes:
+            body: bytes = pools.request("GET", url).data
+            return body
+
+        yield request
+        pools.clear()
+
+    return Talk(opened)
+
+
+def urllib3_bare() -> Talk:
+    """urllib3.PoolManager(retries=False)."""
+    import urllib3
+
+    return _urllib3(lambda: urllib3.PoolManager(retries=False))
+
+
+def urllib3_stormproof() -> Talk:
+    """stormproof.urllib3.PoolManager(Policy(Retry()))."""
+    from stormproof.urllib3 import PoolManager
+
+    return _urllib3(lambda: PoolManager(_policy()))
+
+
+def urllib3_retry() -> Talk:
+    """urllib3.PoolManager(retries=urllib3.Retry(status_forcelist=...))."""
+    import urllib3
+
+    retry = urllib3.Retry(total=_ATTEMPTS - 1, backoff_factor=0.1, status_forcelist=[429, 500, 502, 503, 504])
+    return _urllib3(lambda: urllib3.PoolManager(retries=retry))

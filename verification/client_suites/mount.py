@@ -80,8 +80,8 @@ def mount_requests(policy: Callable[[], sp.Policy]) -> None:
 def mount_aiohttp(policy: Callable[[], sp.Policy]) -> None:
     """Put our middleware behind those of every session and request.
 
-    Short responses are not read within the attempt (``buffer=0``): several of its tests hold a body back until
-    the response is there, or expect the error of a broken body where the body is read.
+    Short responses are not read within the attempt (``buffer=0``): several of its tests hold a body back
+    until the response is there, or expect the error of a broken body where the body is read.
     """
     import aiohttp
 

@@ -68,4 +68,15 @@ GROUPS = [
         is_async=False,
         rival="urllib3 Retry",
     ),
+    _group(
+        "urllib3",
+        "A GET with urllib3",
+        (
+            Case("urllib3", c.urllib3_bare, needs="urllib3"),
+            Case("stormproof.urllib3", c.urllib3_stormproof),
+            Case("urllib3 Retry", c.urllib3_retry, needs="urllib3"),
+        ),
+        is_async=False,
+        rival="urllib3 Retry",
+    ),
 ]
