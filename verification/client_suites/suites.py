@@ -25,6 +25,8 @@ class Suite:
 #: docs/requests.md, "urllib3": the library's own retries are off, and errors come out as they are.
 _NO_MAX_RETRY_ERROR = "urllib3's own retries are off: the error itself is raised, without MaxRetryError"
 
+_SCHEMES = ("http", "https", "ws", "wss")
+
 _ALL = (
     Suite(
         "httpx",
@@ -90,6 +92,29 @@ _ALL = (
             "tests/test_proxy_functional.py",
             "tests/test_tracing.py",
         ),
+        ("tests",),
+        {
+            **dict.fromkeys(
+                (
+                    "::test_connection_timeout_error[pyloop]",
+                    "::test_upload_tracker_connect_error[pyloop]",
+                    "::test_upload_tracker_redirect_to_unreachable_host[pyloop]",
+                ),
+                "counts connects: the policy makes two attempts, as it is told to",
+            ),
+            **dict.fromkeys(
+                (
+                    "::test_reraise_os_error[pyloop]",
+                    "::test_close_conn_on_error[pyloop]",
+                    *(f"::test_ws_connect_allowed_protocols[pyloop-{scheme}]" for scheme in _SCHEMES),
+                    *(
+                        f"::test_ws_connect_unix_socket_allowed_protocols[pyloop-{scheme}]"
+                        for scheme in (*_SCHEMES, "unix")
+                    ),
+                ),
+                "has a mock in place of aiohttp's request or response, without status or timer",
+            ),
+        },
     ),
 )
 SUITES = {suite.name: suite for suite in _ALL}
