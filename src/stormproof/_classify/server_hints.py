@@ -94,7 +94,8 @@ def _until_reset(found: dict[str, list[str]], wall_now: float | None) -> list[fl
     """
     waits = []
     for item in ",".join(found.get("ratelimit", ()))[:_MAX_FIELD].split(","):
-        given = dict(pair.strip(" \t").partition("=")[::2] for pair in item.split(";")[1:])
+        pairs = (part.strip(" \t").partition("=") for part in item.split(";"))
+        given = {name: value for name, _, value in pairs}
         wait_s = _amount(given.get("t", ""))
         if wait_s is not None and _amount(given.get("r", "")) == 0.0:
             waits.append(wait_s)
