@@ -99,8 +99,10 @@ _ALL = (
                     "::test_connection_timeout_error[pyloop]",
                     "::test_upload_tracker_connect_error[pyloop]",
                     "::test_upload_tracker_redirect_to_unreachable_host[pyloop]",
+                    "::test_proxy_https_bad_response[pyloop]",
+                    "::test_proxy_from_env_auth_scoped_to_redirect_selected_proxy[pyloop]",
                 ),
-                "counts connects: the policy makes two attempts, as it is told to",
+                "counts connects or requests: the policy makes two attempts, as it is told to",
             ),
             **dict.fromkeys(
                 (
