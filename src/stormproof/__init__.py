@@ -82,9 +82,9 @@ if TYPE_CHECKING:
     from ._strategies.hedge.hedge import Hedge as Hedge
     from ._strategies.keyed import keyed as keyed
     from ._strategies.limiter.limiter import Limiter as Limiter
-    from ._strategies.limiter.limiter import Reservation as Reservation
     from ._strategies.limiter.pacer import Pacer as Pacer
     from ._strategies.limiter.rate_limit import RateLimit as RateLimit
+    from ._strategies.limiter.waiting import Reservation as Reservation
     from ._strategies.retry.backoff import Backoff as Backoff
     from ._strategies.retry.backoff import Constant as Constant
     from ._strategies.retry.backoff import Decorrelated as Decorrelated
@@ -222,9 +222,10 @@ _HOMES = {
     "_strategies.fallback": ("Fallback",),
     "_strategies.hedge.hedge": ("Hedge",),
     "_strategies.keyed": ("keyed",),
-    "_strategies.limiter.limiter": ("Limiter", "Reservation"),
+    "_strategies.limiter.limiter": ("Limiter",),
     "_strategies.limiter.pacer": ("Pacer",),
     "_strategies.limiter.rate_limit": ("RateLimit",),
+    "_strategies.limiter.waiting": ("Reservation",),
     "_strategies.retry.backoff": (
         "Backoff",
         "Constant",
@@ -286,7 +287,11 @@ if not TYPE_CHECKING:
                 missing.add_note(f"stormproof.{name} needs it: pip install 'stormproof[{name}]'")
                 raise
         if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from ._primitives.guesses import near
+
+            meant = None if name.startswith("_") else near(name, __all__)
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         home = import_module(f"{__name__}.{_HOME[name]}")
         for export in _HOMES[_HOME[name]]:
             found = getattr(home, export)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 import stormproof as sp
-from stormproof._strategies.limiter.limiter import _pauses
 from stormproof._strategies.limiter.rules.leases import LeaseBucket
+from stormproof._strategies.limiter.waiting import _pauses
 
 
 class HookedClock(sp.testing.FakeClock):

@@ -33,6 +33,10 @@ _MAX_PLANS = 1024
 _set = object.__setattr__
 
 
+#: How the reason of a verdict on a request ends that is not sent again only for its method.
+UNREPEATABLE = "without an idempotency key may have been processed"
+
+
 class Classifier:
     """Calls an exception or a response worth retrying, or not: ``classifier(outcome) -> Verdict``.
 
@@ -192,7 +196,7 @@ class Classifier:
             if not fault.safe:
                 unsafe = self._unsafe_method(outcome)
                 if unsafe is not None:
-                    why = f"{fault.reason}; {unsafe} without an idempotency key may have been processed"
+                    why = f"{fault.reason}; {unsafe} {UNREPEATABLE}"
                     return Verdict(False, fault.after, "fatal", why)
         if fault.verdict is None:
             fault.verdict = Verdict(fault.retry, fault.after, fault.kind, fault.reason)

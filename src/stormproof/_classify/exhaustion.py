@@ -111,6 +111,17 @@ def _is_bare_type(kind: type) -> bool:
     return all(base.__module__ == "builtins" or _SILENT.issuperset(base.__dict__) for base in kind.__mro__)
 
 
+def is_permanent(error: Any) -> bool:
+    """Return whether ``error``, or one of its explicit causes, is marked as permanent."""
+    for _ in range(MAX_DEPTH + 1):
+        if is_a(error, Permanent):
+            return True
+        error = get(error, "__cause__")
+        if error is None:
+            return False
+    return False
+
+
 def exhausted_by(outcome: Any) -> Mark | None:
     """The mark of a layer that has given up on this already, or ``None``.
 

@@ -180,6 +180,7 @@ STRATEGIES: dict[str, Form] = {
             "limit": Count(minimum=1),
             "queue": Count(minimum=0),
             "max_wait": _span(none=True),
+            **_OBSERVE,
             **_FLEET,
         },
         short="limit",
@@ -192,6 +193,7 @@ STRATEGIES: dict[str, Form] = {
             "on": On(),
             "min_calls": Count(minimum=0),
             "max_rejection": _share(),
+            **_OBSERVE,
             "name": _NAME,
         },
     ),
@@ -324,7 +326,7 @@ FAMILIES: dict[str, Family] = {
         {
             "bucket": Form(
                 "Limiter",
-                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), **_FLEET},
+                {"rate": Rate(minimum=0, infinite=True), "burst": Count(minimum=0), **_OBSERVE, **_FLEET},
             ),
             "pacer": Form(
                 "Pacer", {"rate": Rate(exclusiveMinimum=0, infinite=True), "burst": Count(minimum=1)}

@@ -6,6 +6,7 @@ in the tightest one. Each scope keeps its own clock, and only remaining times ar
 
 from __future__ import annotations
 
+import functools
 import os
 from contextvars import ContextVar, copy_context
 
@@ -14,6 +15,7 @@ from .._primitives.options import seconds
 from .._runtime import clock as _clock
 from .._runtime import interrupts as _interrupt
 from .._runtime.call_template import SHARED_NAMES
+from .._runtime.function_kind import function_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
     from contextvars import Context, Token
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, Self, TypeVar
 
     from .._primitives.errors import StormproofError
     from .._primitives.options import Seconds
     from .._runtime.clock import Clock
     from .._runtime.interrupts import Arm
+
+    F = TypeVar("F")
 
 _scope: ContextVar[Scope | None] = ContextVar("stormproof_scope", default=None)
 
@@ -70,6 +74,8 @@ class Scope:
     # What most scopes never change has its value here, once: one is made for every call.
     limit: float | None = None
     name = "deadline"
+    #: What kind of limit it is, for events.
+    kind = "deadline"
     clock: Clock
     disabled = False
     cancelled = False
@@ -79,6 +85,7 @@ class Scope:
     _parent: Scope | None = None
     _token: Token[Scope | None] | None = None
     _arm: Arm | None = None
+    _given_clock: Clock | None = None
 
     def __init__(
         self,
@@ -90,6 +97,7 @@ class Scope:
         self.limit = limit_s
         self.name = name
         self.clock = _clock.current() if clock is None else clock
+        self._given_clock = clock
         self.disabled = disabled
 
     def __enter__(self) -> Self:
@@ -128,6 +136,29 @@ class Scope:
             last, self.last_error = self.last_error, None
             raise self.refusal() from (error if last is None else last)
         self.last_error = None
+
+    def __call__(self, fn: F) -> F:
+        """Decorate ``fn``: each call runs in a scope of its own, as this one was made."""
+        kind = function_kind(fn)
+        if kind not in ("sync", "async"):
+            raise TypeError(
+                f"deadline: what is decorated must be a function or coroutine function, got {fn!r}"
+            )
+        called: Any = fn
+
+        @functools.wraps(called)
+        def bounded(*args: Any, **kwargs: Any) -> Any:
+            with Scope(self.limit, self.name, self._given_clock, self.disabled):
+                check()
+                return called(*args, **kwargs)
+
+        @functools.wraps(called)
+        async def bounded_async(*args: Any, **kwargs: Any) -> Any:
+            async with Scope(self.limit, self.name, self._given_clock, self.disabled):
+                check()
+                return await called(*args, **kwargs)
+
+        return bounded_async if kind == "async" else bounded  # type: ignore[return-value]
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -247,7 +278,7 @@ set_ambient, reset_ambient = _scope.set, _scope.reset
 
 
 def deadline(limit: Seconds | None, name: str = "deadline", *, clock: Clock | None = None) -> Scope:
-    """``with deadline(5):`` bounds every loop, wait and client call inside to 5 seconds.
+    """``with deadline(5):``, or ``@deadline(5)``, bounds every loop, wait and client call inside to 5 s.
 
     0 lets no attempt start. ``None`` sets no limit, only something to ``cancel()``.
     """
@@ -335,4 +366,9 @@ class Carrier:
 
 def carry(executor: Executor) -> Carrier:
     """``carry(pool).submit(fn)`` runs ``fn`` in the pool under the ambient deadline of this moment."""
+    if type(executor).__name__ == "ProcessPoolExecutor":
+        raise TypeError(
+            f"carry: executor must run its tasks in this process, got {executor!r}: a context cannot be sent "
+            "to another one; send remaining() and use deadline() there"
+        )
     return Carrier(executor)

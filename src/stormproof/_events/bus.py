@@ -27,7 +27,15 @@ _logs = True
 _telling: ContextVar[bool] = ContextVar("stormproof_telling", default=False)
 
 #: What is logged on its own, and at which of the standard library's levels: DEBUG, INFO and WARNING.
-_LOGGED = {"Retrying": 10, "Succeeded": 20, "GaveUp": 30, "Interrupted": 30, "StoreDown": 30, "StoreUp": 20}
+_LOGGED = {
+    "Retrying": 10,
+    "Succeeded": 20,
+    "GaveUp": 30,
+    "Interrupted": 30,
+    "Late": 30,
+    "StoreDown": 30,
+    "StoreUp": 20,
+}
 
 
 def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) -> Callable[[], None]:

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from .labels import tried
-from .types import Event, GaveUp, Retrying, StoreDown, StoreUp, Succeeded
+from .types import Event, GaveUp, Late, Retrying, StoreDown, StoreUp, Succeeded
 
 if TYPE_CHECKING:
     from typing import Any
@@ -79,6 +79,9 @@ def _line(event: Event) -> tuple[Any, ...] | None:
         why = _REASONS.get(event.reason, event.reason), event.error or "result refused"
         tries = tried(event.attempts, event.elapsed)
         return logging.WARNING, "%s gave up after %s: %s (%s)", event.operation, tries, *why
+    if isinstance(event, Late):
+        text = "%s returned after %.3f s, past its %s of %g s: a plain function cannot be interrupted"
+        return logging.WARNING, text, event.operation, event.elapsed, event.scope, event.limit
     if isinstance(event, StoreDown):
         instead = _FALLBACKS.get(event.on_failure, event.on_failure)
         return logging.WARNING, "store %s cannot be used (%s): %s", event.operation, event.error, instead

@@ -68,6 +68,18 @@ class Interrupted(GaveUp):
 
 
 @dataclass(frozen=True, slots=True)
+class Late(Event):
+    """A plain function, which nothing interrupts, returned after ``elapsed`` seconds, past its ``limit``.
+
+    ``scope`` is "deadline" or "timeout". The result is returned all the same.
+    """
+
+    limit: float
+    elapsed: float
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused(Event):
     """A call was not made: ``by`` names the strategy that refused it.
 
@@ -210,7 +222,7 @@ class Declined(Event):
 class WouldRefuse(Event):
     """A strategy with ``observe=True`` let a call or a retry through that it would have refused.
 
-    ``by`` is "budget" or "rate_limit".
+    ``by`` is "budget", "breaker", "bulkhead", "throttle" or "rate_limit".
     """
 
     by: str

@@ -18,12 +18,34 @@ if TYPE_CHECKING:
     from .._policy.policy import Policy
 
 
+_MISSING: Any = object()
+
+
+def wrong_client(transport: Any, name: str, asked: str, client: str, right: str) -> AttributeError:
+    """Return the error for an attribute that ``transport`` lacks; the other client asks for ``asked``."""
+    kind = type(transport).__name__
+    if name == asked:
+        return AttributeError(f"{kind}: client must not be {client}, which takes {right}(policy)", name=name)
+    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=transport)
+
+
 class Wrapping:
     """A transport around another one."""
 
     _library: Any
 
     def _wrap(self, policy: Policy, transport: Any, options: dict[str, Any], is_async: bool) -> None:
+        if policy is _MISSING:
+            raise TypeError(f"{type(self).__name__}: policy must be a Policy, got none")
+        native = self._library.AsyncHTTPTransport if is_async else self._library.HTTPTransport
+        if foreign := sorted(options.keys() - set(ClientOptions._fields)):
+            given = ", ".join(f"{name}={options[name]!r}" for name in foreign)
+            theirs = f"{self._library.__name__}.{native.__name__}({given})"
+            raise TypeError(
+                f"{type(self).__name__}: options must be those of ClientOptions, got {given}; "
+                f"did you mean transport={theirs}?"
+            )
+        transport = native() if transport is None else transport
         unwrapped = self._library.AsyncBaseTransport if is_async else self._library.BaseTransport
         if not isinstance(transport, unwrapped):
             raise TypeError(
@@ -56,8 +78,11 @@ class Wrapping:
 class Threads(Wrapping):
     """The sync transport of a library that has httpx's API."""
 
-    def __init__(self, policy: Policy, transport: Any = None, **options: Any) -> None:
-        self._wrap(policy, self._library.HTTPTransport() if transport is None else transport, options, False)
+    def __init__(self, policy: Policy = _MISSING, transport: Any = None, **options: Any) -> None:
+        self._wrap(policy, transport, options, False)
+
+    def __getattr__(self, name: str) -> Any:
+        raise wrong_client(self, name, "handle_async_request", "AsyncClient", "AsyncTransport")
 
     def handle_request(self, request: Any) -> Any:
         return self._client.send(request, request.extensions.get("stormproof"))
@@ -76,10 +101,11 @@ class Threads(Wrapping):
 class Tasks(Wrapping):
     """The async transport of a library that has httpx's API."""
 
-    def __init__(self, policy: Policy, transport: Any = None, **options: Any) -> None:
-        self._wrap(
-            policy, self._library.AsyncHTTPTransport() if transport is None else transport, options, True
-        )
+    def __init__(self, policy: Policy = _MISSING, transport: Any = None, **options: Any) -> None:
+        self._wrap(policy, transport, options, True)
+
+    def __getattr__(self, name: str) -> Any:
+        raise wrong_client(self, name, "handle_request", "Client", "Transport")
 
     async def handle_async_request(self, request: Any) -> Any:
         return await self._client.send_async(request, request.extensions.get("stormproof"))

@@ -41,7 +41,12 @@ def check(strategies: tuple[Any, ...]) -> list[str]:
             "bounds the loop, got attempts=None, within=None"
         )
     _check_hedges(strategies)
-    return [*_doubtful_times(strategies), *_doubts(every), *doubtful_order(strategies)]
+    return [
+        *_doubtful_times(strategies),
+        *_doubtful_units(every),
+        *_doubts(every),
+        *doubtful_order(strategies),
+    ]
 
 
 def certain_breakers(strategies: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -95,6 +100,22 @@ def _doubtful_times(strategies: tuple[Any, ...]) -> list[str]:
     ]
 
 
+def _doubtful_units(every: list[Any]) -> list[str]:
+    found = [
+        f"Timeout({s.seconds:g}) lets one attempt take {s.seconds:g} seconds: durations are not milliseconds"
+        for s in every
+        if isinstance(s, Timeout) and s.seconds > 100 and s.seconds % 60
+    ]
+    for retry in (s for s in every if isinstance(s, Retry)):
+        first = retry.backoff.ceiling(0) if hasattr(retry.backoff, "ceiling") else 0.0
+        if retry.within is not None and first > retry.within and first >= 10:
+            found.append(
+                f"the first wait of {type(retry.backoff).__name__} may be {first:g} seconds, longer than "
+                f"within={retry.within:g}: durations are not milliseconds"
+            )
+    return found
+
+
 def _doubts(every: list[Any]) -> list[str]:
     """What the strategies themselves have to say of those inside them."""
     return [
@@ -114,9 +135,21 @@ def doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
         if _around(strategies, Bulkhead, retry):
             found.append("Bulkhead outside Retry keeps its place during the waits between attempts")
         inside = strategies[next(i for i, s in enumerate(strategies) if s is retry) :]
+        if any(isinstance(s, Fallback) and _swallows(s, retry) for s in inside):
+            found.append("Fallback inside Retry answers for what Retry should see; it belongs outside")
         if any(isinstance(s, Deadline) for s in inside) and not retry.judge(DeadlineExceeded("")).retry:
             found.append("Deadline inside Retry ends the call for good; Timeout ends an attempt")
     return found
+
+
+def _swallows(fallback: Fallback, retry: Retry) -> bool:
+    """Whether the fallback catches every type that the retry names, or every exception."""
+    caught: Any = fallback.on if isinstance(fallback.on, tuple) else (fallback.on,)
+    if not all(isinstance(kind, type) for kind in caught):
+        return False
+    asked = retry.on if isinstance(retry.on, tuple) else (retry.on,)
+    named = [kind for kind in asked if isinstance(kind, type)]
+    return Exception in caught or (bool(named) and all(issubclass(kind, caught) for kind in named))
 
 
 class WorstCase(Options):

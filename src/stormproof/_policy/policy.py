@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import functools
 import sys
+from types import CoroutineType
 
 from .._events import labels
 from .._events.operations import census
+from .._primitives.guesses import with_guesses
 from .._primitives.options import plain, timepiece
 from .._runtime import randomness
 from .._runtime.call_template import Template, apply, apply_async, enter, enter_async
@@ -28,7 +30,7 @@ from .._strategies.protocol import Env, PolicySettings
 from .._strategies.retry.generators import stream, stream_async
 from .._strategies.retry.retry import _DEFAULT, Retry
 from .._strategies.timeout import Timeout
-from . import checks
+from . import checks, mistakes
 from .attempt_block import Block
 
 TYPE_CHECKING = False
@@ -51,8 +53,17 @@ if TYPE_CHECKING:
     F = TypeVar("F")
 
 
-#: Default budgets of named policies, alive as long as a policy of that name (and clock) is.
+#: Default budgets of named policies, alive as long as a policy of that name (and clock) is; those used last
+#: outlive it, so that a policy made anew for each call pays from the same budget.
 _named_budgets = Shared()
+_last_named_budgets = Recent(1024)
+
+
+def _named_budget(name: str, clock: Clock | None) -> Budget:
+    key = (name, id(clock))
+    budget: Budget = _named_budgets.get(key, lambda: Budget(clock=clock))
+    _last_named_budgets.put(key, budget)
+    return budget
 
 
 class Policy(PolicySettings):
@@ -83,7 +94,9 @@ class Policy(PolicySettings):
         )
         self._set(draw=randomness.source(rng, "Policy"), strategies=self._row(strategies))
         for doubt in checks.check(self.strategies):
-            _warn(doubt)
+            mistakes.warn(doubt)
+        if (made_again := mistakes.doubtful_place(self)) is not None:
+            mistakes.warn(made_again)
 
     def _set(self, **values: Any) -> None:
         for key, value in values.items():
@@ -110,8 +123,7 @@ class Policy(PolicySettings):
     def _bound(self, strategy: Any) -> Any:
         """``strategy``, going by this policy's clock, and by its name's budget unless it has its own."""
         if isinstance(strategy, Retry) and self.name is not None:
-            key = (self.name, id(self.clock))
-            strategy = strategy.adopt(_named_budgets.get(key, lambda: Budget(clock=self.clock)))
+            strategy = strategy.adopt(_named_budget(self.name, self.clock))
         keep_time = getattr(strategy, "keep_time", None)
         if self.clock is not None and keep_time is not None:
             keep_time(self.clock)
@@ -125,10 +137,7 @@ class Policy(PolicySettings):
         if isinstance(inner, (classmethod, staticmethod)):
             return type(inner)(self(inner.__func__))  # type: ignore[return-value]
         if isinstance(inner, type) or not callable(inner):
-            raise TypeError(
-                f"Policy: only functions and callables can be decorated, got {inner!r}; if this is a "
-                "call of a function under a bare @retry, that needs its parentheses: @retry(on=...)"
-            )
+            raise TypeError(mistakes.undecoratable(inner))
         env = Env(self, inner)
         kind = function_kind(inner)
         if kind == "async":
@@ -141,7 +150,9 @@ class Policy(PolicySettings):
             wrapper = stream_async(
                 inner, lambda begin: self._compile(begin, env, True), *self._stream_rules()
             )
-        functools.update_wrapper(wrapper, inner)
+        functools.update_wrapper(wrapper, inner, _named_by(inner))
+        if kind == "sync" and (doubt := mistakes.doubtful_return(inner)) is not None:
+            mistakes.warn(doubt)
         wrapper.__stormproof__ = self  # type: ignore[attr-defined]
         return wrapper  # type: ignore[return-value]
 
@@ -157,11 +168,18 @@ class Policy(PolicySettings):
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
-        result: R = await self._compiled("acall", apply_async, True)(fn, *args, **kwargs)
+        try:
+            result: R = await self._compiled("_acall", apply_async, True)(fn, *args, **kwargs)
+        except TypeError as error:
+            if function_kind(fn) == "sync" and _is_await_error(error):
+                raise TypeError(
+                    f"Policy.acall: fn must be async or return an awaitable, got {fn!r}; use call() for it"
+                ) from None
+            raise
         return result
 
     def _compiled(self, method: str, applier: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
-        """Return ``method``, compiled: from its first use on that stands in the method's place."""
+        """Return ``method``, compiled; under "call" it stands in that method's place from its first use on."""
         compiled: Any = self.__dict__.get(method)
         if compiled is None:
             compiled = self.__dict__[method] = self._compile(applier, Env(self, None), is_async)
@@ -246,6 +264,24 @@ class Policy(PolicySettings):
         return _rebuild, (self.strategies, self.name, self.clock, self.rng)
 
 
+def _named_by(inner: Any) -> list[str]:
+    """The attributes that a wrapper takes over; a mock's may be anything."""
+    texts = ("__module__", "__name__", "__qualname__")
+    return [
+        name
+        for name in functools.WRAPPER_ASSIGNMENTS
+        if name not in texts or isinstance(getattr(inner, name, None), str)
+    ]
+
+
+def _is_await_error(error: TypeError) -> bool:
+    """Whether it was raised by our own ``await`` of what a plain function returned."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("stormproof")
+
+
 def _is_gate(strategy: Any) -> bool:
     """Whether the wrapper of ``strategy``, as the outermost one, looks itself whether policies are off."""
     kind = type(strategy)
@@ -257,18 +293,17 @@ def _entry(fn: Any) -> Any:
     return enter if fn is apply else enter_async if fn is apply_async else fn
 
 
-def _warn(doubt: str) -> None:
-    import warnings
-
-    warnings.warn(f"Policy: {doubt}", checks.PolicyWarning, stacklevel=3)
-
-
 def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None, rng: Any) -> Policy:
     return Policy(*strategies, name=name, clock=clock, rng=rng)
 
 
 #: For an outermost strategy that is not a gate itself.
-_GATED = Template("gated", "{async_}def gated({params}):\n" + GATE + "    return {await_}_sp_call({args})\n")
+_GATED = Template(
+    "gated", "{async_}def gated({params}):\n" + GATE + "    _sp_result = {await_}_sp_call({args})\n    return _sp_result\n"
+)
+
+
+Policy.__init__ = with_guesses("Policy", Policy.__init__)  # type: ignore[method-assign]
 
 
 def retry(
@@ -291,6 +326,7 @@ def retry(
     rng: Rng | None = None,
 ) -> Policy:
     """A decorator that retries: ``Policy(Retry(on, ...))``. ``on`` has no default: say what may pass."""
+    mistakes.refuse_bare(on)
     strategy = Retry(
         on,
         attempts,
@@ -307,6 +343,9 @@ def retry(
         commit,
     )
     return Policy(strategy, name=name, clock=clock, rng=rng)
+
+
+retry = with_guesses("retry", retry)
 
 
 def retrying(
@@ -341,7 +380,6 @@ def _block_budget(name: str | None, clock: Clock | None) -> Budget:
     budget: Budget | None = _block_budgets.get((key, id(clock)))
     if budget is not None:
         return budget
-    named = (name, id(clock))
-    made = Budget(clock=clock) if name is None else _named_budgets.get(named, lambda: Budget(clock=clock))
+    made = Budget(clock=clock) if name is None else _named_budget(name, clock)
     kept: Budget = _block_budgets.put_first((key, id(clock)), made)
     return kept

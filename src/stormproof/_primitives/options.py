@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from .guesses import with_guesses
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -29,6 +31,10 @@ class Options:
     _fields: tuple[str, ...] = ()
     #: Keywords that are no options but go along into copies, such as a clock.
     _extras: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in cls.__dict__:
+            cls.__init__ = with_guesses(cls.__name__, cls.__init__)  # type: ignore[method-assign]
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():

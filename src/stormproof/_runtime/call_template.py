@@ -8,9 +8,9 @@ text that is compiled consists of our own constants and the function's parameter
 from __future__ import annotations
 
 import builtins
-from types import FunctionType
+from types import CoroutineType, FunctionType
 
-from .function_kind import GENERATORS, NOT_SYNC, check_kind
+from .function_kind import GENERATORS, NOT_SYNC, check_kind, refuse_coroutine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Template:
         inline = getattr(names.get("call"), "__code__", None) in _APPLIERS
         check = _CHECKS.get(getattr(like, "__code__", None))
         if check is not None:
-            names = {**names, "function": FunctionType, "check_kind": check_kind}
+            names = {**names, **_CHECK_NAMES}
         key = (is_async, params, args, packed, inline, check or "")
         compiled = self._made.get(key)
         if compiled is None:
@@ -103,6 +103,8 @@ class Template:
             await_="await " if is_async else "",
         )
         text = text.replace(":\n", ":\n" + check, 1)
+        if check and not is_async:
+            text = text.replace("return _sp_result\n", _RETURN)
         filename = f"stormproof {'async ' if is_async else ''}{self.name}({params})"
         scope: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), scope)
@@ -135,6 +137,14 @@ _CHECK = """\
     if type(fn) is not _sp_function or fn.__code__.co_flags & {flags} or fn.__dict__:
         _sp_check_kind(fn, {is_async})
 """
+#: A coroutine would be handed to the caller before it has run, and nothing would retry it.
+_RETURN = "return _sp_result if type(_sp_result) is not _sp_coroutine else _sp_refuse(fn, _sp_result)\n"
+_CHECK_NAMES = {
+    "function": FunctionType,
+    "check_kind": check_kind,
+    "coroutine": CoroutineType,
+    "refuse": refuse_coroutine,
+}
 _CHECKS: dict[Any, str] = {
     enter.__code__: _CHECK.format(flags=NOT_SYNC, is_async=False),
     enter_async.__code__: _CHECK.format(flags=GENERATORS, is_async=True),

@@ -46,6 +46,15 @@ def check_kind(fn: Any, is_async: bool) -> None:
         )
 
 
+def refuse_coroutine(fn: Any, result: Any) -> None:
+    """Refuse what a plain function returned to be awaited: the policy would end before it has run."""
+    result.close()
+    raise TypeError(
+        f"Policy.call: fn must return a value, got a coroutine from {fn!r}, which nothing would retry; "
+        "use `await policy.acall(fn)`"
+    )
+
+
 def _by_flags(flags: int) -> str:
     if not flags & NOT_SYNC:
         return "sync"

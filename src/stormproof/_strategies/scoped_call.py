@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from .._context.deadlines import LEFT, ambient, reset_ambient, set_ambient, timed_kind
+from .._events import bus
 from .._runtime.call_template import Template
 from .._runtime.clock import AMBIENT, Fixed
 from .gate import GATE, GATE_NAMES
@@ -43,6 +44,8 @@ _FAIL_ASYNC = """\
 """
 _LEAVE = """\
     _sp_reset(_sp_scope._token)
+    if _sp_timer.now() - _sp_began > _sp_limit:
+        _sp_late(_sp_scope)
 """
 #: A coroutine may be driven in another context than it began in: the scope that is in force there stays.
 _LEAVE_ASYNC = """\
@@ -73,6 +76,18 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
     )
 
 
+def _report_late(scope: Scope) -> None:
+    """Report a result that came past its time: nothing interrupts a plain function."""
+    if bus.heard("Late"):
+        bus.publish(
+            "Late",
+            operation=scope.name,
+            limit=scope.limit,
+            elapsed=scope.clock.now() - scope.began,
+            scope=scope.kind,
+        )
+
+
 _TEMPLATES = {key: _template(*key) for key in product((False, True), repeat=4)}
 
 
@@ -97,7 +112,9 @@ def scoped(
         "check": check,
         "enclosing": ambient,
         "kind": timed_kind(kind, seconds, env.name),
+        "late": _report_late,
         "left": LEFT,
+        "limit": seconds,
         "operation": lambda args, kwargs: env.operation(args),
         "reset": reset_ambient,
         "set": set_ambient,

@@ -12,7 +12,7 @@ from .._classify.on_clause import judge, unwrap_marker
 from .._events import bus
 from .._events.labels import label
 from .._primitives.errors import AttemptTimeout, StormproofError, Throttled
-from .._primitives.options import Options, count, number, seconds, timepiece
+from .._primitives.options import Options, count, flag, number, seconds, timepiece
 from .._runtime import clock as _clock
 from .._runtime.call_template import Template
 from .._runtime.counters import Tally
@@ -104,7 +104,8 @@ class Throttle(Options):
     inside, does not count at all. ``k`` = 2 lets twice as much through as the backend accepts; it is
     at least 1, since less would refuse healthy traffic. ``min_calls``: with fewer requests in the
     window nothing is refused (0: from the first failure on). ``max_rejection`` caps the probability,
-    so that a share of the calls always finds out whether the backend is back (1: no cap).
+    so that a share of the calls always finds out whether the backend is back (1: no cap). With ``observe``
+    nothing is refused: `WouldRefuse` is emitted for what would have been, and its outcome does not count.
     """
 
     __slots__ = (
@@ -117,10 +118,11 @@ class Throttle(Options):
         "max_rejection",
         "min_calls",
         "name",
+        "observe",
         "on",
         "window",
     )
-    _fields = ("k", "window", "on", "min_calls", "max_rejection", "name")
+    _fields = ("k", "window", "on", "min_calls", "max_rejection", "name", "observe")
 
     k: float
     window: float
@@ -128,6 +130,7 @@ class Throttle(Options):
     min_calls: int
     max_rejection: float
     name: str | None
+    observe: bool
     clock: Clock | None
     _judge: Callable[[BaseException], Any]
     _ledger: Ledger
@@ -141,6 +144,7 @@ class Throttle(Options):
         min_calls: int = 0,
         max_rejection: float = 1.0,
         name: str | None = None,
+        observe: bool = False,
         *,
         clock: Clock | None = None,
     ) -> None:
@@ -151,6 +155,7 @@ class Throttle(Options):
             min_calls=count("Throttle", "min_calls", min_calls, least=0),
             max_rejection=number("Throttle", "max_rejection", max_rejection, above=0, most=1),
             name=label("Throttle", name),
+            observe=flag("Throttle", "observe", observe),
             clock=timepiece("Throttle", clock),
             _judge=judge(on, "Throttle", names_refusals=True),
         )
@@ -180,26 +185,35 @@ class Throttle(Options):
             return 0.0
         return min(self.max_rejection, rejection(requests, accepts, self.k))
 
-    def admit(self, draw: Callable[[], float]) -> None:
-        """Raise `Throttled` if this call is one of those to be refused, as a decorated function does."""
-        if self._ledger.hot:
-            self._admit(draw)
+    def admit(self, draw: Callable[[], float]) -> bool:
+        """Raise `Throttled` if this call is one of those to be refused, as a decorated function does.
+
+        Return True if it only observes and would have refused the call: its outcome does not count.
+        """
+        return self._ledger.hot and self._admit(draw)
 
     def accept(self) -> None:
         """Count a call that succeeded."""
         self._ledger.accept()
 
-    def _admit(self, draw: Callable[[], float]) -> None:
-        """Count and raise `Throttled` if this call is one of those to be refused."""
+    def _admit(self, draw: Callable[[], float]) -> bool:
+        """Count and raise `Throttled` if this call is one of those to be refused.
+
+        Where this throttle only observes, return True for such a call: its outcome does not count.
+        """
         share = self.rejection
         # Drawn without the lock: the source of randomness may be the user's code.
         if share > 0 and draw() < share:
             with self._lock:
                 self._ledger.lose()
-            bus.publish("Refused", operation=self.name or "throttle", by="throttle")
+            event = "WouldRefuse" if self.observe else "Refused"
+            bus.publish(event, operation=self.name or "throttle", by="throttle")
+            if self.observe:
+                return True
             raise Throttled(
                 f"{self.name or 'throttle'} refuses {share:.1%} of the calls: too many of them fail"
             )
+        return False
 
     def settle(self, error: Exception) -> None:
         """Count a call that raised ``error``."""
@@ -262,8 +276,8 @@ _SPARED = Template(
     "spared",
     """\
 {async_}def spared({params}):
-    if _sp_ledger.hot:
-        _sp_admit()
+    if _sp_ledger.hot and _sp_admit():
+        return {await_}_sp_call({args})
     try:
         _sp_result = {await_}_sp_call({args})
     except Exception as _sp_error:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class AttemptScope(Scope):
     """The time of one attempt: its end is transient, where a deadline's is final."""
 
+    kind = "timeout"
+
     def late(self, message: str) -> StormproofError:
         return AttemptTimeout(message)
 

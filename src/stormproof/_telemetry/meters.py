@@ -46,6 +46,8 @@ class Counted:
 COUNTED = (
     Counted("give_ups", "Calls that ended in failure, by reason.", "reason"),
     Counted("refusals", "Calls refused before they were made, by the strategy.", "by"),
+    Counted("would_refuse", "Calls and retries that an observing strategy would have refused, by it.", "by"),
+    Counted("late_results", "Results of plain functions that came past their limit, by its kind.", "scope"),
     Counted("hedges", "Attempts launched while others were still out."),
     Counted("fallbacks", "Calls answered by a fallback."),
     Counted("breaker_changes", "Breakers that changed their state, by the new one.", "state"),
@@ -60,6 +62,8 @@ _KEYS = {
     "GaveUp": ("give_ups", "reason"),
     "Interrupted": ("give_ups", "reason"),
     "Refused": ("refusals", "by"),
+    "WouldRefuse": ("would_refuse", "by"),
+    "Late": ("late_results", "scope"),
     "Hedged": ("hedges", None),
     "FellBack": ("fallbacks", None),
     "BreakerChanged": ("breaker_changes", "after"),

@@ -61,6 +61,12 @@ def test_rows_that_make_no_sense_are_refused(row: Any, says: str) -> None:
         (lambda: (sp.Timeout(1), retry()), "Deadline is made for that"),
         (lambda: (sp.Bulkhead(1), retry()), "keeps its place"),
         (lambda: (retry(), sp.Deadline(1)), "ends the call for good"),
+        (lambda: (retry(), sp.Fallback(None)), "answers for what Retry should see"),
+        (lambda: (retry(), sp.Timeout(500)), "500 seconds: durations are not milliseconds"),
+        (
+            lambda: (retry(backoff=sp.Exponential(100, cap=5000), within=30),),
+            "may be 100 seconds, longer than",
+        ),
         (lambda: (sp.Breaker(window=2), sp.Timeout(2)), "does not count a call that the Timeout"),
         (lambda: (sp.keyed(sp.Breaker(window=2), str), retry(), sp.Timeout(3)), "does not count a call"),
     ],

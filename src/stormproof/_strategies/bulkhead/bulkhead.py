@@ -8,7 +8,7 @@ from ..._drivers.waiter import Waiter
 from ..._events import bus, labels
 from ..._events.key_names import of_key
 from ..._primitives.errors import BulkheadFull
-from ..._primitives.options import Options, count, label, seconds, shared_store
+from ..._primitives.options import Options, count, flag, label, seconds, shared_store
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
 
@@ -48,6 +48,8 @@ class Bulkhead(Options):
 
     With a ``store`` the limit is that of all processes that use one of the same ``name``. This one leases
     places ahead of its calls; a call that finds none waits for the store, at most as long as its timeout.
+
+    With ``observe`` a call that finds no place goes ahead without one, and `WouldRefuse` is emitted.
     """
 
     __slots__ = (
@@ -60,16 +62,18 @@ class Bulkhead(Options):
         "limit",
         "max_wait",
         "name",
+        "observe",
         "queue",
         "store",
     )
-    _fields = ("limit", "queue", "max_wait", "name")
+    _fields = ("limit", "queue", "max_wait", "name", "observe")
     _extras = ("store",)
 
     limit: int
     queue: int
     max_wait: float | None
     name: str | None
+    observe: bool
     store: Store | None
     _fleet: FleetMember | None
     _lock: Any
@@ -86,6 +90,7 @@ class Bulkhead(Options):
         max_wait: Seconds | None = 0,
         *,
         name: str | None = None,
+        observe: bool = False,
         store: Store | None = None,
     ) -> None:
         self._set(
@@ -93,6 +98,7 @@ class Bulkhead(Options):
             queue=count("Bulkhead", "queue", queue, least=0),
             max_wait=None if max_wait is None else seconds("Bulkhead", "max_wait", max_wait),
             name=label("Bulkhead", name),
+            observe=flag("Bulkhead", "observe", observe),
             store=shared_store("Bulkhead", store),
             _fleet=None,
         )
@@ -206,6 +212,12 @@ class Bulkhead(Options):
                 pass
         self._leave()
 
+    def _passes(self) -> bool:
+        """Whether a call that found no place goes ahead without one, as this bulkhead only observes."""
+        if self.observe:
+            bus.publish("WouldRefuse", operation=self.name or "bulkhead", by="bulkhead")
+        return self.observe
+
     def _refusal(self, why: str) -> BulkheadFull:
         bus.publish("Refused", operation=self.name or "bulkhead", by="bulkhead")
         name = labels.clean(self.name or "bulkhead")
@@ -252,6 +264,8 @@ class Bulkhead(Options):
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if self._passes():
+                return call(*args, **kwargs)
             self._enter()
             try:
                 return call(*args, **kwargs)
@@ -262,6 +276,8 @@ class Bulkhead(Options):
 
     def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         async def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if self._passes():
+                return await call(*args, **kwargs)
             await self._enter_async()
             try:
                 return await call(*args, **kwargs)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 
 from ..._context.deadlines import ambient, check
-from ..._drivers import aio as _aio
-from ..._drivers import sync as _sync
-from ..._drivers.waiter import Waiter
+from ..._events import bus
 from ..._events.key_names import of_key
 from ..._primitives.errors import RateLimited
-from ..._primitives.options import count, label, number, seconds, shared_store, timepiece
+from ..._primitives.options import count, flag, label, number, seconds, shared_store, timepiece
 from ..._primitives.rates import parse
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.locks import guard, has_gil
 from .rules.bucket import MOST_NEAR, MOST_TOKENS, Bucket
+from .waiting import Reservation, Waiting, wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any, Protocol, TypeVar
 
     from ..._primitives.options import Seconds
@@ -43,160 +42,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-#: How long to sleep before looking whether tokens came sooner: at first, and at most.
-_FIRST_NAP_S = 0.005
-_LONGEST_NAP_S = 0.1
-#: No timer is set for longer.
-_LONGEST_S = 86_400.0
-
-
-class Reservation:
-    """Tokens taken from a `Limiter` ahead of time: usable after ``delay`` seconds, if ``ok``."""
-
-    __slots__ = ("_grant", "_limiter")
-
-    def __init__(self, limiter: Limiter, grant: Grant) -> None:
-        self._limiter = limiter
-        self._grant = grant
-
-    @property
-    def ok(self) -> bool:
-        """Whether the tokens were granted."""
-        return self._grant.ok
-
-    @property
-    def delay(self) -> float:
-        """Seconds from now until the tokens may be used; inf when not ``ok``."""
-        return self._grant.delay(self._limiter._now())
-
-    def cancel(self) -> None:
-        """Give the tokens back, as far as no later reservation depends on them."""
-        self._limiter._cancel(self._grant)
-
-    def leave(self) -> None:
-        """Give back all the tokens of a caller that waited in line and goes without having used them."""
-        self._limiter._leave(self._grant)
-
-    def __repr__(self) -> str:
-        return f"<reservation of {self._grant.n}: {'ok' if self.ok else 'refused'}>"
-
-
 #: A level below this is short of a token, however coarse the clock.
 _SURELY_SHORT = 1.0 - MOST_NEAR
 
 #: Small whole numbers are one object each; comparing identities calls nobody.
 _ONE = 1
-
-
-def await_turn(reservation: Reservation, clock: Clock | None) -> None:
-    """Wait in a thread for what was reserved with ``enqueue``; give it back when that is interrupted."""
-    try:
-        for seconds, waiter in _pauses(reservation):
-            if (_clock.AMBIENT.clock if clock is None else clock) is _clock.SYSTEM:
-                waiter.wait(seconds)
-            else:
-                _sync.sleep(seconds, clock)
-            check()
-    except BaseException:
-        reservation.leave()
-        raise
-
-
-async def await_turn_async(reservation: Reservation, clock: Clock | None) -> None:
-    """Wait in a task for what was reserved with ``enqueue``; give it back when that is interrupted."""
-    try:
-        for seconds, waiter in _pauses(reservation):
-            used: Any = _clock.AMBIENT.clock if clock is None else clock
-            if used is _clock.SYSTEM:
-                await waiter.wait_async(seconds)
-            elif getattr(used, "drives_timers", False):
-                used.asked(seconds)
-                await waiter.wait_async(seconds)
-            else:
-                await _aio.sleep(seconds, used)
-            check()
-    except BaseException:
-        reservation.leave()
-        raise
-
-
-def _pauses(reservation: Reservation) -> Iterator[tuple[float, Waiter]]:
-    """Yield the sleeps until a turn comes, each with what ends it early: one that leaves moves others up."""
-    limiter, grant = reservation._limiter, reservation._grant
-    if grant.line is None:
-        return
-    nap = _FIRST_NAP_S if grant.hopeful else _LONGEST_S
-    # Counted down, not looked up: a clock set back makes no caller wait longer than was foreseen.
-    left = math.inf
-    while True:
-        pause, waiter = limiter._pause(grant)
-        left = min(left, grant.at - limiter._now())
-        if pause <= 0.0 or left <= 0.0:
-            break
-        step = min(pause, left, nap)
-        if grant.hopeful:
-            # The time for the exchange to bring them may reach past the deadline; a nap must not.
-            scope = ambient()
-            rest = None if scope is None else scope.remaining()
-            step = min(step, rest or step)
-            nap = min(2 * nap, _LONGEST_NAP_S)
-        yield step, waiter
-        if not waiter.granted:
-            left -= step
-            if step >= pause and not grant.hopeful:
-                break
-    limiter._arrive(grant)
-
-
-class Waiting:
-    """Waiting in the line of a limiter or a pacer, as a thread or as a task."""
-
-    __slots__ = ()
-
-    clock: Clock | None
-
-    def _admit(self, n: int) -> Reservation:
-        """Return a place in line, or raise the error that says why there is none."""
-        raise NotImplementedError
-
-    def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
-        """Do ``work`` on the line of ``grant``, with its bucket to itself; wake the waiters it returns."""
-        raise NotImplementedError
-
-    def _pause(self, grant: Grant) -> tuple[float, Waiter]:
-        """(seconds to wait before looking again, what ends that early); 0 when its turn has come."""
-        # A new one first: who wakes it up from now on means this pause.
-        waiter = grant.waiter = Waiter()
-        pause = 0.0
-
-        def look(line: Line, now: float) -> list[Grant]:
-            nonlocal pause
-            woken = line.advance(now)
-            pause = line.pause(grant, now)
-            return woken
-
-        self._line_step(grant, look)
-        return pause, waiter
-
-    def _arrive(self, grant: Grant) -> None:
-        self._line_step(grant, lambda line, now: line.arrive(grant, now))
-
-    def _leave(self, grant: Grant) -> None:
-        self._line_step(grant, lambda line, now: line.leave(grant, now))
-
-    def wait(self, n: int = 1) -> None:
-        """Wait until ``n`` may be used, and use them; fails at once if that is past the deadline."""
-        await_turn(self._admit(n), self.clock)
-
-    async def wait_async(self, n: int = 1) -> None:
-        """`wait` for async code."""
-        await await_turn_async(self._admit(n), self.clock)
-
-
-def _wake(woken: list[Grant]) -> None:
-    for grant in woken:
-        if grant.waiter is not None:
-            grant.waiter.grant()
 
 
 class Limiter(Waiting):
@@ -208,9 +58,22 @@ class Limiter(Waiting):
 
     With a ``store`` it is the limit of all processes that use one of the same ``name``: this one
     leases from it what it is about to need (a thread of the store does), and decides locally.
+
+    With ``observe`` it refuses nothing and nobody waits: `WouldRefuse` is emitted where no token is there.
     """
 
-    __slots__ = ("__weakref__", "_bucket", "_fleet", "_lock", "_quick", "_timer", "clock", "name", "store")
+    __slots__ = (
+        "__weakref__",
+        "_bucket",
+        "_fleet",
+        "_lock",
+        "_quick",
+        "_timer",
+        "clock",
+        "name",
+        "observe",
+        "store",
+    )
 
     _lock: Any
     #: The burst, while `allow` may count by itself; -1 while somebody has the bucket to himself, at an
@@ -228,7 +91,9 @@ class Limiter(Waiting):
         rng: Rng | None = None,
         store: Store | None = None,
         name: str | None = None,
+        observe: bool = False,
     ) -> None:
+        self.observe = flag("Limiter", "observe", observe)
         if isinstance(rate, str):
             if burst is not None:
                 raise ValueError(
@@ -307,21 +172,30 @@ class Limiter(Waiting):
                 return True
             if self._fleet is not None:
                 if self._fleet.is_dry(now):
-                    return False
+                    return self._passes()
             elif self._quick >= 0.0 and level < _SURELY_SHORT:
                 # A refusal takes nothing. Nearer to a token, the bucket itself decides.
-                return False
+                return self._passes()
         n = count("Limiter", "n", n, least=0)
         ok = self._alone(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
         if self._fleet is not None:
             self._fleet.kick()
-        return ok
+        return ok or self._passes()
+
+    def _passes(self) -> bool:
+        """Whether what finds no token goes ahead all the same, as this limiter only observes."""
+        if self.observe:
+            bus.publish("WouldRefuse", operation=self.name or "limiter", by="rate_limit")
+        return self.observe
 
     def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""
         n = count("Limiter", "n", n, least=0)
         limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        return self._reserve(n, limit, False)
+        if self.observe and not (granted := self._reserve(n, 0.0, False)).ok:
+            self._passes()
+            return self._reserve(0, None, False)
+        return granted if self.observe else self._reserve(n, limit, False)
 
     def enqueue(self, n: int, max_wait_s: float | None) -> Reservation:
         """Take ``n`` tokens for a caller that waits for them in line, with `await_turn`."""
@@ -338,7 +212,7 @@ class Limiter(Waiting):
 
     def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         # A store that is lost or found puts another bucket in place; those in line stay where they are.
-        _wake(self._alone(lambda bucket, now: work(grant.line or bucket, now)))
+        wake(self._alone(lambda bucket, now: work(grant.line or bucket, now)))
 
     def after_fork(self) -> None:
         """Forget those who wait, in a forked child: they are the parent's."""
@@ -351,7 +225,7 @@ class Limiter(Waiting):
             bucket.charge(n, now)
             return bucket.advance(now) or bucket.moved_up(now)
 
-        _wake(self._alone(step))
+        wake(self._alone(step))
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""
@@ -406,6 +280,7 @@ class Limiter(Waiting):
         """Take over the rate and the burst of ``wanted``, and keep what was reserved."""
         self.set_rate(wanted.rate)
         self.set_burst(wanted.burst)
+        self.observe = wanted.observe
         return True
 
     def _change(self, rate: float, burst: int) -> None:
@@ -421,14 +296,17 @@ class Limiter(Waiting):
     def fresh(self) -> Limiter:
         """A new limiter with these options, full; with a store, the one of the key it is made for."""
         name = self.name if self.store is None else of_key(self.name)
-        return Limiter(self.rate, self.burst, clock=self.clock, store=self.store, name=name)
+        return Limiter(
+            self.rate, self.burst, clock=self.clock, store=self.store, name=name, observe=self.observe
+        )
 
     def __repr__(self) -> str:
         shared = "" if self.store is None else f", store={self.store!r}, name={self.name!r}"
-        return f"Limiter(rate={self.rate!r}, burst={self.burst!r}{shared})"
+        observe = ", observe=True" if self.observe else ""
+        return f"Limiter(rate={self.rate!r}, burst={self.burst!r}{shared}{observe})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.rate, self.burst, self.store, self.name)
+        return _rebuild, (self.rate, self.burst, self.store, self.name, self.observe)
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the tokens of this moment."""
@@ -436,8 +314,8 @@ class Limiter(Waiting):
         return {"kind": "Limiter", "rate": self.rate, "burst": self.burst, "tokens": self.tokens(), **shared}
 
 
-def _rebuild(rate: float, burst: int, store: Store | None, name: str | None) -> Limiter:
-    return Limiter(rate, burst, store=store, name=name)
+def _rebuild(rate: float, burst: int, store: Store | None, name: str | None, observe: bool) -> Limiter:
+    return Limiter(rate, burst, store=store, name=name, observe=observe)
 
 
 def _shared(rate: float, burst: int) -> tuple[float, int]:

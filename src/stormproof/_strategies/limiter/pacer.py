@@ -13,8 +13,8 @@ from ..._primitives.options import count, number, seconds, timepiece
 from ..._primitives.rates import parse
 from ..._runtime import clock as _clock
 from ..._runtime.locks import guard
-from .limiter import Reservation, Waiting, _wake
 from .rules.bucket import Grant, Line, near
+from .waiting import Reservation, Waiting, wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Pacer(Waiting):
             now = self._steady()
             self._table.charge(n, now)
             woken = self._table.advance(now) or self._table.moved_up(now)
-        _wake(woken)
+        wake(woken)
 
     def ready_in(self, n: int = 1) -> float:
         """Seconds until a call of cost ``n`` could start."""
@@ -217,7 +217,7 @@ class Pacer(Waiting):
     def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         with self._lock:
             woken = work(self._table, self._steady())
-        _wake(woken)
+        wake(woken)
 
     def after_fork(self) -> None:
         """Forget those who wait, in a forked child: they are the parent's."""

@@ -12,7 +12,8 @@ from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
-from .limiter import Limiter, await_turn, await_turn_async
+from .limiter import Limiter
+from .waiting import await_turn, await_turn_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
-    from .limiter import Reservation
     from .pacer import Pacer
+    from .waiting import Reservation
 
     Cost = int | Callable[..., int]
 

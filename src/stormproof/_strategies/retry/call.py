@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 
-from ..._classify.exhaustion import Mark, Stopped, exhausted_by, is_bare, mark, response_mark
+from ..._classify.classifier import UNREPEATABLE
+from ..._classify.exhaustion import Mark, Stopped, exhausted_by, is_bare, is_permanent, mark, response_mark
 from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
 from ..._classify.stops import REFUSALS, reason_of
 from ..._classify.verdict import Verdict
@@ -147,7 +148,7 @@ class RetriedCall(Course):
                 if verdict is None:
                     self.succeed()
                     return None
-                stop = self._refused(error) or self._final(error)
+                stop = self._refused(error) or self._final(error, verdict)
                 if stop is None and not is_refusal(self.visible_error):
                     self.reached = self.visible_error
             self.verdict = verdict
@@ -175,10 +176,12 @@ class RetriedCall(Course):
                 scope.last_error = self.visible_error
         return step
 
-    def _final(self, error: Exception | None) -> Stop | None:
+    def _final(self, error: Exception | None, verdict: Verdict) -> Stop | None:
         """Why the outcome is final whatever the verdict: a mark of the call's, or of a layer further in."""
-        if isinstance(error, Permanent):
+        if is_permanent(error):
             return PERMANENT
+        if verdict.reason.endswith(UNREPEATABLE):
+            return Stop("unrepeatable", f"not retried: {verdict.reason}")
         if self.retry.retry_exhausted:
             return None
         visible = self.visible_error
@@ -266,7 +269,7 @@ class RetriedCall(Course):
         if ending.notes and notable:
             elapsed = self._elapsed() if elapsed is None else elapsed
             tries = tried(self.number, elapsed)
-            note(visible, f"{tries}; stopped: {stop.message}")
+            note(visible, f"{tries}; stopped: {self._message(stop)}")
             if ending.refuses == "always" or (ending.refuses == "asked" and self.retry.raises == "refusal"):
                 return None, self._refuse(stop, visible, tries, elapsed)
         if ending.marks:
@@ -326,6 +329,13 @@ class RetriedCall(Course):
             reason=stop.reason,
         )
         return elapsed
+
+    def _message(self, stop: Stop) -> str:
+        """Return why the call stopped; of an empty budget, what was earned and spent, and what to set."""
+        shortage = getattr(self.budget, "shortage", None) if stop.reason == "budget" else None
+        if shortage is None:
+            return stop.message
+        return f"{stop.message}: {shortage().removeprefix('budget empty: ')}"
 
     def _after(self, stop: Stop) -> float | None:
         """Return the seconds after which trying again may help, as far as the server or a refusal says."""

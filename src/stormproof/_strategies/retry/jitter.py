@@ -67,7 +67,8 @@ def spread_for(owner: str, jitter: Jitter) -> Callable[[Any, Any], Any]:
     if callable(jitter) and not isinstance(jitter, type):
         return _checked(owner, jitter)
     kind = ValueError if isinstance(jitter, str) else TypeError
+    hint = "; that is a schedule of its own: Decorrelated(base, cap)" if str(jitter) == "decorrelated" else ""
     raise kind(
         f"{owner}: jitter must be 'none', 'full', 'equal', a Symmetric(r) "
-        f"or a callable (u, ceiling) -> wait, got {jitter!r}"
+        f"or a callable (u, ceiling) -> wait, got {jitter!r}{hint}"
     )

@@ -204,6 +204,11 @@ class Retry(Options):
         copy._set(budget=budget)
         return copy
 
+    @property
+    def owns_budget(self) -> bool:
+        """Whether the budget is the default one, made for this strategy."""
+        return self._own_budget
+
     def fresh(self) -> Retry:
         """A copy whose budget, if it has one, is a new one with the same options."""
         if self._own_budget:

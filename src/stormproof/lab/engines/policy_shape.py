@@ -55,8 +55,8 @@ def shape(row: tuple[Any, ...]) -> Shape | str:
             found.retry = part
         elif type(part) is Timeout and not before:
             found.timeout = min(found.timeout, part.seconds)
-        elif type(part) is Breaker and (part.count == "calls" or part.observe):
-            return "Breaker counts calls, or only observes"
+        elif getattr(part, "observe", False) or (type(part) is Breaker and part.count == "calls"):
+            return f"{kind} only observes, or counts calls"
         elif type(part) in (Breaker, Throttle) or (type(part) is RateLimit and answers_at_once(part)):
             (found.outer if before else found.inner).append(part)
         else:

@@ -1,0 +1,35 @@
+"""`raise ... from Permanent(...)` is final, as `Permanent` itself is; it was retried."""
+
+import pytest
+
+import stormproof as sp
+
+
+def test_error_raised_from_a_permanent_one_is_not_retried():
+    calls = []
+
+    def fetch():
+        calls.append(1)
+        try:
+            raise sp.Permanent(ConnectionError("gone"))
+        except sp.Permanent as permanent:
+            raise ConnectionError("wrapped") from permanent
+
+    with pytest.raises(ConnectionError, match="wrapped"):
+        sp.retry(on=ConnectionError, backoff=sp.Constant(0)).call(fetch)
+    assert len(calls) == 1
+
+
+def test_error_raised_while_a_permanent_one_was_handled_is_retried():
+    calls = []
+
+    def fetch():
+        calls.append(1)
+        try:
+            raise sp.Permanent(KeyError("cache"))
+        except sp.Permanent:
+            raise ConnectionError("refused") from None
+
+    with pytest.raises(ConnectionError):
+        sp.retry(on=ConnectionError, backoff=sp.Constant(0), attempts=2).call(fetch)
+    assert len(calls) == 2
