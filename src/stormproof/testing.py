@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 
 from ._context.deadlines import switch_off, switch_on
+from ._drivers import aio as _aio
+from ._drivers.waiter import Waiter
 from ._primitives.options import flag, number
 from ._runtime import clock as _clock
 from ._runtime import interrupts
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 class FakeClock:
     """A clock that stands still until ``advance``; a sleep takes no time and moves it.
 
-    ``sleeps`` lists the waits that were asked for, in order. With ``blocking`` a thread that sleeps
+    ``sleeps`` lists the waits that were asked for, in order. With ``blocking`` a thread or task that sleeps
     waits, in real time, until the clock has been advanced past its wait; ``sleeping`` counts those.
-    In async code use `run` instead.
+    Hedges, timeouts and queues in async code need `run`: they wait by the event loop's own timers.
     """
 
     #: An event loop's timers do not follow this clock.
@@ -38,8 +40,8 @@ class FakeClock:
         self._now = number("FakeClock", "start", start)
         self.sleeps: list[float] = []
         self._moved = threading.Condition() if flag("FakeClock", "blocking", blocking) else None
-        #: When each thread that sleeps on it is to go on.
-        self._due: list[float] = []
+        #: When each thread or task that sleeps on it is to go on, and what wakes a task up.
+        self._due: list[tuple[float, Waiter | None]] = []
 
     def now(self) -> float:
         """Seconds, as moved so far."""
@@ -54,10 +56,13 @@ class FakeClock:
         with self._moved:
             self._now += seconds
             self._moved.notify_all()
+            woken = [waiter for due, waiter in self._due if waiter is not None and due <= self._now]
+        for waiter in woken:
+            waiter.grant()
 
     @property
     def sleeping(self) -> int:
-        """How many threads wait for the clock to be advanced."""
+        """How many threads and tasks wait for the clock to be advanced."""
         return len(self._due)
 
     def wait_for_sleepers(self, count: int = 1, timeout: float = 10.0) -> None:
@@ -67,6 +72,17 @@ class FakeClock:
         with self._moved:
             if not self._moved.wait_for(lambda: len(self._due) >= count, timeout):
                 raise TimeoutError(f"{len(self._due)} of {count} threads sleep after {timeout:g} s")
+
+    async def wait_for_sleeping_tasks(self, count: int = 1, timeout: float = 10.0) -> None:  # noqa: ASYNC109
+        """`wait_for_sleepers`, in a task: the other tasks run meanwhile."""
+        if self._moved is None:
+            raise RuntimeError("FakeClock: sleepers wait only with blocking=True")
+        library: Any = interrupts.library()
+        began = _clock.SYSTEM.now()
+        while len(self._due) < count:
+            if _clock.SYSTEM.now() - began > timeout:
+                raise TimeoutError(f"{len(self._due)} of {count} tasks sleep after {timeout:g} s")
+            await library.sleep(0)
 
     def asked(self, seconds: float) -> None:
         """Record a wait."""
@@ -80,17 +96,39 @@ class FakeClock:
         else:
             self._block(self._moved, seconds)
 
+    async def sleep_async(self, seconds: float) -> None:
+        """`sleep`, in a task: with ``blocking`` it waits until the clock has been advanced."""
+        if self._moved is None:
+            self.sleep(seconds)
+            await _aio.sleep(0, _clock.SYSTEM)
+            return
+        self.asked(seconds)
+        waiter = Waiter()
+        with self._moved:
+            entry = (self._now + seconds, waiter)
+            self._due.append(entry)
+            if entry[0] <= self._now:
+                waiter.grant()
+            self._moved.notify_all()
+        try:
+            await waiter.wait_async(None)
+            # A wait of 0 lets a cancellation land, too.
+            await _aio.sleep(0, _clock.SYSTEM)
+        finally:
+            with self._moved:
+                self._due.remove(entry)
+
     def _block(self, moved: threading.Condition, seconds: float) -> None:
         if interrupts.library() is not None:
-            raise RuntimeError("FakeClock: blocking=True would block the event loop; use testing.run(main)")
+            raise RuntimeError("FakeClock: sleep() with blocking=True would block the event loop")
         with moved:
-            due = self._now + seconds
-            self._due.append(due)
+            entry = (self._now + seconds, None)
+            self._due.append(entry)
             moved.notify_all()
             try:
-                moved.wait_for(lambda: self._now >= due)
+                moved.wait_for(lambda: self._now >= entry[0])
             finally:
-                self._due.remove(due)
+                self._due.remove(entry)
 
     def __repr__(self) -> str:
         return f"<FakeClock at {self._now:g}, {len(self.sleeps)} sleeps>"

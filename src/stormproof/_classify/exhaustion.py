@@ -36,15 +36,23 @@ class Stopped(Options):
 class Mark:
     """Says that ``layer`` has retried this error to exhaustion, in ``attempts`` calls, and why it stopped.
 
-    ``owner`` is the identity by which a layer knows its own mark; it does not travel in a pickle. ``stopped``
-    is a `Stopped`, or what to make one of when it is asked for.
+    ``owner`` is the identity by which a layer knows its own mark; ``around`` the layers that the mark speaks
+    to, ``None`` for all. Neither travels in a pickle. ``stopped`` is a `Stopped`, or what to make one of when
+    it is asked for.
     """
 
-    __slots__ = ("_stopped", "attempts", "layer", "owner", "reason")
+    __slots__ = ("_stopped", "around", "attempts", "layer", "owner", "reason")
 
     def __init__(
-        self, layer: str, owner: object, attempts: int, reason: str = "", stopped: Any = None
+        self,
+        layer: str,
+        owner: object,
+        attempts: int,
+        reason: str = "",
+        stopped: Any = None,
+        around: Any = None,
     ) -> None:
+        self.around = around
         self.layer = layer
         self.owner = owner
         self.attempts = attempts

@@ -6,6 +6,7 @@ import sys
 from contextvars import ContextVar
 from types import MappingProxyType
 
+from .._runtime import interrupts
 from . import deadlines as _deadlines
 
 TYPE_CHECKING = False
@@ -146,6 +147,35 @@ def _called(frame: Any) -> tuple[Any, ...]:
         # Before 3.13 this is a copy that stays with the frame, and would keep what the frame lets go.
         seen.clear()
     return (found,)
+
+
+class LayersAround:
+    """The layers at work around the code that makes this: a mark made there speaks to them alone.
+
+    Of layers in other tasks, threads and processes nothing is known, so a mark speaks to those, too.
+    """
+
+    __slots__ = ("_frames", "_strand")
+
+    def __init__(self) -> None:
+        self._strand = interrupts.strand()
+        self._frames: list[Any] = []
+        frame: Any = sys._getframe(2)
+        while frame is not None:
+            if "_sp_layer" in frame.f_globals:
+                self._frames.append(frame)
+            frame = frame.f_back
+        # The first is the layer's own, which the error's traceback holds anyway.
+        del self._frames[:1]
+
+    def lacks(self, layer: object) -> bool:
+        """Whether the call of ``layer`` at hand began, in the same task or thread, after this was made."""
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("_sp_layer") is not layer:
+            frame = frame.f_back
+        if frame is None or interrupts.strand() != self._strand:
+            return False
+        return all(frame is not around for around in self._frames)
 
 
 def encloses(owner: object, own_frames: int, asking: object = None) -> bool:

@@ -40,6 +40,9 @@ async def sleep(seconds: float, clock: Clock | None = None) -> None:
             clock.asked(seconds)  # type: ignore[attr-defined]
             await library.sleep(seconds)
             return
+        if hasattr(clock, "sleep_async"):
+            await clock.sleep_async(seconds)
+            return
         clock.sleep(seconds)
         seconds = 0.0
     await library.sleep(min(seconds, _LONGEST_S))

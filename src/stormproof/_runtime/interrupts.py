@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from _thread import get_ident
 from collections import deque
 from contextvars import Context
 
@@ -115,6 +116,15 @@ def library() -> ModuleType | None:
     if asyncio is not None and asyncio._get_running_loop() is not None:
         return asyncio
     return None
+
+
+def strand() -> object:
+    """Return what runs this code: the task, or the thread's identity where there is none."""
+    running = library()
+    task = None
+    if running is not None:
+        task = running.lowlevel.current_task() if running.__name__ == "trio" else running.current_task()
+    return get_ident() if task is None else weakref.ref(task)
 
 
 def arm(scope: Scope) -> Arm | None:

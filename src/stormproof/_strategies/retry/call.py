@@ -14,7 +14,7 @@ from ..._classify.exhaustion import Mark, Stopped, exhausted_by, is_bare, is_per
 from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
 from ..._classify.stops import REFUSALS, reason_of
 from ..._classify.verdict import Verdict
-from ..._context.attempts import Attempt, encloses
+from ..._context.attempts import Attempt, LayersAround, encloses
 from ..._context.deadlines import ambient
 from ..._events import bus, labels
 from ..._events.labels import tried
@@ -191,6 +191,9 @@ class RetriedCall(Course):
             layer = None if is_bare(visible) else exhausted_by(visible)
         if layer is None or layer.owner == self.owner or self._is_named(layer):
             return None
+        if layer.around is not None and layer.around.lacks(self.env):
+            # Stored by an earlier call, and raised again: to this one it is new.
+            return None
         return Stop("exhausted", f"already retried by {layer.layer}")
 
     def _is_named(self, layer: Mark) -> bool:
@@ -349,7 +352,7 @@ class RetriedCall(Course):
         owner = object() if encloses(self.owner, self._own_frames, self) else self.owner
         elapsed = self._elapsed() if elapsed is None else elapsed
         stopped = stop.reason, self.number, elapsed, self._after(stop)
-        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped))
+        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped, LayersAround()))
 
     def _refuse(self, stop: Stop, visible: BaseException, tries: str, elapsed: float) -> StormproofError:
         """Return the refusal that the call ends in, raised from its failure."""
