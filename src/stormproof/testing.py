@@ -120,7 +120,7 @@ class FakeClock:
 
     def _block(self, moved: threading.Condition, seconds: float) -> None:
         if interrupts.library() is not None:
-            raise RuntimeError("FakeClock: sleep() with blocking=True would block the event loop")
+            raise RuntimeError("FakeClock: blocking=True would block the event loop; use testing.run(main)")
         with moved:
             entry = (self._now + seconds, None)
             self._due.append(entry)

@@ -162,6 +162,12 @@ class Throttle(Options):
         self._set(_ledger=Ledger(self.window, self._now()))
         guard(self)
 
+    def fields(self) -> dict[str, Any]:
+        fields = super().fields()
+        if not self.observe:
+            del fields["observe"]
+        return fields
+
     def _now(self) -> float:
         return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
 

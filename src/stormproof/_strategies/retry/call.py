@@ -180,7 +180,7 @@ class RetriedCall(Course):
         """Why the outcome is final whatever the verdict: a mark of the call's, or of a layer further in."""
         if is_permanent(error):
             return PERMANENT
-        if verdict.reason.endswith(UNREPEATABLE):
+        if self.exchange is None and verdict.reason.endswith(UNREPEATABLE):
             return Stop("unrepeatable", f"not retried: {verdict.reason}")
         if self.retry.retry_exhausted:
             return None
