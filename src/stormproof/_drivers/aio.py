@@ -40,8 +40,9 @@ async def sleep(seconds: float, clock: Clock | None = None) -> None:
             clock.asked(seconds)  # type: ignore[attr-defined]
             await library.sleep(seconds)
             return
-        if hasattr(clock, "sleep_async"):
-            await clock.sleep_async(seconds)
+        sleep_async = getattr(clock, "sleep_async", None)
+        if sleep_async is not None:
+            await sleep_async(seconds)
             return
         clock.sleep(seconds)
         seconds = 0.0

@@ -108,8 +108,8 @@ def _doubtful_units(every: list[Any]) -> list[str]:
     ]
     for retry in (s for s in every if isinstance(s, Retry)):
         first = retry.backoff.ceiling(0) if hasattr(retry.backoff, "ceiling") else 0.0
-        largest = max(first, getattr(retry.backoff, "cap", 0.0))
-        if retry.within is not None and first > retry.within and largest >= 1000:
+        largest = getattr(retry.backoff, "cap", None) or first
+        if retry.within is not None and first > max(retry.within, 10.0) and largest >= 1000:
             found.append(
                 f"the first wait of {type(retry.backoff).__name__} may be {first:g} seconds, longer than "
                 f"within={retry.within:g}: durations are not milliseconds"

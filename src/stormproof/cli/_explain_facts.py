@@ -10,9 +10,7 @@ import math
 
 from .._policy import checks
 from .._primitives.durations import spell
-from .._strategies.deadline import Deadline
 from .._strategies.retry.retry import Retry
-from .._strategies.timeout import Timeout
 from ._style import tell
 
 TYPE_CHECKING = False
@@ -183,10 +181,6 @@ def _for_any(facts: Facts, retry: Retry) -> list[str]:
         found.append(f"retry {dead.number} and later never happen: {dead.why_not}")
     if math.isinf(facts.timeout_s) and math.isinf(facts.deadline_s):
         found.append("add a timeout: nothing bounds an attempt, and one that hangs is never retried")
-    limits = [s for s in facts.policy.strategies if type(s) in (Deadline, Timeout)]
-    if limits and not any(getattr(s, "thread", False) for s in limits):
-        names = " and ".join(type(s).__name__ for s in limits)
-        found.append(f"for a plain function set thread=True on Timeout: {names} cannot interrupt one")
     if retry.budget is None:
         found.append(
             f"give the retry a budget: in an outage it multiplies the load by {facts.worst.attempts:g}"

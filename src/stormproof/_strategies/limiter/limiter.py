@@ -192,10 +192,9 @@ class Limiter(Waiting):
         """Take ``n`` tokens, to be used after the reservation's ``delay``."""
         n = count("Limiter", "n", n, least=0)
         limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        if self.observe and not (granted := self._reserve(n, 0.0, False)).ok:
-            self._passes()
-            return self._reserve(0, None, False)
-        return granted if self.observe else self._reserve(n, limit, False)
+        granted = self._reserve(n, 0.0 if self.observe else limit, False)
+        # What only would be refused takes no token.
+        return granted if granted.ok or not self._passes() else self._reserve(0, None, False)
 
     def enqueue(self, n: int, max_wait_s: float | None) -> Reservation:
         """Take ``n`` tokens for a caller that waits for them in line, with `await_turn`."""
