@@ -43,7 +43,7 @@ def shell(words: list[str], then: str = "", **env: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_full_disk_is_one_line(words: list[str], unbuffered: str) -> None:
     code, _, said = shell(words, ">/dev/full", PYTHONUNBUFFERED=unbuffered)
-    assert (code, said) == (1, "stormproof: No space left on device\n")
+    assert (code, said) == (2, "stormproof: No space left on device\n")
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from types import CoroutineType
 
 from .._events import labels
 from .._events.operations import census
@@ -179,7 +178,7 @@ class Policy(PolicySettings):
         return result
 
     def _compiled(self, method: str, applier: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
-        """Return ``method``, compiled; under "call" it stands in that method's place from its first use on."""
+        """Return ``method``, compiled; under "call" it replaces that method from its first use on."""
         compiled: Any = self.__dict__.get(method)
         if compiled is None:
             compiled = self.__dict__[method] = self._compile(applier, Env(self, None), is_async)
@@ -299,7 +298,10 @@ def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None,
 
 #: For an outermost strategy that is not a gate itself.
 _GATED = Template(
-    "gated", "{async_}def gated({params}):\n" + GATE + "    _sp_result = {await_}_sp_call({args})\n    return _sp_result\n"
+    "gated",
+    "{async_}def gated({params}):\n"
+    + GATE
+    + "    _sp_result = {await_}_sp_call({args})\n    return _sp_result\n",
 )
 
 

@@ -61,6 +61,9 @@ def with_guesses(owner: str, function: C) -> C:
     from functools import wraps
 
     code = function.__code__
+    if code.co_flags & 0x08:
+        # It takes any keyword, and passes it on to what knows better.
+        return function
     names = [n for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if n != "self"]
 
     @wraps(function)

@@ -340,11 +340,19 @@ def test_retry_after_around_an_exhausted_error_is_classified_by_it() -> None:
 def test_a_pickled_error_still_carries_its_mark() -> None:
     with pytest.raises(Boom) as caught:
         retry()(Backend())()
-    for travelled in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
-        backend = Backend(lambda error=travelled: error)
-        with pytest.raises(Boom):
-            retry()(backend)()
-        assert backend.calls == 1
+    backend = Backend(lambda error=pickle.loads(pickle.dumps(caught.value)): error)
+    with pytest.raises(Boom):
+        retry()(backend)()
+    assert backend.calls == 1
+
+
+def test_copy_of_an_error_is_retried_in_a_later_call() -> None:
+    with pytest.raises(Boom) as caught:
+        retry()(Backend())()
+    backend = Backend(lambda error=copy.copy(caught.value): error)
+    with pytest.raises(Boom):
+        retry()(backend)()
+    assert backend.calls == 4
 
 
 # A layer ignores its own mark.
