@@ -340,7 +340,8 @@ def test_retry_after_around_an_exhausted_error_is_classified_by_it() -> None:
 def test_a_pickled_error_still_carries_its_mark() -> None:
     with pytest.raises(Boom) as caught:
         retry()(Backend())()
-    backend = Backend(lambda error=pickle.loads(pickle.dumps(caught.value)): error)
+    travelled = pickle.loads(pickle.dumps(caught.value))
+    backend = Backend(lambda: travelled)
     with pytest.raises(Boom):
         retry()(backend)()
     assert backend.calls == 1
@@ -349,7 +350,8 @@ def test_a_pickled_error_still_carries_its_mark() -> None:
 def test_copy_of_an_error_is_retried_in_a_later_call() -> None:
     with pytest.raises(Boom) as caught:
         retry()(Backend())()
-    backend = Backend(lambda error=copy.copy(caught.value): error)
+    stored = copy.copy(caught.value)
+    backend = Backend(lambda: stored)
     with pytest.raises(Boom):
         retry()(backend)()
     assert backend.calls == 4
