@@ -40,7 +40,7 @@ def test_every_page_is_there(site: Path) -> None:
     assert pages <= built
 
 
-def test_the_reference_names_what_is_public(site: Path) -> None:
+def test_reference_names_every_public_name(site: Path) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     described = set(re.findall(r'<h\d id="[\w.]*\.(\w+)"', text))
     # The classifier's class is described, and so is what `transient` makes of it.

@@ -38,7 +38,7 @@ def test_every_file_that_the_walk_names_exists() -> None:
     assert sorted(path for path in paths if not (PACKAGE / path).is_file()) == []
 
 
-def test_every_step_of_the_walk_names_what_its_file_defines() -> None:
+def test_every_step_of_the_walk_names_definitions_of_its_file() -> None:
     text = (ROOT / "docs" / "a-call.md").read_text(encoding="utf-8")
     heads = [re.findall(r"`([^`]+)`", step["head"]) for step in STEP.finditer(text)]
     missing = [

@@ -174,7 +174,7 @@ def build(name, **options):
     return made
 
 
-def test_the_search_finds_what_is_known():
+def test_search_for_numeric_options_finds_known_ones():
     """Held against a few by name, lest a change of style makes the search find nothing."""
     found = {(name, option) for name, option, _ in OPTIONS}
     known = {
@@ -231,7 +231,7 @@ def riddles(value):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_number_of_5000_digits_is_no_riddle(sign):
+def test_number_of_5000_digits_error_names_the_field(sign):
     """Python refuses to print so long a number, which must not hide which field it was in."""
     taken, unnamed = riddles(sign * 10**5000)
     assert not unnamed
@@ -353,7 +353,7 @@ def test_a_schedule_may_answer_with_any_kind_of_number(kind):
 
 @pytest.mark.parametrize("wait", [NAN, -1.0, "2", None], ids=repr)
 @pytest.mark.parametrize("within", [None, 30])
-def test_a_schedule_that_answers_nonsense_is_told(wait, within):
+def test_schedule_that_returns_an_invalid_wait_raises(wait, within):
     clock = sp.testing.FakeClock()
     policy = sp.retry(on=ConnectionError, backoff=Mine(wait), within=within, budget=None, clock=clock)
     with pytest.raises((TypeError, ValueError)) as refused:
@@ -363,7 +363,7 @@ def test_a_schedule_that_answers_nonsense_is_told(wait, within):
 
 
 @pytest.mark.parametrize("u", [NAN, -0.1, 1.5, "0.5", None], ids=repr)
-def test_an_rng_that_answers_nonsense_is_told(u):
+def test_rng_that_returns_an_invalid_draw_raises(u):
     clock = sp.testing.FakeClock()
     with pytest.raises((TypeError, ValueError), match=rf"\bu must be .*got {re.escape(repr(u))}"):
         sp.retry(on=ConnectionError, rng=lambda: u, budget=None, clock=clock).call(fails)
@@ -371,7 +371,7 @@ def test_an_rng_that_answers_nonsense_is_told(u):
 
 
 @pytest.mark.parametrize("wait", [NAN, INF, -1.0, "2", None], ids=repr)
-def test_a_jitter_that_answers_nonsense_is_told(wait):
+def test_jitter_that_returns_an_invalid_wait_raises(wait):
     clock = sp.testing.FakeClock()
     backoff = sp.Exponential(jitter=lambda u, ceiling: wait)
     with pytest.raises(ValueError, match=rf"jitter must return .*got {re.escape(repr(wait))}"):

@@ -35,7 +35,7 @@ def test_a_jump_in_an_attempt(play, jump):
 @every_way
 @each_jump
 @pytest.mark.parametrize("late", ["stop", "clip"])
-def test_no_negative_times_are_told(play, jump, late):
+def test_clock_jump_reports_no_negative_times(play, jump, late):
     policy = retry(attempts=3, within=10, backoff=sp.Constant(1), late=late)
     played = play(policy, Boom, takes(jump, Boom), takes(jump, Boom))
     assert all(wait >= 0 for wait in played.sleeps)
@@ -166,7 +166,7 @@ def test_it_goes_on_after_the_jump(name, jump):
 
 
 @each_jump
-def test_what_was_earned_before_the_jump_does_not_outlive_its_window(jump):
+def test_budget_earned_before_the_jump_does_not_outlive_its_window(jump):
     clock = sp.testing.FakeClock(start=1e9)
     budget = sp.Budget(ratio=1, burst=0, window=10, clock=clock)
     for _ in range(100):

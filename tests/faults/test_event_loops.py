@@ -126,7 +126,7 @@ def test_cancelling_a_scope_whose_trio_run_is_over():
     assert kept[0].cancelled
 
 
-def test_a_call_without_any_loop_is_told():
+def test_acall_without_an_event_loop_raises():
     coroutine = retry().acall(_fails)
     with pytest.raises(RuntimeError, match="asyncio or trio"):
         coroutine.send(None)

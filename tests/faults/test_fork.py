@@ -198,7 +198,7 @@ def test_each_process_draws_its_own_randomness():
     """)
 
 
-def test_a_seeded_generator_stays_what_it_was():
+def test_seeded_generator_repeats_its_sequence_in_the_child():
     run("""
         import itertools
         def first():

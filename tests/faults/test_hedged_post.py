@@ -43,7 +43,7 @@ async def test_a_failure_launches_no_other_either(http: Http) -> None:
 
 
 @each_client
-async def test_what_may_be_sent_twice_is_hedged(http: Http) -> None:
+async def test_repeatable_requests_are_hedged(http: Http) -> None:
     """Else the tests above would prove nothing: a GET, and a POST whose key is on both requests."""
     for method, options in (("GET", {}), ("POST", {"idempotency_key": "auto"})):
         answered = threading.Event()

@@ -64,7 +64,7 @@ def test_a_raising_hook_ends_the_call(play, hook):
 
 @every_way
 @pytest.mark.parametrize("hook", RAISING)
-def test_a_raising_hook_does_not_hide_what_went_wrong(play, hook):
+def test_raising_hook_keeps_the_failure_in_the_chain(play, hook):
     played = play(retry(**RAISING[hook]), Boom)
     assert played.last in chain(played.error), "the failure is not even in the traceback"
 
@@ -77,7 +77,7 @@ class Sealed(Broken):
 
 
 @every_way
-def test_a_hooks_error_that_cannot_be_told_what_it_hides_is_raised_as_it_is(play):
+def test_hook_error_that_refuses_a_context_is_raised_unchanged(play):
     sealed = Sealed()
 
     def on(error):
@@ -125,7 +125,7 @@ def test_an_answer_that_is_neither_true_nor_false(play, answer):
     play(retry(on_result=lambda value: answer, attempts=2), 1, 2).returned(2)
 
 
-def test_an_async_hook_in_sync_code_is_told():
+def test_async_hook_in_sync_code_raises():
     async def before(attempt):
         pytest.fail("nobody can await this")
 
@@ -165,7 +165,7 @@ def reports(monkeypatch):
 
 
 @every_way
-def test_a_raising_subscriber_disturbs_nobody(play, reports):
+def test_raising_subscriber_disturbs_no_other_subscriber(play, reports):
     seen = []
     stops = [sp.subscribe(broken), sp.subscribe(seen.append)]
     try:

@@ -43,6 +43,6 @@ async def test_garbage_is_an_error_of_the_client_or_an_answer(http: Http) -> Non
 
 @each_client
 @pytest.mark.parametrize("name", ["no HTTP", "nothing"])
-async def test_what_is_no_http_at_all_is_retried(http: Http, name: str) -> None:
+async def test_answer_that_is_not_http_is_retried(http: Http, name: str) -> None:
     http.server.on("/", garbage(GARBAGE[name]), answer(200, b"ok"))
     assert (await http.client(retry()).get("/")).body == b"ok"

@@ -65,14 +65,14 @@ def test_a_loop_of_1100_retries_and_more(play: Any) -> None:
 
 @every_way
 @pytest.mark.parametrize("seconds", [2.0**1000, 1.7e308], ids=["2**1000", "1.7e308"])
-def test_a_hint_of_so_many_seconds_is_too_long(play: Any, seconds: float) -> None:
+def test_hint_of_huge_seconds_is_too_long(play: Any, seconds: float) -> None:
     error = Boom()
     played = play(retry(), sp.RetryAfter(seconds, error)).made(1)
     assert played.error is error and played.sleeps == []
 
 
 @pytest.mark.parametrize("growth", [1.01, 3, 1e5, 1e300])
-def test_a_breakers_time_grows_to_its_longest_whatever_the_growth(growth: float) -> None:
+def test_breaker_open_time_grows_to_open_max_for_any_growth(growth: float) -> None:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=3600, clock=clock)
     policy = sp.Policy(breaker, clock=clock)
@@ -131,6 +131,6 @@ def test_an_option_of_2_to_the_1100_is_refused_by_name(option: str) -> None:
         OPTIONS[option]()
 
 
-def test_a_rate_that_large_is_no_limit() -> None:
+def test_huge_rate_does_not_limit() -> None:
     limiter = sp.Limiter(HUGE, 1)
     assert all(limiter.allow() for _ in range(100))

@@ -290,7 +290,7 @@ class SignallingClock(sp.testing.FakeClock):
 
 
 @pytest.mark.parametrize("kind", [sp.Budget, sp.WindowBudget, sp.RateBudget, "limiter"])
-def test_a_signal_handler_may_use_what_its_thread_is_using(kind):
+def test_signal_handler_may_use_an_object_that_its_thread_is_using(kind):
     clock = SignallingClock()
     shared = sp.Limiter(1, 5, clock=clock) if kind == "limiter" else kind(clock=clock)
     use = shared.tokens if kind == "limiter" else shared.withdraw

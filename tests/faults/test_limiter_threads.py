@@ -89,7 +89,7 @@ class Paused(Bucket):
         return found
 
 
-def test_nobody_takes_the_short_way_while_another_is_at_work() -> None:
+def test_allow_waits_while_another_thread_reserves() -> None:
     """A token that `allow` took between another's look and its taking would be lost, and given twice."""
     limiter = sp.Limiter(0, 10)
     bucket = Paused(0.0, 10, 0.0)

@@ -54,7 +54,9 @@ async def _put(http: Http, path: str, body: Any, within: float = 30.0) -> tuple[
 
 
 @each_client
-async def test_it_is_sent_once_whatever_happens(http: Http, measured: Callable[[str], None]) -> None:
+async def test_one_shot_body_is_sent_once_in_every_mishap(
+    http: Http, measured: Callable[[str], None]
+) -> None:
     for name, step in MISHAPS.items():
         path, body = f"/{name}", Counted()
         http.server.on(path, step, answer(200))
@@ -71,7 +73,7 @@ async def test_it_is_sent_once_whatever_happens(http: Http, measured: Callable[[
 
 
 @each_client
-async def test_the_reason_is_told(http: Http) -> None:
+async def test_one_shot_body_gives_up_with_reason_unrepeatable(http: Http) -> None:
     told: list[Any] = []
     http.server.on("/", reset())
     stop = sp.subscribe(told.append)
@@ -84,7 +86,7 @@ async def test_the_reason_is_told(http: Http) -> None:
 
 
 @each_client
-async def test_what_nobody_has_begun_to_read_may_still_be_sent(http: Http) -> None:
+async def test_one_shot_body_not_yet_read_may_still_be_sent(http: Http) -> None:
     """Nothing is read while the connection is refused. urllib3 takes hold of it before that: one attempt."""
     body = Counted()
     with pytest.raises(http.kind.refused) as caught:

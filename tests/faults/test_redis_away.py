@@ -64,7 +64,9 @@ def parts(store: RedisStore) -> tuple[sp.Limiter, sp.Budget, sp.Bulkhead]:
 
 
 @MODES
-def test_what_is_made_meanwhile_goes_by_the_rule_at_once(away: Callable[..., RedisStore], mode: str) -> None:
+def test_parts_made_while_the_store_is_away_use_on_failure_at_once(
+    away: Callable[..., RedisStore], mode: str
+) -> None:
     store = away(mode, instances=INSTANCES)
     assert allowed(*parts(store)) == ALLOWED[mode]
 
@@ -86,7 +88,9 @@ def test_keys_that_come_and_go_meanwhile_leave_nothing_behind(away: Callable[...
 
 
 @MODES
-def test_a_breaker_made_meanwhile_goes_by_its_own_counts(away: Callable[..., RedisStore], mode: str) -> None:
+def test_breaker_made_while_the_store_is_away_uses_its_own_counts(
+    away: Callable[..., RedisStore], mode: str
+) -> None:
     breaker = sp.Breaker(consecutive=2, store=away(mode), name="x")
     assert breaker._fleet is not None and breaker._fleet.alone
     for _ in range(2):
@@ -95,7 +99,7 @@ def test_a_breaker_made_meanwhile_goes_by_its_own_counts(away: Callable[..., Red
 
 
 @MODES
-def test_what_is_made_of_a_store_that_was_closed(mode: str) -> None:
+def test_parts_made_of_a_closed_store_use_on_failure(mode: str) -> None:
     store = RedisStore(NOWHERE, on_failure=mode, instances=INSTANCES)
     store.close()
     assert allowed(*parts(store)) == ALLOWED[mode]
@@ -103,7 +107,7 @@ def test_what_is_made_of_a_store_that_was_closed(mode: str) -> None:
 
 @pytest.mark.redis
 @MODES
-def test_what_a_closed_store_leaves_behind(server: Server, mode: str) -> None:
+def test_parts_of_a_store_closed_later_use_on_failure(server: Server, mode: str) -> None:
     store = RedisStore(server.url, timeout=0.5, on_failure=mode, instances=INSTANCES)
     limiter, budget, bulkhead = parts(store)
     assert store.settle(5)

@@ -80,7 +80,7 @@ def test_a_child_has_nothing_of_its_parents_lease(server: Server) -> None:
     )
 
 
-def test_a_child_deposits_what_it_earns_and_its_parent_what_was_earned_before(server: Server) -> None:
+def test_child_deposits_its_own_earnings_and_parent_those_before_the_fork(server: Server) -> None:
     run(
         server,
         """

@@ -17,7 +17,7 @@ from stormproof.redis import RedisStore, StoreUnavailable
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-killed")]
 
 
-def test_local_each_goes_by_its_share(server: Server) -> None:
+def test_local_mode_admits_each_instance_its_share(server: Server) -> None:
     with Ordeal(server) as ordeal:
         ordeal.live(0.1)
         server.kill()
@@ -58,7 +58,7 @@ def test_closed_lets_nothing_pass(server: Server) -> None:
         eventually(ordeal.limiters[0].allow)
 
 
-def test_what_was_used_meanwhile_is_charged(server: Server) -> None:
+def test_tokens_used_during_the_outage_are_charged(server: Server) -> None:
     """An outage that nobody but us noticed must not hand out the burst a second time."""
     with Ordeal(server) as ordeal:
         server.pause()

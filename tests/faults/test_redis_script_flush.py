@@ -10,7 +10,7 @@ from tests.support.store_outage import Ordeal
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-script-flush")]
 
 
-def test_nobody_notices(server: Server) -> None:
+def test_script_flush_causes_no_error_and_reloads_the_scripts(server: Server) -> None:
     with Ordeal(server) as ordeal:
         ordeal.live(0.1)
         before = [store.stats()["reloads"] for store in ordeal.stores]

@@ -97,7 +97,7 @@ async def test_it_adds_no_attempt_lifts_no_budget_and_passes_no_deadline(http: H
 
 
 @each_client
-async def test_a_server_that_says_retry_changes_no_more_than_whether(http: Http) -> None:
+async def test_should_retry_header_changes_neither_attempts_nor_waits(http: Http) -> None:
     """``x-should-retry: true`` on every answer: still as many attempts as there are, and no 401 again."""
     http.server.on("/", answer(404, headers=[("x-should-retry", "true"), ("Retry-After", "0")]))
     with sp.testing.instant() as clock:

@@ -248,7 +248,7 @@ def test_a_second_sigterm_does_not_wait(start: Start, kind: str) -> None:
 
 
 @two_kinds
-def test_what_does_not_end_within_the_drain_is_buried(start: Start, kind: str) -> None:
+def test_job_that_outlasts_the_drain_becomes_a_dead_letter(start: Start, kind: str) -> None:
     child = start(BODIES[kind], steps=100_000, drain=0.1)
     child.until("began a")
     child.send(signal.SIGTERM)

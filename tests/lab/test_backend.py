@@ -19,7 +19,7 @@ def column(result: lab.Result, name: str, at: float) -> float | None:
     return result.series[name][int(at / result.scenario.step + 1e-9)]
 
 
-def test_a_hanging_backend_serves_what_nobody_waits_for() -> None:
+def test_hanging_backend_serves_work_of_callers_that_have_gone() -> None:
     """100/s for 2 s of outage, 1 s of patience: 200 pieces of work, of which it owes only the last 100."""
     place = lab.Scenario(
         clients=1,
@@ -58,7 +58,7 @@ def test_a_failing_backend_answers_at_once() -> None:
     assert column(result, "capacity", 3.5) == 1000.0
 
 
-def test_a_bounded_queue_refuses_what_does_not_fit() -> None:
+def test_bounded_queue_refuses_arrivals_that_do_not_fit() -> None:
     place = lab.Scenario(
         clients=1, arrival_rps=0, capacity_rps=10, queue=5, faults=[lab.Burst(1, 20)], duration=5
     )

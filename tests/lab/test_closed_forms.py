@@ -235,7 +235,7 @@ def test_processor_sharing_depends_on_the_mean_service_alone() -> None:
     assert result.metrics["mean"] == pytest.approx(0.01 / (1 - 0.7), rel=0.02)
 
 
-def test_closed_loop_is_what_mean_value_analysis_says() -> None:
+def test_closed_loop_agrees_with_mean_value_analysis() -> None:
     clients, think, service = 20, 1.0, 0.1
     waiting = 0.0
     for number in range(1, clients + 1):

@@ -187,7 +187,7 @@ def test_the_users_policy_is_left_alone() -> None:
     assert breaker.counts.requests == 0
 
 
-def test_nothing_is_told_and_nothing_enclosing_reaches_inside(caplog: pytest.LogCaptureFixture) -> None:
+def test_simulation_emits_nothing_and_ignores_enclosing_scopes(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Any] = []
     unsubscribe = sp.subscribe(heard.append)
     down = place(outage=lab.Outage(5, 5, "fail"), duration=12)

@@ -48,7 +48,7 @@ def compared() -> lab.Comparison:
     return lab.compare(POLICIES, SCENARIO, seeds=range(4))
 
 
-def test_who_recovers_and_how_surely(compared: lab.Comparison) -> None:
+def test_comparison_gives_recovery_shares_with_intervals(compared: lab.Comparison) -> None:
     assert isinstance(compared, lab.Comparison)
     assert compared.recovery["naive"].hits == 0
     assert compared.recovery["careful"].hits == 4
@@ -112,7 +112,7 @@ def test_a_line_cut_short_is_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_was_done_is_kept_when_a_run_fails(tmp_path: Path) -> None:
+def test_finished_runs_are_saved_when_a_later_run_fails(tmp_path: Path) -> None:
     path = tmp_path / "kept.parquet"
 
     def failing(error: Exception) -> bool:
@@ -289,7 +289,7 @@ def test_bad_arguments(call: Callable[[], object], says: str) -> None:
         call()
 
 
-def test_doubts_are_told_once_for_all_runs() -> None:
+def test_policy_warning_is_issued_once_for_all_runs() -> None:
     with pytest.warns(sp.PolicyWarning, match="odd: on=KeyError") as told:
         lab.compare({"odd": sp.Policy(sp.Retry(on=KeyError))}, SCENARIO.replace(duration=4), seeds=range(3))
     assert len(told) == 1

@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_it_says_what_it_cannot_run(why: str) -> None:
+def test_why_not_names_the_part_that_is_not_compiled(why: str) -> None:
     assert engine.why_not(*REFUSED[why]) == why
 
 
@@ -256,7 +256,7 @@ def test_a_backoff_of_the_users_own_is_not_compiled() -> None:
     assert engine.why_not(policy(backoff=Mine()), scenario()) == "the backoff Mine is not compiled"
 
 
-def test_what_it_cannot_run_the_exact_engine_runs_and_says_so() -> None:
+def test_fast_engine_leaves_uncompiled_policies_to_the_exact_engine_with_a_note() -> None:
     result = lab.simulate(policy(sp.Deadline(2)), scenario(duration=4), engine="fast")
     assert result.engine == "exact"
     assert result.notes[0] == "Run by the exact engine: Deadline is not compiled."
@@ -314,7 +314,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not() -> None:
     assert bytes_of(5) != bytes_of(6)
 
 
-def test_progress_is_told_at_the_exact_engines_moments_and_ends_the_run() -> None:
+def test_progress_is_reported_at_the_exact_engines_moments_and_ends_the_run() -> None:
     told: dict[str, list[tuple[float, int, int]]] = {"fast": [], "exact": []}
 
     def watch(name: str) -> Any:
@@ -333,7 +333,7 @@ def test_progress_is_told_at_the_exact_engines_moments_and_ends_the_run() -> Non
     assert len(told["fast"]) == 17 and got.until == told["fast"][-1][0] < 12
 
 
-def test_progress_is_told_forty_times_in_a_whole_run() -> None:
+def test_progress_is_reported_forty_times_in_a_whole_run() -> None:
     told: list[float] = []
     engine.run(policy(), scenario(), 2, lambda raw: told.append(raw.until))
     assert len(told) == 40 and told[-1] == 12

@@ -39,7 +39,7 @@ def test_a_port_that_is_none_is_a_usage_error(port: str, capsys: pytest.CaptureF
     assert "--port" in capsys.readouterr().err
 
 
-def test_without_its_page_it_says_how_to_build_it(
+def test_missing_page_error_names_the_build_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(report, "files", lambda package: tmp_path)

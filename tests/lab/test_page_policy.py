@@ -72,7 +72,7 @@ def test_switching_a_breaker_on_that_is_on_keeps_its_options() -> None:
     assert turned("breaker", "on", text)["breaker"] == {"consecutive": 3}
 
 
-def test_another_kind_of_backoff_keeps_what_both_have() -> None:
+def test_another_kind_of_backoff_keeps_common_options() -> None:
     text = '[policies.p]\nretry = { backoff = { base = "20ms", cap = "1s", factor = 3 } }\n'
     linear = turned("backoff", "linear", text)
     assert linear["retry"]["backoff"] == {"kind": "linear", "base": "20ms", "cap": "1s"}
@@ -127,7 +127,7 @@ def test_a_value_that_is_none_is_refused_at_its_place(knob: str, value: str, key
     assert caught.value.key == key
 
 
-def test_what_knobs_cannot_turn_says_so() -> None:
+def test_knob_that_cannot_be_turned_raises() -> None:
     with pytest.raises(ConfigError, match="edit its text"):
         edited(read("[[policies.p.strategies]]\nretry = {}\n"), "attempts", "2")
     with pytest.raises(ConfigError, match="edit its text"):
@@ -183,7 +183,7 @@ def test_the_python_to_take_away_makes_the_policy_again(policy: sp.Policy) -> No
     assert repr(made(policy_text.python(policy))) == repr(policy)
 
 
-def test_python_leaves_out_what_is_the_default() -> None:
+def test_python_text_leaves_out_defaults() -> None:
     policy = sp.Policy(sp.Deadline(5), sp.Retry(sp.transient, attempts=6), sp.Timeout(0.5), name="x")
     assert policy_text.python(policy) == (
         "from stormproof import Deadline, Policy, Retry, Timeout\n\n"
@@ -216,7 +216,7 @@ def test_every_text_the_page_starts_from_can_be_run_there() -> None:
         assert read(text).policy.strategies
 
 
-def test_every_story_is_told_within_the_sliders() -> None:
+def test_every_story_fits_the_sliders() -> None:
     stories = page_scenario.described()
     assert {story["id"] for story in stories} == set(page_scenario.scenarios)
     for story in stories:
@@ -225,7 +225,7 @@ def test_every_story_is_told_within_the_sliders() -> None:
         assert scenario == told, story["id"]
 
 
-def test_the_page_changes_only_what_its_sliders_say() -> None:
+def test_page_changes_only_options_of_its_sliders() -> None:
     values = next(story["values"] for story in page_scenario.described() if story["id"] == "cold-cache")
     scenario = page_scenario.chosen("cold-cache", {**values, "clients": 7, "outage_lasts": 3, "timeout": 60})
     told = page_scenario.offered()["cold-cache"][0].scenario

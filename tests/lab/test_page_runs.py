@@ -57,7 +57,7 @@ def test_a_long_run_is_none_for_the_fast_engine() -> None:
     assert MANY_CALLS / 2 < scenario.expected_calls < MANY_CALLS
 
 
-def test_whoever_stops_listening_ends_the_process_and_the_next_run_has_another() -> None:
+def test_run_closed_early_ends_its_process_and_the_next_run_has_another() -> None:
     async def body() -> None:
         worker = page_runs.Worker()
         try:
@@ -114,7 +114,7 @@ def test_a_cancelled_run_stops_and_its_process_stays() -> None:
     asyncio.run(body())
 
 
-def test_a_reader_who_leaves_cancels_the_run() -> None:
+def test_reader_that_leaves_cancels_the_run() -> None:
     async def body() -> None:
         runs = page_runs.Runs()
         try:
@@ -154,7 +154,7 @@ def test_a_process_that_dies_is_an_error_of_the_run() -> None:
     asyncio.run(body())
 
 
-def test_a_reader_who_falls_behind_misses_curves_and_not_the_outcome() -> None:
+def test_reader_that_falls_behind_misses_curves_but_not_the_outcome() -> None:
     async def body() -> None:
         run = page_runs.Run([])
         for number in range(1000):
@@ -217,7 +217,7 @@ def test_results_do_not_pile_up() -> None:
     asyncio.run(body())
 
 
-def test_a_story_too_large_for_the_page_is_told_on_a_smaller_scale() -> None:
+def test_story_too_large_for_the_page_is_scaled_down() -> None:
     told = {story["id"]: story for story in page_scenario.described()}
     assert told["video-players"]["title"].endswith("(1:1,000)")
     assert told["video-players"]["values"]["clients"] == 25_000

@@ -108,7 +108,7 @@ def test_no_text_gets_out_of_its_element(result: lab.Result, nasty: str) -> None
     assert not set("<>&\u2028") & set(seen.scripts[0]), "whatever state a browser's parser is in"
 
 
-def test_what_json_cannot_write_is_null() -> None:
+def test_values_that_json_cannot_write_become_null() -> None:
     data = {"format": 1, "a": [math.nan, math.inf, 1.5, (-math.inf, 2)], "b": {"c": math.nan}}
     inside = json.loads(Seen(report.render(data)).scripts[0])
     assert inside == {"format": 1, "a": [None, None, 1.5, [None, 2]], "b": {"c": None}}
@@ -121,7 +121,7 @@ def test_other_data_is_refused(data: Any) -> None:
 
 
 @pytest.mark.parametrize("there", ["nothing", "another page"])
-def test_a_page_that_is_not_built_says_how_to_build_it(
+def test_missing_page_error_names_the_build_command(
     there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if there != "nothing":

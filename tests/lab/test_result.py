@@ -196,7 +196,7 @@ def test_progress_fills_in_and_ends_the_run(policy: sp.Policy) -> None:
     assert stopped.series["offered"][:kept] == whole.series["offered"][:kept]
 
 
-def test_a_policy_that_retries_nothing_here_is_told_so() -> None:
+def test_policy_that_retries_nothing_in_the_lab_warns() -> None:
     with pytest.warns(sp.PolicyWarning, match=r"KeyError.* matches neither lab\.BackendError"):
         lab.simulate(sp.Policy(sp.Retry(on=KeyError)), SCENARIO)
     batch = lab.Clients("batch", 1, 1.0, sp.Policy(sp.Retry(on=KeyError)))
@@ -254,7 +254,7 @@ def test_a_single_strategy_is_a_policy() -> None:
     assert one.metrics == lab.simulate(sp.Policy(sp.Retry(on=ON)), SCENARIO, seed=3).metrics
 
 
-def test_the_exact_engine_refuses_what_would_never_end() -> None:
+def test_exact_engine_refuses_runs_of_too_many_calls() -> None:
     huge = lab.Scenario(clients=10, arrival_rps=1e7, capacity_rps=1e7, duration=60)
     says = (
         r"Scenario: arrival_rps times duration \(got 1e\+07/s for 60 s\) must make at most 50,000,000 calls "

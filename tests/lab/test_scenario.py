@@ -90,7 +90,7 @@ def test_data_is_json() -> None:
         ("resolution", 1e-9, ValueError),
     ],
 )
-def test_what_is_refused_names_field_and_value(field: str, value: Any, error: type[Exception]) -> None:
+def test_refused_option_is_named_with_its_value(field: str, value: Any, error: type[Exception]) -> None:
     with pytest.raises(error) as caught:
         Scenario(**{field: value})
     said = str(caught.value)

@@ -93,7 +93,7 @@ def test_trace_of_a_file_lies_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["exact", "fast"])
-def test_trace_is_what_arrives(engine: str, file: Path) -> None:
+def test_trace_gives_the_arrivals(engine: str, file: Path) -> None:
     if engine == "fast":
         pytest.importorskip("numba")
     result = lab.simulate(None, lab.Scenario.load(file, "small"), engine=engine)

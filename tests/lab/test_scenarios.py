@@ -26,7 +26,7 @@ def summaries(name: str) -> dict[str, dict[str, Any]]:
     return story.run(engine="exact").summary
 
 
-def test_every_story_is_told() -> None:
+def test_every_story_is_listed() -> None:
     wanted = [
         "config-reload",
         "herd",

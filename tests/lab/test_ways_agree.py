@@ -121,7 +121,7 @@ def test_other_seeds_are_other_runs() -> None:
     assert totals(exact(policy, place, 1)) != totals(exact(policy, place, 2))
 
 
-def test_what_takes_time_of_its_own_is_driven() -> None:
+def test_strategy_that_takes_time_is_driven() -> None:
     queued = sp.Policy(rule(), sp.Bulkhead(3, queue=5, max_wait=1))
     assert exact(queued, scenario(), 1).why == "Bulkhead takes time of its own"
     assert lab.simulate(queued, scenario(), seed=1).path == "driven"

@@ -37,7 +37,7 @@ def codes(text: str, settings: Settings | None = None) -> list[str]:
         ("  # noqa: SP003", ["SP002", "SP003"]),
     ],
 )
-def test_a_comment_ignores_what_it_names_on_its_line(comment: str, left: list[str]) -> None:
+def test_comment_ignores_the_named_rules_on_its_line(comment: str, left: list[str]) -> None:
     assert codes(BARE.format(comment)) == left
 
 
@@ -118,7 +118,7 @@ def test_which_files_a_folder_has_for_lint() -> None:
         ("retry = " + "(" * 5000 + ")" * 5000, 1, "is not Python"),
     ],
 )
-def test_what_does_not_parse_is_a_finding(text: str, line: int, says: str) -> None:
+def test_text_that_does_not_parse_is_a_finding(text: str, line: int, says: str) -> None:
     (found,) = check(text, "module.py")
     assert (found.code, found.place.line) == ("SP000", line) and says in found.message
 

@@ -419,7 +419,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_no_careless_retry_is_left_alone(name: str) -> None:
+def test_loop_that_is_not_a_careless_retry_is_left_alone(name: str) -> None:
     assert messages(OTHERS[name]) == []
 
 

@@ -212,7 +212,7 @@ def test_raise_for_status_under_a_wide_exception() -> None:
     assert codes(text.format("", "pass")) == []
 
 
-def test_post_is_told_by_its_client() -> None:
+def test_post_is_recognised_by_its_client() -> None:
     text = """
     import stamina
     class Api:
@@ -282,7 +282,7 @@ def test_policy_files() -> None:
     ]
 
 
-def test_a_policy_file_is_looked_at_without_importing_what_it_names() -> None:
+def test_policy_file_is_checked_without_importing_the_types_it_names() -> None:
     text = '[policies.a]\nretry = { on = "no_such_package.errors.Busy" }\ntimeout = 1\n'
     assert codes(text, "stormproof.toml") == []
 

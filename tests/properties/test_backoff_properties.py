@@ -92,7 +92,7 @@ def test_a_decorrelated_wait_is_in_base_and_cap(b: Decorrelated, n: int, prev: f
 
 
 @given(decorrelated, st.lists(draws, min_size=1, max_size=30))
-def test_a_decorrelated_chain_is_within_what_its_bounds_foresee(b: Decorrelated, us: list[float]):
+def test_decorrelated_chain_is_within_its_bounds(b: Decorrelated, us: list[float]):
     prev = None
     for n, u in enumerate(us):
         prev = b.delay(n, prev, u)

@@ -164,7 +164,7 @@ def test_state_and_counts_agree_at_every_step(
         st.tuples(st.integers(0, 4), st.sampled_from(["success", "failure", "cancel"])), max_size=40
     ),
 )
-def test_a_rolling_window_counts_what_began_in_its_slices(
+def test_rolling_window_counts_calls_begun_in_its_slices(
     slices: int, width: int, script: list[tuple[int, str]]
 ) -> None:
     """Slice ``k`` holds the calls that began in (k * width, (k + 1) * width], and the window is the

@@ -80,7 +80,7 @@ def _plain(event: Any) -> dict[str, Any]:
     burst=st.integers(1, 4),
     script=SCRIPTS,
 )
-def test_every_driver_tells_the_same(
+def test_every_driver_emits_the_same_events(
     seed: int, attempts: int, within: int | None, jitter: str, burst: int, script: list[tuple[int, Any]]
 ) -> None:
     def fresh() -> sp.Policy:

@@ -94,7 +94,7 @@ def test_in_another_process_with_other_hashes(hashes: str) -> None:
     assert done.stdout.strip() == hashlib.sha256(log_of(7)).hexdigest()
 
 
-def test_sync_asyncio_and_trio_tell_the_same(measured: Callable[[str], None]) -> None:
+def test_sync_asyncio_and_trio_emit_the_same_events(measured: Callable[[str], None]) -> None:
     """Policies of several strategies, 300 random scripts. (That of the virtual driver: tests/properties.)"""
     rng = random.Random(3)
     told = 0

@@ -207,7 +207,7 @@ def test_a_jumping_clock_admits_at_most_the_burst_more(rate: float, burst: int, 
 
 
 @pytest.mark.parametrize("jump", [-3600.0, -0.5, 10 * 365 * 86400.0])
-def test_those_who_only_ask_are_not_kept_waiting_by_a_jump(jump: float) -> None:
+def test_clock_jump_does_not_delay_allow(jump: float) -> None:
     clock = sp.testing.FakeClock(5000.0)
     limiter = sp.Limiter(2, 1, clock=clock)
     limiter.allow()

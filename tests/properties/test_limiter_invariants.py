@@ -62,7 +62,7 @@ def test_the_windows_are_counted_as_stated() -> None:
 @each_loop
 @each_maker
 @pytest.mark.parametrize(("rate", "burst"), [(0.7, 1), (10.0, 5), (1000 / 7, 40)])
-def test_no_window_admits_more_whatever_tasks_do(
+def test_no_window_admits_more_than_allowed_under_random_tasks(
     loop: Loop, make: Maker, rate: float, burst: int, measured: Measured
 ) -> None:
     """1,500 tasks ask at once, wait, are cancelled at random and leave the line at any place of it."""
@@ -116,7 +116,7 @@ def test_no_window_admits_more_whatever_tasks_do(
 @pytest.mark.proves("invariant 14")
 @pytest.mark.usefixtures("watchdog", "tiny_turns")
 @each_maker
-def test_no_window_admits_more_whatever_threads_do(make: Maker, measured: Measured) -> None:
+def test_no_window_admits_more_than_allowed_under_threads(make: Maker, measured: Measured) -> None:
     """16 threads ask for 1 to 3 tokens while the clock moves; what they get is written down."""
     rate, burst = 50.0, 10
     clock = sp.testing.FakeClock()
@@ -361,7 +361,7 @@ def test_it_is_full_again_when_some_were_served_and_some_left(loop: Loop, make: 
     loop.run(main)
 
 
-def test_trio_cancels_are_no_different() -> None:
+def test_trio_cancels_give_back_every_token() -> None:
     """The waves of above with trio's own cancel scopes; 5,000 of them."""
     rng = random.Random(9)
 

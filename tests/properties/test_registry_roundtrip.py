@@ -228,7 +228,7 @@ def judges(policy: sp.Policy) -> list[Any]:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(policies())
-def test_what_is_written_reads_back_as_the_same_policy(policy: sp.Policy) -> None:
+def test_written_policy_reads_back_as_the_same_policy(policy: sp.Policy) -> None:
     data = to_data(policy)
     back = from_data(data)
     assert repr(back) == repr(policy)
@@ -238,7 +238,7 @@ def test_what_is_written_reads_back_as_the_same_policy(policy: sp.Policy) -> Non
 
 @settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(policies())
-def test_what_is_written_is_plain_and_fits_the_schema(policy: sp.Policy) -> None:
+def test_written_policy_is_plain_data_and_fits_the_schema(policy: sp.Policy) -> None:
     data = to_data(policy)
     assert json.loads(json.dumps(data)) == data
     VALIDATOR.validate({"policies": {"p": data}})
@@ -265,9 +265,7 @@ def test_files_of_every_format_read_back(tmp_path: Any, policy: sp.Policy) -> No
     ),
     budgets,
 )
-def test_what_policies_share_is_shared_after_reading_back(
-    uses: list[tuple[str, str, bool]], own: Any
-) -> None:
+def test_shared_objects_are_shared_after_reading_back(uses: list[tuple[str, str, bool]], own: Any) -> None:
     data = {
         "budgets": {"a": {}, "b": {"kind": "quota"}, "c": {"ratio": 0.5}},
         "limiters": {

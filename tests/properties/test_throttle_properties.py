@@ -18,7 +18,7 @@ import stormproof as sp
     st.sampled_from([1.0, 1.5, 2.0, 4.0]),
     st.lists(st.tuples(st.booleans(), st.floats(0, 1, exclude_max=True)), max_size=80),
 )
-def test_each_decision_follows_from_what_was_counted(k: float, script: list[tuple[bool, float]]) -> None:
+def test_each_decision_follows_from_the_counts(k: float, script: list[tuple[bool, float]]) -> None:
     clock = sp.testing.FakeClock()
     current = 0.0
     throttle = sp.Throttle(k=k, on=Boom)
@@ -46,7 +46,7 @@ def test_each_decision_follows_from_what_was_counted(k: float, script: list[tupl
 
 
 @pytest.mark.parametrize("capacity", [0.1, 0.25, 0.5])
-def test_the_backend_sees_about_k_times_what_it_accepts(capacity: float) -> None:
+def test_backend_receives_about_k_times_its_accepted_calls(capacity: float) -> None:
     """A backend that accepts a fixed number a second is offered more: it sees k = 2 times what it accepts."""
     clock = sp.testing.FakeClock()
     throttle = sp.Throttle(on=Boom, window=20)

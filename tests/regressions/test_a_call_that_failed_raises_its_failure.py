@@ -26,7 +26,7 @@ import stormproof as sp
     ],
     ids=["attempts", "budget", "within"],
 )
-def test_whatever_ended_the_retrying_the_failure_is_raised(
+def test_call_raises_its_failure_for_every_stop_reason(
     play: Any, options: dict[str, Any], reason: str, attempts: int
 ) -> None:
     played = play(retry(**options), Boom, ...).stopped_for(reason).made(attempts)
@@ -145,7 +145,7 @@ def test_why_travels_in_a_pickle() -> None:
     assert why is not None and (why.reason, why.attempts) == ("budget", 1)
 
 
-def test_what_no_policy_has_stopped() -> None:
+def test_stopped_returns_none_for_an_error_that_no_policy_stopped() -> None:
     assert sp.stopped(Boom()) is None
     with pytest.raises(KeyError) as caught:
         sp.retry(on=Boom).call({}.__getitem__, "key")

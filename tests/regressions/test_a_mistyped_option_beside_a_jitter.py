@@ -12,7 +12,7 @@ from stormproof._config.sources import parse
 
 
 @pytest.mark.parametrize("table", ["{ symmetric = 0.5, max = 3 }", "{ max = 3, symmetric = 0.5 }"])
-def test_it_is_told_wherever_it_stands(table: str) -> None:
+def test_unknown_key_beside_a_jitter_is_refused_in_any_position(table: str) -> None:
     text = f"[policies.p.retry.backoff]\nbase = 1\njitter = {table}\n"
     with pytest.raises(ConfigError, match="unknown jitter 'max'") as caught:
         Registry(lambda: parse(text, ".toml"), environ={})

@@ -31,7 +31,7 @@ def by_name(error: Exception, *, strict: bool) -> bool:
 
 
 @pytest.mark.parametrize("function", [fetch_async, stream, none, two, by_name])
-def test_what_cannot_judge_an_exception_is_refused_when_it_is_given(function: Any) -> None:
+def test_function_that_cannot_judge_an_exception_is_refused_when_given(function: Any) -> None:
     with pytest.raises(TypeError, match=r"Retry: on must be a plain function .* @retry\(on=\.\.\.\)"):
         sp.retry(function)
     with pytest.raises(TypeError, match="Breaker: on must be a plain function"):
@@ -61,7 +61,7 @@ def usual(error: Exception, strict: bool = True, *, odd: bool = False) -> bool:
 @pytest.mark.parametrize(
     "judge", [Judge(), Judge().ask, usual, functools.partial(by_name, strict=True), lambda *errors: True]
 )
-def test_whatever_can_be_asked_still_can(judge: Any) -> None:
+def test_callable_that_can_judge_an_exception_is_accepted(judge: Any) -> None:
     left: list[Any] = [ValueError("once"), "done"]
 
     @sp.retry(judge, backoff=sp.Constant(0))

@@ -91,13 +91,13 @@ def test_sync_for_in_async_code_is_async_with_too(loop):
     assert loop.run(scenario) == 2
 
 
-def test_forgetting_the_with_is_told():
+def test_attempt_without_with_raises():
     with pytest.raises(RuntimeError, match="must be `with attempt:`"):
         for _ in block():
             pass
 
 
-def test_entering_twice_is_told():
+def test_attempt_entered_twice_raises():
     for attempt in block():
         with attempt:
             with pytest.raises(RuntimeError, match="entered once"), attempt:

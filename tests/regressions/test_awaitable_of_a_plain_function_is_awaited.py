@@ -42,14 +42,14 @@ class Handler:
 
 
 @pytest.mark.parametrize("failures", [0, 2])
-def test_worker_in_threads_awaits_what_its_handler_returns(failures: int) -> None:
+def test_worker_in_threads_awaits_the_result_of_its_handler(failures: int) -> None:
     handler = Handler(failures)
     stats = sp.Worker(plainly(handler.handle), RETRY).run(range(3))
     assert sorted(handler.handled) == [0, 1, 2]
     assert stats.succeeded == 3
 
 
-def test_worker_in_threads_reports_what_the_awaitable_raises() -> None:
+def test_worker_in_threads_reports_errors_of_the_awaitable() -> None:
     handler = Handler(failures=1)
     dead: list[tuple[int, BaseException]] = []
     worker = sp.Worker(plainly(handler.handle), dead_letter=lambda job, error: dead.append((job, error)))
@@ -96,7 +96,7 @@ def test_worker_in_trio_awaits_in_the_loop_that_runs_it() -> None:
 
 
 @each_loop
-def test_once_awaits_what_its_function_returns_and_keeps_the_result(loop: Loop) -> None:
+def test_once_awaits_the_result_of_its_function_and_keeps_it(loop: Loop) -> None:
     made: list[int] = []
 
     async def connect() -> list[int]:
@@ -118,7 +118,7 @@ def test_once_awaits_what_its_function_returns_and_keeps_the_result(loop: Loop) 
 
 
 @each_loop
-def test_once_retries_what_its_function_returns_and_keeps_no_failure(loop: Loop) -> None:
+def test_once_retries_the_awaitable_of_its_function_and_keeps_no_failure(loop: Loop) -> None:
     tried: list[int] = []
 
     async def connect() -> str:
@@ -143,7 +143,7 @@ def test_once_retries_what_its_function_returns_and_keeps_no_failure(loop: Loop)
 
 
 @each_loop
-def test_once_is_shared_by_those_who_await_it_together(loop: Loop) -> None:
+def test_once_is_shared_by_concurrent_callers(loop: Loop) -> None:
     made: list[int] = []
 
     async def connect() -> int:

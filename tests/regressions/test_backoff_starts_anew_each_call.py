@@ -20,7 +20,7 @@ def test_one_call_after_the_other(play):
 
 
 @every_way
-def test_what_depends_on_the_wait_before(play):
+def test_decorrelated_waits_start_anew_in_each_call(play):
     # At u -> 1 a decorrelated wait is thrice the one before: 3, 9, 27 from a base of 1.
     backoff = sp.Decorrelated(1, cap=1000)
     policy = retry(attempts=4, backoff=backoff, rng=lambda: 1.0)

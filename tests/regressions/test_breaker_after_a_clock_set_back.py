@@ -42,7 +42,7 @@ def test_a_ramp() -> None:
 
 
 @pytest.mark.parametrize("bucket", [None, 60], ids=["rolling", "fixed"])
-def test_what_failed_before(bucket: float | None) -> None:
+def test_failures_before_the_clock_was_set_back_leave_the_window(bucket: float | None) -> None:
     clock = sp.testing.FakeClock(1e6)
     breaker = sp.Breaker(min_calls=10, window=60, bucket=bucket, clock=clock)
     for _ in range(9):

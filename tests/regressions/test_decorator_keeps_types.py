@@ -43,7 +43,7 @@ async def async_generator(a: int) -> typing.AsyncIterator[int]:
 
 @each_policy
 @pytest.mark.parametrize("fn", [full, coroutine, generator, async_generator])
-def test_what_people_and_tools_see(policy, fn):
+def test_signature_hints_and_names_survive(policy, fn):
     wrapped = policy(fn)
     assert inspect.signature(wrapped) == inspect.signature(fn)
     assert typing.get_type_hints(wrapped) == typing.get_type_hints(fn)

@@ -75,7 +75,7 @@ def test_an_empty_budget_pays_nothing(play):
 
 
 @every_way
-def test_a_wait_of_0_is_no_wait(play):
+def test_wait_of_0_does_not_sleep(play):
     play(retry(backoff=sp.Constant(0)), Boom, Boom, "ok").returned("ok").slept(0, 0)
 
 

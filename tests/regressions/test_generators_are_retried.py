@@ -165,7 +165,7 @@ def test_methods():
     assert table.source.opened == 2
 
 
-def test_what_merely_returns_a_generator_is_not_a_generator_function():
+def test_plain_function_that_returns_a_generator_is_retried_as_a_call():
     """A plain function is retried as a call; what it returns is its result and passes through."""
     source = Failing(1)
 
@@ -178,7 +178,7 @@ def test_what_merely_returns_a_generator_is_not_a_generator_function():
     assert source.opened == 2
 
 
-def test_call_refuses_what_it_cannot_retry():
+def test_call_refuses_a_generator_function():
     def items():
         yield 1
 

@@ -110,7 +110,7 @@ def test_a_schedule_derived_from_a_known_one_is_another() -> None:
     assert entry(policy)["retryPolicy"]["initialBackoff"] == "0.5s"
 
 
-def test_what_runs_before_a_single_attempt() -> None:
+def test_before_attempt_is_a_loss_even_for_a_single_attempt() -> None:
     policy = sp.Policy(retrying(attempts=1, before_attempt=print))
     assert losses(policy) == ("all methods: Retry.before_attempt",)
 
@@ -120,7 +120,7 @@ def test_no_code_is_not_unavailable() -> None:
     assert "retryPolicy" not in entry(sp.Policy(retrying(on=sp.transient.with_(grpc_codes=()))))
 
 
-def test_every_method_of_a_policy_is_told() -> None:
+def test_every_method_of_a_policy_is_listed() -> None:
     policy, other = sp.Policy(sp.Breaker()), sp.Policy(sp.Timeout(1))
     named = {"pkg.A/Get": policy, "pkg.B": other, "/pkg.C": policy, "": policy}
     assert losses(named) == (

@@ -66,7 +66,7 @@ def test_times_longer_than_protobuf_can_say() -> None:
     assert (waits["initialBackoff"], waits["maxBackoff"]) == ("0.1s", "315576000000s")
 
 
-def test_a_channel_keeps_to_what_is_written() -> None:
+def test_channel_makes_the_written_attempts() -> None:
     """Ten calls, since about half of those with a wait of 1 ms hang."""
     calls = []
 

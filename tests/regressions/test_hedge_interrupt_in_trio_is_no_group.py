@@ -14,7 +14,7 @@ import stormproof as sp
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("number", [1, 2])
-def test_it_comes_out_as_what_it_is(kind, number):
+def test_interrupt_in_trio_is_raised_without_a_group(kind, number):
     loop = Loop("trio")
     calls, ended = [], []
 

@@ -51,7 +51,7 @@ def test_retry_after_is_its_cause(on):
     assert caught.value is inside and callee.calls == 2
 
 
-def test_retry_after_of_what_does_not_match():
+def test_retry_after_around_an_unmatched_error_is_not_hedged():
     inside = KeyError("x")
     callee = Callee(sp.RetryAfter(0, inside))
     with pytest.raises(KeyError) as caught:

@@ -49,7 +49,7 @@ def test_a_body_that_is_streamed(step):
         assert len(server.seen) == 1
 
 
-def test_the_callers_stream_gets_what_there_was():
+def test_stream_delivers_the_received_part_before_the_error():
     with Server() as server, client() as http:
         server.on("/", half(b"first", announced=100_000))
         got = []

@@ -104,7 +104,7 @@ def test_aiohttp_leaves_an_undecodable_body_to_its_reader() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 503])
-def test_undecodable_answers_raise_what_the_bare_client_raises(status: int) -> None:
+def test_undecodable_answers_raise_the_bare_clients_error(status: int) -> None:
     with Server() as server:
         server.on("/", answer(status, NOT_GZIP, [GZIP]))
         with requests.Session() as session:

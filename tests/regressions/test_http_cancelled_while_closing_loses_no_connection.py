@@ -68,7 +68,7 @@ def test_whenever_it_is_cancelled(status: bytes, body: str) -> None:
     assert 2 < cancels < 100
 
 
-def test_what_it_returns_and_raises_comes_out() -> None:
+def test_shielded_coroutine_returns_and_raises_as_if_awaited() -> None:
     async def main() -> None:
         async def fine() -> int:
             await asyncio.sleep(0)
@@ -101,7 +101,7 @@ def test_a_cancellation_is_not_lost_in_an_error() -> None:
     asyncio.run(main())
 
 
-def test_what_it_waits_for_is_cancelled_as_ever() -> None:
+def test_shielded_coroutine_is_cancelled_while_it_waits() -> None:
     async def main() -> list[str]:
         log: list[str] = []
 
@@ -125,7 +125,7 @@ def test_what_it_waits_for_is_cancelled_as_ever() -> None:
     assert asyncio.run(main()) == ["after a turn", "cancelled"]
 
 
-def test_a_coroutine_that_is_closed_closes_what_it_awaits() -> None:
+def test_closed_coroutine_closes_its_awaitable() -> None:
     log: list[str] = []
 
     async def close() -> None:

@@ -19,7 +19,7 @@ def client(policy: sp.Policy, **options: object) -> httpx.Client:
     return httpx.Client(transport=stormproof.httpx.Transport(policy, mock, **options))
 
 
-def test_an_unnamed_policy_goes_by_the_clients_name() -> None:
+def test_unnamed_policy_takes_the_clients_name() -> None:
     events: list[object] = []
     stop = sp.subscribe(events.append)
     try:

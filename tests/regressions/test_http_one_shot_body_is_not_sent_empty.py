@@ -57,7 +57,7 @@ def test_the_error_says_why():
     ],
     ids=["bytes", "file", "made anew", "list"],
 )
-def test_what_can_be_had_again_is_sent_again_whole(make):
+def test_repeatable_body_is_sent_again_whole(make):
     with Server() as server:
         server.on("/", answer(503), reset(), answer(200))
         assert put(server, make()).status_code == 200

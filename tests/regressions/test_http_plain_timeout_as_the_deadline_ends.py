@@ -54,7 +54,7 @@ def test_it_is_ours(strategies: list[Any], ours: type[Exception], is_async: bool
     assert len(theirs) == (2 if len(strategies) == 2 else 1)
 
 
-def test_what_cannot_be_both_stays_what_it_is() -> None:
+def test_error_that_cannot_be_a_timeout_keeps_its_type() -> None:
     class Odd(ImportError):
         """Laid out in memory as no ``TimeoutError`` can be."""
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_both_stays_what_it_is() -> None:
     assert timed_out(first, refusal).__cause__ is reason
 
 
-def test_what_can_is_both() -> None:
+def test_error_that_can_be_a_timeout_is_both() -> None:
     made = timed_out(httpx.ReadTimeout("slow"), sp.DeadlineExceeded("over"))
     assert isinstance(made, httpx.ReadTimeout)
     assert isinstance(made, sp.DeadlineExceeded)

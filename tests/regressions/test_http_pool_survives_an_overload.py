@@ -137,7 +137,7 @@ def test_every_stream_is_usable_after_requests_were_cut_off(library: str, loop: 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_window_of_a_connection_is_not_used_up_by_bodies_nobody_reads(library: str, loop: str) -> None:
+def test_window_of_a_connection_is_not_used_up_by_unread_bodies(library: str, loop: str) -> None:
     """Bodies that are cut off half read: what came of them counts as read."""
     size = 1 << 20
     with H2Server() as server:

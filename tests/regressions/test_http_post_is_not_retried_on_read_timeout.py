@@ -49,7 +49,7 @@ def test_the_server_says_that_nothing_was_done(status):
         assert [seen.body for seen in server.seen] == [b"pay"] * 2
 
 
-def test_nobody_was_there():
+def test_post_to_a_closed_port_is_retried():
     told = []
     stop = sp.subscribe(told.append)
     try:

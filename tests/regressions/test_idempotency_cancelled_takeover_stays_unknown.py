@@ -65,7 +65,7 @@ def test_free_before_and_after(tmp_path: Path) -> None:
     store.close()
 
 
-def test_somebody_elses_before_and_after(tmp_path: Path) -> None:
+def test_cancelled_takeover_of_a_running_key_leaves_it_running(tmp_path: Path) -> None:
     store = Slow(tmp_path / "keys")
     assert store.begin("order-1", "", "a", 60).state == "new"
     asyncio.run(cancelled(store, "order-1", take_over=True))

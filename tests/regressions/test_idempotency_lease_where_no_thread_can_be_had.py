@@ -13,7 +13,7 @@ from stormproof.idempotency import MemoryStore, Renew
 from stormproof.idempotency.lease_renewal import keep
 
 
-def test_nobody_renews_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_thread_leaves_no_lease_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -33,6 +33,6 @@ def test_a_keyed_hedge_pays_the_budget_of_the_retries() -> None:
     assert budget.balance == 0
 
 
-def test_two_retries_are_refused_whether_keyed_or_not() -> None:
+def test_two_retries_are_refused_keyed_or_not() -> None:
     with pytest.raises(ValueError, match="one Retry, got 2"):
         sp.Policy(sp.Retry(on=OSError), sp.keyed(sp.Retry(on=OSError), key=lambda host: host))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.redis
 SECRET = "hunter2-tenant"
 
 
-def test_no_key_is_told(caplog):
+def test_no_key_of_a_fleet_is_reported(caplog):
     caplog.set_level(logging.DEBUG)
     told, meters = [], Meters()
     stops = [sp.subscribe(told.append), sp.subscribe(meters.add, first_tries=False)]

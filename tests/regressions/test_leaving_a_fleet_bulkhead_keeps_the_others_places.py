@@ -15,7 +15,7 @@ LEASE = 60_000_000
 
 
 @pytest.mark.redis
-def test_who_leaves_takes_no_place_but_its_own():
+def test_leaving_instance_gives_back_only_its_own_places():
     with Server() as server, RedisStore(server.url, timeout=5) as store:
         key, client = store.key("bulkhead", "x"), store._link.client()
         assert store.call("bulkhead", key, "stays", 4, 3, 3, LEASE)[0] == 3

@@ -35,7 +35,7 @@ def test_a_rate_without_a_burst_is_paced_too() -> None:
     assert began == pytest.approx([n / 10 for n in range(20)])
 
 
-def test_a_burst_is_there_for_those_who_ask_for_it() -> None:
+def test_burst_is_available_when_asked_for() -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(sp.RateLimit("10/s burst 3", max_wait=None), clock=clock)
     began = [policy.call(clock.now) for _ in range(5)]

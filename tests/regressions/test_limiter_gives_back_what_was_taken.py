@@ -60,7 +60,7 @@ def test_cancelled_reservations_create_no_token() -> None:
 
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("most", [1, 5])
-def test_whoever_leaves_nothing_is_owed_and_nothing_made(name: str, most: int) -> None:
+def test_waiters_that_leave_give_back_exactly_their_tokens(name: str, most: int) -> None:
     for seed in range(1000):
         rng = random.Random(seed)
         line: Any = LINES[name](rng.choice([0.1, 1, 3, 7]), 5)

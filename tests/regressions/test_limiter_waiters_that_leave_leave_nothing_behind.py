@@ -30,7 +30,7 @@ def test_nothing_is_owed_when_all_have_left(rate: float, order: str) -> None:
         assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(1 / rate, rel=1e-6)
 
 
-def test_those_who_stay_move_up() -> None:
+def test_remaining_waiters_move_up() -> None:
     bucket = Bucket(4, 1, 0.0)
     bucket.reserve(1, 0.0, 0.0)
     first, second, third = (bucket.reserve(1, 0.0, None, True) for _ in range(3))
@@ -41,7 +41,7 @@ def test_those_who_stay_move_up() -> None:
     assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(0.5)
 
 
-def test_reservation_behind_a_waiter_keeps_its_time_and_what_it_counts_on() -> None:
+def test_reservation_behind_a_waiter_keeps_its_time_and_its_tokens() -> None:
     bucket = Bucket(4, 1, 0.0)
     bucket.reserve(1, 0.0, 0.0)
     waiter, fixed = bucket.reserve(1, 0.0, None, True), bucket.reserve(1, 0.0, None)
@@ -51,7 +51,7 @@ def test_reservation_behind_a_waiter_keeps_its_time_and_what_it_counts_on() -> N
     assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(0.75)
 
 
-def test_one_whose_turn_has_come_and_that_leaves_without_it_gives_it_back() -> None:
+def test_waiter_that_leaves_at_its_turn_gives_its_token_back() -> None:
     bucket = Bucket(4, 1, 0.0)
     bucket.reserve(1, 0.0, 0.0)
     first, second = (bucket.reserve(1, 0.0, None, True) for _ in range(2))

@@ -22,6 +22,6 @@ def test_other_ends_of_lines(end: str) -> None:
     assert check(SOURCE.format("x = 'ä'", "").replace("\n", end), "a.py")
 
 
-def test_text_that_is_no_unicode() -> None:
+def test_text_with_a_lone_surrogate_is_a_finding() -> None:
     (finding,) = check("import stormproof\nx = '\udcff'\n", "a.py")
     assert finding.code == "SP000" and finding.place.line == 1

@@ -44,7 +44,7 @@ def layered(backend, depth, **options):
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.proves("invariant 8")
-def test_four_calls_whatever_the_depth(depth):
+def test_layers_make_four_calls_at_any_depth(depth):
     backend = Backend()
     with pytest.raises(Boom, match="call 4"):
         layered(backend, depth)()
@@ -195,7 +195,7 @@ def test_nested_layers_pay_once():
     assert (inner.balance, outer.balance) == (7, 10)
 
 
-def test_what_the_inner_layer_did_not_retry_is_the_outer_ones_to_retry():
+def test_outer_layer_retries_an_error_that_the_inner_one_did_not():
     backend = Backend()
 
     @retry()

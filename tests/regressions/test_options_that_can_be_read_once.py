@@ -34,12 +34,12 @@ def test_methods_that_may_be_hedged() -> None:
 
 
 @pytest.mark.parametrize("given", [5, [5], b"pkg.Store/Get", "pkg.Store/Get", None])
-def test_what_no_method_name_is(given: Any) -> None:
+def test_idempotent_that_does_not_name_methods_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match="interceptors: idempotent must be method names or a function"):
         Wire(idempotent=given)
 
 
 @pytest.mark.parametrize("given", [5, (5,), b"x-tries", ("",), None])
-def test_what_no_metadata_name_is(given: Any) -> None:
+def test_attempt_metadata_that_does_not_name_headers_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match="interceptors: attempt_metadata must be a tuple of lower-case"):
         Wire(attempt_metadata=given)

@@ -38,7 +38,7 @@ def test_with_its_own_traceback(play):
 
 
 @every_way
-def test_what_was_tried_is_a_note(play):
+def test_attempts_are_reported_in_a_note(play):
     played = play(retry(attempts=3), Boom, Boom, Boom).raised(Boom)
     assert played.notes == [
         "stormproof: 3 attempts in 3.000 s since the first failure; stopped: attempts used up"
@@ -71,7 +71,7 @@ def test_marks_never_surface(play, wrap):
 
 
 @every_way
-def test_a_mark_around_what_was_never_raised_shows_where_it_was_marked(play):
+def test_mark_around_an_error_never_raised_shows_the_place_of_the_mark(play):
     def call():
         raise sp.Permanent(KeyError("never raised itself"))
 

@@ -47,11 +47,11 @@ def test_a_full_disk_is_one_line(words: list[str], unbuffered: str) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_stdout_at_all_is_no_trouble(words: list[str]) -> None:
+def test_command_without_stdout_ends_normally(words: list[str]) -> None:
     assert shell(words, ">&-") == (0, "", "")
 
 
-def test_no_stderr_at_all_is_no_trouble_and_nothing_goes_to_stdout_instead() -> None:
+def test_command_without_stderr_ends_normally_and_writes_nothing_to_stdout() -> None:
     assert shell(["explain", "missing.toml"], "2>&-") == (2, "", "")
     assert shell(["nonsense"], "2>/dev/full") == (2, "", "")
 

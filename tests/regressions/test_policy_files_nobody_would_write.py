@@ -60,7 +60,7 @@ def test_a_yaml_value_that_does_not_fit_its_tag(value: str) -> None:
         ("[" * 200_000, ".json"),
     ],
 )
-def test_what_is_nested_without_end_is_refused_before_it_takes_its_time(text: str, suffix: str) -> None:
+def test_deeply_nested_file_is_refused_at_once(text: str, suffix: str) -> None:
     with pytest.raises(ConfigError, match="nested too deeply"):
         parse(text, suffix)
 

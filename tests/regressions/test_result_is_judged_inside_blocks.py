@@ -46,7 +46,7 @@ def test_async(loop, instant):
     assert instant.sleeps == [1, 1]
 
 
-def test_the_last_refused_result_is_what_remains(instant):
+def test_last_refused_result_remains_on_the_attempt(instant):
     for attempt in block(on_result=lambda value: True):
         with attempt:
             attempt.result = f"answer {attempt.number}"

@@ -32,7 +32,7 @@ def test_a_lost_newline_at_the_end_is_put_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tail", [b"\xff\xfe", b"", b"\xc3"])
 @pytest.mark.parametrize("kept", [1, 5, 40])
-def test_a_torn_line_is_cut_whatever_its_bytes(tmp_path: Path, tail: bytes, kept: int) -> None:
+def test_torn_line_is_cut_at_any_byte(tmp_path: Path, tail: bytes, kept: int) -> None:
     path = tmp_path / "kept.jsonl"
     compare(path, 2)
     whole = path.read_bytes()
@@ -52,7 +52,7 @@ def test_a_torn_line_is_cut_whatever_its_bytes(tmp_path: Path, tail: bytes, kept
         (b'{"key":"a"}\nmine', 2),
     ],
 )
-def test_what_is_not_ours_is_named_and_left_as_it_is(tmp_path: Path, content: bytes, number: int) -> None:
+def test_foreign_line_is_named_and_kept(tmp_path: Path, content: bytes, number: int) -> None:
     path = tmp_path / "kept.jsonl"
     path.write_bytes(content)
     with pytest.raises(

@@ -97,7 +97,7 @@ class Odd:
 
 @pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
 @pytest.mark.parametrize("name", ["kept.jsonl", pytest.param("kept.parquet", marks=pytest.mark.long)])
-def test_what_cannot_be_known_is_run_again_and_said(tmp_path: Path, name: str) -> None:
+def test_policy_without_a_fingerprint_is_run_again_with_a_warning(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     for answer in (True, False):
         with pytest.warns(

@@ -53,7 +53,7 @@ def test_the_nearest_scope_still_entered_is_in_force() -> None:
 
 
 @pytest.mark.parametrize("kind", ["block", "policy"])
-def test_what_was_started_inside_goes_on_unbounded_after_a_success(kind: str) -> None:
+def test_work_started_in_a_scope_is_unbounded_after_its_success(kind: str) -> None:
     clock = sp.testing.FakeClock()
     kept: list[contextvars.Context] = []
 
@@ -90,7 +90,7 @@ def test_a_task_that_was_started_inside_goes_on() -> None:
     assert sp.testing.run(main) == "fresh"
 
 
-def test_a_scope_left_by_an_error_still_bounds_what_runs_inside() -> None:
+def test_scope_left_by_an_error_still_bounds_work_inside() -> None:
     clock = sp.testing.FakeClock()
     with pytest.raises(KeyError), sp.deadline(2, clock=clock):
         kept = contextvars.copy_context()

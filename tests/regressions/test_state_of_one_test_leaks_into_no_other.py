@@ -35,7 +35,7 @@ def use_up(it: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_instant_fresh_forgets_what_was_used_before_it_and_in_it(kind: str) -> None:
+def test_instant_fresh_resets_state_before_and_after(kind: str) -> None:
     it, look = MADE[kind]
     sp.testing.reset()
     full = look(it)
@@ -81,7 +81,7 @@ def test_fixture_begins_anew(stormproof_fresh: None) -> None:
     assert MADE["Budget"][0].balance == 1
 
 
-def test_instant_refuses_a_fresh_that_is_no_bool() -> None:
+def test_instant_refuses_a_fresh_that_is_not_a_bool() -> None:
     given: Any = 1
     with (
         pytest.raises(TypeError, match=r"^instant: fresh must be True or False, got 1$"),

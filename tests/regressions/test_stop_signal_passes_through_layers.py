@@ -47,7 +47,7 @@ def test_through_two_layers(status: int, told: int) -> None:
     assert asked == 1
 
 
-def test_what_would_not_be_retried_anyway_is_the_applications_own_matter() -> None:
+def test_stop_signal_on_a_fatal_status_stays_with_the_application() -> None:
     async def missing(request: httpx.Request) -> httpx.Response:
         return httpx.Response(404, headers={"x-should-retry": "false"})
 

@@ -25,7 +25,7 @@ def test_the_schema_is_the_same_without_redis() -> None:
     assert json.loads(done.stdout) == document()
 
 
-def test_what_is_written_out_about_the_store_is_what_its_class_says() -> None:
+def test_schema_of_the_store_agrees_with_its_class() -> None:
     as_it_is = Form("redis.RedisStore", STORE.options)
     assert STORE.defaults() == as_it_is.defaults()
     assert as_it_is.about().startswith(STORE.about())

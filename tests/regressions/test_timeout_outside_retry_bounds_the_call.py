@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_worst_case_is_what_happens() -> None:
+def test_worst_case_is_the_measured_case() -> None:
     with pytest.warns(sp.PolicyWarning, match="Timeout outside Retry"):
         policy = sp.Policy(sp.Timeout(0.5), RETRY)
 
@@ -67,7 +67,7 @@ def test_the_worst_case_is_what_happens() -> None:
         ((sp.Deadline(3), sp.Timeout(1)), 1, 3),
     ],
 )
-def test_what_stands_outside_bounds_the_call_and_what_stands_inside_an_attempt(
+def test_outer_timeout_bounds_the_call_and_inner_timeout_an_attempt(
     row: tuple[Any, ...], one: float, whole: float
 ) -> None:
     facts = Facts("p", sp.Policy(*row), None)

@@ -31,7 +31,7 @@ def test_it_names_the_variable(data: dict[str, Any], variable: str, rule: str) -
 
 @pytest.mark.parametrize("data", [[], None, 3, "text"])
 @pytest.mark.parametrize("variable", ["STORMPROOF_STORE__URL", "STORMPROOF_A__TIMEOUT"])
-def test_what_is_no_table_is_told_as_such(data: Any, variable: str) -> None:
+def test_data_that_is_not_a_table_is_refused(data: Any, variable: str) -> None:
     from stormproof._config.errors import Document
 
     with pytest.raises(ConfigError, match="must be a table"):

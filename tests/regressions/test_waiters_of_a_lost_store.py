@@ -60,7 +60,7 @@ def test_waiters_go_on_when_the_store_is_lost(server: Hanging, mode: str):
         assert not any(waiter.is_alive() for waiter in waiters)
 
 
-def test_what_waiters_have_booked_is_not_spent_twice(server: Hanging):
+def test_booked_tokens_of_waiters_are_not_spent_twice(server: Hanging):
     with RedisStore(server.url, timeout=TIMEOUT) as store:
         limiter = sp.Limiter(0.001, 5, store=store, name="x")
         server.accept()
@@ -71,7 +71,7 @@ def test_what_waiters_have_booked_is_not_spent_twice(server: Hanging):
 
 
 @pytest.mark.parametrize(("mode", "there"), [("closed", 0), ("local", 2)])
-def test_who_leaves_gives_no_leased_tokens_to_the_share(server: Hanging, mode: str, there: int):
+def test_waiter_that_leaves_gives_no_leased_tokens_to_the_share(server: Hanging, mode: str, there: int):
     with RedisStore(server.url, timeout=TIMEOUT, on_failure=mode) as store:
         limiter = sp.Limiter(0.001, 5, store=store, name="x")
         server.accept()
@@ -84,7 +84,7 @@ def test_who_leaves_gives_no_leased_tokens_to_the_share(server: Hanging, mode: s
 
 
 @pytest.mark.parametrize("name", ["x", "y"])
-def test_a_slow_subscriber_keeps_nobody_from_going_on_alone(server: Hanging, name: str):
+def test_slow_subscriber_does_not_delay_the_local_mode(server: Hanging, name: str):
     heard, over = threading.Event(), threading.Event()
 
     def slow(event: sp.events.Event) -> None:

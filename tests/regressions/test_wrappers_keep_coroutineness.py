@@ -156,6 +156,6 @@ def test_decorating_twice():
     assert asyncio.run(wrapped()) == 1
 
 
-def test_the_wrong_caller_is_told():
+def test_call_of_a_coroutine_function_names_acall():
     with pytest.raises(TypeError, match="use acall"):
         retry().call(coroutine)

@@ -32,7 +32,7 @@ def unescaped(text: str) -> list[str]:
 
 
 @given(st.text(st.characters(), max_size=600) | st.just(NASTY * 20) | st.just("x" * 201))
-def test_whatever_it_is(text: str) -> None:
+def test_clean_escapes_and_bounds_any_text(text: str) -> None:
     made = labels.clean(text)
     assert made.isprintable() and len(made) <= LONGEST
     if text.isprintable() and len(text) <= LONGEST:
@@ -92,7 +92,7 @@ async def _odd_reason(exchange: Exchange) -> None:
 
 
 @each_client
-async def test_what_a_server_says(http: Http) -> None:
+async def test_text_of_a_server_is_escaped_in_every_sink(http: Http) -> None:
     http.server.on("/reason", _odd_reason)
     http.server.on("/garbage", garbage(b"\x1b[31m\x00\x07 forged\r\n" + b"z" * 3000 + b"\r\n\r\n"))
     http.server.on("/body", answer(503, ("\x1b[31m" + "w" * 3000).encode()))
@@ -110,7 +110,7 @@ async def test_what_a_server_says(http: Http) -> None:
 
 
 @pytest.mark.redis
-def test_what_a_store_says(caplog: pytest.LogCaptureFixture) -> None:
+def test_text_of_a_store_is_escaped_in_events_and_logs(caplog: pytest.LogCaptureFixture) -> None:
     """A key of the wrong type and a resource with a name like that: the log has one line for each."""
     caplog.set_level(logging.DEBUG, "stormproof")
     told: list[Any] = []

@@ -64,7 +64,7 @@ def _played(answers: list[Any], **options: Any) -> tuple[int, list[float]]:
 
 @settings(max_examples=150)
 @given(ANSWERS, st.integers(1, 5))
-def test_whatever_a_server_answers(answers: list[Any], attempts: int) -> None:
+def test_any_answers_of_a_server_keep_attempts_and_waits_bounded(answers: list[Any], attempts: int) -> None:
     made, waits = _played(answers, attempts=attempts)
     assert made <= attempts
     assert len(waits) == made - 1

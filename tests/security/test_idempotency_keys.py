@@ -151,7 +151,7 @@ def test_a_record_that_was_tampered_with_is_not_replayed(bank: Bank, stored: byt
     assert bank.charged == []
 
 
-def test_an_answer_survives_whatever_bytes_it_has() -> None:
+def test_packed_answer_keeps_any_bytes() -> None:
     headers = [(b"x-latin", bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)))]
     body = bytes(range(256)) + b"\n[200,[]]\n"
     assert replay.unpack(replay.pack(200, headers, body)) == (200, headers, body)
@@ -181,7 +181,7 @@ def test_the_file_is_its_owners_alone(path: Path) -> None:
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_events_and_refusals_tell_no_key(bank: Bank) -> None:
+def test_events_and_refusals_contain_no_key(bank: Bank) -> None:
     seen: list[Any] = []
     unsubscribe = sp.subscribe(seen.append)
     try:

@@ -158,7 +158,7 @@ def test_a_form_of_another_page_cannot_be_a_call(lab: Served, kind: str | None) 
 
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_no_get_reaches_what_changes_something(lab: Served, method: str, path: str) -> None:
+def test_get_reaches_no_call_that_changes_state(lab: Served, method: str, path: str) -> None:
     status, _, _ = lab.ask(method, path, headers=lab.headers(Content_Type=None))
     assert status == 405
 
@@ -198,7 +198,7 @@ def test_a_length_that_is_none_is_refused(lab: Served, length: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"toml": 5}'])
-def test_a_body_that_is_no_table_is_an_error_and_not_a_crash(lab: Served, body: bytes) -> None:
+def test_body_that_is_not_a_table_is_an_error_and_not_a_crash(lab: Served, body: bytes) -> None:
     status, answer = lab.post("/api/policy", body)
     assert status == 422
     assert answer["error"]["message"]
@@ -220,13 +220,13 @@ def test_a_body_that_is_no_table_is_an_error_and_not_a_crash(lab: Served, body: 
         "http://127.0.0.1:1/",
     ],
 )
-def test_there_is_no_path_to_files(lab: Served, path: str) -> None:
+def test_no_path_leads_to_files(lab: Served, path: str) -> None:
     status, _, body = lab.ask("GET", path, headers=lab.headers(Origin=None, Content_Type=None))
     assert status == 404
     assert b"root:" not in body
 
 
-def test_every_answer_tells_the_browser_to_allow_nothing_else(lab: Served) -> None:
+def test_every_answer_forbids_the_browser_anything_else(lab: Served) -> None:
     get = lab.headers(Origin=None, Content_Type=None)
     answers = [
         lab.ask("GET", "/", headers=get),
@@ -437,7 +437,7 @@ def test_one_run_at_a_time_and_cancel_ends_it(lab: Served) -> None:
     assert lab.run(lab.request())[-1]["type"] == "done"
 
 
-def test_a_reader_who_leaves_ends_the_run(lab: Served) -> None:
+def test_reader_that_leaves_ends_the_run(lab: Served) -> None:
     with begun(lab):
         assert probe(lab) == 409
     until = time.monotonic() + 30

@@ -119,7 +119,7 @@ def test_data_is_never_code(measured: Callable[[str], None]) -> None:
 
 
 @pytest.mark.redis
-def test_what_goes_over_the_wire(measured: Callable[[str], None]) -> None:
+def test_every_command_on_the_wire_is_a_known_script_with_one_key(measured: Callable[[str], None]) -> None:
     """MONITOR: every command of a busy life is EVALSHA of a known script with one key, or the text of one."""
     shas = {}
     from stormproof._fleet.connection import script

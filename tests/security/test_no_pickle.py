@@ -35,7 +35,7 @@ def _name(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
-def test_no_module_that_runs_what_it_reads(measured: Callable[[str], None]) -> None:
+def test_no_source_file_imports_a_module_that_runs_its_input(measured: Callable[[str], None]) -> None:
     found = []
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

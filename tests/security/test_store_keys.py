@@ -48,7 +48,7 @@ def test_nor_do_any_others(names: list[str]) -> None:
     assert all(key.isascii() and len(key) < 200 and key.count("{") == key.count("}") == 1 for key in keys)
 
 
-def test_what_belongs_together_is_in_one_slot_and_a_name_cannot_choose_it() -> None:
+def test_keys_of_one_name_share_a_slot_that_the_name_cannot_choose() -> None:
     for name in NAMES:
         slots = {
             key_slot(key_of("sp", kind, name).encode()) for kind in ("limiter", "budget", "breaker", "probe")

@@ -94,7 +94,7 @@ def test_the_server_ends_with_its_block() -> None:
         socket.create_connection(("127.0.0.1", port), 5).close()
 
 
-def test_everybody_is_set_up_for_the_same() -> None:
+def test_every_client_made_for_the_benchmark_is_used() -> None:
     made = [name for name in vars(clients) if name.split("_")[0] in ("httpx", "aiohttp", "requests")]
     used = {case.make.__name__ for group in load("wire") for case in group.cases}
     assert used == set(made)

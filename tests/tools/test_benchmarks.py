@@ -68,7 +68,7 @@ def test_ratios_are_to_the_baseline() -> None:
     assert compared(outcome) == {"loop": 1.0, "ours": pytest.approx(1.1), "theirs": 10.0}
 
 
-def test_excess_is_what_is_more_than_the_baseline() -> None:
+def test_excess_is_the_difference_from_the_baseline() -> None:
     group = a_group(Scripted({"loop": 12.0, "ours": 15.0, "theirs": 60.0}), compare="excess")
     assert compared(run(group, QUICK)) == {"loop": 0.0, "ours": 3.0, "theirs": 48.0}
 
@@ -119,7 +119,7 @@ def test_a_bar_that_is_met_is_measured_once() -> None:
     assert (outcome.repeated, len(meter.measured)) == (False, 1)
 
 
-def test_a_bar_against_what_is_not_installed_is_not_judged() -> None:
+def test_bar_against_a_missing_package_is_not_judged() -> None:
     cases = (Case("loop", nothing), Case("ours", nothing), Case("theirs", nothing, needs=ABSENT))
     group = a_group(Scripted({"loop": 1, "ours": 9}), Bar("b", "ours", 0.3, against="theirs"), cases=cases)
     (verdict,) = run(group, QUICK).verdicts
@@ -219,7 +219,7 @@ def keeps_the_last() -> Held:
     return Held(lambda number: kept.update(last=LINE + b"%d" % (number + 10**6)), lambda: len(kept))
 
 
-def test_growth_is_what_the_later_uses_left_behind() -> None:
+def test_growth_is_the_memory_of_the_later_uses() -> None:
     cases = [Ready(Case(make.__name__, make), None) for make in (keeps_everything, keeps_the_last)]
     figures = Growth().measure(cases, TINY)
     uses = TINY.calls * Growth.TIMES
@@ -236,7 +236,7 @@ def test_growth_counts_every_use_once() -> None:
     assert seen == list(range(TINY.calls * Growth.TIMES))
 
 
-def test_growth_measures_only_what_holds_something() -> None:
+def test_growth_refuses_a_case_that_holds_nothing() -> None:
     outcome = run(a_group(Growth(), cases=(Case("loop", nothing),)), TINY)
     assert outcome.rows[0].error.startswith("TypeError: a Held was expected")
 
@@ -254,7 +254,7 @@ def with_a_missing_rival(ours: float, *bars: Bar) -> Group:
     [(150.0, [], 0), (151.0, [], 1), (151.0, ["--quick"], 0)],
     ids=["met", "missed", "quick"],
 )
-def test_the_exit_code_says_whether_a_bar_was_missed(
+def test_exit_code_reports_a_missed_bar(
     ours: float, options: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = with_a_missing_rival(ours, Bar("our bar", "ours", 1.5, goal=1.1))
@@ -270,7 +270,7 @@ def test_a_case_of_our_own_that_fails_fails_the_run(options: list[str]) -> None:
     assert main(options, [a_group(Scripted({"loop": 1}), cases=cases)]) == 1
 
 
-def test_the_table_is_aligned_and_lists_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_is_aligned_and_lists_missing_packages(capsys: pytest.CaptureFixture[str]) -> None:
     main([], [with_a_missing_rival(1234.5678)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[-4:] == [
@@ -292,7 +292,7 @@ def test_markdown_has_the_same_rows(tmp_path: Path) -> None:
     assert "- met our bar: 1.10 (asked: <= 1.50)\n" in text
 
 
-def test_json_has_every_number_and_how_each_case_is_set_up(tmp_path: Path) -> None:
+def test_json_has_every_number_and_the_setup_of_each_case(tmp_path: Path) -> None:
     target = tmp_path / "bench.json"
     group = with_a_missing_rival(160.0, Bar("our bar", "ours", 1.5, goal=1.1))
     assert main(["--json", str(target)], [group]) == 1
@@ -336,7 +336,7 @@ def test_a_goal_is_mentioned_but_not_required() -> None:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_every_suite_says_how_its_cases_are_set_up(name: str) -> None:
+def test_every_suite_describes_the_setup_of_its_cases(name: str) -> None:
     groups = load(name)
     assert groups
     for group in groups:

@@ -64,7 +64,7 @@ def test_a_new_source_makes_it_old_and_a_test_does_not(clone: Path) -> None:
     assert not script(clone).is_current()
 
 
-def test_line_ends_of_another_system_are_no_change(clone: Path) -> None:
+def test_line_ends_of_another_system_are_not_a_change(clone: Path) -> None:
     file = clone / "web/src/strip.ts"
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     assert script(clone).is_current()
@@ -78,7 +78,7 @@ def test_a_page_without_sources_is_as_current_as_it_can_be(clone: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["v18.20.0", "v20.18.9", "nonsense", ""])
-def test_without_a_node_that_is_new_enough_it_says_what_to_install(
+def test_node_that_is_too_old_is_refused_with_the_version_to_install(
     clone: Path, tmp_path: Path, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "bin"

@@ -61,7 +61,7 @@ def verdict_of(part: str) -> str:
 
 
 @pytest.mark.parametrize("claim", QUICK, ids=lambda claim: claim.name)
-def test_the_page_says_what_comes_out(claim: Claim, text: str) -> None:
+def test_page_holds_the_current_outcome_of_the_claim(claim: Claim, text: str) -> None:
     told = sections(text)[claim.name]
     assert told == section(claim, claim.check()), "run `make claims`"
 
@@ -70,7 +70,7 @@ def test_most_claims_are_run_again_here() -> None:
     assert len(QUICK) > 0.7 * len(CLAIMS)
 
 
-def test_every_claim_is_told_in_its_words(text: str) -> None:
+def test_every_claim_is_quoted_with_its_sources(text: str) -> None:
     told = sections(text)
     assert list(told) == list(CLAIMS)
     for name, claim in CLAIMS.items():
@@ -90,7 +90,7 @@ def test_table_sections_and_sum_agree(text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "verdict"), KNOWN.items())
-def test_what_is_known_without_a_run(name: str, verdict: Verdict, text: str) -> None:
+def test_known_claims_have_their_verdict(name: str, verdict: Verdict, text: str) -> None:
     assert verdict_of(sections(text)[name]) == verdict
 
 
@@ -160,7 +160,7 @@ def test_one_claim_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> 
     assert "1,048,576 s" in capsys.readouterr().out
 
 
-def test_a_name_nobody_has(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_claim_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["no-such-claim"])
     assert ended.value.code == 2

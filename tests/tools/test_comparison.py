@@ -57,7 +57,7 @@ def test_a_process_that_dies_is_broken_too() -> None:
     assert outcome == Cell("no such module", BROKEN)
 
 
-def test_what_a_probe_prints_is_not_its_outcome() -> None:
+def test_output_of_a_probe_is_not_its_outcome() -> None:
     assert ran("print('noise'); print('{}'); return 4") == Cell("4", AS_IT_SHOULD)
 
 

@@ -75,7 +75,7 @@ def test_all_of_the_tree_is_there_and_nothing_else(made: Made) -> None:
     } <= wheel.keys()
 
 
-def test_neither_tells_a_secret_or_where_it_was_built(made: Made, measured: Callable[[str], None]) -> None:
+def test_packages_contain_no_secret_and_no_build_path(made: Made, measured: Callable[[str], None]) -> None:
     names = contents.private(made.work)
     held = [contents.members(made.wheel), contents.members(made.sdist)]
     assert [finding for files in held for finding in contents.leaks(files, names)] == []
@@ -83,7 +83,7 @@ def test_neither_tells_a_secret_or_where_it_was_built(made: Made, measured: Call
     measured(f"{sum(map(len, held))} files, {searched:,} bytes searched, nothing private")
 
 
-def test_what_the_wheel_says_of_itself_is_true(made: Made) -> None:
+def test_metadata_of_the_wheel_is_true(made: Made) -> None:
     held = contents.members(made.wheel)
     assert [*contents.bad_metadata(held), *contents.bad_record(held)] == []
 
@@ -121,7 +121,7 @@ def test_a_leak_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a path/home/x", "build-host-70", "AKIA in a word", "risk-free", "the home page"]
 )
-def test_what_only_looks_like_one_is_not(text: str) -> None:
+def test_lookalike_is_not_a_leak(text: str) -> None:
     assert list(contents.leaks({"a.py": text.encode()}, {"build-host-7": "a host"})) == []
 
 
@@ -152,7 +152,7 @@ def test_a_changed_file_a_lost_file_and_a_new_dependency_are_found(made: Made) -
     assert "the wheel lacks stormproof/py.typed" in lacking
 
 
-def test_a_tree_that_cannot_be_built_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_tree_that_cannot_be_built_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     with pytest.raises(SystemExit, match="could not be built"):
         build.build("wheel", tmp_path / "tree", EPOCH, python=PYTHON)

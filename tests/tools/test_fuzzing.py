@@ -19,7 +19,7 @@ LONG = 5_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_whatever_it_is_fed_the_parser_keeps_its_rule(name: str) -> None:
+def test_parser_keeps_its_rule_for_any_input(name: str) -> None:
     target = TARGETS[name]
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -95,7 +95,7 @@ def test_without_atheris_it_says_so(
 
 
 @pytest.mark.long
-def test_guided_runs_find_what_is_planted(tmp_path: Path, measured: Callable[[str], None]) -> None:
+def test_guided_runs_find_a_planted_fault(tmp_path: Path, measured: Callable[[str], None]) -> None:
     """Three characters in a row, each behind a branch of its own: found by guidance, not by luck."""
     pytest.importorskip("atheris", reason="other platform: atheris has no wheel here")
     (tmp_path / "planted.py").write_text(

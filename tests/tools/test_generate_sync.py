@@ -24,7 +24,7 @@ def tool() -> ModuleType:
     return module
 
 
-def test_committed_twins_are_what_the_tool_writes(
+def test_committed_sync_files_match_the_tool_output(
     tool: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tool.main(["--check"]) == 0

@@ -179,12 +179,12 @@ def test_one_with_a_reason_is_none_and_an_equivalent_one_does_not_count(tmp_path
     assert "because" in equivalent.page()
 
 
-def test_a_reason_for_what_is_dead_is_a_fault(tmp_path: Path) -> None:
+def test_reason_for_a_killed_mutant_is_a_fault(tmp_path: Path) -> None:
     (fault,) = outcome(tmp_path, [], entry(made()[0], "equivalent")).faults()
     assert fault.startswith("a reason for what does not survive: sample.py | ")
 
 
-def test_what_was_not_tried_and_a_low_score_are_faults(tmp_path: Path) -> None:
+def test_untried_mutants_and_a_low_score_are_faults(tmp_path: Path) -> None:
     assert outcome(tmp_path, [""], "").faults() == ["1 mutants have not been tried"]
     low = "".join(entry(mutant, "accepted") for mutant in made()[:10])
     faults = outcome(tmp_path, ["uncovered"] * 10, low).faults()

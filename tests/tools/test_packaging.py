@@ -70,5 +70,5 @@ def test_entry_points(project: dict[str, Any]) -> None:
     assert project["entry-points"]["pytest11"] == {"stormproof": "stormproof.pytest_plugin"}
 
 
-def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+def test_changelog_has_an_unreleased_section() -> None:
     assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -85,7 +85,7 @@ def test_the_page_shows_cases_and_figures_under_their_point() -> None:
     assert text.count("tests/x.py") == 1
 
 
-def test_what_the_page_says_of_a_point_is_there_once() -> None:
+def test_page_has_each_point_once() -> None:
     text = PAGE.read_text(encoding="utf-8")
     headings = [f"### {name.capitalize()}\n" for name in names()]
     assert [heading for heading in headings if text.count(heading) != 1] == []
@@ -96,7 +96,7 @@ def test_a_tests_figure_is_kept(measured: Callable[[str], None], request: pytest
     assert request.node.user_properties == [("measured", "3 apples")]
 
 
-def test_what_was_skipped_is_no_proof() -> None:
+def test_skipped_test_does_not_count_as_proof() -> None:
     plugin = Gather()
     skipped = pytest.TestReport(
         "t.py::test", ("t.py", 1, "test"), {}, "skipped", ("t.py", 1, "no Redis"), "setup"

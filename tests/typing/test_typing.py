@@ -113,7 +113,7 @@ assert_type(text, int)
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_both_kinds_of_disagreement_are_told(checker: str, tmp_path: Path) -> None:
+def test_both_kinds_of_disagreement_are_reported(checker: str, tmp_path: Path) -> None:
     sample = tmp_path / "sample_control.py"
     sample.write_text(CONTROL)
     found = disagreement(sample, CHECKERS[checker](tmp_path)[sample.name])

@@ -57,7 +57,7 @@ def test_importing_a_room_loads_nothing_of_it(room: str) -> None:
         assert set(code.co_names) <= {"__doc__", "annotations"}, init
 
 
-def test_module_names_say_what_modules_hold() -> None:
+def test_module_names_are_meaningful() -> None:
     modules = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")]
     assert modules
     meaningless = [

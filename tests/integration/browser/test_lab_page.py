@@ -115,7 +115,7 @@ def test_the_whole_way(
     picture(saved_page, pictures, "report", full_page=True)
 
 
-def test_how_soon_the_first_curves_come(
+def test_first_curves_report_their_time_from_run(
     context: Any, lab: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A thousand clients: the time from Run to the first curves is told, and not asserted."""
@@ -248,7 +248,7 @@ def test_html_in_a_name_is_shown_as_text(context: Any, lab: Served, tmp_path: Pa
         assert "bad" not in one.title()[:3]
 
 
-def test_without_its_token_the_page_says_what_to_do(chromium: Any, lab: Served) -> None:
+def test_page_without_its_token_shows_instructions(chromium: Any, lab: Served) -> None:
     context = chromium.new_context()
     page = context.new_page()
     page.goto(lab.origin)

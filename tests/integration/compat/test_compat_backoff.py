@@ -262,7 +262,7 @@ def test_cancelling_the_wait_cancels_the_call():
 
 @pytest.mark.parametrize("field", ["max_tries", "max_time", "jitter"])
 @pytest.mark.parametrize("owner", ["on_exception", "on_predicate"])
-def test_coroutine_functions_are_refused_where_nobody_would_await_them(field, owner):
+def test_coroutine_functions_are_refused_for_options_that_are_not_awaited(field, owner):
     async def lookup(*args):
         return 1
 

@@ -80,7 +80,7 @@ def test_block_asks_giveup(block, slept):
     assert script.calls == 1
 
 
-def test_block_tells_its_handlers(block, slept):
+def test_block_calls_its_handlers(block, slept):
     seen = []
     handlers = {f"on_{name}": lambda d, name=name: seen.append((name, d)) for name in ("try", "backoff")}
     block(Script(Down(), 7), Down, backoff.constant, **handlers, **SURE)

@@ -115,7 +115,7 @@ def test_a_mock_that_is_also_iterable_is_called(run, slept):
 
 
 @pytest.mark.parametrize("bad", [5, [print, 5]])
-def test_what_cannot_be_called_is_refused(bad):
+def test_handler_that_is_not_callable_is_refused(bad):
     with pytest.raises(TypeError, match="on_backoff must be a callable or an iterable of callables, got 5"):
         backoff.on_predicate(backoff.expo, on_backoff=bad)
 
@@ -293,7 +293,7 @@ def test_the_log_shows_the_last_line_of_a_syntax_error(run, slept, caplog):
     assert caplog.messages == ["Backing off target(...) for 1.0s (SyntaxError: bad)"]
 
 
-def test_the_log_shows_the_value_inside_somebody_elses_except(run, slept, caplog):
+def test_log_shows_the_value_inside_an_unrelated_except(run, slept, caplog):
     try:
         raise LookupError("unrelated")
     except LookupError:

@@ -106,7 +106,7 @@ def monotonic(monkeypatch):
     return readings
 
 
-def test_elapsed_is_monotonic_while_nobody_replaces_datetime(run, slept, monotonic):
+def test_elapsed_is_monotonic_unless_datetime_is_replaced(run, slept, monotonic):
     monotonic += [100.0, 100.0, 105.0, 110.0]
     seen = []
     script = Script(0, 0, 0)

@@ -192,7 +192,7 @@ def test_two_probes_of_one_process_are_both_reported(fleet: Callable[..., Fleet]
     eventually(lambda: breaker.state == "closed", "closed, long before a probe is given up")
 
 
-def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[..., Fleet]) -> None:
+def test_unused_probe_is_granted_to_another_instance_that_asks(fleet: Callable[..., Fleet]) -> None:
     two = fleet(2, open_for=0.3, probe_timeout=600)
     first, second = two.breakers
     fail(first, 3)
@@ -214,7 +214,7 @@ def test_a_probe_that_is_not_used_goes_to_whoever_wants_one(fleet: Callable[...,
     eventually(lambda: two.all_are("closed"), "closed everywhere")
 
 
-def test_a_probe_that_nobody_else_wants_is_kept(fleet: Callable[..., Fleet]) -> None:
+def test_unused_probe_without_other_takers_is_kept(fleet: Callable[..., Fleet]) -> None:
     two = fleet(2, open_for=0.3, probe_timeout=600)
     first = two.breakers[0]
     fail(first, 3)
@@ -303,7 +303,7 @@ def test_an_instance_that_loses_the_store_decides_alone(fleet: Callable[..., Fle
     assert two.breakers[1].state == "closed"
 
 
-def test_a_lost_script_and_a_lost_key_are_noticed_by_nobody(
+def test_lost_script_and_lost_key_do_not_change_the_circuit(
     fleet: Callable[..., Fleet], server: Server
 ) -> None:
     two = fleet(2, open_for=60)
@@ -315,7 +315,9 @@ def test_a_lost_script_and_a_lost_key_are_noticed_by_nobody(
     assert server.keys_without_ttl() == []
 
 
-def test_a_key_of_the_wrong_type_is_told_and_lived_with(fleet: Callable[..., Fleet], server: Server) -> None:
+def test_key_of_the_wrong_type_emits_store_down_until_it_is_deleted(
+    fleet: Callable[..., Fleet], server: Server
+) -> None:
     told: list[object] = []
     unsubscribe = sp.subscribe(told.append)
     two = fleet(2, open_for=60)
@@ -340,7 +342,7 @@ def test_set_by_hand_it_does_not_follow(fleet: Callable[..., Fleet]) -> None:
     eventually(lambda: three.breakers[2].state == "open", "it follows again")
 
 
-def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
+def test_breaker_changes_are_emitted_per_instance(fleet: Callable[..., Fleet]) -> None:
     told: list[object] = []
     unsubscribe = sp.subscribe(told.append)
     two = fleet(2, open_for=60)
@@ -353,7 +355,7 @@ def test_changes_are_told(fleet: Callable[..., Fleet]) -> None:
 
 
 @pytest.mark.parametrize("option", ["window", "probe_timeout"])
-def test_what_would_last_for_ever_is_refused(option: str) -> None:
+def test_breaker_option_without_an_end_is_refused_in_a_fleet(option: str) -> None:
     with sp.redis.RedisStore("redis://127.0.0.1:1") as store:
         with pytest.raises(ValueError, match=f"Breaker: {option} must be a number of seconds .* got None"):
             sp.Breaker(name="gate", store=store, **{option: None})
@@ -388,7 +390,7 @@ def test_an_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) ->
     assert state["reporters"] == [two.stores[0].instance]
 
 
-def test_a_reload_changes_what_the_fleet_goes_by(server: Server, tmp_path: Path) -> None:
+def test_reload_changes_the_options_of_the_fleet(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "stormproof.toml"
 
     def write(min_calls: int, places: int) -> None:

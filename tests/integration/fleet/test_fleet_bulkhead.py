@@ -96,9 +96,7 @@ def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[sp.Bulkhead]]
     assert calls.inside == 6
 
 
-def test_places_that_come_free_go_to_whoever_waits(
-    fleet: Callable[..., list[sp.Bulkhead]], calls: Calls
-) -> None:
+def test_freed_places_go_to_waiting_instances(fleet: Callable[..., list[sp.Bulkhead]], calls: Calls) -> None:
     first, second = fleet(2, 2, queue=4, max_wait=10)
     calls.start(first, 2)
     eventually(lambda: calls.inside == 2, "all places taken")
@@ -201,19 +199,19 @@ def test_two_of_one_name_in_one_process_share_the_limit(server: Server, calls: C
 
 @pytest.mark.parametrize("store", ["redis://x", 5, sp.redis.RedisStore])
 @pytest.mark.parametrize("make", [lambda **options: sp.Bulkhead(5, **options), sp.Breaker])
-def test_what_is_no_store_is_refused(make: Callable[..., object], store: object) -> None:
+def test_store_of_another_type_is_refused(make: Callable[..., object], store: object) -> None:
     with pytest.raises(TypeError, match=r"^(Bulkhead|Breaker): store must be a RedisStore or None, got "):
         make(store=store, name="x")
 
 
 @pytest.mark.parametrize("name", ["", 5])
 @pytest.mark.parametrize("make", [lambda **options: sp.Bulkhead(5, **options), sp.Breaker])
-def test_what_is_no_name_is_refused(make: Callable[..., object], name: object) -> None:
+def test_invalid_name_is_refused(make: Callable[..., object], name: object) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^(Bulkhead|Breaker): name must be "):
         make(name=name)
 
 
-def test_who_has_just_come_has_one_place_until_it_is_told_more(
+def test_new_instance_has_one_place_until_its_first_exchange_grants_more(
     fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls
 ) -> None:
     (one,) = fleet(1, 4, queue=8, max_wait=30)

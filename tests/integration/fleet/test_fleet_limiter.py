@@ -92,7 +92,7 @@ def test_the_options_are_those_of_the_fleet(pair: tuple[RedisStore, RedisStore])
         ("burst", {"name": "x", "burst": 10**10}),
     ],
 )
-def test_what_cannot_be_shared_is_refused(
+def test_limiter_options_that_cannot_be_shared_are_refused(
     pair: tuple[RedisStore, RedisStore], field: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"^Limiter: {field} must"):
@@ -182,7 +182,7 @@ def test_closing_gives_back_what_is_held(shared_server: Server, prefix: str) -> 
         assert before is not None and after is not None and after >= before + 1
 
 
-def test_a_limiter_that_nobody_uses_any_more_gives_back_what_it_holds(
+def test_unused_limiter_gives_back_its_lease(
     pair: tuple[RedisStore, RedisStore],
 ) -> None:
     limiter: Any = sp.Limiter(0, 1000, store=pair[0], name="x")
@@ -350,7 +350,7 @@ def test_a_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore])
     eventually(lambda: two["b"].balance >= 1)
 
 
-def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_exchanges_are_emitted(pair: tuple[RedisStore, RedisStore]) -> None:
     told: list[Any] = []
     stop = sp.subscribe(told.append)
     try:
@@ -364,7 +364,7 @@ def test_exchanges_are_told(pair: tuple[RedisStore, RedisStore]) -> None:
     assert first.held == 10 and first.latency > 0
 
 
-def test_who_comes_back_after_a_long_pause_has_one_token_to_spend(shared_server: Server, prefix: str) -> None:
+def test_instance_back_after_a_long_pause_has_one_token(shared_server: Server, prefix: str) -> None:
     """What it knew of the store is old by then; the others may have used it up."""
     stores = [RedisStore(shared_server.url, prefix, TIMEOUT) for _ in range(5)]
     clocks = [sp.testing.FakeClock() for _ in stores]

@@ -69,7 +69,7 @@ def budget(registry: sp.Registry, policy: str) -> sp.Budget:
     return found
 
 
-def test_what_says_so_is_in_the_store(tmp_path: Path, opened: list[sp.Registry]) -> None:
+def test_strategies_with_store_true_are_in_the_store(tmp_path: Path, opened: list[sp.Registry]) -> None:
     registry = sp.load(written(tmp_path, FILE), environ={})
     opened.append(registry)
     store = registry.store
@@ -146,7 +146,7 @@ def test_the_environment_may_give_the_url(opened: list[sp.Registry]) -> None:
     assert registry.store.timeout == 0.02
 
 
-def test_a_reload_keeps_the_store_and_what_is_in_it(tmp_path: Path, opened: list[sp.Registry]) -> None:
+def test_reload_keeps_the_store_and_its_state(tmp_path: Path, opened: list[sp.Registry]) -> None:
     path = written(tmp_path, FILE)
     registry = sp.load(path, environ={})
     opened.append(registry)

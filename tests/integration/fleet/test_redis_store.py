@@ -208,7 +208,7 @@ def test_a_call_to_a_store_that_hangs_ends_with_the_timeout_and_the_next_at_once
         assert store.call("probe", store.key("probe", "x")) == b"OK"
 
 
-def test_each_change_is_told_once(server: Server) -> None:
+def test_each_change_of_health_is_emitted_once(server: Server) -> None:
     told: list[Any] = []
     stop = sp.subscribe(told.append)
     try:
@@ -241,7 +241,7 @@ def test_each_change_is_one_line_in_the_log(server: Server, caplog: pytest.LogCa
     assert "store told cannot be used" in caplog.messages[0]
 
 
-def test_an_error_of_one_key_is_nobody_elses(shared_server: Server) -> None:
+def test_error_of_one_key_leaves_the_store_up(shared_server: Server) -> None:
     with RedisStore(shared_server.url, prefix="onekey") as store:
         shared_server.ask("SET", store.key("limiter", "x"), "text", "PX", 5000)
         with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
@@ -368,7 +368,7 @@ def test_async_calls_while_it_is_down_need_no_thread() -> None:
 # Looking at it.
 
 
-def test_inspection_lists_what_there_is(shared_server: Server) -> None:
+def test_inspection_lists_existing_keys(shared_server: Server) -> None:
     with (
         RedisStore(shared_server.url, prefix="look") as store,
         RedisStore(shared_server.url, "look2") as other,
@@ -392,7 +392,7 @@ def test_inspection_lists_what_there_is(shared_server: Server) -> None:
         del kept
 
 
-def test_inspection_of_keys_that_nobody_here_has_written(shared_server: Server) -> None:
+def test_inspection_shows_foreign_keys_beside_its_own(shared_server: Server) -> None:
     """A later version's, or somebody else's: the others are shown all the same."""
     for command in (
         ("HSET", "odd:{a}:limiter", "level", "brimful"),

@@ -42,7 +42,7 @@ SECRET = "hunter2"
         ("redis+sentinel://h:1/m/0?no_such_thing=1", r"url option 'no_such_thing' must be one that redis-py"),
     ],
 )
-def test_what_is_wrong_in_a_url_is_said_at_once(url: str, said: str) -> None:
+def test_invalid_url_is_refused_without_its_password(url: str, said: str) -> None:
     scheme, _, rest = url.partition("://")
     for given in (url, f"{scheme}://user:{SECRET}@{rest}"):
         with pytest.raises(ValueError, match=rf"^RedisStore: {said}") as caught:
@@ -64,7 +64,7 @@ def test_what_is_wrong_in_a_url_is_said_at_once(url: str, said: str) -> None:
         "valkey://h:1/1",
     ],
 )
-def test_what_is_right_is_taken(url: str) -> None:
+def test_valid_url_is_accepted(url: str) -> None:
     RedisStore(url).close()
 
 
@@ -139,7 +139,7 @@ def test_sentinels_by_tls(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize("listener", [b"HTTP/1.1 400 Bad Request\r\n\r\n"], indirect=True)
-def test_a_server_that_is_no_redis_is_a_store_that_is_down(listener: Listener) -> None:
+def test_server_that_does_not_speak_redis_counts_as_a_store_that_is_down(listener: Listener) -> None:
     with RedisStore(f"redis://127.0.0.1:{listener.port}/0", timeout=0.5, on_failure="open") as store:
         limiters = [sp.Limiter(1, 1, store=store, name=name) for name in "ab"]
         eventually(lambda: store.state == "down")

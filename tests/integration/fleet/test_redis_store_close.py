@@ -41,7 +41,7 @@ def test_stores_that_were_dropped_without_a_word(server: Server) -> None:
     eventually(lambda: clients(server) == 0)
 
 
-def test_what_a_dropped_store_had_leased_goes_back(server: Server) -> None:
+def test_dropped_store_gives_back_its_leases(server: Server) -> None:
     store: Any = RedisStore(server.url, timeout=0.5)
     limiter: Any = sp.Limiter(0, 1000, store=store, name="x")
     bulkhead: Any = sp.Bulkhead(5, store=store, name="x")
@@ -55,7 +55,7 @@ def test_what_a_dropped_store_had_leased_goes_back(server: Server) -> None:
     eventually(lambda: server.ask("HLEN", "sp:{x}:bulkhead") == 0)
 
 
-def test_whoever_has_something_of_a_store_has_the_store(server: Server) -> None:
+def test_limiter_keeps_its_store_alive(server: Server) -> None:
     limiter = sp.Limiter(0, 100, store=RedisStore(server.url, timeout=0.5), name="x")
     gc.collect()
     settled(limiter)

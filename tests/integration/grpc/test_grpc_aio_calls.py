@@ -37,7 +37,9 @@ async def until_called(server: Server, times: int) -> None:
     await asyncio.to_thread(server.wait_until_called, times)
 
 
-def test_a_call_tells_all(connect: Callable[..., Aio], server: Server, policy: sp.Policy) -> None:
+def test_aio_call_reports_result_status_and_metadata(
+    connect: Callable[..., Aio], server: Server, policy: sp.Policy
+) -> None:
     client = connect(policy)
     server.script = [UNAVAILABLE]
 
@@ -55,7 +57,9 @@ def test_a_call_tells_all(connect: Callable[..., Aio], server: Server, policy: s
     client.run(work)
 
 
-def test_a_call_that_fails_tells_why(connect: Callable[..., Aio], server: Server, policy: sp.Policy) -> None:
+def test_failed_aio_call_reports_its_status(
+    connect: Callable[..., Aio], server: Server, policy: sp.Policy
+) -> None:
     client = connect(policy)
     server.script = [(UNAVAILABLE, (("x-why", "down"),))] * 3
 
@@ -70,7 +74,7 @@ def test_a_call_that_fails_tells_why(connect: Callable[..., Aio], server: Server
     client.run(work)
 
 
-def test_a_refused_call_tells_why(connect: Callable[..., Aio], server: Server) -> None:
+def test_refused_aio_call_reports_its_status(connect: Callable[..., Aio], server: Server) -> None:
     breaker = sp.Breaker()
     breaker.force_open()
     client = connect(sp.Policy(breaker))
@@ -207,7 +211,7 @@ def test_nothing_waits_for_writes_after_the_call_has_ended(
     client.run(work)
 
 
-def test_what_is_refused_can_not_be_written_to(connect: Callable[..., Aio], server: Server) -> None:
+def test_refused_aio_call_cannot_be_written_to(connect: Callable[..., Aio], server: Server) -> None:
     breaker = sp.Breaker()
     breaker.force_open()
     client = connect(sp.Policy(breaker))

@@ -316,7 +316,7 @@ def test_a_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(
 
 
 @pytest.mark.parametrize("declared", [("/test.Wire/Unary",), lambda name: name == "/test.Wire/Unary"])
-def test_what_is_declared_idempotent_is_hedged(connect: Connect, server: Server, declared: Any) -> None:
+def test_methods_declared_idempotent_are_hedged(connect: Connect, server: Server, declared: Any) -> None:
     server.script = ["hang"]
     client = connect(sp.Policy(sp.Hedge(0.02)), idempotent=declared)
     assert client.unary(b"a") == b"re:a"
@@ -472,7 +472,7 @@ def test_a_method_without_a_policy_keeps_its_timeout(connect: Connect, server: S
     assert [0 < left < 6 for _, left, _ in server.seen] == [True] * 5, server.seen
 
 
-def test_switched_off_a_call_has_its_timeout_whatever_has_ended(connect: Connect, server: Server) -> None:
+def test_disabled_call_keeps_its_timeout_inside_an_ended_deadline(connect: Connect, server: Server) -> None:
     for policy in (sp.Policy(retrying()), lambda method: None):
         with sp.deadline(0), sp.disabled():
             assert connect(policy).unary(timeout=5) == b"re:a"
@@ -480,7 +480,7 @@ def test_switched_off_a_call_has_its_timeout_whatever_has_ended(connect: Connect
 
 
 @pytest.mark.parametrize("on", [grpc.RpcError, lambda error: True], ids=["type", "callable"])
-def test_do_not_retry_holds_whatever_on_says(connect: Connect, server: Server, on: Any) -> None:
+def test_do_not_retry_pushback_overrides_on(connect: Connect, server: Server, on: Any) -> None:
     server.script = [(UNAVAILABLE, (("grpc-retry-pushback-ms", "-1"),))]
     with pytest.raises(grpc.RpcError):
         connect(sp.Policy(retrying(on=on))).unary()

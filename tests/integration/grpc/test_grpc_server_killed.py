@@ -145,7 +145,7 @@ def test_a_stream_that_had_begun_ends(connect: Any, old: Process) -> None:
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
 
 
-def test_nobody_there_is_retried_and_then_told(connect: Any) -> None:
+def test_unreachable_server_is_retried_then_raises_unavailable(connect: Any) -> None:
     gone = Process(True)
     gone.kill()
     client = connect(

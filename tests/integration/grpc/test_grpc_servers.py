@@ -278,12 +278,14 @@ def test_an_async_handler_is_cut_off_at_the_deadline(handlers: Handlers) -> None
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_who_gives_up_says_so(serve: Any, handlers: Handlers, method: str, error: Any, code: Any) -> None:
+def test_handler_that_gives_up_sends_do_not_retry(
+    serve: Any, handlers: Handlers, method: str, error: Any, code: Any
+) -> None:
     handlers.work = raises(error)
     assert serve().status(method) == (code, "-1")
 
 
-def test_what_was_retried_to_exhaustion_is_not_to_be_retried(serve: Any, handlers: Handlers) -> None:
+def test_exhausted_error_sends_do_not_retry(serve: Any, handlers: Handlers) -> None:
     client = serve()
     for error, code in ((ConnectionError("x"), UNAVAILABLE), (TimeoutError("x"), DEADLINE)):
         mark(error, Mark("inner", None, 4))
@@ -391,7 +393,7 @@ def test_shedding(serve: Any, handlers: Handlers, limit: Any) -> None:
     _eventually(lambda: client.call(metadata=(("x-previous-rpc-attempts", "1"),)) == b"a")
 
 
-def test_what_is_shed_is_told(serve: Any, handlers: Handlers) -> None:
+def test_shed_calls_are_emitted_with_their_reason(serve: Any, handlers: Handlers) -> None:
     told: list[str] = []
     inside, free = held(handlers)
     client = serve(shed=2, retry_share=0.5)

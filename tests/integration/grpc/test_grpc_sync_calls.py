@@ -42,7 +42,7 @@ def pairs(metadata: Any) -> dict[str, Any]:
 # What grpc hides, and `native` finds. If one of these fails, read that module first.
 
 
-def test_how_an_interceptor_was_reached_is_known(server: Server) -> None:
+def test_interceptor_knows_if_it_was_called_for_a_future(server: Server) -> None:
     seen: list[bool] = []
 
     class Look(grpc.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
@@ -95,7 +95,9 @@ def test_a_future_is_there_before_its_answer(
     assert not call.cancel()
 
 
-def test_a_future_tells_all(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
+def test_future_reports_result_status_and_metadata(
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
+) -> None:
     server.script = [UNAVAILABLE]
     told = threading.Event()
     done: list[Any] = []
@@ -224,7 +226,7 @@ def test_asking_a_stream_for_its_metadata_opens_it(
     assert call.trailing_metadata() == ()
 
 
-def test_a_stream_that_fails_tells_why_again_and_again(
+def test_failed_stream_raises_the_same_error_on_every_read(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = [UNAVAILABLE] * 3

@@ -29,7 +29,7 @@ async def test_an_endless_discarded_answer_is_cut_off(http: Http) -> None:
 
 
 @each_client
-async def test_a_discarded_answer_that_stalls_holds_nobody_up(http: Http) -> None:
+async def test_discarded_answer_that_stalls_does_not_block_the_next_attempt(http: Http) -> None:
     async def stalls(exchange: object) -> None:
         await exchange.send(head(503, [("Content-Length", "10")]) + b"xx")  # type: ignore[attr-defined]
         await exchange.wait()  # type: ignore[attr-defined]

@@ -51,7 +51,7 @@ async def test_an_outer_layer_does_not_retry_an_exhausted_error(http: Http) -> N
 
 
 @each_client
-async def test_an_outer_layer_may_be_told_to(http: Http) -> None:
+async def test_outer_layer_with_retry_exhausted_starts_over(http: Http) -> None:
     http.server.on("/", answer(503))
     await _through(http, retry(attempts=2), attempts=3, retry_exhausted=True, on=Exception)
     assert len(http.server.seen) == 6

@@ -53,7 +53,7 @@ async def test_the_answer_after_errors_is_the_last_one(http: Http) -> None:
 
 
 @each_client
-async def test_what_is_not_transient_is_raised_at_once(http: Http) -> None:
+async def test_fatal_error_is_raised_at_once(http: Http) -> None:
     told: list[object] = []
     stop = sp.subscribe(told.append)
     try:

@@ -58,7 +58,7 @@ async def test_a_refusal_launches_the_next_at_once(http: Http) -> None:
 
 
 @each_client
-async def test_what_all_of_them_answered_is_an_answer(http: Http) -> None:
+async def test_hedges_that_all_answer_503_return_the_503(http: Http) -> None:
     http.server.on("/", answer(503, b"down"))
     got = await http.client(_hedged(after=30.0)).get("/")
     assert (got.status, got.body) == (503, b"down")

@@ -35,7 +35,7 @@ HINTS: list[tuple[Pairs, float, float]] = [
 
 
 @each_client
-async def test_a_hint_is_a_floor_and_nonsense_is_no_hint(http: Http) -> None:
+async def test_hint_is_a_floor_and_an_invalid_one_is_ignored(http: Http) -> None:
     for headers, least, most in HINTS:
         waits, status = await _waits(http, headers)
         assert (status, len(waits)) == (200, 1), headers

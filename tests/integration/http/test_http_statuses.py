@@ -98,7 +98,7 @@ async def test_nothing_is_retried_while_policies_are_off(http: Http) -> None:
 
 
 @each_client
-async def test_events_tell_of_the_retries_and_nothing_secret(http: Http) -> None:
+async def test_events_report_the_retries_and_no_secret(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     told: list[object] = []
     stop = sp.subscribe(told.append)
@@ -121,7 +121,7 @@ async def test_options_that_make_no_sense_are_refused(http: Http) -> None:
 
 
 @each_client
-async def test_do_not_retry_holds_whatever_on_says(http: Http) -> None:
+async def test_do_not_retry_header_overrides_on(http: Http) -> None:
     http.server.on("/", answer(503, b"no", headers=[("x-should-retry", "false")]))
     rules = [{"on": Exception}, {"on": lambda error: True}, {"on_result": lambda response: True}]
     for rule in rules:

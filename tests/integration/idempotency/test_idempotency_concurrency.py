@@ -82,7 +82,7 @@ def test_tasks(store: Store) -> None:
     assert len(runs) == 1
 
 
-def test_who_retries_the_conflict_gets_the_result(make_store: Callable[..., Store]) -> None:
+def test_retried_conflict_returns_the_result(make_store: Callable[..., Store]) -> None:
     """The two halves together: `sp.transient` knows a conflict, and the retry finds the answer."""
     store = make_store()
     runs: list[int] = []

@@ -223,7 +223,7 @@ def test_a_file_that_stays_locked_is_a_store_that_is_not_available(path: Path) -
     store.close()
 
 
-def test_so_is_a_file_that_somebody_else_has_for_himself_from_the_start(path: Path) -> None:
+def test_file_locked_before_the_first_use_is_unavailable(path: Path) -> None:
     store = SqliteStore(path, timeout=0.05)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("CREATE TABLE theirs (x)")
@@ -314,13 +314,13 @@ def test_a_file_that_another_part_has_begun_gets_its_tables(path: Path, store: S
     assert versions == {"another": 7, "idempotency": 1}
 
 
-def test_a_file_that_is_no_database(path: Path, store: SqliteStore) -> None:
+def test_file_that_is_not_a_database_is_unavailable(path: Path, store: SqliteStore) -> None:
     path.write_bytes(b"not a database, but long enough to be looked at " * 100)
     with pytest.raises(StoreUnavailable, match="DatabaseError"):
         store.begin("order-1", "", "a", 60)
 
 
-def test_what_has_expired_is_deleted(path: Path) -> None:
+def test_expired_keys_are_deleted(path: Path) -> None:
     clock = FakeClock()
     store = SqliteStore(path, ttl=10, durable=False, clock=clock)
     for number in range(50):
@@ -415,14 +415,14 @@ def test_a_begin_that_never_got_a_thread_is_cancelled_and_claims_nothing(store: 
     assert store.begin("order-1", "", "b", 60).state == "new"
 
 
-def test_an_event_loop_of_no_known_library_is_told(store: SqliteStore) -> None:
+def test_unknown_event_loop_is_refused(store: SqliteStore) -> None:
     asking = store.begin_async("order-1", "", "a", 60)
     with pytest.raises(RuntimeError, match="a store runs under asyncio or trio"):
         asking.send(None)
     assert store.begin("order-1", "", "b", 60).state == "new"
 
 
-def test_a_cancelled_begin_in_trio_is_told_how_it_ended(path: Path, store: SqliteStore) -> None:
+def test_cancelled_begin_in_trio_reports_its_claim(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "a", 60)
     told: list[str] = []
 
@@ -448,7 +448,7 @@ def test_a_cancelled_begin_in_trio_is_told_how_it_ended(path: Path, store: Sqlit
     assert told == ["new"]
 
 
-def test_what_is_cancelled_is_settled_at_once(store: SqliteStore) -> None:
+def test_cancelled_call_is_settled_at_once(store: SqliteStore) -> None:
     """Although settling means waiting for the file, in a task that is being cancelled."""
     running = asyncio.Event()
 
@@ -469,7 +469,7 @@ def test_what_is_cancelled_is_settled_at_once(store: SqliteStore) -> None:
     asyncio.run(main())
 
 
-def test_what_is_cancelled_in_trio_is_settled_at_once(store: SqliteStore) -> None:
+def test_cancelled_call_in_trio_is_settled_at_once(store: SqliteStore) -> None:
     scope = trio.CancelScope()
 
     @idempotent(key=lambda k: k, store=store, lease=600)

@@ -20,7 +20,7 @@ def test_the_first_to_ask_runs(store: Store) -> None:
     assert (claim.state, claim.answer, claim.taken_over) == ("new", None, False)
 
 
-def test_others_are_told_that_it_runs_and_for_how_long(store: Store, clock: FakeClock) -> None:
+def test_second_begin_reports_in_progress_with_the_lease_left(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     clock.advance(4)
     claim = store.begin("order-1", "f", "b", 10)
@@ -38,7 +38,7 @@ def test_another_payload_is_a_mismatch_in_every_state(store: Store, clock: FakeC
 
 
 @pytest.mark.parametrize("answer", [b"", b"x" * 1000, bytes(range(256)), None])
-def test_what_was_answered_is_answered_again(store: Store, answer: bytes | None) -> None:
+def test_finished_key_replays_its_answer(store: Store, answer: bytes | None) -> None:
     store.begin("order-1", "f", "a", 10)
     assert store.finish("order-1", "a", answer) is True
     claim = store.begin("order-1", "f", "b", 10)
@@ -88,7 +88,7 @@ def test_the_caller_may_choose_to_run_it_again(store: Store, clock: FakeClock) -
     assert store.begin("order-1", "f", "c", 10, take_over=True).state == "in_progress"
 
 
-def test_who_was_taken_over_can_no_longer_end_it(store: Store, clock: FakeClock) -> None:
+def test_owner_after_a_takeover_cannot_finish(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     clock.advance(10)
     store.begin("order-1", "f", "b", 10, take_over=True)
@@ -99,7 +99,7 @@ def test_who_was_taken_over_can_no_longer_end_it(store: Store, clock: FakeClock)
     assert store.begin("order-1", "f", "c", 10).answer == b"second"
 
 
-def test_a_late_end_counts_while_nobody_took_over(store: Store, clock: FakeClock) -> None:
+def test_late_finish_counts_unless_taken_over(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     clock.advance(11)
     assert store.begin("order-1", "f", "b", 10).state == "unknown"
@@ -137,7 +137,7 @@ def test_a_released_key_runs_again(store: Store) -> None:
     assert store.begin("order-1", "another payload", "b", 10).state == "new"
 
 
-def test_what_is_done_stays_done(store: Store) -> None:
+def test_finished_key_keeps_its_first_answer(store: Store) -> None:
     store.begin("order-1", "f", "a", 10)
     store.finish("order-1", "a", b"first")
     assert store.finish("order-1", "a", b"second") is True, "the owner did not hear the first answer"
@@ -211,7 +211,7 @@ def test_keys_that_are_fine(store: Store, key: str) -> None:
         ({"take_over": 1}, TypeError, "take_over must be True or False"),
     ],
 )
-def test_what_is_refused_names_its_rule(
+def test_refused_argument_is_named_with_its_rule(
     store: Store, change: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     given: dict[str, Any] = {"key": "k", "fingerprint": "", "owner": "a", "lease": 10, **change}

@@ -285,9 +285,7 @@ def fails(
 
 @every_client
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_refused_connection_is_retried_whatever_the_method(
-    client: Client, method: str, refused: int
-) -> None:
+def test_refused_connection_is_retried_for_any_method(client: Client, method: str, refused: int) -> None:
     assert verdict(fails(client, refused, method)) == RETRY
 
 
@@ -455,7 +453,7 @@ def test_a_mark_on_a_response_survives_raise_for_status() -> None:
             assert not transient(error)
 
 
-def test_httpx_errors_without_a_request_are_judged_by_what_they_tell() -> None:
+def test_httpx_errors_without_a_request_are_judged_by_their_type() -> None:
     httpx = library("httpx")
     assert verdict(httpx.ReadTimeout("x")) == TIMEOUT
     assert verdict(httpx.PoolTimeout("x", request=httpx.Request("POST", "http://h/"))) == TIMEOUT
@@ -480,7 +478,7 @@ def test_a_tunnel_that_the_proxy_refuses_is_judged_by_its_status() -> None:
                 assert verdict(raised(lambda client=client: client.post("https://h.example/"))) == expected
 
 
-def test_what_urllib3_has_retried_by_itself_is_final() -> None:
+def test_error_that_urllib3_has_retried_is_final() -> None:
     urllib3 = library("urllib3")
     retries = urllib3.Retry(total=1, status_forcelist=[503], backoff_factor=0)
     with serving(responds("503 X")) as port, urllib3.PoolManager(retries=retries) as pool:

@@ -158,7 +158,7 @@ def test_break_closes_the_connection() -> None:
     asyncio.run(main())
 
 
-def test_guard_tells_what_a_new_connection_may_cure() -> None:
+def test_guard_raises_close_codes_that_a_new_connection_cannot_cure() -> None:
     async def main() -> None:
         codes = iter([1012, 1011, 4003])
 

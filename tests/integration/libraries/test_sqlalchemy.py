@@ -82,7 +82,9 @@ def test_a_violated_constraint_is_not_tried_again(sessions: sessionmaker[Session
 @pytest.mark.parametrize(
     ("sqlstate", "retried"), [("40001", True), ("40P01", True), ("08006", True), ("23505", False)]
 )
-def test_postgres_errors_are_told_by_their_sqlstate_through_sqlalchemy(sqlstate: str, retried: bool) -> None:
+def test_postgres_errors_are_recognised_by_their_sqlstate_through_sqlalchemy(
+    sqlstate: str, retried: bool
+) -> None:
     import psycopg.errors
 
     original = psycopg.errors.lookup(sqlstate)("said the server")

@@ -57,7 +57,9 @@ def test_a_wait_takes_no_place_in_the_worker(bench: Bench, tasks: ModuleType) ->
 
 
 @pytest.mark.parametrize(("kind", "runs"), [("fatal", 1), ("transient", 2)])
-def test_what_fails_for_good_is_dead_lettered(bench: Bench, tasks: ModuleType, kind: str, runs: int) -> None:
+def test_task_that_fails_for_good_is_dead_lettered(
+    bench: Bench, tasks: ModuleType, kind: str, runs: int
+) -> None:
     failed = tasks.doomed.delay(f"doomed-{kind}", kind)
     with pytest.raises((ValueError, ConnectionError), match=kind):
         failed.get(timeout=30)

@@ -87,7 +87,9 @@ def test_a_wait_takes_no_place_in_the_worker(bench: Bench, actors: ModuleType) -
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize(("kind", "runs"), [("fatal", 1), ("transient", 2)])
-def test_what_fails_for_good_is_dead_lettered(bench: Bench, actors: ModuleType, kind: str, runs: int) -> None:
+def test_message_that_fails_for_good_is_dead_lettered(
+    bench: Bench, actors: ModuleType, kind: str, runs: int
+) -> None:
     message = actors.doomed.send(f"doomed-{kind}", kind)
     eventually(lambda: buried(bench, message), "the dead letter")
     assert len(bench.runs.of(f"doomed-{kind}")) == runs

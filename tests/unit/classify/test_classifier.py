@@ -186,7 +186,7 @@ def test_transient_network_errors(error: Exception, expected: tuple[bool, str]) 
         concurrent.futures.CancelledError(),
     ],
 )
-def test_what_is_not_transient(error: Exception) -> None:
+def test_fatal_error_is_not_retried(error: Exception) -> None:
     assert verdict(error) == FATAL
 
 
@@ -221,7 +221,7 @@ def test_a_subclass_is_judged_as_its_nearest_known_base() -> None:
         ("Tunnel connection failed: ³²¹", FATAL),
     ],
 )
-def test_what_an_os_error_without_a_number_says(text: str, expected: tuple[bool, str]) -> None:
+def test_os_error_without_a_number_is_judged_by_its_text(text: str, expected: tuple[bool, str]) -> None:
     assert verdict(OSError(text)) == expected
 
 
@@ -256,7 +256,7 @@ def test_an_unrelated_error_being_handled_is_not_the_cause() -> None:
     assert verdict(error) == RETRY
 
 
-def test_what_either_layer_proves_holds() -> None:
+def test_proof_of_either_layer_counts() -> None:
     lost, refused = ConnectionResetError(), ConnectionRefusedError()
     for outer, inner, expected in (
         (ConnectError, lost, RETRY),
@@ -374,7 +374,7 @@ def test_transport_errors_and_the_method() -> None:
     assert verdict(imitate("httpx.PoolTimeout")("x")) == TIMEOUT
 
 
-def test_an_unknown_method_is_no_obstacle() -> None:
+def test_unknown_method_does_not_prevent_a_verdict() -> None:
     for method in (None, "", 5, object()):
         assert transient(Response(503, request=Request(method)))
 
@@ -507,7 +507,7 @@ def test_grpc_pushback() -> None:
         ("", FATAL),
     ],
 )
-def test_what_a_proxy_says(text: str, expected: tuple[bool, str]) -> None:
+def test_proxy_error_is_judged_by_its_text(text: str, expected: tuple[bool, str]) -> None:
     error = imitate("httpx.ProxyError")(text)
     error.request = Request("POST")
     assert verdict(error) == expected
@@ -563,7 +563,7 @@ def test_aws_posts_are_repeated() -> None:
     assert transient(unknown) == Verdict(False, 5.0, "fatal", "HTTP 400")
 
 
-def test_what_no_http_parser_can_read_is_a_lost_connection() -> None:
+def test_unparsable_http_answer_counts_as_a_lost_connection() -> None:
     error = imitate("aiohttp.ClientResponseError")("x")
     error.status = 400
     assert verdict(error) == FATAL
@@ -647,7 +647,7 @@ def test_sqlalchemy_errors() -> None:
         ("", FATAL),
     ],
 )
-def test_what_libpq_says(text: str, expected: tuple[bool, str]) -> None:
+def test_libpq_error_is_judged_by_its_text(text: str, expected: tuple[bool, str]) -> None:
     assert verdict(imitate("psycopg2.OperationalError", imitate("psycopg2.Error"))(text)) == expected
 
 
@@ -714,7 +714,7 @@ def test_retry_after_is_judged_by_its_cause() -> None:
         BaseExceptionGroup("x", [ConnectionError(), KeyboardInterrupt()]),
     ],
 )
-def test_what_is_not_an_exception_is_never_retried(error: BaseException) -> None:
+def test_base_exceptions_are_never_retried(error: BaseException) -> None:
     assert verdict(error) == FATAL
     with pytest.raises(ValueError, match="never retried"):
         Classifier().register(type(error), True)
@@ -899,7 +899,7 @@ def test_many_types_do_not_pile_up() -> None:
     assert len(own._plans) <= 1024
 
 
-def test_an_odd_module_name_is_no_obstacle() -> None:
+def test_odd_module_name_does_not_prevent_a_verdict() -> None:
     odd = type("Odd", (ConnectionError,), {"__module__": None})
     assert verdict(odd()) == RETRY
     assert Classifier().register(ValueError, True)(odd()).retry
@@ -933,14 +933,14 @@ def test_rules_may_be_bools_verdicts_or_callables() -> None:
     own.unregister(Base)
 
 
-def test_the_most_specific_rule_comes_first_whatever_the_order() -> None:
+def test_most_specific_rule_wins_in_any_order() -> None:
     assert not Classifier().register(Base, True).register(Derived, False)(Derived())
     assert not Classifier().register(Derived, False).register(Base, True)(Derived())
     assert Classifier().register(Base, True)(Derived())
     assert not Classifier().register(Derived, True)(Base())
 
 
-def test_rules_win_over_what_is_built_in() -> None:
+def test_registered_rules_win_over_the_tables() -> None:
     assert not Classifier().register(OSError, False)(ConnectionResetError())
     assert Classifier().register(ValueError, True)(ValueError())
     assert Classifier().register(errors.CircuitOpen, True)(errors.CircuitOpen())
@@ -1103,7 +1103,7 @@ def test_classifiers_can_be_sent_to_another_process() -> None:
     assert transient.with_() == transient.with_() == transient
 
 
-def test_a_classifier_says_what_it_is() -> None:
+def test_classifier_describes_its_options() -> None:
     assert repr(transient) == "transient"
     own = transient.with_(statuses={503, 409}, methods=())
     assert repr(own) == "transient.with_(statuses=(409, 503), methods=())"
@@ -1178,7 +1178,7 @@ def test_a_mark_on_the_error_itself_is_the_loops_affair() -> None:
     assert transient(error)
 
 
-def test_what_is_not_a_mark_is_not_read_as_one() -> None:
+def test_foreign_value_in_the_place_of_a_mark_is_ignored() -> None:
     response = Response(503)
     response.extensions["stormproof"] = "inner"
     response.stormproof_mark = "inner"
@@ -1188,7 +1188,7 @@ def test_what_is_not_a_mark_is_not_read_as_one() -> None:
     assert transient(error)
 
 
-def test_what_refuses_a_mark_is_left_alone() -> None:
+def test_object_that_refuses_a_mark_is_left_alone() -> None:
     class Sealed(Exception):
         def __setattr__(self, name: str, value: object) -> None:
             raise TypeError("sealed")

@@ -25,7 +25,7 @@ class Own(Exception):
 # Verdicts.
 
 
-def test_what_a_verdict_takes_for_a_hint() -> None:
+def test_verdict_accepts_durations_as_hints() -> None:
     assert Verdict(True, 0.0).after == 0.0
     assert Verdict(True, 3).after == 3.0
     assert Verdict(True, math.inf).after == math.inf
@@ -195,7 +195,7 @@ def test_a_verdict_kept_for_a_type_is_dropped_when_a_rule_is_registered(on: str)
 
 
 @pytest.mark.parametrize("on", ["transient", "types"])
-def test_a_verdict_kept_for_a_type_is_not_that_of_an_error_with_more_to_tell(on: str) -> None:
+def test_verdict_cached_for_a_type_is_not_used_for_an_error_with_a_response(on: str) -> None:
     judged = judge(transient if on == "transient" else Kept)
     assert judged(Kept()).after is None
     told = Kept()

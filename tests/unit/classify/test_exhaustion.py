@@ -132,7 +132,7 @@ def test_the_error_that_surfaces_is_the_backend_s_own(nested: Any) -> None:
 
 
 @each_nesting
-def test_an_outer_layer_may_be_told_to_retry_all_the_same(nested: Any) -> None:
+def test_outer_layer_with_retry_exhausted_retries(nested: Any) -> None:
     backend = Backend()
     nested(backend, retry(attempts=3), retry(attempts=2, retry_exhausted=True))
     assert backend.calls == 6
@@ -190,7 +190,7 @@ def test_a_hint_beyond_the_limit_inside_is_final_outside(nested: Any) -> None:
 
 
 @each_nesting
-def test_the_outer_layer_says_who_had_retried_it(nested: Any) -> None:
+def test_outer_layer_gives_up_with_reason_exhausted(nested: Any) -> None:
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
@@ -474,7 +474,7 @@ def test_layers_do_not_pile_up_notes_either(nested: Any) -> None:
 
 
 @each_nesting
-def test_the_note_still_tells_how_many_calls_were_made(nested: Any) -> None:
+def test_note_keeps_the_number_of_calls_of_the_inner_layer(nested: Any) -> None:
     """The layers around made none: theirs must not take the place of the one that did."""
     error = nested(Backend(), retry(name="inner"), retry(name="outer"))
     assert "4 attempts" in ours(error)[0]
@@ -509,7 +509,7 @@ class Worse(Exception):
 
 
 @pytest.mark.parametrize("kind", [Rigid, Odd, Worse])
-def test_what_refuses_is_left_as_it_is(kind: type[Exception]) -> None:
+def test_error_that_refuses_notes_is_raised_unchanged(kind: type[Exception]) -> None:
     error = kind("stubborn")
     backend = Backend(lambda: error)
     with pytest.raises(kind) as caught:
@@ -519,7 +519,7 @@ def test_what_refuses_is_left_as_it_is(kind: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Rigid, Odd, Worse])
-def test_a_hint_on_what_refuses_is_no_trouble(kind: type[Exception]) -> None:
+def test_hint_on_an_error_that_refuses_attributes_is_ignored(kind: type[Exception]) -> None:
     error = kind("stubborn")
     with pytest.raises(kind) as caught:
         retry(on=kind)(Backend(lambda: sp.RetryAfter(100, error)))()

@@ -34,9 +34,7 @@ class Boom(Exception):
         (None, TypeError, "on must be an exception type, a tuple of them or a callable, got None"),
     ],
 )
-def test_what_on_cannot_be_is_refused_in_the_name_of_who_was_given_it(
-    on: Any, error: type[Exception], says: str
-) -> None:
+def test_invalid_on_is_refused_in_the_name_of_its_owner(on: Any, error: type[Exception], says: str) -> None:
     for owner, refused in (("Retry", lambda: judge(on)), ("Breaker", lambda: judge(on, "Breaker"))):
         with pytest.raises(error) as told:
             refused()
@@ -85,7 +83,7 @@ class Rule:
         lambda error: True,
     ],
 )
-def test_whatever_can_be_asked_about_an_exception_may_be_given(on: Any) -> None:
+def test_any_callable_that_takes_an_exception_is_accepted(on: Any) -> None:
     assert judge(on)(Boom()) == Verdict.RETRY
 
 
@@ -178,7 +176,7 @@ def test_no_is_final() -> None:
     assert judge(Boom)(KeyError()) == Verdict.FATAL
 
 
-def test_yes_keeps_what_the_error_tells() -> None:
+def test_truth_keeps_the_kind_of_the_error() -> None:
     assert judge(lambda error: True)(TimeoutError()) == Verdict(True, None, "timeout")
     assert judge(TimeoutError)(TimeoutError()) == Verdict(True, None, "timeout")
     assert judge(Boom)(Boom()) == Verdict.RETRY
@@ -189,7 +187,7 @@ def test_yes_keeps_what_the_error_tells() -> None:
     assert known(TimeoutError()) == Verdict(True, None, "timeout")
 
 
-def test_what_a_server_says_not_to_retry_is_final_for_those_who_repeat_calls() -> None:
+def test_do_not_retry_of_a_server_is_final_for_retry_and_counted_by_breakers() -> None:
     said_no = http_error(503, x_should_retry="false")
     assert judge(OSError)(said_no).kind == "pushback"
     assert judge(lambda error: True)(said_no).kind == "pushback"
@@ -234,13 +232,13 @@ def test_the_hint_of_a_leaf_s_own_verdict_counts_too() -> None:
     assert rule(ExceptionGroup("", [sp.RetryAfter(5, Boom()), Boom()])) == Verdict(True, 6.0)
 
 
-def test_leaves_are_all_that_is_no_group() -> None:
+def test_leaves_are_the_errors_that_are_not_groups() -> None:
     one, other, third = Boom(), KeyError(), Boom()
     group = ExceptionGroup("", [one, ExceptionGroup("", [other, ExceptionGroup("", [third])])])
     assert set(leaves(group)) == {one, other, third}
 
 
-def test_whom_looks_through_the_two_marks() -> None:
+def test_unwrap_marker_looks_through_permanent_and_retry_after() -> None:
     error, cause = Boom(), KeyError()
     assert unwrap_marker(error) == (error, None)
     assert unwrap_marker(sp.Permanent(error)) == (error, None)

@@ -56,7 +56,7 @@ def trailers(value: bytes) -> list[tuple[str, bytes]]:
         (b"x" * 100_000, None),
     ],
 )
-def test_wait_is_what_the_server_asks_for(value: bytes, wait: float | None) -> None:
+def test_retry_info_gives_the_servers_wait(value: bytes, wait: float | None) -> None:
     assert retry_info(trailers(value)) == wait
 
 

@@ -161,7 +161,7 @@ def test_the_wall_clock_is_read_only_for_a_date_without_a_time_to_count_from(
         "",
     ],
 )
-def test_what_is_no_date(text: str) -> None:
+def test_text_that_is_not_a_date_is_ignored(text: str) -> None:
     assert http_date(text, NOW) is None
     assert retry_after({"retry-after": text}, NOW) is None
 
@@ -300,7 +300,7 @@ def test_headers(headers: Any, wait: float | None) -> None:
     assert retry_after(headers) == wait
 
 
-def test_what_steers_retrying_is_collected_in_order() -> None:
+def test_retry_headers_are_collected_in_order() -> None:
     found = read([("Date", "x"), ("Retry-After", "1"), ("Server", "y"), ("retry-after", "2")])
     assert found == {"date": ["x"], "retry-after": ["1", "2"]}
 

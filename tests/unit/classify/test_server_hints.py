@@ -61,7 +61,7 @@ def test_seconds(value: Any, wait: float) -> None:
         *(None, 5, 5.0, object(), True),
     ],
 )
-def test_what_is_not_a_hint(value: Any) -> None:
+def test_invalid_hint_is_ignored(value: Any) -> None:
     assert after(value) is None
 
 
@@ -92,7 +92,7 @@ def test_the_three_forms_of_a_date(date: str) -> None:
     assert after(date) == 120.0
 
 
-def test_a_past_date_is_no_wait_at_all() -> None:
+def test_past_date_gives_a_wait_of_0() -> None:
     assert after("Sun, 06 Nov 1994 08:49:36 GMT") == 0.0
     assert after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
 
@@ -140,7 +140,7 @@ def test_a_leap_second_is_a_moment() -> None:
         "Sun, 06 Nov 1994 08:51:37 GMT" + " " * 100 + "x",
     ],
 )
-def test_what_is_not_a_date(date: str) -> None:
+def test_invalid_date_is_ignored(date: str) -> None:
     assert after(date) is None
     assert http_date(date, NOW) is None
 
@@ -289,7 +289,7 @@ def test_headers_of_no_kind_hold_no_hint(headers: Any) -> None:
     assert retry_after(headers, NOW) is None
 
 
-def test_what_was_read_before_headers_broke_counts() -> None:
+def test_headers_read_before_an_error_count() -> None:
     assert retry_after(Halfway(), NOW) == 4.0
 
 

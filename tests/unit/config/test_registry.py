@@ -54,7 +54,7 @@ def refused(folder: Path, text: str, name: str = "stormproof.toml", **options: A
 # --- what a file means -------------------------------------------------------------------------------------
 
 
-def test_a_policy_is_what_code_would_make(tmp_path: Path) -> None:
+def test_policy_of_a_file_equals_the_policy_in_code(tmp_path: Path) -> None:
     registry = read(tmp_path, EXAMPLE)
     made = registry["fraud-score"]
     expected = sp.Policy(
@@ -195,7 +195,7 @@ def test_transient_and_other_exceptions_together() -> None:
     assert not sp.transient(KeyError()).retry, "the shipped classifier has learnt nothing from it"
 
 
-def test_an_exception_in_a_module_nobody_has_imported(
+def test_exception_in_a_module_not_yet_imported_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shop_errors.py").write_text("class Outer:\n    class Busy(Exception): ...\n")
@@ -271,7 +271,7 @@ def test_an_empty_policy_just_calls() -> None:
     assert policy()(lambda: 3)() == 3
 
 
-def test_a_doubtful_order_is_told(tmp_path: Path) -> None:
+def test_doubtful_order_warns(tmp_path: Path) -> None:
     # In TOML plain keys come before tables, so this timeout is outside.
     text = '[policies.a]\ntimeout = "1s"\n[policies.a.retry]\nattempts = 2\n'
     with pytest.warns(PolicyWarning, match="Timeout outside Retry"):
@@ -313,7 +313,7 @@ def test_an_unknown_policy_is_a_key_error_with_a_suggestion() -> None:
         registry["fraud_score"]
 
 
-def test_describe_tells_live_state() -> None:
+def test_describe_shows_live_state() -> None:
     registry = Registry.from_data(
         {"budgets": {"b": {"burst": 3}}, "policies": {"p": {"retry": {"budget": "b"}, "breaker": {}}}}
     )
@@ -603,7 +603,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", sorted(BROKEN))
-def test_errors_say_where_and_what(tmp_path: Path, case: str) -> None:
+def test_error_names_file_line_and_key(tmp_path: Path, case: str) -> None:
     text, line, key, says = BROKEN[case]
     error = refused(tmp_path, text)
     assert (error.line, error.key) == (line, key)
@@ -628,7 +628,7 @@ def test_an_error_in_data_has_no_file() -> None:
     assert str(caught.value).startswith("policies.a.retry.attempts: Retry: attempts")
 
 
-def test_a_text_from_anywhere_may_name_only_what_is_allowed() -> None:
+def test_text_from_anywhere_may_name_only_allowed_exceptions() -> None:
     text = "[policies.a]\nretry = { on = ['OSError', 'shop.Busy'] }\nbreaker = { on = 'shop.Gone' }\n"
     document = parse(text, ".toml")
     assert detached(document, only=("shop.Busy", "shop.Gone")).data == document.data
@@ -695,7 +695,7 @@ def test_files_that_cannot_be_read(
     assert says in error.message
 
 
-def test_a_file_that_is_not_there_is_what_open_says(tmp_path: Path) -> None:
+def test_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "gone.toml")
 
@@ -735,7 +735,9 @@ def test_a_yaml_bomb_is_refused(tmp_path: Path) -> None:
     assert "too many values" in refused(tmp_path, "\n".join(lines), "a.yaml").message
 
 
-def test_yaml_without_pyyaml_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yaml_without_pyyaml_names_the_extra_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert "install stormproof[yaml]" in refused(tmp_path, "policies: {}\n", "a.yaml").message
 
@@ -1007,7 +1009,7 @@ def test_data_is_not_changed_by_overrides() -> None:
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def test_what_equals_its_default_is_left_out() -> None:
+def test_options_equal_to_their_default_are_left_out() -> None:
     assert to_data(sp.Policy(sp.Deadline(5), sp.Retry(), sp.Breaker(), sp.Timeout(0.5))) == {
         "deadline": "5s",
         "retry": {},
@@ -1061,7 +1063,7 @@ def test_shared_objects_are_written_once() -> None:
     assert Registry.from_data(data).dump() == data
 
 
-def test_a_hedge_that_pays_what_the_retry_pays_does_not_say_so_again() -> None:
+def test_hedge_with_the_budget_of_the_retry_does_not_repeat_it() -> None:
     budget = sp.Budget(ratio=0.3)
     shared = sp.Policy(sp.Retry(budget=budget), sp.Hedge(budget=budget, idempotent=True))
     data = to_data(shared)
@@ -1093,7 +1095,7 @@ def _without_timeouts() -> Any:
         (lambda: sp.Policy(sp.keyed(sp.Breaker(), key=len)), "Keyed", "not a strategy that files know"),
     ],
 )
-def test_what_a_file_cannot_hold_is_refused(made: Any, key: str, says: str) -> None:
+def test_policy_that_a_file_cannot_hold_is_refused(made: Any, key: str, says: str) -> None:
     with pytest.raises(ConfigError, match="cannot be written") as caught:
         to_data(made())
     assert caught.value.key == key

@@ -251,7 +251,7 @@ def test_functions_that_are_gone_are_forgotten() -> None:
     reload(made, p={"hedge": {}})
 
 
-def test_bad_data_is_not_what_the_next_reload_reads() -> None:
+def test_refused_data_is_not_kept_for_the_next_reload() -> None:
     made = registry(p={"timeout": 1})
     with pytest.raises(ConfigError):
         reload(made, p={"timeout": 0})
@@ -262,7 +262,7 @@ def test_bad_data_is_not_what_the_next_reload_reads() -> None:
 # --- live state --------------------------------------------------------------------------------------------
 
 
-def test_an_open_breaker_stays_open_and_goes_by_its_new_options() -> None:
+def test_open_breaker_stays_open_and_takes_its_new_options() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"consecutive": 3, "open_for": "60s"}})
     breaker = made["p"].strategies[0]
@@ -301,7 +301,7 @@ def test_a_longer_rest_begins_with_the_next_opening() -> None:
     assert caught.value.retry_after == pytest.approx(100)
 
 
-def test_what_a_breaker_has_counted_counts_on() -> None:
+def test_counts_of_a_breaker_survive_a_reload() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"min_calls": 10, "window": "60s"}})
     function = made["p"](Callee())
@@ -327,7 +327,7 @@ def test_what_a_breaker_has_counted_counts_on() -> None:
         ("600s", 300, 3),
     ],
 )
-def test_a_new_window_keeps_what_it_still_reaches(window: str, advance: float, failures: int) -> None:
+def test_new_window_keeps_the_counts_within_its_reach(window: str, advance: float, failures: int) -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"min_calls": 100, "window": "60s"}})
     function = made["p"](Callee())
@@ -479,7 +479,7 @@ def test_the_default_budget_of_a_name_survives() -> None:
     assert made["named-default"].strategies[0].budget is budget and budget.balance == 2.0
 
 
-def test_a_hedge_pays_what_the_retry_beside_it_pays() -> None:
+def test_hedge_shares_the_budget_of_the_retry_beside_it() -> None:
     def row(burst: int, first: str) -> dict[str, Any]:
         retry = {"retry": {"budget": {"burst": burst}}}
         hedge = {"hedge": {"after": "p95", "idempotent": True, "max": 2 + (burst > 5)}}
@@ -641,7 +641,7 @@ def test_a_bulkhead_that_shrank_too_far_may_grow_again() -> None:
     assert not bulkhead._waiting
 
 
-def test_those_who_wait_are_served_when_a_bulkhead_grows() -> None:
+def test_waiters_are_served_when_a_bulkhead_grows() -> None:
     made = registry(p={"bulkhead": {"limit": 1, "queue": 5, "max_wait": "none"}})
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])
@@ -663,7 +663,7 @@ def test_those_who_wait_are_served_when_a_bulkhead_grows() -> None:
 # --- what learns -------------------------------------------------------------------------------------------
 
 
-def test_an_adaptive_limit_keeps_what_it_has_learnt() -> None:
+def test_adaptive_limit_keeps_its_learnt_limit() -> None:
     made = registry(p={"adaptive_limit": {"kind": "aimd", "initial": 50}})
     limit = made["p"].strategies[0]
     assert isinstance(limit, AdaptiveLimit)
@@ -732,7 +732,7 @@ def test_a_throttle_keeps_its_counts() -> None:
 # --- matching ----------------------------------------------------------------------------------------------
 
 
-def test_repeated_kinds_are_told_apart_by_name_and_place() -> None:
+def test_repeated_kinds_are_matched_by_name_then_position() -> None:
     def row(*breakers: dict[str, Any]) -> dict[str, Any]:
         return {"strategies": [{"breaker": options} for options in breakers]}
 
@@ -769,7 +769,7 @@ def test_only_the_same_class_is_retuned() -> None:
     assert retune(budget, budget)
 
 
-def test_slices_of_another_width_hold_what_they_still_reach() -> None:
+def test_slices_of_another_width_keep_the_sums_within_their_reach() -> None:
     from stormproof._strategies.budget.rules import Slices
 
     old = Slices(20.0, 0.0)

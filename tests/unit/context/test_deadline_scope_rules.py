@@ -37,7 +37,7 @@ def test_a_new_scope() -> None:
     assert (sp.disabled().name, sp.disabled().limit) == ("disabled", None)
 
 
-def test_what_is_left_of_one() -> None:
+def test_remaining_of_one_scope_counts_down_to_zero() -> None:
     clock = Hand()
     with scope(10.0, clock=clock) as made:
         assert made.own_remaining() == 10.0
@@ -51,7 +51,7 @@ def test_what_is_left_of_one() -> None:
     assert scope(None).own_remaining() is None
 
 
-def test_what_is_left_of_several_is_the_least() -> None:
+def test_remaining_of_nested_scopes_is_the_least() -> None:
     with scope(10.0, "outer") as outer, scope(20.0, "middle") as middle, scope(None, "inner") as inner:
         assert (inner.remaining(), inner.tightest()) == (10.0, outer)
         assert (middle.remaining(), outer.remaining()) == (10.0, 10.0)
@@ -64,7 +64,7 @@ def test_what_is_left_of_several_is_the_least() -> None:
         assert inner.tightest() is inner
 
 
-def test_only_what_can_be_waited_for_is_real() -> None:
+def test_real_remaining_ignores_scopes_on_a_fake_clock() -> None:
     with sp.deadline(1000), scope(5.0), scope(None) as made:
         left = made.real_remaining()
     assert left is not None and 900 < left <= 1000
@@ -89,7 +89,7 @@ def test_which_of_them_has_ended() -> None:
     check()
 
 
-def test_a_refusal_of_what_would_end_too_late() -> None:
+def test_late_refusal_names_its_scope() -> None:
     refusal = scope(1.0, "job").late("too late")
     assert isinstance(refusal, sp.DeadlineExceeded)
     assert (str(refusal), refusal.scope) == ("too late", "job")
@@ -216,7 +216,7 @@ def test_the_strategy_bounds_an_awaited_call_under_its_name() -> None:
     assert seen[-1][0].endswith("callee")
 
 
-def test_the_strategy_names_what_is_called() -> None:
+def test_deadline_strategy_names_its_scope_after_the_callee() -> None:
     def callee() -> str:
         inside = ambient()
         assert inside is not None

@@ -72,13 +72,13 @@ each_loop = pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
 # What remains.
 
 
-def test_without_a_deadline_nothing_remains_to_tell() -> None:
+def test_remaining_without_a_deadline_is_none() -> None:
     assert sp.remaining() is None
     with sp.deadline(None):
         assert sp.remaining() is None
 
 
-def test_what_remains_shrinks_as_time_passes(clock: sp.testing.FakeClock) -> None:
+def test_remaining_shrinks_as_time_passes(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5):
         assert sp.remaining() == 5
         clock.advance(2)
@@ -86,7 +86,7 @@ def test_what_remains_shrinks_as_time_passes(clock: sp.testing.FakeClock) -> Non
     assert sp.remaining() is None
 
 
-def test_what_remains_is_never_negative(clock: sp.testing.FakeClock) -> None:
+def test_remaining_is_never_negative(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5):
         clock.advance(7)
         assert sp.remaining() == 0
@@ -163,7 +163,7 @@ def test_tasks_inherit_it_and_their_own_do_not_leak(loop: Loop) -> None:
 
 
 @each_way
-def test_it_bounds_what_is_called_inside(play: Any) -> None:
+def test_deadline_bounds_calls_inside(play: Any) -> None:
     policy = retry(attempts=10)
     seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
     seen.raised(sp.DeadlineExceeded).slept(1, 2, 4)
@@ -532,7 +532,7 @@ def test_a_generator_that_is_closed_in_another_context_leaves_nothing_behind() -
     assert sp.remaining() is None
 
 
-def test_the_repr_says_what_is_left(clock: sp.testing.FakeClock) -> None:
+def test_repr_shows_the_time_left(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5, "job") as scope:
         clock.advance(2)
         assert repr(scope) == "<scope 'job': 3.000 s left>"
@@ -545,7 +545,7 @@ def test_the_repr_says_what_is_left(clock: sp.testing.FakeClock) -> None:
 # Cancelling.
 
 
-def test_a_cancelled_scope_refuses_calls_and_says_who_was_cancelled() -> None:
+def test_cancelled_scope_refuses_calls_with_its_name() -> None:
     @retry()
     def callee() -> None:
         pytest.fail("called")
@@ -762,7 +762,7 @@ def test_sleeping_in_a_scope_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="other platform: no interval timers")
-def test_a_signal_handler_may_cancel_what_its_own_thread_sleeps_in() -> None:
+def test_signal_handler_may_cancel_the_sleep_of_its_own_thread() -> None:
     def fail() -> None:
         raise Boom
 
@@ -972,7 +972,7 @@ def test_a_real_policy_inside_a_fake_deadline() -> None:
 
 
 @each_loop
-def test_a_fake_deadline_is_no_timer_of_the_loop(loop: Loop) -> None:
+def test_deadline_on_a_fake_clock_sets_no_timer_in_the_loop(loop: Loop) -> None:
     fake = sp.testing.FakeClock()
 
     async def main() -> str:
@@ -1010,6 +1010,6 @@ def test_a_clock_set_back_breaks_nothing(clock: sp.testing.FakeClock) -> None:
 
 
 @each_way
-def test_time_used_in_the_attempt_shrinks_what_remains(play: Any) -> None:
+def test_time_used_in_the_attempt_shrinks_the_remaining_time(play: Any) -> None:
     seen = play(retry(), takes(3, Boom), "never", inside=lambda: sp.deadline(3.5))
     seen.raised(sp.DeadlineExceeded).made(1).slept()

@@ -79,7 +79,7 @@ async def test_an_error_that_came_out_is_not_kept(server: Server, opens: Opens, 
 
 
 @with_server
-async def test_nor_does_it_resend_what_must_not_be_sent_twice(server: Server, opens: Opens) -> None:
+async def test_one_shot_body_is_not_resent(server: Server, opens: Opens) -> None:
     async def once() -> AsyncIterator[bytes]:
         yield b"once"
 
@@ -109,7 +109,7 @@ async def test_tasks_do_not_mix_up_their_calls(server: Server, opens: Opens) -> 
 @pytest.mark.parametrize("bufsize", [16, 65536])
 @pytest.mark.parametrize("encoded", [False, True])
 @with_server
-async def test_what_was_read_within_the_attempt_can_still_be_streamed(
+async def test_body_read_within_the_attempt_can_still_be_streamed(
     server: Server, opens: Opens, bufsize: int, encoded: bool
 ) -> None:
     body = b"0123456789" * 2000
@@ -132,7 +132,7 @@ async def test_what_was_read_within_the_attempt_can_still_be_streamed(
 
 
 @with_server
-async def test_an_answer_that_was_given_up_on_tells_when_it_raises(server: Server, opens: Opens) -> None:
+async def test_answer_given_up_on_raises_a_marked_error(server: Server, opens: Opens) -> None:
     server.on("/", answer(503))
     response = await opens(retry(attempts=2)).get(server.url())
     assert type(response).__name__ == "ClientResponse" and isinstance(response, aiohttp.ClientResponse)
@@ -217,7 +217,7 @@ async def test_the_sessions_total_timeout_bounds_all_attempts(server: Server, op
 
 
 @with_server
-async def test_the_middleware_says_what_it_goes_by(server: Server, opens: Opens) -> None:
+async def test_middleware_shows_its_policy(server: Server, opens: Opens) -> None:
     policy = retry()
     made = stormproof.aiohttp.middleware(policy, buffer=10)
     assert made.policy is policy and made.options.buffer == 10

@@ -460,7 +460,7 @@ def test_switched_off(way: Way) -> None:
 @pytest.mark.parametrize(
     ("status", "failures"), [(200, 0), (301, 0), (404, 0), (401, 0), (429, 1), (501, 1), (503, 1)]
 )
-def test_what_counts_as_a_failure(way: Way, status: int, failures: int) -> None:
+def test_status_decides_failures_of_the_breaker(way: Way, status: int, failures: int) -> None:
     breaker = sp.Breaker()
     way.send(way.script(whole(status)), sp.Policy(breaker), "POST")
     assert breaker.counts.failures == failures
@@ -610,7 +610,7 @@ def test_a_key_made_from_the_request(way: Way) -> None:
 
 
 @each
-def test_what_one_request_says(way: Way) -> None:
+def test_request_extensions_override_the_options(way: Way) -> None:
     def told(script: Script, **said: Any) -> Any:
         return way.send(script, policy(), "POST", extensions={"stormproof": said})
 
@@ -729,7 +729,7 @@ def test_a_stream_is_sent_once_and_the_answer_says_why(way: Way) -> None:
 
 
 @each
-def test_a_stream_that_nobody_has_read_yet_may_be_tried_again(way: Way) -> None:
+def test_stream_not_yet_read_is_tried_again(way: Way) -> None:
     library = way.library
     tried: list[Any] = []
     script = way.script(whole(200))
@@ -854,7 +854,7 @@ def test_timeouts_shrink_with_the_deadline(way: Way) -> None:
 
 
 @each
-def test_the_time_left_is_not_told_where_that_is_not_wanted(way: Way) -> None:
+def test_timeout_header_of_none_sends_no_time_left(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     under = sp.Policy(sp.Deadline(4), sp.Retry(backoff=sp.Constant(0), budget=None))
     way.send(script, under, timeout_header=None, attempt_header="X-N")
@@ -862,7 +862,7 @@ def test_the_time_left_is_not_told_where_that_is_not_wanted(way: Way) -> None:
 
 
 @each
-def test_without_a_deadline_nothing_is_told_and_nothing_copied(way: Way) -> None:
+def test_request_without_a_deadline_is_sent_unchanged(way: Way) -> None:
     script = way.script(whole(200))
     got = way.send(script, policy())
     assert script.requests[0] is got.request
@@ -939,7 +939,7 @@ def test_a_deadline_that_cuts_an_attempt_off_is_final_to_outer_layers(way: Way) 
 
 
 @each
-def test_what_is_no_timeout_stays_what_it_is_when_the_time_is_over(way: Way) -> None:
+def test_error_that_is_not_a_timeout_keeps_its_type_past_the_deadline(way: Way) -> None:
     clock = sp.testing.FakeClock()
     refused = way.library.ConnectError("refused")
 
@@ -1006,7 +1006,7 @@ def test_reauthentication_runs_once_and_lasts(way: Way) -> None:
 
 
 @each
-def test_reauthentication_is_no_retry(way: Way) -> None:
+def test_reauthentication_does_not_count_as_a_retry(way: Way) -> None:
     script = way.script(whole(401, www_authenticate="x"), whole(200, b"in"))
     budget = Empty()
     got = way.send(script, policy(attempts=1, budget=budget), "POST", reauth=renew, content=b"x")
@@ -1132,7 +1132,7 @@ def test_the_transport_below_is_opened_and_closed(way: Way) -> None:
     assert told == ["enter", "exit"]
 
 
-def test_close_closes_what_is_below() -> None:
+def test_close_closes_the_transport_below() -> None:
     told: list[str] = []
 
     class Below(httpx.BaseTransport):
@@ -1282,7 +1282,7 @@ class Noting(Reply):
 
 
 @each_sync
-def test_what_a_thread_left_behind_brings_is_closed(way: Way) -> None:
+def test_late_response_of_an_abandoned_thread_is_closed(way: Way) -> None:
     began, go, closed = threading.Event(), threading.Event(), threading.Event()
     late = Noting(closed, 200, b"late")
 
@@ -1333,7 +1333,7 @@ def test_a_status_below_400_may_be_worth_retrying(way: Way) -> None:
 
 
 @each
-def test_a_post_is_not_hedged_whatever_the_policy_declares(way: Way) -> None:
+def test_post_is_not_hedged_even_if_declared_idempotent(way: Way) -> None:
     under = sp.Policy(sp.Hedge(after=0, max=3, idempotent=True, budget=None))
     script = way.script(whole(200))
     assert way.send(script, under, "POST").status_code == 200
@@ -1362,7 +1362,7 @@ class Interrupt(BaseException):
 
 
 @each
-def test_an_interrupt_closes_what_is_open(way: Way) -> None:
+def test_interrupt_closes_the_open_response(way: Way) -> None:
     reply = Reply(200, b"streamed")
 
     def interrupted(response: Any) -> bool:
@@ -1410,7 +1410,7 @@ def test_a_request_that_is_closed_in_the_middle_waits_for_nothing_more() -> None
 
 
 @each
-def test_a_fallback_after_a_broken_hook_closes_what_is_open(way: Way) -> None:
+def test_fallback_after_a_broken_hook_closes_the_open_response(way: Way) -> None:
     reply = Reply(200, b"streamed")
 
     def broken(response: Any) -> bool:

@@ -158,7 +158,7 @@ def test_policy_runs_in_the_lab(tenacity):
         ),
     ],
 )
-def test_what_a_policy_cannot_say_is_refused(tenacity, options, message):
+def test_option_without_a_counterpart_is_refused(tenacity, options, message):
     with pytest.raises(ValueError, match=message):
         sp.policy_from_tenacity(tenacity.Retrying(**options(tenacity)))
 

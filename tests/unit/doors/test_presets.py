@@ -368,7 +368,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", sorted(WRONG))
-def test_grpc_refuses_what_a6_refuses(case: str) -> None:
+def test_grpc_refuses_configs_that_a6_refuses(case: str) -> None:
     config, key, says = WRONG[case]
     with pytest.raises(ConfigError, match=says) as caught:
         presets.grpc(config, "s/m")
@@ -912,7 +912,7 @@ def test_polly_waits_are_distributed_as_the_originals(n: int) -> None:
     assert stats.ks_2samp(ours, theirs).pvalue > 0.001
 
 
-def test_polly_medians_are_as_told() -> None:
+def test_polly_medians_match_the_docs() -> None:
     """The words of the docs and of ``ceiling``, of the published formula and of ours alike."""
     import random
 

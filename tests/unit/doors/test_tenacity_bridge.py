@@ -172,7 +172,7 @@ def busy(after):
     return httpx.HTTPStatusError("busy", request=request, response=response)
 
 
-def test_wait_hinted_waits_at_least_what_the_server_asked_for():
+def test_wait_hinted_waits_at_least_the_servers_hint():
     wait = wait_hinted(tenacity.wait_fixed(1), rng=lambda: 0.5)
     assert wait(state(busy("4"))) == pytest.approx(4.2)
     assert wait(state(busy("0"))) == 1

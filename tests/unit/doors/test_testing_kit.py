@@ -36,7 +36,7 @@ def test_a_fake_clock_stands_still_until_moved() -> None:
     assert clock.now() == 2.5
 
 
-def test_a_fake_clock_starts_where_told_and_runs_backwards_too() -> None:
+def test_fake_clock_starts_as_given_and_may_run_backwards() -> None:
     clock = sp.testing.FakeClock(start=100)
     clock.advance(-150)
     assert clock.now() == -50
@@ -52,7 +52,7 @@ def test_a_fake_clock_s_sleep_is_instant_moves_it_and_is_recorded() -> None:
     assert clock.now() == 3600
 
 
-def test_advancing_is_no_sleep() -> None:
+def test_advance_does_not_count_as_a_sleep() -> None:
     clock = sp.testing.FakeClock()
     clock.advance(5)
     assert clock.sleeps == []
@@ -99,7 +99,7 @@ def test_a_limiter_on_a_fake_clock() -> None:
     assert clock.sleeps == [pytest.approx(1)]
 
 
-def test_the_repr_tells_the_time() -> None:
+def test_repr_shows_the_time() -> None:
     clock = sp.testing.FakeClock(5)
     clock.sleep(2)
     assert "7" in repr(clock)
@@ -407,7 +407,7 @@ def test_blocking_clock_wakes_each_thread_at_its_own_time() -> None:
     assert woken == [1.0, 2.0, 3.0]
 
 
-def test_blocking_clock_says_what_to_use_in_an_event_loop() -> None:
+def test_blocking_clock_in_an_event_loop_names_testing_run() -> None:
     async def main() -> None:
         sp.testing.FakeClock(blocking=True).sleep(1)
 
@@ -415,7 +415,7 @@ def test_blocking_clock_says_what_to_use_in_an_event_loop() -> None:
         asyncio.run(main())
 
 
-def test_sleepers_are_waited_for_on_a_blocking_clock_only_and_for_so_long() -> None:
+def test_wait_for_sleepers_needs_a_blocking_clock_and_times_out() -> None:
     with pytest.raises(RuntimeError, match="blocking=True"):
         sp.testing.FakeClock().wait_for_sleepers()
     with pytest.raises(TimeoutError, match=r"^0 of 2 threads sleep after 0.01 s$"):

@@ -57,7 +57,7 @@ def test_redirects_are_counted_as_ever(server: Server, http: Any) -> None:
         http.request("GET", server.url("/0"), retries=urllib3.Retry(redirect=1))
 
 
-def test_the_librarys_own_retries_are_off_whatever_is_asked_for(server: Server, http: Any) -> None:
+def test_own_retries_of_the_library_stay_off(server: Server, http: Any) -> None:
     server.on("/", answer(503))
     many = urllib3.Retry(10, status_forcelist=[503], backoff_factor=0)
     assert http.request("GET", server.url(), retries=many).status == 503
@@ -68,7 +68,7 @@ def test_the_librarys_own_retries_are_off_whatever_is_asked_for(server: Server, 
     assert len(server.seen) == 8
 
 
-def test_a_pool_used_directly_goes_by_the_policy_too(server: Server, http: Any) -> None:
+def test_pool_used_directly_uses_the_policy_too(server: Server, http: Any) -> None:
     server.on("/", answer(503), answer(302, headers=[("Location", "/to")]))
     server.on("/to", answer(200, b"there"))
     pool = http.connection_from_url(server.url())

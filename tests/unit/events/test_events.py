@@ -67,7 +67,7 @@ def test_one_event_per_attempt(play: Any, script: list[Any], kinds: list[str]) -
     ],
     ids=str,
 )
-def test_one_event_per_attempt_whatever_ends_it(
+def test_one_event_per_attempt_for_every_reason(
     play: Any, options: dict[str, Any], limit: float | None, reason: str
 ) -> None:
     seen = play(retry(**options), Boom, ..., inside=lambda: sp.deadline(limit))
@@ -211,7 +211,7 @@ def test_a_partial_or_a_callable_object_has_a_name_too() -> None:
 
 
 @every_way
-def test_the_end_tells_attempts_and_seconds_since_the_first_failure(play: Any) -> None:
+def test_end_event_carries_attempts_and_seconds_since_the_first_failure(play: Any) -> None:
     seen = play(retry(), takes(100, Boom), takes(5, Boom), "ok")
     assert (seen.events[-1].attempts, seen.events[-1].elapsed) == (3, pytest.approx(1 + 5 + 2))
     seen = play(retry(attempts=2), takes(100, Boom), takes(5, Boom))
@@ -233,7 +233,7 @@ def test_the_reason_of_giving_up(play: Any, outcome: Any, reason: str) -> None:
 
 
 @every_way
-def test_the_error_told_is_the_one_that_surfaces(play: Any) -> None:
+def test_event_names_the_error_that_surfaces(play: Any) -> None:
     """Not the mark that carried it."""
     seen = play(retry(attempts=2), asks(2), sp.Permanent(Bang()))
     assert [event.error for event in seen.events] == [
@@ -342,7 +342,7 @@ def test_a_function_s_and_an_exception_s_odd_name_is_cleaned_too() -> None:
         assert event.error.isprintable() and len(event.error) <= 200
 
 
-def test_an_error_whose_text_cannot_be_had_is_told_all_the_same() -> None:
+def test_error_without_readable_text_is_emitted() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -407,7 +407,7 @@ def test_unsubscribing_ends_it_and_twice_is_once() -> None:
     assert len(events) == 1
 
 
-def test_a_subscriber_may_unsubscribe_and_subscribe_while_it_is_told() -> None:
+def test_subscriber_may_unsubscribe_and_subscribe_while_it_is_called() -> None:
     late: list[Any] = []
     stops: list[Callable[[], None]] = []
 
@@ -502,7 +502,7 @@ def test_gave_up_is_one_warning(play: Any, log_lines: Callable[[], Any]) -> None
 
 @every_way
 @pytest.mark.parametrize("script", [["ok"], [Bang], [sp.Permanent(Bang())]], ids=str)
-def test_what_nobody_retried_is_not_logged(
+def test_call_without_a_retry_is_not_logged(
     play: Any, script: list[Any], log_lines: Callable[[], Any]
 ) -> None:
     play(retry(), *script)

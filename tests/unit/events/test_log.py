@@ -75,7 +75,7 @@ def test_a_filter_sees_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [record.levelname for record in seen] == ["WARNING"]
 
 
-def test_no_event_is_made_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_is_made_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = bare_logger(monkeypatch)
     made: list[str] = []
     real = types.GaveUp

@@ -7,7 +7,7 @@ import pytest
 from stormproof._fleet.health import FIRST_PROBE_S, LONGEST_PROBE_S, Health
 
 
-def test_the_first_answer_is_no_return() -> None:
+def test_first_answer_is_not_reported_as_a_recovery() -> None:
     health = Health()
     assert (health.state, health.down) == ("unknown", False)
     assert health.answered(7.0) is None

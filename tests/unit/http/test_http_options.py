@@ -79,19 +79,19 @@ def test_options_are_frozen() -> None:
         ({"idempotency_key": 7}, "idempotency_key must be 1 to 255"),
     ],
 )
-def test_what_a_request_says_is_checked(told: object, says: str) -> None:
+def test_invalid_request_override_is_refused(told: object, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
         RequestOverrides(told)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("told", [{"idempotency_key": "s3cret\n"}, [("idempotency_key", "s3cret")]])
-def test_an_error_about_a_key_does_not_tell_it(told: object) -> None:
+def test_error_about_a_key_does_not_contain_it(told: object) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         RequestOverrides(told)  # type: ignore[arg-type]
     assert "s3cret" not in str(caught.value)
 
 
-def test_what_a_request_does_not_say() -> None:
+def test_empty_request_overrides_keep_the_clients_options() -> None:
     told = RequestOverrides({})
     assert (told.policy, told.retry) == (None, True)
     assert told.key is ABSENT

@@ -17,7 +17,7 @@ from stormproof._http.body import WHOLE, AsyncBody, Body, Files, Once, place, re
 @pytest.mark.parametrize(
     "content", [None, b"x", bytearray(b"x"), memoryview(b"x"), "x", [b"a", b"b"], (b"a",)]
 )
-def test_what_is_in_memory_is_whole(content: Any) -> None:
+def test_body_in_memory_is_repeatable(content: Any) -> None:
     assert replay_of(content, None, 100) is WHOLE
     assert WHOLE.refusal() is None
     assert WHOLE.shared
@@ -64,7 +64,7 @@ class RaisesOnTell(io.BytesIO):
 @pytest.mark.parametrize(
     "make", [lambda: iter([b"a"]), lambda: (b for b in [b"a"]), Unseekable, AsyncFile, RaisesOnTell, object]
 )
-def test_what_can_be_read_once(make: Any) -> None:
+def test_one_shot_body_is_refused_once_touched(make: Any) -> None:
     replay = replay_of(make(), None, 100)
     assert isinstance(replay, Once) and not replay.shared
     # Nothing has been read of it yet: a connection that was refused did no harm.
@@ -137,7 +137,7 @@ async def _agenerate() -> AsyncIterator[bytes]:
 @pytest.mark.parametrize(
     "make", [lambda: b"ab", lambda: "ab", lambda: [b"a", b"b"], _generate, lambda: io.BytesIO(b"ab")]
 )
-def test_what_make_may_give(make: Any) -> None:
+def test_body_accepts_any_result_of_make(make: Any) -> None:
     assert b"".join(Body(make)) == b"ab"
     assert asyncio.run(_joined(AsyncBody(make))) == b"ab"
 
@@ -169,6 +169,6 @@ def test_neither_kind_passes_for_the_other() -> None:
     assert not hasattr(AsyncBody, "__iter__") and not hasattr(Body, "__aiter__")
 
 
-def test_a_body_shows_what_makes_it() -> None:
+def test_body_repr_shows_its_factory() -> None:
     assert repr(Body(bytes)) == "Body(<class 'bytes'>)"
     assert repr(AsyncBody(bytes)) == "AsyncBody(<class 'bytes'>)"

@@ -44,7 +44,7 @@ def test_the_same_origin_keeps_them(url: str) -> None:
     assert not made.moved
 
 
-def test_what_is_set_after_the_move_is_sent() -> None:
+def test_header_set_after_the_move_is_sent() -> None:
     made = draft()
     made.headers["Authorization"] = "for a"
     made.host = "b.example:9000"
@@ -95,12 +95,12 @@ def test_only_hosts(host: str) -> None:
     assert "u:p" not in str(caught.value)
 
 
-def test_a_host_that_is_no_string() -> None:
+def test_host_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(TypeError, match="host must be a string, got a int"):
         draft().host = 5  # type: ignore[assignment]
 
 
-def test_its_repr_tells_no_secrets() -> None:
+def test_repr_contains_no_secrets() -> None:
     made = draft("https://user:pw@a.example/p?token=t")
     assert repr(made) == "<draft 2: GET a.example>"
     assert repr(made.headers) == "<headers Host, Authorization, COOKIE, X-Api-Key, Accept>"

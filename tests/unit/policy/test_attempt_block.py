@@ -107,7 +107,7 @@ def test_leaving_the_block_early_is_a_success(leave: str) -> None:
     assert [type(event).__name__ for event in events] == ["Succeeded"]
 
 
-def test_the_attempt_knows_what_went_before() -> None:
+def test_attempt_knows_its_number_and_the_last_error() -> None:
     seen: list[Any] = []
     error = Boom("first")
     for attempt in block():
@@ -144,7 +144,7 @@ def test_an_attempt_s_error_does_not_refuse_its_result() -> None:
     assert judged == [2]
 
 
-def test_a_forgotten_with_is_told_not_looped_over() -> None:
+def test_loop_without_with_raises_instead_of_repeating() -> None:
     with pytest.raises(RuntimeError, match="with attempt"):
         for turn, _attempt in enumerate(block()):
             assert turn == 0
@@ -362,5 +362,5 @@ def test_a_loop_that_was_refused_may_begin_later() -> None:
     assert list(turns) == []
 
 
-def test_the_repr_says_what_it_retries() -> None:
+def test_repr_shows_the_retried_types() -> None:
     assert "Boom" in repr(sp.retrying(on=Boom))

@@ -207,7 +207,7 @@ def test_errors_are_freed_by_reference_counts_alone(run: Callable[..., None], en
 
 
 @each_run
-def test_with_somebody_listening_it_is_the_same(run: Callable[..., None]) -> None:
+def test_failed_call_with_a_subscriber_leaves_no_cycle(run: Callable[..., None]) -> None:
     failing = Failing(Boom)
     stop = sp.subscribe(lambda event: None)
     try:

@@ -282,7 +282,7 @@ def test_async_mocks_through_acall() -> None:
 
 
 @pytest.mark.parametrize("thing", [int, Service, 5, None, "name", [1]])
-def test_what_is_no_function_is_refused(thing: Any) -> None:
+def test_value_that_is_not_a_function_is_refused(thing: Any) -> None:
     with pytest.raises(TypeError, match="decorated"):
         retry()(thing)
 
@@ -459,7 +459,7 @@ def test_acall_takes_anything_that_gives_an_awaitable() -> None:
     assert asyncio.run(retry().acall(gives_awaitable)) == "ok"
 
 
-def test_call_refuses_what_it_could_not_retry() -> None:
+def test_call_refuses_async_functions_and_generators() -> None:
     async def aio() -> None: ...
 
     def gen() -> Iterator[int]:
@@ -535,7 +535,7 @@ def test_with_replaces_name_clock_and_rng() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"name": "shared"}, {"clock": sp.testing.FakeClock()}], ids=str)
-def test_with_shares_the_state_of_what_it_does_not_replace(settings: dict[str, Any]) -> None:
+def test_with_shares_the_state_of_strategies_it_does_not_replace(settings: dict[str, Any]) -> None:
     policy = sp.retry(on=Boom, **settings)
     changed = policy.with_(attempts=2)
     assert changed.strategies[0].budget is policy.strategies[0].budget
@@ -565,7 +565,7 @@ def test_with_keeps_the_clock_and_the_draws() -> None:
         (lambda p: sp.Policy(sp.Deadline(5), sp.Deadline(6)).with_(sp.Deadline(7)), "Deadline"),
     ],
 )
-def test_with_refuses_what_it_cannot_place(change: Callable[[sp.Policy], Any], word: str) -> None:
+def test_with_refuses_options_that_fit_no_strategy(change: Callable[[sp.Policy], Any], word: str) -> None:
     with pytest.raises((TypeError, ValueError), match=word):
         change(retry())
 
@@ -664,7 +664,7 @@ def test_describe_is_strict_json(policy: sp.Policy) -> None:
     json.dumps(policy.describe(), allow_nan=False)
 
 
-def test_describe_names_what_is_not_plain() -> None:
+def test_describe_names_functions_and_types() -> None:
     described = sp.retry(on=(KeyError, Boom), before_attempt=print).describe()["strategies"][0]
     assert described["on"] == ["KeyError", "Boom"]
     assert described["before_attempt"] == "print"
@@ -973,6 +973,6 @@ def test_the_other_public_makers_refuse_too(make: Callable[[], Any], word: str) 
         make()
 
 
-def test_the_signature_says_what_the_default_budget_is() -> None:
+def test_signature_shows_the_default_budget() -> None:
     for call in (sp.Retry, sp.retry):
         assert "= <a fresh Budget()>" in str(inspect.signature(call))

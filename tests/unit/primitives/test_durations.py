@@ -124,7 +124,7 @@ def test_spells(seconds: float, text: str) -> None:
 
 
 @given(st.floats(min_value=0, allow_nan=False))
-def test_what_is_spelt_reads_back_as_the_same_float(seconds: float) -> None:
+def test_spelt_duration_reads_back_as_the_same_float(seconds: float) -> None:
     assert parse(spell(seconds)) == seconds
 
 

@@ -41,7 +41,7 @@ def test_a_number_below_its_range_is_refused_by_name(
 @pytest.mark.parametrize(
     ("owner", "field"), [(owner, field) for owner, fields in NEGATIVE.items() for field in fields]
 )
-def test_what_is_no_number_is_refused_by_name(owner: Callable[..., Any], field: str) -> None:
+def test_value_that_is_not_a_number_is_refused_by_name(owner: Callable[..., Any], field: str) -> None:
     with pytest.raises((ValueError, TypeError)) as told:
         owner(**{field: object})
     assert str(told.value).startswith(f"{owner.__name__}: {field} must be ")

@@ -36,7 +36,7 @@ from stormproof._primitives.rates import parse
         ("100/s burst200", 100, 200),
     ],
 )
-def test_what_is_read(text: str, rate: float, burst: int) -> None:
+def test_rate_text_is_parsed(text: str, rate: float, burst: int) -> None:
     assert parse(text) == (pytest.approx(rate), burst)
 
 
@@ -88,7 +88,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=repr)
-def test_what_is_refused(text: str) -> None:
+def test_invalid_rate_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must read like '100/s'") as caught:
         parse(text, "RateLimit")
     assert str(caught.value).startswith("RateLimit: the rate ")
@@ -96,7 +96,7 @@ def test_what_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, b"10/s", True])
-def test_what_is_no_text_is_refused(value: Any) -> None:
+def test_rate_that_is_not_text_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"Limiter: the rate must read like .*, got "):
         parse(value)
 
@@ -117,7 +117,9 @@ def test_anything_is_read_or_refused(text: str) -> None:
     st.integers(1, 99),
     st.integers(0, 10**6),
 )
-def test_what_is_written_is_what_is_read(amount: int, unit: tuple[str, int], period: int, burst: int) -> None:
+def test_both_spellings_of_a_rate_parse_alike(
+    amount: int, unit: tuple[str, int], period: int, burst: int
+) -> None:
     expected = (pytest.approx(amount / (period * unit[1])), burst)
     assert parse(f"{amount}/{period}{unit[0]} burst {burst}") == expected
     assert parse(f"{amount} per {period} {unit[0]} burst {burst}") == expected
@@ -170,7 +172,7 @@ def test_fifteen_digits_are_read_and_no_more() -> None:
             parse(text)
 
 
-def test_who_reads_is_named() -> None:
+def test_refused_rate_names_its_owner() -> None:
     with pytest.raises(ValueError, match=r"^Limiter: the rate must read like "):
         parse("ten a second")
     with pytest.raises(ValueError, match=r"^Pacer: the rate must read like "):

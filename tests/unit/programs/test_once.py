@@ -121,7 +121,7 @@ def test_it_is_also_a_plain_function_call() -> None:
     assert shared() is shared.get()
 
 
-def test_a_class_can_be_what_is_made() -> None:
+def test_once_accepts_a_class() -> None:
     class Settings:
         pass
 
@@ -198,7 +198,7 @@ def test_threads_share_one_run() -> None:
     assert gate.runs == 1
 
 
-def test_those_who_waited_share_the_error_and_the_next_call_starts_anew() -> None:
+def test_waiters_share_the_error_and_the_next_call_starts_anew() -> None:
     boom = Boom("down")
     gate = Gate(boom, "pool")
     shared = once(gate)
@@ -244,7 +244,7 @@ def test_a_runner_that_is_torn_away_hands_over() -> None:
     assert gate.runs == 2
 
 
-def test_with_nobody_to_hand_over_to_the_next_call_starts_anew() -> None:
+def test_interrupt_without_waiters_lets_the_next_call_start_anew() -> None:
     gate = Gate(SystemExit(1), "pool")
     gate.opened.set()
     shared = once(gate)
@@ -253,7 +253,7 @@ def test_with_nobody_to_hand_over_to_the_next_call_starts_anew() -> None:
     assert shared() == "pool"
 
 
-def test_a_deadline_of_the_runner_alone_does_not_fail_those_who_wait() -> None:
+def test_deadline_of_the_runner_does_not_fail_the_waiters() -> None:
     clock = sp.testing.FakeClock()
     gate = Gate(Boom("late"), "pool")
     shared = once(gate)
@@ -346,7 +346,7 @@ def test_a_waiter_can_be_cancelled() -> None:
 # A set-up that needs itself.
 
 
-def test_a_set_up_that_calls_itself_is_told() -> None:
+def test_setup_that_calls_itself_raises() -> None:
     @once
     def setup() -> int:
         return int(setup()) + 1
@@ -356,7 +356,7 @@ def test_a_set_up_that_calls_itself_is_told() -> None:
     assert not setup.ready
 
 
-def test_a_circle_in_one_thread_is_told() -> None:
+def test_circle_in_one_thread_raises() -> None:
     @once
     def first() -> int:
         return int(second())
@@ -369,7 +369,7 @@ def test_a_circle_in_one_thread_is_told() -> None:
         first()
 
 
-def test_a_circle_over_two_threads_is_told() -> None:
+def test_circle_over_two_threads_raises() -> None:
     both = threading.Barrier(2)
     meet = True
 
@@ -669,7 +669,7 @@ def test_a_stray_wait_may_be_closed_from_inside_another_set_up() -> None:
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
-def test_who_looks_just_as_the_set_up_ends_gets_its_result(colour: str) -> None:
+def test_reader_at_the_moment_the_setup_ends_gets_its_result(colour: str) -> None:
     @once
     def setup() -> list[int]:
         return [1]
@@ -739,7 +739,7 @@ def test_a_loop_that_ends_hands_over_to_another_loop() -> None:
     assert len(runs) == 2
 
 
-def test_a_coroutine_that_nobody_finishes_hands_over() -> None:
+def test_closed_coroutine_hands_the_setup_over() -> None:
     runs: list[int] = []
 
     @once
@@ -820,7 +820,7 @@ def test_a_set_up_that_was_forgotten_and_cancelled_leaves_the_next_one_alone(loo
     assert began == pytest.approx([0, 2])
 
 
-def test_what_was_forgotten_is_let_go() -> None:
+def test_reset_releases_the_result() -> None:
     class Pool:
         pass
 
@@ -889,7 +889,7 @@ def test_threads_that_first_use_an_instance_at_once_share_one_place_for_its_resu
     assert kept == {"pool": first}
 
 
-def test_an_override_may_call_what_it_overrides() -> None:
+def test_override_may_call_the_overridden_method() -> None:
     name, _ = Special("s").pool()
     assert name == "special s"
 
@@ -960,7 +960,7 @@ def test_bad_uses_are_refused() -> None:
         once(lambda: 1, policy=bad)
 
 
-def test_it_tells_its_state() -> None:
+def test_repr_shows_the_state() -> None:
     shared = once(module_level.__wrapped__)
     assert repr(shared) == "<once module_level: not set up>"
     shared()
@@ -1026,7 +1026,7 @@ def test_many_threads_many_rounds() -> None:
     assert sum(map(len, seen)) > 100
 
 
-def test_a_turn_that_fails_while_somebody_looks_at_it_is_no_result() -> None:
+def test_turn_that_fails_while_being_read_does_not_count_as_a_result() -> None:
     """Without a GIL, another thread may settle the turn between two steps of one that reads it."""
     runs = 0
 

@@ -289,7 +289,7 @@ def test_a_connection_that_never_stays_is_given_up(ride: Way) -> None:
 
 
 @each_way
-def test_what_is_not_worth_retrying_ends_the_loop(ride: Way) -> None:
+def test_fatal_error_ends_the_loop(ride: Way) -> None:
     bang = Bang()
     ridden = ride(100, bang, 1, policy=policy())
     assert ridden.error is bang
@@ -313,7 +313,7 @@ def test_no_wait_starts_that_would_end_past_the_deadline(ride: Way) -> None:
 
 
 @each_way
-def test_late_clip_sleeps_what_is_left(ride: Way) -> None:
+def test_late_clip_sleeps_the_time_left(ride: Way) -> None:
     ridden = ride(100, 1, policy=policy(late="clip"), inside=lambda: sp.deadline(103))
     assert isinstance(ridden.error, sp.DeadlineExceeded)
     assert ridden.sleeps == [3] or ridden.sleeps == pytest.approx([3])
@@ -380,14 +380,14 @@ def _tell(link: Any, error: Exception) -> None:
 
 
 @each_way
-def test_what_was_told_is_what_surfaces(ride: Way) -> None:
+def test_reported_loss_is_the_error_that_surfaces(ride: Way) -> None:
     ridden = ride(1, (1, Boom("the last")), 1, policy=policy(attempts=2), tell=_tell)
     assert isinstance(ridden.error, Boom) and str(ridden.error) == "the last"
 
 
 @each_way
 @pytest.mark.parametrize("life", [1, 100])
-def test_what_was_told_and_no_connection_cures_is_raised(ride: Way, life: float) -> None:
+def test_reported_fatal_error_is_raised(ride: Way, life: float) -> None:
     bang = Bang()
     ridden = ride((life, bang), 1, policy=policy(), tell=_tell)
     assert ridden.error is bang
@@ -412,7 +412,7 @@ def test_a_hint_beyond_the_limit_is_raised(ride: Way) -> None:
 
 
 @each_way
-def test_what_was_told_of_one_connection_is_not_said_of_the_next(ride: Way) -> None:
+def test_loss_reported_for_one_connection_is_not_used_for_the_next(ride: Way) -> None:
     def tell(link: Any, error: Exception) -> None:
         if str(error) == "told":
             link.lost(error)
@@ -421,7 +421,7 @@ def test_what_was_told_of_one_connection_is_not_said_of_the_next(ride: Way) -> N
     assert type(ridden.error) is ConnectionLost
 
 
-def test_guard_ends_on_what_a_new_connection_may_cure() -> None:
+def test_guard_leaves_the_block_on_errors_that_a_new_connection_may_cure() -> None:
     with sp.testing.instant() as clock:
         line = Line(clock, 100, (100, Bang()), 1)
         link = reconnecting(line.connect, policy())
@@ -479,7 +479,7 @@ def test_events(ride: Way) -> None:
 
 
 @each_way
-def test_the_end_is_told(ride: Way) -> None:
+def test_end_of_reconnecting_is_emitted(ride: Way) -> None:
     ridden = ride(100, Boom(), Boom(), policy=policy(attempts=2))
     assert ridden.kinds() == ["Connected", "Succeeded", "Disconnected", "Retrying", "GaveUp"]
 
@@ -536,7 +536,7 @@ def test_connect_sees_its_attempt(ride: Way) -> None:
     assert seen == [1, 1, 2, 1]
 
 
-def test_what_a_hook_raises_is_not_retried() -> None:
+def test_error_of_a_hook_is_not_retried() -> None:
     def hook(attempt: sp.Attempt) -> None:
         raise Boom("in the hook")
 
@@ -653,7 +653,7 @@ def later(value: Callable[[], Any]) -> Callable[[], Any]:
     return connect
 
 
-def test_what_is_closed_and_how() -> None:
+def test_connection_is_closed_by_its_own_protocol() -> None:
     for name, log in [
         ("managed", ["enter", "exit"] * 2),
         ("both", ["enter", "exit"] * 2),
@@ -699,7 +699,7 @@ def test_close_of_ones_own() -> None:
     assert closed == ["async", "async"]
 
 
-def test_what_cannot_be_closed_is_let_be() -> None:
+def test_connection_without_close_is_left_alone() -> None:
     in_turn(later(object))
 
 
@@ -723,7 +723,7 @@ def test_sync_context_managers_are_left() -> None:
     assert link.stable == 30
 
 
-def test_an_error_in_closing_is_no_reason_to_stop() -> None:
+def test_error_while_closing_does_not_stop_the_loop() -> None:
     class Broken:
         def close(self) -> None:
             raise OSError("already gone")
@@ -900,7 +900,7 @@ def test_bad_input_is_refused() -> None:
         reconnecting(object, close=bad)
 
 
-def test_an_async_connect_in_a_sync_loop_is_told() -> None:
+def test_async_connect_in_a_sync_loop_raises() -> None:
     async def connect() -> None: ...
 
     with pytest.raises(TypeError, match="is async; use `async for`"):

@@ -186,7 +186,7 @@ def test_jobs_are_retried_by_the_policy(mode: Mode) -> None:
 
 
 @each_mode
-def test_at_most_so_many_at_once(mode: Mode) -> None:
+def test_worker_runs_at_most_concurrency_jobs_at_once(mode: Mode) -> None:
     lock = threading.Lock()
     running = peak = 0
 
@@ -248,7 +248,7 @@ def test_events(mode: Mode) -> None:
 
 
 @each_mode
-def test_a_dead_letter_that_fails_is_told_and_the_worker_goes_on(
+def test_dead_letter_that_fails_is_logged_and_the_worker_goes_on(
     mode: Mode, caplog: pytest.LogCaptureFixture
 ) -> None:
     def bury(job: int, error: BaseException) -> None:
@@ -315,7 +315,7 @@ def test_callbacks_may_be_async() -> None:
     assert stats == Stats(taken=2, failed=2, undelivered=1)
 
 
-def test_an_async_callback_that_does_not_look_like_one_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_async_result_of_a_sync_callback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def bury() -> None: ...
 
     def handle(job: int) -> None:
@@ -471,7 +471,7 @@ def test_a_plain_queue_that_is_empty_for_now_is_asked_again(mode: Mode) -> None:
     assert seen == [3]
 
 
-def test_a_queue_that_does_not_say_what_it_takes_is_asked_with_a_timeout() -> None:
+def test_queue_with_an_unreadable_signature_is_asked_with_a_timeout() -> None:
     """As one written in C may be: it must not keep the worker from being stopped."""
     timeouts: list[float] = []
 
@@ -514,7 +514,7 @@ def test_a_source_whose_own_scope_is_cancelled_has_failed(mode: Mode) -> None:
     assert worker.stats == Stats(taken=1, succeeded=1)
 
 
-def test_an_event_loop_of_no_known_library_is_told() -> None:
+def test_unknown_event_loop_is_refused() -> None:
     run = Worker(lambda job: None).run_async([1])
     with pytest.raises(RuntimeError, match=r"run_async\(\) runs under asyncio or trio"):
         run.send(None)
@@ -552,7 +552,7 @@ def test_a_queue_that_is_shut_down_ends_the_run(mode: Mode) -> None:
 
 
 @each_mode
-def test_a_source_that_fails_is_raised_when_what_runs_has_ended(mode: Mode) -> None:
+def test_error_of_a_source_is_raised_after_running_jobs_have_ended(mode: Mode) -> None:
     seen: list[int] = []
 
     def jobs() -> Iterator[int]:
@@ -617,7 +617,7 @@ def test_items_are_asked_for_one_at_a_time(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("jobs", [None, 3, object()])
-def test_what_is_no_source_is_refused(jobs: Any) -> None:
+def test_value_that_is_not_a_source_is_refused(jobs: Any) -> None:
     with pytest.raises(TypeError, match="jobs must be a queue or an"):
         Worker(print).run(jobs)
 
@@ -691,7 +691,7 @@ class Field:
         return await self.worker.run_async(self.jobs)
 
 
-def test_stop_finishes_what_runs_and_takes_no_more() -> None:
+def test_stop_finishes_running_jobs_and_takes_no_more() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 10, 20, 5)
         stats = await field.run(3)
@@ -712,7 +712,7 @@ def test_stop_ends_an_idle_worker_at_once() -> None:
     sp.testing.run(main)
 
 
-def test_what_does_not_end_within_the_drain_is_cancelled_and_handed_over() -> None:
+def test_job_that_outlasts_the_drain_is_cancelled_and_handed_over() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 10, 100, name="mail")
         stats = await field.run(3)
@@ -745,7 +745,7 @@ def test_it_is_put_back_instead_if_there_is_a_way() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_cannot_be_put_back_goes_to_the_dead_letters(is_async: bool) -> None:
+def test_job_that_cannot_be_requeued_becomes_a_dead_letter(is_async: bool) -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         def requeue(job: float) -> None:
             raise OSError
@@ -851,7 +851,7 @@ def test_a_job_that_does_not_care_is_left_behind() -> None:
     sp.testing.run(main)
 
 
-def test_cancelling_the_run_settles_what_was_taken() -> None:
+def test_cancelling_the_run_settles_every_taken_job() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         async def requeue(job: float) -> None:
             await asyncio.sleep(0.1)
@@ -991,7 +991,7 @@ def background(run: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     return thread, out
 
 
-def test_threads_finish_what_runs_and_take_no_more() -> None:
+def test_threads_finish_running_jobs_and_take_no_more() -> None:
     busy = Busy()
     jobs = fill(queue.Queue(), range(5))
     worker = Worker(busy, concurrency=2)
@@ -1057,7 +1057,7 @@ def test_a_plain_job_under_asyncio_is_left_behind_too() -> None:
     busy.go.set()
 
 
-def test_a_source_that_blocks_is_waited_for_and_what_it_brings_too_late_is_handed_back() -> None:
+def test_late_job_of_a_blocking_source_is_handed_back() -> None:
     gate = threading.Event()
     asked = threading.Event()
     back: list[int] = []
@@ -1095,7 +1095,7 @@ def wait_for_the_end() -> None:
         raise
 
 
-def test_an_interrupt_of_the_main_thread_settles_what_was_taken() -> None:
+def test_interrupt_of_the_main_thread_settles_every_taken_job() -> None:
     back: list[int] = []
     ended.clear()
 
@@ -1216,7 +1216,7 @@ def test_a_job_may_still_succeed_after_the_scope_around_the_run_has_ended() -> N
     assert worker.stats == Stats(taken=1, succeeded=1) and letters.all == []
 
 
-def test_of_several_interrupts_the_first_ends_the_run_and_what_runs_is_still_waited_for() -> None:
+def test_first_of_several_interrupts_ends_the_run_after_running_jobs() -> None:
     running: list[int] = []
 
     def handle(job: int) -> None:

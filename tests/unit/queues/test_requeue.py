@@ -97,7 +97,7 @@ def test_the_budget_is_asked_and_paid_back() -> None:
     assert isinstance(spent[2].error, ConnectionError)
 
 
-def test_first_attempts_are_told_to_the_budget_once() -> None:
+def test_first_attempts_are_reported_to_the_budget_once() -> None:
     budget = sp.WindowBudget(ratio=0.5, floor=0.1, window=10)
     requeue = Requeue(sp.retry(on=ConnectionError, budget=budget), "task", "test")
     before = budget.balance
@@ -115,7 +115,7 @@ def test_the_other_strategies_run_around_each_attempt() -> None:
     assert Requeue(sp.retry(on=ConnectionError), "tasks.send", "test").inner is None
 
 
-def test_it_is_told() -> None:
+def test_requeue_emits_the_events_of_the_loop() -> None:
     events: list[object] = []
     unsubscribe = sp.subscribe(events.append)
     run(sp.retry(on=ConnectionError, attempts=2, backoff=sp.Constant(3)), 2)
@@ -138,7 +138,7 @@ def test_policies_it_cannot_follow_are_refused(policy: sp.Policy, rule: str) -> 
         Requeue(policy, "task", "celery.Task")
 
 
-def test_what_is_no_policy_is_refused() -> None:
+def test_value_that_is_not_a_policy_is_refused() -> None:
     with pytest.raises(TypeError, match="policy must be a Policy, got 3"):
         Requeue(3, "task", "celery.Task")  # type: ignore[arg-type]
 

@@ -122,7 +122,7 @@ def test_a_time_limit_is_an_attempts_timeout(broker: Broker) -> None:
     assert message.failed
 
 
-def test_what_an_actor_calls_directly_has_no_message_of_its_own(broker: Broker) -> None:
+def test_direct_call_inside_an_actor_has_no_message(broker: Broker) -> None:
     ran: list[str] = []
     inner = dramatiq.actor(lambda: ran.append("inner"), actor_name="inner", broker=broker, policy=POLICY)
 

@@ -47,7 +47,7 @@ def test_the_block_may_name_the_rate() -> None:
     SYNC(always, "fine", inside=lambda: sp.chaos(rate=0)).returned("fine")
 
 
-def test_the_block_may_name_whom_it_means() -> None:
+def test_chaos_block_may_name_its_policies() -> None:
     policy = chaotic(fault=Boom, name="db")
     SYNC(policy, "never", inside=lambda: sp.chaos("cache", "db")).raised(Boom)
     SYNC(policy, "fine", inside=lambda: sp.chaos("cache")).returned("fine")
@@ -176,7 +176,7 @@ def test_an_async_behaviour_is_awaited(loop: Loop) -> None:
 async def async_behaviour() -> None: ...
 
 
-def test_an_async_behaviour_is_refused_where_nobody_can_await_it() -> None:
+def test_async_behaviour_is_refused_in_sync_code() -> None:
     with pytest.raises(TypeError, match=r"behaviour must not be async where the call is not, got .*async_b"):
         chaotic(behaviour=async_behaviour)(lambda: None)
 
@@ -374,7 +374,7 @@ def test_a_stream_may_be_replaced_or_broken() -> None:
         ({"latency": 1, "name": ""}, "name must be a non-empty string or None, got ''"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Chaos: {says}"):
         sp.Chaos(**options)
 

@@ -110,7 +110,7 @@ class Wrapped:
         (MagicMock(return_value="mock"), "mock"),
     ],
 )
-def test_what_it_is_called_with(fallback: Any, answer: Any) -> None:
+def test_fallback_gets_the_arguments_it_can_take(fallback: Any, answer: Any) -> None:
     assert SYNC(falling(fallback), Boom).value == answer
 
 
@@ -160,7 +160,7 @@ async def fetch_other() -> str:
     return "other"
 
 
-def test_an_async_callable_is_refused_where_nobody_can_await_it() -> None:
+def test_async_callable_is_refused_in_sync_code() -> None:
     policy = falling(fetch_other)
     with pytest.raises(TypeError, match=r"value must not be async where the call is not, got .*fetch_other"):
         policy(no_argument)
@@ -173,7 +173,7 @@ def test_an_async_callable_is_refused_where_nobody_can_await_it() -> None:
 
 
 @each_way
-def test_on_says_what_it_catches(play: Any) -> None:
+def test_on_limits_the_caught_errors(play: Any) -> None:
     policy = falling("plan b", on=ConnectionError)
     play(policy, Boom).returned("plan b")
     seen = play(policy, Bang).raised(Bang)
@@ -216,7 +216,7 @@ def test_it_stands_in_when_the_breaker_inside_is_open() -> None:
 
 
 @each_way
-def test_it_stands_in_for_what_retrying_could_not_mend(play: Any) -> None:
+def test_fallback_replaces_an_exhausted_retry(play: Any) -> None:
     policy = sp.Policy(sp.Fallback(one_argument), *retry(attempts=3).strategies)
     play(policy, Boom, ...).returned("Boom").made(3)
 
@@ -225,7 +225,7 @@ def test_it_stands_in_for_what_retrying_could_not_mend(play: Any) -> None:
     "on", [Exception, BaseException, lambda error: True], ids=["Exception", "Base", "all"]
 )
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_what_is_no_failure_is_never_caught(on: Any, stop: type[BaseException]) -> None:
+def test_base_exceptions_are_never_caught(on: Any, stop: type[BaseException]) -> None:
     @falling("plan b", on=on)
     def call() -> None:
         raise stop
@@ -253,7 +253,7 @@ def test_a_cancelled_scope_has_no_fallback(play: Any) -> None:
 
 
 @each_way
-def test_a_mark_is_judged_by_what_it_carries(play: Any) -> None:
+def test_mark_is_judged_by_its_cause(play: Any) -> None:
     inner = Boom()
     got: list[Any] = []
     policy = falling(got.append, on=ConnectionError)
@@ -263,7 +263,7 @@ def test_a_mark_is_judged_by_what_it_carries(play: Any) -> None:
     play(policy, sp.Permanent(Bang())).raised(sp.Permanent)
 
 
-def test_what_the_fallback_raises_says_why_it_was_asked() -> None:
+def test_error_of_the_fallback_keeps_the_failure_as_context() -> None:
     def worse() -> None:
         raise Bang
 
@@ -332,7 +332,7 @@ def test_items_in_place_of_an_async_stream(loop: Loop, fallback: Any, expected: 
         (KeyboardInterrupt, "on must not hold KeyboardInterrupt"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(on: Any, says: str) -> None:
+def test_invalid_option_is_refused(on: Any, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Fallback: {says}"):
         sp.Fallback(None, on=on)
 

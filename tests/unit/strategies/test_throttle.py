@@ -84,7 +84,7 @@ def test_a_call_is_refused_when_the_draw_is_below_the_share() -> None:
     assert bench.call() == "ok"
 
 
-def test_what_is_refused_counts_as_a_request() -> None:
+def test_refused_calls_count_as_requests() -> None:
     bench = Bench()
     bench.send(10, 30)
     bench.draws.value = 0.0
@@ -153,7 +153,7 @@ def test_a_refusal_counts_where_on_names_it() -> None:
     assert bench.throttle.rejection == 0.5
 
 
-def test_a_mark_counts_as_what_it_carries() -> None:
+def test_mark_counts_as_its_cause() -> None:
     bench = Bench(on=Boom)
     with pytest.raises(sp.RetryAfter):
         bench.call(sp.RetryAfter(1, Boom()))
@@ -248,7 +248,7 @@ def test_a_clock_set_forward_forgets() -> None:
     assert bench.throttle.rejection == 0
 
 
-def test_it_takes_the_policys_clock_and_keeps_what_it_counted() -> None:
+def test_policys_clock_is_taken_and_counts_are_kept() -> None:
     throttle = sp.Throttle(on=Boom)
     SYNC(sp.Policy(throttle), Boom)
     clock = sp.testing.FakeClock(5.0)
@@ -325,7 +325,7 @@ def test_while_nothing_fails_no_lock_no_clock_no_draw() -> None:
         ({"clock": 5}, "clock must have now"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Throttle: {says}"):
         sp.Throttle(**options)
 

@@ -31,7 +31,7 @@ def accepted(ledger: Ledger, times: int) -> None:
         ledger.accept()
 
 
-def test_what_was_accepted_counts_when_it_is_settled() -> None:
+def test_accepted_calls_count_when_settled() -> None:
     ledger = Ledger(20.0, 100.0)
     assert (ledger.sums(), ledger.hot) == ((0.0, 0.0), False)
     accepted(ledger, 4)
@@ -40,7 +40,7 @@ def test_what_was_accepted_counts_when_it_is_settled() -> None:
     assert (ledger.sums(), ledger.hot) == ((4.0, 4.0), False)
 
 
-def test_what_is_lost_is_hot_until_it_leaves_the_window() -> None:
+def test_ledger_with_a_loss_is_hot_until_it_leaves_the_window() -> None:
     ledger = Ledger(20.0, 100.0)
     ledger.lose()
     ledger.lose()
@@ -51,7 +51,7 @@ def test_what_is_lost_is_hot_until_it_leaves_the_window() -> None:
     assert (ledger.sums(), ledger.hot) == ((0.0, 0.0), False)
 
 
-def test_what_was_accepted_is_spread_over_the_time_it_came_in() -> None:
+def test_accepted_calls_are_spread_over_their_time() -> None:
     ledger = Ledger(20.0, 100.0)
     accepted(ledger, 10)
     ledger.settle(110.0)
@@ -118,7 +118,7 @@ def test_the_defaults() -> None:
     assert (made.k, made.window, made.min_calls, made.max_rejection, made.name) == (2.0, 120.0, 0, 1.0, None)
 
 
-def test_each_end_counts_as_what_it_is() -> None:
+def test_outcome_decides_requests_and_accepts() -> None:
     made = throttle(on=ConnectionError)
     for error in (
         ConnectionError(),
@@ -134,7 +134,7 @@ def test_each_end_counts_as_what_it_is() -> None:
     assert (described["requests"], described["accepts"]) == (5.0, 3.0)
 
 
-def test_what_was_accepted_before_a_failure_belongs_to_the_time_before_it() -> None:
+def test_calls_accepted_before_a_failure_count_before_it() -> None:
     clock = sp.testing.FakeClock()
     made = sp.Throttle(on=ConnectionError, window=20, clock=clock)
     policy = sp.Policy(made)
@@ -214,18 +214,18 @@ def test_a_copy_has_counted_nothing() -> None:
         ({"on": ()}, "Throttle: on must name "),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused_by_name(options: dict[str, Any], says: str) -> None:
     with pytest.raises((ValueError, TypeError)) as told:
         sp.Throttle(**options)
     assert str(told.value).startswith(says)
 
 
-def test_the_edges_of_what_can_be_meant() -> None:
+def test_options_at_their_limits_are_accepted() -> None:
     made = sp.Throttle(k=1, window=0.5, min_calls=0, max_rejection=0.01)
     assert (made.k, made.window, made.min_calls, made.max_rejection) == (1.0, 0.5, 0, 0.01)
 
 
-def test_who_counts_failures_counts_refusals_that_are_named_and_asks_no_server_about_retrying() -> None:
+def test_named_refusals_and_errors_with_do_not_retry_count_as_failures() -> None:
     made = throttle(on=Exception)
     made.settle(sp.RateLimited("no room"))
     assert made.describe()["requests"] == 1.0

@@ -137,7 +137,7 @@ def test_served_by_itself_it_starts_and_stops_with_its_server(app: StatusApp) ->
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def test_it_is_no_websocket(app: StatusApp) -> None:
+def test_websocket_scope_is_refused(app: StatusApp) -> None:
     with pytest.raises(RuntimeError, match="StatusApp: scope must be http or lifespan, got 'websocket'"):
         asyncio.run(app({"type": "websocket"}, None, None))  # type: ignore[arg-type]
 

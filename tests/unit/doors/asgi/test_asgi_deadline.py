@@ -154,7 +154,7 @@ def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
 
 
 @each_loop
-def test_what_goes_on_after_the_answer_has_no_deadline(loop: Loop) -> None:
+def test_work_after_the_answer_has_no_deadline(loop: Loop) -> None:
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

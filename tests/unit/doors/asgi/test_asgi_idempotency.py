@@ -308,7 +308,7 @@ def test_a_streamed_part_is_not_held_back() -> None:
         *((status, "unknown") for status in (500, 501, 502, 504)),
     ],
 )
-def test_what_a_status_does_to_its_key(status: int, second: str) -> None:
+def test_status_decides_the_fate_of_its_key(status: int, second: str) -> None:
     handler = Handler(status, 201)
     app = guard(handler)
     first, answer = in_turn(Loop("asyncio"), post(app), post(app))
@@ -323,7 +323,7 @@ def test_what_a_status_does_to_its_key(status: int, second: str) -> None:
     assert len(handler.bodies) == (2 if second == "run" else 1)
 
 
-def test_what_a_status_does_is_a_choice() -> None:
+def test_settle_chooses_the_fate_of_a_key_by_status() -> None:
     handler = Handler(500, 201)
     app = guard(handler, settle=lambda status: "release" if status >= 500 else "keep")
     answers = in_turn(Loop("asyncio"), post(app), post(app), post(app))
@@ -352,7 +352,7 @@ def test_a_handler_that_raises_is_not_run_again_in_silence(loop: Loop) -> None:
     [sp.CircuitOpen("x"), sp.RateLimited("x"), sp.DeadlineExceeded("x"), ConnectionError("x")],
     ids=repr,
 )
-def test_whatever_is_raised_leaves_the_outcome_unknown(loop: Loop, error: Exception) -> None:
+def test_any_raised_error_leaves_the_outcome_unknown(loop: Loop, error: Exception) -> None:
     """Half of the work may have been done before a breaker or a limit said no to the rest."""
     handler = Handler(error, 201)
     app = guard(handler)
@@ -457,7 +457,7 @@ def test_a_caller_that_leaves_does_not_lose_the_answer(loop: Loop) -> None:
     assert inner.runs == [1]
 
 
-def test_what_is_not_kept_of_an_answer() -> None:
+def test_replayed_answer_leaves_out_cookies_dates_and_connection_headers() -> None:
     handler = Handler()
     handler.headers += [
         (b"Set-Cookie", b"session=s3cret"),
@@ -563,7 +563,7 @@ def test_the_server_offers_no_way_past_the_record() -> None:
 
 
 @each_loop
-def test_a_message_of_another_kind_is_passed_on_and_is_no_part_of_the_answer(loop: Loop) -> None:
+def test_message_of_another_kind_is_passed_on_and_not_replayed(loop: Loop) -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.debug", "info": {"template": "order.html"}, "body": b"no"})
         await respond(send, 201, b"made")
@@ -575,7 +575,7 @@ def test_a_message_of_another_kind_is_passed_on_and_is_no_part_of_the_answer(loo
     assert (second.status, second.body) == (201, b"made")
 
 
-def test_after_the_body_the_application_hears_what_the_server_says() -> None:
+def test_receive_after_the_body_reaches_the_server() -> None:
     heard: list[str] = []
 
     async def handler(scope: Any, receive: Any, send: Any) -> None:

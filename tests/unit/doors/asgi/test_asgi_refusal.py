@@ -97,7 +97,9 @@ def test_refusals(loop: Loop, error: Exception, status: int, code: str, after: f
         (StoreUnavailable(SECRET), 503, None),
     ],
 )
-def test_what_a_key_answers(error: Exception, status: int, should_retry: str | None) -> None:
+def test_idempotency_errors_become_problem_answers(
+    error: Exception, status: int, should_retry: str | None
+) -> None:
     problem = refusal(error)
     assert problem is not None
     headers = dict(problem.headers(lambda: 0.5))
@@ -165,7 +167,7 @@ def test_a_policy_that_gives_up_inside_a_handler(loop: Loop) -> None:
     assert loop.run(main) == [(503, "circuit_open"), (503, "budget_exhausted"), (503, "exhausted")]
 
 
-def test_a_refusal_is_told() -> None:
+def test_refusal_is_emitted() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise sp.CircuitOpen(SECRET)
 

@@ -221,7 +221,7 @@ def test_a_place_is_held_until_the_answer_is_sent(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_place_is_given_back_whatever_happens(loop: Loop) -> None:
+def test_place_is_given_back_after_errors_and_cancels(loop: Loop) -> None:
     async def fails(scope: Any, receive: Any, send: Any) -> None:
         raise LookupError("mine")
 
@@ -282,7 +282,7 @@ def test_an_adaptive_limit_sheds(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_error_of_the_application_teaches_what_its_kind_says(loop: Loop) -> None:
+def test_only_a_transient_error_lowers_the_adaptive_limit(loop: Loop) -> None:
     adaptive = sp.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5)
     errors: list[Exception] = [LookupError(), ConnectionResetError()]
 
@@ -319,7 +319,7 @@ def test_some_requests_are_exempt() -> None:
     assert [answer.status for answer in answers] == [200, 200, 503]
 
 
-def test_what_is_shed_is_told() -> None:
+def test_shed_requests_are_emitted_with_their_reason() -> None:
     seen: list[Any] = []
     unsubscribe = sp.subscribe(seen.append)
     try:
@@ -346,7 +346,7 @@ def test_other_connections_pass(kind: str) -> None:
     assert seen == [kind]
 
 
-def test_an_answer_that_nobody_takes_gives_its_place_back() -> None:
+def test_answer_that_cannot_be_sent_gives_its_place_back() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, 200, b"x")
 

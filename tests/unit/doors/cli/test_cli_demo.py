@@ -158,7 +158,7 @@ def test_recovery_needs_95_percent() -> None:
     assert recovered([0, 0] + [18] * 10) is None
 
 
-def test_a_short_reprieve_is_no_recovery() -> None:
+def test_short_reprieve_does_not_count_as_recovery() -> None:
     assert recovered([0, 0, 20, 20, 20, 20, 0, 0, 0, 0, 0, 0]) is None
     assert recovered([0, 0, 20, 20, 0, 0, 0, 0, 20, 20, 20, 20]) == 1.5
 
@@ -167,7 +167,7 @@ def test_one_late_bucket_does_not_undo_a_recovery() -> None:
     assert recovered([0, 0, 20, 20, 20, 20, 20, 12, 28, 20, 20, 20]) == 0.0
 
 
-def test_what_is_served_after_the_traffic_does_not_count_as_recovery() -> None:
+def test_answers_after_the_traffic_do_not_count_as_recovery() -> None:
     assert recovered([0, 0, 20, 20, 20, 20, 0, 0, 0, 0, 0, 0, 120]) is None
 
 
@@ -345,7 +345,7 @@ def connect(backend: Backend, *pieces: bytes) -> tuple[Request, FakeTransport]:
 GET = _demo_callers.REQUEST
 
 
-def test_the_server_queues_in_order_and_works_for_callers_who_have_gone() -> None:
+def test_server_queues_in_order_and_works_for_callers_that_have_gone() -> None:
     async def scene() -> tuple[list[bytes], tuple[int, int, int]]:
         backend = Backend(Schedule(capacity_rps=1000.0, hang_at_s=9.0, hang_s=0.0))
         first, gone, third = (connect(backend, GET) for _ in range(3))
@@ -360,7 +360,7 @@ def test_the_server_queues_in_order_and_works_for_callers_who_have_gone() -> Non
     assert counts == (3, 3, 1)
 
 
-def test_the_server_takes_a_head_in_pieces_and_refuses_what_it_does_not_know() -> None:
+def test_server_takes_a_head_in_pieces_and_refuses_unknown_requests() -> None:
     async def scene() -> tuple[int, list[bytes]]:
         backend = Backend(Schedule(capacity_rps=1.0, hang_at_s=9.0, hang_s=0.0))
         connect(backend, GET[:10], GET[10:-2], GET[-2:])

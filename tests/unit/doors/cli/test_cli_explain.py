@@ -78,7 +78,7 @@ def test_retrying_may_take_a_third_of_the_slo(slo: float | None, fits: bool | No
     assert facts(sp.Retry(attempts=4, backoff=sp.Exponential(0.1)), slo=slo).fits is fits
 
 
-def test_retries_that_can_never_happen_are_told() -> None:
+def test_retries_that_can_never_happen_are_reported() -> None:
     found = facts(sp.Retry(attempts=5, backoff=sp.Constant(1.0), within=2.5), sp.Timeout(1))
     assert [bool(step.why_not) for step in found.schedule] == [False, False, True, True]
     assert "retry 3 and later never happen: past within=2500ms" in advice(found)
@@ -94,7 +94,7 @@ def test_endless_and_very_many_attempts_have_a_bounded_table() -> None:
 # The advice, taken.
 
 
-def test_what_is_advised_makes_it_fit() -> None:
+def test_advice_makes_the_policy_fit_its_slo() -> None:
     before = facts(sp.Retry(attempts=6, backoff=sp.Exponential(0.1)), sp.Timeout(0.2), slo=3)
     assert before.fits is False
     (how,) = [line for line in advice(before) if line.startswith("to fit")]

@@ -77,7 +77,7 @@ def test_no_key_answer_or_password_is_shown(filled: Server) -> None:
         assert "hunter2" not in text
 
 
-def test_what_others_wrote_is_shown_as_text_and_spoils_nothing(server: Server) -> None:
+def test_foreign_values_are_escaped_and_spoil_no_other_row(server: Server) -> None:
     names = ["\x1b[31mred\x1b[0m\nfake", "wrong-level", "wrong-slices", "wrong-count", "good"]
     red, level, slices, count, good = (f"odd:{{{name}}}" for name in names)
     server.ask("HSET", f"{red}:budget", "level", "5000000", "now", "1")

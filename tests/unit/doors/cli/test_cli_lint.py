@@ -107,7 +107,7 @@ def test_a_wrong_configuration_is_one_line_and_2(
     assert out == "" and err.startswith("stormproof: ") and err.count("\n") == 1 and says in err
 
 
-def test_a_file_that_cannot_be_read_is_2_and_the_rest_is_told(
+def test_unreadable_file_exits_2_and_other_findings_are_reported(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(folder, b_dot_py=BAD)

@@ -80,7 +80,7 @@ def test_both_ways_give_the_same_values(argv: list[str]) -> None:
     ],
     ids=" ".join,
 )
-def test_what_follows_a_commands_name_is_that_commands_own(argv: list[str]) -> None:
+def test_words_after_a_commands_name_belong_to_that_command(argv: list[str]) -> None:
     assert parse(RUNNER, argv) == typed(RUNNER, argv, interspersed=False)
 
 

@@ -97,7 +97,7 @@ def test_codes_in_ranges() -> None:
     assert exit_codes(["255"]) == {255}
 
 
-def test_a_matching_output_is_retried_whatever_the_code(tmp_path: Path) -> None:
+def test_matching_output_is_retried_for_any_exit_code(tmp_path: Path) -> None:
     script = "echo x >> runs; if [ $(wc -l < runs) -gt 1 ]; then echo fine; else echo server busy >&2; fi"
     done = run(*QUICK, "--on-output", "^server (busy|down)$", "--", "sh", "-c", script, cwd=tmp_path)
     assert (done.returncode, runs(tmp_path), done.stdout) == (0, 2, "fine\n")
@@ -114,7 +114,7 @@ def test_without_a_match_an_output_rule_retries_nothing(tmp_path: Path) -> None:
     assert (done.returncode, runs(tmp_path)) == (3, 3), "either of the two is enough"
 
 
-def test_output_that_matches_to_the_end_is_no_success(tmp_path: Path) -> None:
+def test_output_that_matches_to_the_end_exits_1(tmp_path: Path) -> None:
     done = run(*QUICK, "--attempts", "2", "--on-output", "busy", "--", "echo", "busy", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "busy\nbusy\n")
 
@@ -135,7 +135,7 @@ def test_a_process_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
     assert (done.returncode, (tmp_path / "out").read_text()) == (0, "done\n")
 
 
-def test_shell_conventions_for_what_cannot_be_run(tmp_path: Path) -> None:
+def test_command_that_cannot_be_run_exits_by_shell_conventions(tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("hello")
     done = run("--", "no-such-command-here", cwd=tmp_path)
     assert done.returncode == 127 and "no-such-command-here: command not found" in done.stderr

@@ -44,7 +44,7 @@ def simulated(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list
     return code, runs
 
 
-def test_what_recovers_is_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recovered_run_exits_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, (run,) = simulated(
         capsys, "stormproof.toml:steady", "--scenario", "rolling-deploy", "--scale", "0.1"
     )
@@ -52,7 +52,7 @@ def test_what_recovers_is_0(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run["metrics"]["attempts"] > run["metrics"]["calls"], "a class of the application's own is retried"
 
 
-def test_what_does_not_recover_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collapsed_run_exits_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--scenario", "metastable", "--scale", "0.05")
     code, (run,) = simulated(capsys, "stormproof.toml:storm", *options)
     assert code == 1 and run["metrics"]["recovered"] is False

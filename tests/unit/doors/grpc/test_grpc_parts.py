@@ -59,7 +59,7 @@ def test_a_registry_is_a_mapping() -> None:
 
 
 @pytest.mark.parametrize("policies", [None, 3, sp.Policy, "pkg.Service"])
-def test_routes_refuse_what_is_no_policy(policies: Any) -> None:
+def test_routes_refuse_values_that_are_not_policies(policies: Any) -> None:
     for make in (hfg.interceptors, hfg.aio_interceptors):
         with pytest.raises(TypeError, match="policy must be a Policy"):
             make(policies)
@@ -97,7 +97,9 @@ def test_sizes() -> None:
         (lambda: iter([b"a"]), 0, 0, None),
     ],
 )
-def test_what_can_be_sent_again(given: Any, messages: Any, size: Any, says: str | None) -> None:
+def test_replay_refuses_streams_beyond_its_bounds(
+    given: Any, messages: Any, size: Any, says: str | None
+) -> None:
     refusal = Replay(given, True, messages, size).refusal()
     assert refusal is None if says is None else refusal is not None and says in refusal
 
@@ -164,7 +166,7 @@ class Failure(grpc.RpcError):
 DEADLINE = grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_attempts_count_up_and_get_what_is_left() -> None:
+def test_attempts_are_numbered_and_given_the_remaining_time() -> None:
     rpc, sent = rpc_of()
     clock = FakeClock()
     with Scope(3.0, clock=clock):
@@ -189,7 +191,9 @@ def test_the_timeout_counts_from_when_the_call_was_made() -> None:
 @pytest.mark.parametrize(
     ("inner", "passed", "worth"), [(0.5, 0.5, True), (0.5, 0.495, True), (0.5, 0.3, False), (9.0, 3.0, False)]
 )
-def test_whose_deadline_it_was(inner: float, passed: float, worth: bool) -> None:
+def test_deadline_exceeded_is_retried_only_for_the_attempts_own_deadline(
+    inner: float, passed: float, worth: bool
+) -> None:
     """Worth retrying if the attempt's own time, the tightest, is over; not if the server says so."""
     rpc, _ = rpc_of()
     clock = FakeClock()
@@ -213,7 +217,7 @@ def test_other_errors_pass() -> None:
     assert rpc.surface(error, None) is error
 
 
-def test_what_cannot_be_sent_again_is_permanent_and_surfaces_itself() -> None:
+def test_call_that_cannot_be_sent_again_is_permanent_and_raises_its_own_error() -> None:
     rpc, _ = rpc_of(iter(()), True)
     error = Failure(grpc.StatusCode.UNAVAILABLE)
     marked = rpc.failed(error)
@@ -251,7 +255,7 @@ class Call:
         self.cancelled += 1
 
 
-def test_whatever_is_out_is_cancelled_but_the_winner() -> None:
+def test_settle_cancels_every_open_call_but_the_winner() -> None:
     rpc, _ = rpc_of()
     winner, loser, ended = Call(), Call(), Call(True)
     for call in (loser, winner, ended):
@@ -344,7 +348,7 @@ def test_time_left() -> None:
         ((("x-other", "1"),), False),
     ],
 )
-def test_who_has_tried_before(metadata: Any, retry: bool) -> None:
+def test_is_retry_reads_the_attempt_metadata(metadata: Any, retry: bool) -> None:
     assert answers.is_retry(metadata) is retry
 
 

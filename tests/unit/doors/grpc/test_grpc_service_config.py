@@ -111,7 +111,7 @@ def retrying(**options: Any) -> sp.Retry:
         (sp.Timeout(1), "Timeout"),
     ],
 )
-def test_what_is_lost_is_told(strategy: Any, lost: str | None) -> None:
+def test_losses_are_listed(strategy: Any, lost: str | None) -> None:
     policies = {"pkg.A/Get": sp.Policy(strategy)}
     if lost is None:
         to_service_config(policies)
@@ -124,14 +124,14 @@ def test_what_is_lost_is_told(strategy: Any, lost: str | None) -> None:
     from_service_config(to_service_config(policies, lossy=True))
 
 
-def test_what_is_lost_twice_is_told_once() -> None:
+def test_repeated_loss_is_listed_once() -> None:
     policy = sp.Policy(sp.Breaker(), retrying(), sp.Breaker())
     with pytest.raises(LossyServiceConfig) as caught:
         to_service_config({"pkg.A/Get": policy})
     assert caught.value.losses == ("pkg.A/Get: Breaker",)
 
 
-def test_what_is_written() -> None:
+def test_policy_is_written_as_a_service_config() -> None:
     written = json.loads(to_service_config(sp.Policy(retrying(attempts=4))))
     assert written["methodConfig"][0]["retryPolicy"] == {
         "maxAttempts": 4,

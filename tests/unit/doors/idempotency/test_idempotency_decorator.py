@@ -114,7 +114,7 @@ def test_an_error_can_be_an_unknown_outcome(colour: Colour) -> None:
 
 
 @each_colour
-def test_what_was_interrupted_is_an_unknown_outcome_at_once(colour: Colour) -> None:
+def test_interrupted_call_is_an_unknown_outcome_at_once(colour: Colour) -> None:
     store = MemoryStore(clock=FakeClock())
     calls = Calls(KeyboardInterrupt(), 7)
     charge = colour.decorate(calls, key=first, store=store, scope="s")
@@ -128,7 +128,7 @@ def test_what_was_interrupted_is_an_unknown_outcome_at_once(colour: Colour) -> N
 
 
 @each_loop
-def test_what_was_cancelled_is_an_unknown_outcome_at_once(loop: Loop) -> None:
+def test_cancelled_call_is_an_unknown_outcome_at_once(loop: Loop) -> None:
     store = MemoryStore(clock=FakeClock())
 
     @idempotent(key=first, store=store)
@@ -191,7 +191,7 @@ def test_a_codec_of_ones_own() -> None:
 
 
 @each_colour
-def test_a_result_that_cannot_be_stored_is_told_and_not_run_again(colour: Colour) -> None:
+def test_result_that_cannot_be_stored_raises_and_is_not_run_again(colour: Colour) -> None:
     calls = Calls(object(), 1)
     charge = colour.decorate(calls, key=first, store=MemoryStore())
     with pytest.raises(TypeError, match="result cannot be stored: Object of type object is not JSON"):
@@ -202,7 +202,7 @@ def test_a_result_that_cannot_be_stored_is_told_and_not_run_again(colour: Colour
 
 
 @each_colour
-def test_a_codec_that_does_not_give_bytes_is_told_and_the_call_is_not_run_again(colour: Colour) -> None:
+def test_codec_that_does_not_return_bytes_raises_and_is_not_run_again(colour: Colour) -> None:
     calls = Calls(1, 2)
     charge = colour.decorate(calls, key=first, store=MemoryStore(), codec=(str, int))
     with pytest.raises(TypeError, match="result cannot be stored: the codec must give bytes, got str"):
@@ -267,7 +267,7 @@ def test_a_record_that_cannot_be_written_does_not_lose_the_result(colour: Colour
         charge("k")
 
 
-def test_every_decision_is_told() -> None:
+def test_every_decision_is_emitted() -> None:
     clock = FakeClock()
     store = MemoryStore(clock=clock)
     seen: list[Any] = []
@@ -317,7 +317,7 @@ def test_every_decision_is_told() -> None:
 
 
 @each_loop
-def test_a_coroutine_that_lost_its_key_meanwhile_is_told_so(loop: Loop) -> None:
+def test_coroutine_that_lost_its_key_emits_lost(loop: Loop) -> None:
     clock = FakeClock()
     options: dict[str, Any] = {"key": first, "store": MemoryStore(clock=clock), "lease": 10, "scope": "s"}
     seen: list[Any] = []
@@ -424,7 +424,7 @@ def test_a_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() 
     assert long("k") == 1
 
 
-def test_a_key_that_is_somebody_elses_is_renewed_no_more() -> None:
+def test_key_of_another_owner_is_not_renewed_again() -> None:
     store = Counting()
     with keep(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
         keeper = lease_renewal._keepers[store]

@@ -67,7 +67,7 @@ def test_answers_are_bounded_together_and_the_fact_is_kept(full: Any) -> None:
     assert [claim.answer is None for claim in kept] == [True, False, False]
 
 
-def test_what_has_expired_takes_no_place() -> None:
+def test_expired_keys_take_no_place() -> None:
     clock = FakeClock()
     store = MemoryStore(ttl=100, clock=clock)
     for number in range(10):

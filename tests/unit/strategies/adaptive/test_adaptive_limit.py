@@ -37,7 +37,7 @@ def test_aimd_does_not_grow_while_less_than_half_is_used() -> None:
     assert feed(Aimd(20, 1, 200), (1, 9, False), (1, 10, False), (1, 10, False)) == [20, 21, 21]
 
 
-def test_aimd_shrinks_by_a_tenth_on_a_drop_whatever_is_used() -> None:
+def test_aimd_shrinks_by_a_tenth_on_a_drop_at_any_use() -> None:
     assert feed(Aimd(20, 1, 200), (1, 1, True), (0, 20, True)) == pytest.approx([18, 16.2])
 
 
@@ -87,7 +87,7 @@ def test_vegas_does_not_move_while_less_than_half_is_used() -> None:
     assert feed(vegas(20), (1.0, 9, False), (60.0, 9, False), (1.0, 10, False)) == [20, 20, 26]
 
 
-def test_vegas_shrinks_on_a_drop_whatever_its_latency() -> None:
+def test_vegas_shrinks_on_a_drop_at_any_latency() -> None:
     """Even on a fast one, which must not become the latency that others are measured by either."""
     assert feed(vegas(20), (0.001, 1, True), (1.0, 19, False)) == [19, 25]
 
@@ -192,7 +192,7 @@ def test_any_rule_stays_within_bounds_shrinks_on_drops_and_is_never_idle_and_gro
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_any_rule_finds_what_the_backend_copes_with(kind: str) -> None:
+def test_any_rule_finds_the_capacity_of_the_backend(kind: str) -> None:
     """A backend with 40 places: more calls than that share them, and beyond 80 it drops."""
     limit = sp.AdaptiveLimit(kind, rng=1)  # type: ignore[arg-type]
     rule = limit._rule
@@ -234,7 +234,7 @@ def test_another_failure_teaches_nothing(play: Any, error: Any) -> None:
     assert (limit.limit, limit.in_use) == (1, 0)
 
 
-def test_a_drop_is_what_transient_calls_one() -> None:
+def test_transient_errors_count_as_drops() -> None:
     limit = sp.AdaptiveLimit("aimd", initial=10)
     for error in (sp.AttemptTimeout(), TimeoutError(), ConnectionResetError()):
         SYNC(sp.Policy(limit), error)
@@ -275,7 +275,7 @@ def test_a_ticket_is_settled_once() -> None:
     assert (limit.limit, limit.in_use) == (10, 0)
 
 
-def test_the_use_at_its_beginning_is_what_a_call_tells() -> None:
+def test_call_reports_the_use_at_its_start() -> None:
     limit = sp.AdaptiveLimit("aimd", initial=4, max=20)
     first, second = limit.admit(), limit.admit()
     # It began as the only one, and ends as one of two: one of 4 does not make the limit grow.
@@ -329,7 +329,7 @@ def test_a_rule_that_raises_leaves_nothing_held() -> None:
     assert limit.in_use == 0
 
 
-def test_a_clock_set_back_in_a_call_harms_nobody() -> None:
+def test_clock_set_back_in_a_call_does_not_change_the_limit() -> None:
     clock = sp.testing.FakeClock()
     limit = sp.AdaptiveLimit("vegas", initial=1, clock=clock)
     for jump in (1, -3600, 0, 1):
@@ -339,7 +339,7 @@ def test_a_clock_set_back_in_a_call_harms_nobody() -> None:
     assert limit.limit == 7 and limit.in_use == 0
 
 
-def test_what_was_measured_by_a_clock_set_back_is_not_averaged() -> None:
+def test_latency_measured_across_a_clock_set_back_is_not_averaged() -> None:
     clock = sp.testing.FakeClock()
     limit = sp.AdaptiveLimit("gradient2", clock=clock)
     for jump in (1, -3600):
@@ -348,7 +348,7 @@ def test_what_was_measured_by_a_clock_set_back_is_not_averaged() -> None:
     assert limit._rule._long == 1  # type: ignore[attr-defined]
 
 
-def test_a_drop_counts_whatever_the_clock_says() -> None:
+def test_drop_counts_after_a_clock_set_back() -> None:
     clock = sp.testing.FakeClock()
     limit = sp.AdaptiveLimit("aimd", initial=10, clock=clock)
     ticket = limit.admit()
@@ -398,7 +398,7 @@ def test_latency_is_measured_by_the_policys_clock() -> None:
         ({"clock": 5}, "clock must have now"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"AdaptiveLimit: {says}"):
         sp.AdaptiveLimit(**options)
 

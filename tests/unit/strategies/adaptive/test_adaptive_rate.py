@@ -97,7 +97,7 @@ def test_the_sending_rate() -> None:
         assert rule.enabled == (now >= 2.0)
 
 
-def test_a_throttling_is_cut_from_what_was_really_sent() -> None:
+def test_throttling_cuts_the_measured_rate() -> None:
     """w = min(measured, fill) from the second on: a quiet client is not cut from its allowance."""
     rule = cubic()
     rule.settle(False, 0.4)
@@ -110,7 +110,7 @@ def test_a_throttling_is_cut_from_what_was_really_sent() -> None:
     assert rule._w == 0.6
 
 
-def test_a_rate_that_is_not_used_does_not_grow_beyond_twice_what_is_sent() -> None:
+def test_unused_rate_grows_to_at_most_twice_the_measured_rate() -> None:
     rule = cubic()
     rule._w, rule.measured, rule._bucket = 10.0, 3.0, 100.0
     assert rule.grown(20.0) > 100
@@ -121,7 +121,7 @@ def test_a_rate_that_is_not_used_does_not_grow_beyond_twice_what_is_sent() -> No
 # The tokens.
 
 
-def test_tokens_refill_up_to_what_a_second_brings() -> None:
+def test_tokens_refill_up_to_one_second_of_the_rate() -> None:
     tokens = Tokens(0.5, 0.0)
     tokens.change(4.0, 4.0, 0.0)
     tokens.refill(100.0)
@@ -130,7 +130,7 @@ def test_tokens_refill_up_to_what_a_second_brings() -> None:
     assert tokens.held == tokens.capacity == 1
 
 
-def test_those_who_wait_go_in_order_and_at_the_rate_of_the_day() -> None:
+def test_waiters_go_in_order_at_the_current_rate() -> None:
     tokens = Tokens(0.5, 0.0)
     dues = [tokens.take(0.0) for _ in range(3)]
     assert [tokens.wait(due, 0.0) for due in dues] == pytest.approx([2, 4, 6])
@@ -278,7 +278,7 @@ def test_a_wait_past_the_deadline_is_not_begun() -> None:
 
 
 @pytest.mark.parametrize("error", [sp.CircuitOpen(), sp.BulkheadFull(), sp.Cancelled(), KeyboardInterrupt()])
-def test_what_the_server_never_saw_says_nothing(error: BaseException) -> None:
+def test_refused_or_cancelled_calls_are_not_measured(error: BaseException) -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     clock.advance(10)
@@ -296,7 +296,7 @@ def test_any_other_failure_is_an_answer() -> None:
     assert server.rate.describe()["measured"] == pytest.approx(0.8)
 
 
-def test_a_mark_counts_as_what_it_carries() -> None:
+def test_mark_counts_as_its_cause() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     with pytest.raises(sp.RetryAfter):
@@ -320,7 +320,7 @@ def test_inside_a_retry_every_attempt_waits() -> None:
     assert calls == pytest.approx([0, 2, 4])
 
 
-def test_a_clock_set_back_makes_nobody_wait_longer() -> None:
+def test_clock_set_back_does_not_lengthen_a_wait() -> None:
     clock = sp.testing.FakeClock(10000.0)
     server = Server(clock)
     server.throttle()
@@ -387,7 +387,7 @@ def test_tasks_wait_in_order_and_a_cancelled_one_gives_its_token_back(loop: Loop
         ({"clock": 5}, "clock must have now"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"AdaptiveRate: {says}"):
         sp.AdaptiveRate(**options)
 

@@ -103,7 +103,7 @@ def test_a_success_never_opens_it(clock: sp.testing.FakeClock) -> None:
     assert breaker.state == "closed"
 
 
-def test_so_many_in_a_row(clock: sp.testing.FakeClock) -> None:
+def test_consecutive_failures_open_the_breaker(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(consecutive=3, clock=clock)
     fail(breaker, 2)
     succeed(breaker)
@@ -251,7 +251,9 @@ def test_results_that_come_while_open_change_nothing(clock: sp.testing.FakeClock
 
 
 @pytest.mark.parametrize("probes", [1, 2, 5])
-def test_half_open_admits_so_many_and_closes_after_as_many(clock: sp.testing.FakeClock, probes: int) -> None:
+def test_half_open_admits_probes_calls_and_closes_after_as_many_successes(
+    clock: sp.testing.FakeClock, probes: int
+) -> None:
     breaker = half_open(clock, probes=probes)
     tickets = [breaker.admit() for _ in range(probes)]
     refused(breaker)
@@ -412,7 +414,7 @@ def test_as_a_strategy(play: Play) -> None:
         ({"exclude": Bang}, [sp.Permanent(Boom())], [], [sp.Permanent(Bang())]),
     ],
 )
-def test_what_an_error_counts_as(
+def test_on_and_exclude_decide_how_an_error_counts(
     options: dict[str, Any],
     failures: list[BaseException],
     successes: list[BaseException],
@@ -518,7 +520,7 @@ def test_forced_closed(clock: sp.testing.FakeClock) -> None:
     assert breaker.state == "open"
 
 
-def test_observing_tells_but_never_refuses(clock: sp.testing.FakeClock) -> None:
+def test_observing_emits_but_never_refuses(clock: sp.testing.FakeClock) -> None:
     events: list[Any] = []
     breaker = sp.Breaker(consecutive=2, clock=clock, name="b")
     breaker.observe_only()
@@ -569,7 +571,7 @@ def test_by_hand_works_on_a_decorated_function_too(by_hand: str) -> None:
     assert call() == "ok"
 
 
-def test_changes_are_told_once_each(clock: sp.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
+def test_changes_are_emitted_once_each(clock: sp.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
     breaker = opened(clock, open_for=1)
     clock.advance(2)
     fail(breaker)

@@ -29,7 +29,7 @@ def test_every_call_is_reported_once() -> None:
     assert one.uncounted() == (1, 0)
 
 
-def test_what_ended_between_report_and_answer_is_kept() -> None:
+def test_outcome_between_report_and_answer_is_kept() -> None:
     one = circuit()
     ended(one, "failure", 0, 2)
     assert one.uncounted() == (2, 2)
@@ -46,7 +46,7 @@ def test_calls_are_reported_although_they_have_left_the_window() -> None:
     assert one.uncounted() == (5, 1)
 
 
-def test_what_made_it_open_is_reported() -> None:
+def test_outcomes_that_opened_the_circuit_are_reported() -> None:
     one = circuit()
     ended(one, "failure", 0, 6)
     assert one.trip(one.generation, 0)
@@ -54,7 +54,7 @@ def test_what_made_it_open_is_reported() -> None:
     assert one.uncounted() == (6, 6)
 
 
-def test_open_on_its_own_account_it_goes_by_its_own_rules() -> None:
+def test_circuit_opened_by_itself_uses_its_own_rules() -> None:
     one = circuit()
     one.trip(one.generation, 0)
     one.follow("closed", 0, 1)
@@ -88,7 +88,7 @@ def test_half_open_it_admits_only_a_leased_probe() -> None:
     assert one.admit_probe(11) is None
 
 
-def test_a_lease_that_is_over_admits_nobody() -> None:
+def test_expired_lease_admits_no_probe() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 2.0, 10)
@@ -130,7 +130,7 @@ def test_a_cancelled_probe_gives_its_lease_back() -> None:
     assert one.state == "half_open"
 
 
-def test_a_late_result_of_a_probe_tells_nobody_anything() -> None:
+def test_late_result_of_a_probe_is_not_reported() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 2.0, 10)
@@ -155,7 +155,7 @@ def test_alone_it_goes_on_by_its_own_rules() -> None:
     assert one.state == "closed"
 
 
-def test_what_led_to_the_opening_is_not_counted_again_after_it() -> None:
+def test_outcomes_before_the_opening_are_not_counted_again() -> None:
     one = circuit()
     ended(one, "failure", 0, 3)
     one.follow("open", 3.0, 1)
@@ -163,7 +163,7 @@ def test_what_led_to_the_opening_is_not_counted_again_after_it() -> None:
     assert one.uncounted() == (0, 0)
 
 
-def test_every_probes_result_is_kept_until_it_is_told() -> None:
+def test_result_of_every_probe_is_kept_until_it_is_reported() -> None:
     one = circuit(probes=3)
     one.follow("half_open", 0, 10)
     probes = []
@@ -202,7 +202,7 @@ def test_a_lease_that_is_in_use_is_not_given_up() -> None:
     assert one.outcomes == []
 
 
-def test_who_waits_for_a_probe_is_not_told_to_come_back_at_once() -> None:
+def test_wait_for_a_probe_is_never_zero() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     assert one.admit_probe(10) is None

@@ -112,7 +112,7 @@ def test_a_fixed_window_starts_again_where_it_is_looked_at() -> None:
     assert window.counts() == Counts()
 
 
-def test_a_rolling_window_skips_what_nobody_saw() -> None:
+def test_rolling_window_skips_idle_slices() -> None:
     window = Window(5.0, 1.0, 0.0)
     first = window.current
     far = window.roll(3.5)
@@ -269,7 +269,7 @@ def test_a_slow_call_of_the_past_is_not() -> None:
 # Open.
 
 
-def test_it_trips_once_and_only_for_what_was_seen() -> None:
+def test_circuit_trips_once_and_only_for_its_current_generation() -> None:
     made = circuit()
     seen = made.generation
     assert made.trip(seen - 1, 3.0) is False
@@ -293,7 +293,7 @@ def test_it_stays_open_to_the_last_moment() -> None:
     assert (made.state, made.generation) == ("half_open", 2)
 
 
-def test_a_clock_set_back_keeps_nobody_out_for_longer() -> None:
+def test_clock_set_back_does_not_lengthen_the_open_time() -> None:
     made = circuit(now=1000.0)
     made.trip(made.generation, 1000.0)
     assert made.wait_for(0.0) == 10.0
@@ -306,7 +306,7 @@ def test_a_clock_set_back_keeps_nobody_out_for_longer() -> None:
 # Half open.
 
 
-def test_it_admits_so_many_probes_and_no_more() -> None:
+def test_half_open_admits_at_most_probes() -> None:
     made = half_open(probes=2)
     first, second = made.admit_probe(11.0), made.admit_probe(12.0)
     assert first is not None and second is not None
@@ -355,7 +355,7 @@ def test_one_failed_probe_opens_it_again_for_the_next_time() -> None:
     assert asked == [0, 1, 2]
 
 
-def test_closing_forgets_how_often_it_had_opened_again() -> None:
+def test_closing_resets_the_number_of_reopenings() -> None:
     made = half_open()
     probe = made.admit_probe(11.0)
     assert probe is not None

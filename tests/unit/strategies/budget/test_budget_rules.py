@@ -23,7 +23,7 @@ def test_a_slice_is_a_twentieth_of_the_window() -> None:
     assert (sums.end, sums.total) == (28.0, 0.0)
 
 
-def test_what_is_far_behind_is_dropped_at_once() -> None:
+def test_slices_far_behind_are_dropped_at_once() -> None:
     sums = Slices(20.0, 0.0)
     for second in range(20):
         sums.roll(float(second))
@@ -36,7 +36,7 @@ def test_what_is_far_behind_is_dropped_at_once() -> None:
     assert sums.total == 0.0
 
 
-def test_each_step_drops_what_it_passes_and_no_more() -> None:
+def test_each_roll_drops_exactly_the_passed_slices() -> None:
     sums = Slices(20.0, 0.0)
     for second in range(20):
         sums.roll(float(second))
@@ -53,7 +53,7 @@ def test_each_step_drops_what_it_passes_and_no_more() -> None:
     assert sums.total == 0.0
 
 
-def test_what_came_in_over_some_time_is_spread_over_it() -> None:
+def test_amount_added_over_some_time_is_spread_over_it() -> None:
     sums = Slices(20.0, 10.0)
     sums.add(6.0, 3.0)
     assert sums.total == 6.0
@@ -65,7 +65,7 @@ def test_what_came_in_over_some_time_is_spread_over_it() -> None:
     assert sums.total == pytest.approx(0.0)
 
 
-def test_what_came_in_over_a_whole_window_leaves_evenly() -> None:
+def test_amount_added_over_a_whole_window_leaves_evenly() -> None:
     sums = Slices(20.0, 0.0)
     sums.add(20.0, 20.0)
     assert sums.total == 20.0
@@ -131,7 +131,7 @@ def test_the_defaults_are_a_tenth_three_and_ten_seconds() -> None:
     assert made.balance == 3.0
 
 
-def test_it_holds_the_burst_and_what_the_window_has_earned() -> None:
+def test_budget_holds_the_burst_and_the_earnings_of_the_window() -> None:
     made, clock = budget(ratio=0.5, burst=2, window=20)
     for _ in range(8):
         made.success()
@@ -142,7 +142,7 @@ def test_it_holds_the_burst_and_what_the_window_has_earned() -> None:
     assert made.balance == 2.0
 
 
-def test_what_was_earned_longer_ago_than_the_window_counts_in_part() -> None:
+def test_earnings_older_than_the_window_count_in_part() -> None:
     made, clock = budget(ratio=1.0, burst=0, window=20)
     for _ in range(10):
         made.success()
@@ -166,7 +166,7 @@ def test_slow_earnings_count_in_full_until_the_burst_is_reached() -> None:
     assert made.balance == pytest.approx(3.0 + 0.1 / 6, abs=1e-3)
 
 
-def test_shortage_says_what_was_earned_and_spent_and_what_to_set() -> None:
+def test_shortage_reports_earnings_spending_and_the_options_to_set() -> None:
     made, _ = budget(ratio=0.1, burst=3)
     for _ in range(3):
         made.withdraw()
@@ -257,7 +257,7 @@ def test_slices_of_another_width() -> None:
     assert sums.total == pytest.approx(4.0)
 
 
-def test_what_is_added_twice_is_there_twice() -> None:
+def test_amounts_added_to_one_slice_sum_up() -> None:
     sums = Slices(20.0, 0.0)
     sums.add(1.0)
     sums.add(2.0)
@@ -265,7 +265,7 @@ def test_what_is_added_twice_is_there_twice() -> None:
     assert sums.total == 3.0
 
 
-def test_a_fraction_of_a_second_is_no_step_back() -> None:
+def test_fraction_of_a_second_does_not_count_as_a_step_back() -> None:
     clock = Jumping()
     live = Live(clock, 0.0)  # type: ignore[arg-type]
     clock.time += 0.25
@@ -284,7 +284,7 @@ def test_a_slice_ends_with_its_last_moment() -> None:
     assert made.balance == 2.0
 
 
-def test_what_was_earned_between_two_looks_leaves_as_it_came() -> None:
+def test_earnings_between_two_looks_leave_at_their_own_time() -> None:
     made, clock = budget(ratio=1.0, burst=0, window=20)
     for _ in range(10):
         made.success()
@@ -332,7 +332,7 @@ def test_of_calls_over_more_than_a_window_a_share_counts() -> None:
     assert made.balance == pytest.approx(5.0)
 
 
-def test_a_quota_charges_throttling_only_where_it_has_a_price_and_was_told() -> None:
+def test_quota_charges_throttle_cost_only_if_set_and_throttled() -> None:
     plain, priced = sp.QuotaBudget(), sp.QuotaBudget(throttle_cost=50)
     assert (plain.withdraw(), plain.withdraw(True), plain.withdraw(throttle=True)) == (5.0, 10.0, 5.0)
     assert (priced.withdraw(), priced.withdraw(True), priced.withdraw(throttle=True)) == (5.0, 10.0, 50.0)

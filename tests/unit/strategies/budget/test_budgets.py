@@ -148,7 +148,7 @@ def test_a_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: sp
 
 
 @each_kind
-def test_it_works_without_being_told_of_a_start(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_budget_works_without_started(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     budget.success()
     budget.failure(timeout=True)
@@ -223,7 +223,7 @@ def test_an_outage_earns_nothing(clock: sp.testing.FakeClock) -> None:
     assert not budget.withdraw()
 
 
-def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: sp.testing.FakeClock) -> None:
+def test_budget_holds_at_most_the_burst_and_the_earnings_of_the_window(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=0.5, burst=4, window=10, clock=clock)
     succeed(budget, 100)
     assert budget.withdraw() == 1
@@ -235,7 +235,7 @@ def test_it_holds_at_most_the_burst_and_what_the_window_earned(clock: sp.testing
     assert budget.balance == 4
 
 
-def test_what_left_the_window_does_not_come_back(clock: sp.testing.FakeClock) -> None:
+def test_earnings_that_left_the_window_do_not_come_back(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=1, burst=0, window=10, clock=clock)
     succeed(budget, 10)
     assert budget.withdraw() == 1
@@ -312,7 +312,7 @@ def test_window_budget_is_earned_through_a_policy_once_a_call(play: Any) -> None
             assert budget.balance == 2 - (len(script) - 1)
 
 
-def test_window_budget_forgets_what_left_the_window(clock: sp.testing.FakeClock) -> None:
+def test_window_budget_forgets_calls_and_retries_outside_the_window(clock: sp.testing.FakeClock) -> None:
     budget = sp.WindowBudget(ratio=0.5, floor=1, window=10, clock=clock)
     for _ in range(20):
         budget.started()
@@ -358,7 +358,7 @@ def test_quota_budget_pays_a_hundred_retries_or_fifty_timeouts() -> None:
     assert paid == 50
 
 
-def test_quota_budget_refuses_what_it_cannot_pay_in_full() -> None:
+def test_quota_budget_refuses_a_cost_above_its_balance() -> None:
     budget = sp.QuotaBudget(capacity=7)
     assert budget.withdraw(timeout=True) == 0
     assert budget.withdraw() == 5
@@ -535,7 +535,7 @@ def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
 
 
 @every_way
-def test_a_waiting_rate_budget_waits_within_what_is_left_of_within(play: Any) -> None:
+def test_waiting_rate_budget_waits_within_the_rest_of_within(play: Any) -> None:
     """A token every two seconds, and three to spend: the second wait for one would end after four."""
     budget = sp.RateBudget(rate=0.5, burst=1, wait=True)
     policy = retry(budget=budget, backoff=sp.Constant(0), within=3, attempts=10)
@@ -547,7 +547,7 @@ def test_a_waiting_rate_budget_waits_within_what_is_left_of_within(play: Any) ->
 
 @pytest.mark.parametrize("processes", [1, 3])
 @pytest.mark.proves("invariant 8")
-def test_an_outage_adds_no_more_than_what_was_held_when_it_began(processes: int) -> None:
+def test_outage_adds_at_most_the_balance_at_its_start(processes: int) -> None:
     """Invariant 8: load on the server <= offered + burst + ratio * the window's successes, per process."""
     clock = sp.testing.FakeClock()
     ratio, burst, window, rate = 0.1, 10, 10, 10

@@ -255,7 +255,7 @@ def test_a_place_handed_over_before_the_wait_begins_is_not_waited_for(loop: Loop
 
 
 @each_loop
-def test_a_place_handed_over_when_the_loop_has_ended_harms_nobody(loop: Loop) -> None:
+def test_grant_after_the_loop_has_ended_is_harmless(loop: Loop) -> None:
     waiter = Waiter()
     assert loop.run(waiter.wait_async, 1) is False
     waiter.grant()
@@ -285,7 +285,7 @@ def test_a_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
 @pytest.mark.parametrize(
     "strategy", [sp.Bulkhead(1, queue=1), sp.Hedge(1, idempotent=True)], ids=["queue", "race"]
 )
-def test_an_event_loop_of_no_known_library_is_told(strategy: Any) -> None:
+def test_unknown_event_loop_is_refused(strategy: Any) -> None:
     @sp.Policy(strategy)
     async def call() -> None:
         await held()

@@ -137,7 +137,7 @@ def test_every_extra_attempt_is_paid(loop: Loop) -> None:
 
 
 @each_loop
-def test_what_cannot_be_paid_is_not_launched(loop: Loop) -> None:
+def test_hedge_that_cannot_be_paid_is_not_launched(loop: Loop) -> None:
     backend = Backend(loop, (5, "a"), (100, "b"))
     assert backend.play(hedge(1, 3, budget=BudgetSpy(allow=1))) == ("a", 5)
     assert backend.began == [0, 1]
@@ -176,7 +176,7 @@ class Replicas:
 
 @pytest.mark.parametrize("decorated", [True, False])
 @each_loop
-def test_vary_says_what_the_other_attempts_are_called_with(loop: Loop, decorated: bool) -> None:
+def test_vary_gives_the_arguments_of_the_other_attempts(loop: Loop, decorated: bool) -> None:
     """It is given the number and the arguments; the function of `Policy.acall` is not one of them."""
     given: list[Any] = []
 
@@ -214,7 +214,7 @@ def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_a_cancelled_caller_leaves_nobody_running(loop: Loop) -> None:
+def test_cancelled_caller_leaves_no_attempt_running(loop: Loop) -> None:
     backend = Backend(loop, (100, "a"))
     function = sp.Policy(hedge(1, 3))(backend._call())
     assert loop.run(loop.cut, 2.5, function)
@@ -277,7 +277,7 @@ def test_a_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) 
     assert launched - 3000 == pytest.approx(300, abs=60)
 
 
-def test_threads_who_loses_counts_with_the_time_it_had_taken() -> None:
+def test_threads_loser_counts_with_its_time_so_far() -> None:
     clock = sp.testing.FakeClock()
     made = hedge("p99", 2, budget=BudgetSpy())
     for _ in range(20):
@@ -337,7 +337,7 @@ def test_bad_options_are_refused_by_name(options: dict[str, Any]) -> None:
         sp.Hedge(**options)
 
 
-def test_its_budget_goes_by_the_policys_clock() -> None:
+def test_budget_uses_the_policys_clock() -> None:
     clock = sp.testing.FakeClock()
     budget = sp.RateBudget(rate=1, burst=1)
     sp.Policy(hedge(1, budget=budget), clock=clock)
@@ -355,7 +355,7 @@ def test_two_hedges_are_two_however_alike() -> None:
 # Threads.
 
 
-def test_threads_the_second_wins_and_the_first_is_told_to_stop() -> None:
+def test_threads_the_second_wins_and_the_first_is_cancelled() -> None:
     numbers = iter([1, 2])
     stopped, done = threading.Event(), threading.Event()
 

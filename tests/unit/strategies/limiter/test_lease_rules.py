@@ -19,12 +19,12 @@ from stormproof._strategies.limiter.rules.leases import (
 )
 
 
-def test_how_often_a_process_settles() -> None:
+def test_period_grows_with_the_number_of_instances() -> None:
     assert (period_s(1), period_s(100), period_s(101), period_s(1000)) == (0.05, 0.05, 0.0505, 0.5)
     assert (horizon_s(1), horizon_s(1000)) == (pytest.approx(0.15), pytest.approx(1.5))
 
 
-def test_how_far_a_fleet_may_overshoot() -> None:
+def test_overshoot_grows_with_rate_and_instances() -> None:
     assert overshoot(100, 10, 2) == pytest.approx(100 * (0.15 + 0.1) + 6)
     assert overshoot(100, 10, 20) == pytest.approx(25 + 20)
     assert overshoot(0, 0, 1) == 1.0
@@ -69,7 +69,7 @@ def test_demand_ends() -> None:
     assert demand.rate > 0
 
 
-def test_what_should_be_held() -> None:
+def test_target_of_demand_is_bounded_by_the_share() -> None:
     demand = Demand(0.0)
     assert demand.target(1, 100.0) == 0
     demand.rate = 10.0
@@ -120,14 +120,14 @@ def test_a_new_bucket_holds_nothing() -> None:
     assert made.level_seen == 0.0
 
 
-def test_a_waiter_may_count_on_its_fair_share_or_what_matures() -> None:
+def test_waiter_may_count_on_its_fair_share_or_the_maturing_rate() -> None:
     made = leased()
     assert made.promised() == 5.0
     made.rate = 7.0
     assert made.promised() == 7.0
 
 
-def test_a_reservation_waits_for_what_is_short_and_a_little_longer() -> None:
+def test_reservation_waits_for_the_shortage_and_a_little_longer() -> None:
     made = leased(credit=1)
     first = made.reserve(1, 0.0, None)
     assert (first.ok, first.at, first.mark, first.n) == (True, 0.0, 1, 1)
@@ -197,7 +197,7 @@ def test_a_cancelled_reservation_comes_back_once() -> None:
     assert (first.given_back, made.level, made.booked) == (2.0, -2.0, 2)
 
 
-def test_what_is_usable_or_another_s_or_nothing_does_not_come_back() -> None:
+def test_usable_foreign_or_refused_grants_do_not_come_back() -> None:
     made = leased(credit=5)
     had = made.reserve(1, 0.0, None)
     made.cancel(had, 0.0)
@@ -237,7 +237,7 @@ def test_a_clock_set_back_takes_the_past_along() -> None:
     assert (made.last, made.since, made.level) == (4.0, 3.0, 1.0)
 
 
-def test_what_is_held_is_what_is_usable_and_what_matures() -> None:
+def test_held_is_the_usable_and_the_maturing_amount() -> None:
     made = leased()
     made.level, made.rate, made.maturing = 1.0, 2.0, 4.0
     assert made.held(0.0) == 5
@@ -246,7 +246,7 @@ def test_what_is_held_is_what_is_usable_and_what_matures() -> None:
     assert made._maturing(1.0) == 2.0
 
 
-def test_no_lease_is_larger_than_what_may_pass() -> None:
+def test_lease_is_at_most_the_overshoot_bound() -> None:
     made = leased()
     assert made.most() == pytest.approx(1.5)
     made.level_seen = 40.0
@@ -254,7 +254,7 @@ def test_no_lease_is_larger_than_what_may_pass() -> None:
     assert leased(rate=0.1).most() == 1.0
 
 
-def test_what_is_asked_for() -> None:
+def test_ask_reports_the_use_and_requests_the_target() -> None:
     made = leased(rate=1000.0, credit=2)
     made.reserve(2, 0.0, 0.0)
     assert made.ask(1.0) == (2, 2)
@@ -284,7 +284,7 @@ def test_refusals_count_as_demand_up_to_the_largest_lease() -> None:
     assert made.demand.rate == pytest.approx(1.0)
 
 
-def test_what_is_lent_matures_until_the_store_is_level_again() -> None:
+def test_lent_tokens_mature_until_the_store_is_level_again() -> None:
     made = leased(rate=10.0)
     made.take(0, 8, 2.0, -6.0, 2, 1.0)
     # Two were there; six are lent, for the 0.6 s that the store takes to get them back.
@@ -298,7 +298,7 @@ def test_what_is_lent_matures_until_the_store_is_level_again() -> None:
     assert made.level == pytest.approx(5.0)
 
 
-def test_what_is_lent_matures_no_faster_than_the_next_exchange_can_correct() -> None:
+def test_lent_tokens_mature_at_most_at_the_rate_that_the_next_exchange_can_correct() -> None:
     made = leased(rate=1000.0)
     made.take(0, 10, 0.0, -10.0, 2, 0.0)
     assert made.rate == pytest.approx(10 / 0.1)
@@ -338,7 +338,7 @@ def test_a_new_purse() -> None:
     assert Purse(0.0, 1, 0, 0.0).most == 1.0
 
 
-def test_a_purse_spends_what_it_holds_and_its_credit() -> None:
+def test_purse_spends_its_holdings_and_its_credit() -> None:
     purse = Purse(10.0, 1, 2, 0.0)
     assert [purse.spend() for _ in range(4)] == [True, True, False, False]
     assert (purse.held, purse.missed) == (-2, 2)
@@ -350,7 +350,7 @@ def test_a_purse_spends_what_it_holds_and_its_credit() -> None:
     assert purse.ask(2.0) == (0, 0)
 
 
-def test_a_purse_asks_for_half_of_what_there_may_be_unless_it_is_alone() -> None:
+def test_purse_asks_for_half_of_the_level_unless_it_is_alone() -> None:
     for instances, wanted in ((1, 10), (2, 5), (3, 5)):
         purse = Purse(10.0, instances, 0, 0.0)
         purse.demand.rate = 1000.0
@@ -393,7 +393,7 @@ def test_a_call_of_the_whole_burst_is_sought_too() -> None:
     assert made.ask(60.0) == (0, 0)
 
 
-def test_what_is_lent_is_usable_when_the_store_is_level_again() -> None:
+def test_lent_tokens_are_usable_when_the_store_is_level_again() -> None:
     for after in (0.0, 0.5):
         made = leased(rate=10.0)
         made.take(0, 8, 2.0, -6.0, 2, 0.0)
@@ -430,7 +430,7 @@ def test_a_clock_may_be_changed_twice() -> None:
     assert (made.last, made.since, made.demand.at, made.demand.last) == (200.0, 200.0, 200.0, 200.0)
 
 
-def test_nothing_is_waited_for_by_who_wants_nothing() -> None:
+def test_reservation_of_zero_does_not_wait() -> None:
     made = leased()
     made.reserve(2, 0.0, None)
     free = made.reserve(0, 0.0, 0.0)

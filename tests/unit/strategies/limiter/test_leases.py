@@ -50,7 +50,7 @@ def lease(rate: float = 100.0, burst: int = 20, instances: int = 2, credit: int 
 
 
 @given(st.floats(0, 1e9), st.integers(1, 1000))
-def test_credit_of_all_instances_is_within_what_there_is(level: float, instances: int) -> None:
+def test_credit_of_all_instances_is_within_half_the_level(level: float, instances: int) -> None:
     credit = leases.credit_of(level, instances)
     assert credit * instances <= max(level / 2, instances)
     assert (credit > 0) == (level >= 1)
@@ -63,7 +63,7 @@ def test_credit_is_spent_at_once_and_owed() -> None:
     assert bucket.ask(0.01)[0] == 2
 
 
-def test_what_is_owed_is_charged_once() -> None:
+def test_debt_is_charged_once() -> None:
     bucket, pool = lease(credit=2), Pool(100, 20, 2)
     bucket.reserve(1, 0.0, 0.0)
     bucket.reserve(1, 0.0, 0.0)
@@ -109,7 +109,7 @@ def test_all_instances_together_make_at_most_two_thousand_exchanges_a_second(ins
     assert instances / leases.period_s(instances) <= 2000 + 1e-6
 
 
-def test_who_was_refused_does_not_spin() -> None:
+def test_refused_instance_waits_before_its_next_visit() -> None:
     demand = Demand(0.0)
     demand.measure(100, 1.0)
     due, earliest = leases.next_visit(5.0, demand, 8, True, 0.0)
@@ -118,7 +118,7 @@ def test_who_was_refused_does_not_spin() -> None:
     assert leases.next_visit(5.0, demand, 8, True, 60.0) == (6.0, 6.0)
 
 
-def test_who_is_idle_looks_rarely_and_then_not_at_all() -> None:
+def test_idle_instance_visits_rarely_and_then_not_at_all() -> None:
     demand = Demand(0.0)
     assert leases.next_visit(0.5, demand, 8, False, 0.0)[0] == 0.5 + leases.HOT_S
     assert leases.next_visit(1.0, demand, 8, False, 0.0)[0] == 1.0 + leases.WARM_S
@@ -182,14 +182,14 @@ def test_a_reservation_comes_sooner_when_the_store_has_tokens() -> None:
     assert [grant.delay(0.002) for grant in grants] == [0.0] * 10
 
 
-def test_who_waits_is_served_in_order() -> None:
+def test_waiters_are_served_in_order() -> None:
     bucket = lease(rate=100, instances=1, credit=0)
     grants = [bucket.reserve(1, 0.0, None) for _ in range(5)]
     delays = [grant.delay(0.0) for grant in grants]
     assert delays == sorted(delays) and len(set(delays)) == 5
 
 
-def test_a_cancelled_reservation_gives_back_what_nobody_counts_on() -> None:
+def test_cancelled_reservation_at_the_end_of_the_line_comes_back() -> None:
     bucket = lease(rate=100, instances=1, credit=0)
     first, last = bucket.reserve(2, 0.0, None), bucket.reserve(3, 0.0, None)
     bucket.cancel(last, 0.001)
@@ -342,7 +342,7 @@ def test_a_fleet_that_asks_for_less_gets_it() -> None:
 # The purse of a budget.
 
 
-def test_a_purse_spends_what_it_holds_and_its_credit() -> None:
+def test_purse_spends_its_holdings_and_its_credit() -> None:
     purse = Purse(10, 2, 1, 0.0)
     assert [purse.spend(), purse.spend()] == [True, False]
     assert purse.ask(0.1)[0] == 1

@@ -54,7 +54,7 @@ def test_a_refusal_takes_nothing(clock: sp.testing.FakeClock) -> None:
     assert limiter.tokens() == 0
 
 
-def test_nothing_is_always_granted_while_nobody_waits(clock: sp.testing.FakeClock) -> None:
+def test_request_for_0_tokens_is_granted_without_waiters(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 0, clock=clock)
     assert limiter.allow(0)
     assert not limiter.allow(1)
@@ -160,7 +160,7 @@ def test_a_new_rate_counts_from_now_on(clock: sp.testing.FakeClock) -> None:
     assert limiter.rate == 4
 
 
-def test_a_smaller_burst_cuts_what_is_held(clock: sp.testing.FakeClock) -> None:
+def test_smaller_burst_cuts_the_level(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 10, clock=clock)
     limiter.set_burst(4)
     assert limiter.tokens() == 4
@@ -370,13 +370,13 @@ def test_threads_that_take_reserve_and_cancel_lose_nothing() -> None:
         ({"rate": 1, "clock": 5}, "clock must have now"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
         sp.Limiter(**options)
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True, "1", None])
-def test_what_cannot_be_a_number_of_tokens_is_refused(n: Any) -> None:
+def test_invalid_number_of_tokens_is_refused(n: Any) -> None:
     limiter = sp.Limiter(1, 5)
     for method in (limiter.allow, limiter.reserve, limiter.wait):
         with pytest.raises((TypeError, ValueError), match="n must be"):
@@ -385,7 +385,7 @@ def test_what_cannot_be_a_number_of_tokens_is_refused(n: Any) -> None:
 
 
 @pytest.mark.parametrize("max_wait", [-1, math.nan, "1", True])
-def test_what_cannot_be_a_wait_is_refused(max_wait: Any) -> None:
+def test_invalid_max_wait_is_refused(max_wait: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="max_wait must be"):
         sp.Limiter(1, 5).reserve(1, max_wait)
 
@@ -397,7 +397,7 @@ def test_a_wait_may_be_a_timedelta(clock: sp.testing.FakeClock) -> None:
     assert limiter.reserve(max_wait=timedelta(seconds=1)).ok
 
 
-def test_a_reservation_shows_what_became_of_it(clock: sp.testing.FakeClock) -> None:
+def test_reservation_repr_shows_its_outcome(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 3, clock=clock)
     assert repr(limiter.reserve(3)) == "<reservation of 3: ok>"
     assert repr(limiter.reserve(2, max_wait=1)) == "<reservation of 2: refused>"

@@ -36,7 +36,7 @@ def test_nothing_comes_between_reading_and_writing() -> None:
     assert interruptions(Limiter.allow) == []
 
 
-def test_the_reading_finds_what_it_looks_for() -> None:
+def test_interruptions_finds_a_planted_call() -> None:
     def bad(bucket: Any, now: Any) -> None:
         level = bucket.level
         bucket.last = now()

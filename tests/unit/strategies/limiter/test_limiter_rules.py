@@ -16,7 +16,7 @@ def bucket(rate: float = 2.0, burst: int = 10, now: float = 0.0) -> Bucket:
 # Grants.
 
 
-def test_a_grant_says_how_long_it_is_until_its_time() -> None:
+def test_grant_delay_is_the_time_until_it_is_due() -> None:
     grant = Grant(True, 1, 10.0, 2.0, 1.0)
     assert (grant.delay(4.0), grant.delay(10.0), grant.delay(11.0)) == (6.0, 0.0, 0.0)
     assert (grant.returned, grant.given_back, grant.hopeful) == (False, 0.0, False)
@@ -55,7 +55,7 @@ def test_an_endless_rate_grants_everything_at_once() -> None:
 # Reserving.
 
 
-def test_what_is_there_is_had_at_once_and_more_is_waited_for() -> None:
+def test_tokens_in_the_bucket_are_granted_at_once_and_more_with_a_wait() -> None:
     made = bucket()
     first = made.reserve(8, 1.0, 0.0)
     assert (first.ok, first.n, first.at, first.rate, first.mark) == (True, 8, 1.0, 2.0, 8)
@@ -96,7 +96,7 @@ def test_a_rate_of_zero_gives_the_burst_and_no_more() -> None:
     assert (refused.ok, refused.at) == (False, math.inf)
 
 
-def test_nobody_waits_for_ages() -> None:
+def test_wait_of_ages_is_refused() -> None:
     made = bucket(rate=1e-15, burst=1)
     made.reserve(1, 0.0, None)
     assert made.reserve(1, 0.0, None).ok
@@ -106,7 +106,7 @@ def test_nobody_waits_for_ages() -> None:
 # Giving back.
 
 
-def test_a_cancelled_grant_gives_back_what_nobody_counts_on() -> None:
+def test_cancelled_grant_at_the_end_of_the_line_comes_back() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     grant = made.reserve(4, 0.0, None)
@@ -118,7 +118,7 @@ def test_a_cancelled_grant_gives_back_what_nobody_counts_on() -> None:
     assert (made.level, made.booked) == (2.0, 10)
 
 
-def test_what_came_after_it_is_not_given_back() -> None:
+def test_cancelled_grant_keeps_the_tokens_that_later_ones_count_on() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     first, second = made.reserve(4, 0.0, None), made.reserve(3, 0.0, None)
@@ -155,7 +155,7 @@ def test_the_last_event_goes_back_with_the_last_grant() -> None:
 
 
 @pytest.mark.parametrize("now", [1.0, 1.5])
-def test_what_may_be_used_already_is_used(now: float) -> None:
+def test_cancelled_grant_past_its_time_counts_as_used(now: float) -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     grant = made.reserve(2, 0.0, None)
@@ -196,7 +196,7 @@ def test_no_more_comes_back_than_the_burst_holds() -> None:
 # Charging, changing, moving.
 
 
-def test_a_charge_is_taken_whether_it_is_there_or_not() -> None:
+def test_charge_may_exceed_the_level() -> None:
     made = bucket()
     made.charge(12, 0.0)
     assert (made.level, made.tokens(1.0)) == (-2.0, 0.0)
@@ -204,7 +204,7 @@ def test_a_charge_is_taken_whether_it_is_there_or_not() -> None:
     assert (made.level, made.last) == (10.0, 2.0)
 
 
-def test_a_change_counts_what_has_refilled_so_far() -> None:
+def test_change_settles_the_refill_first() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     made.change(5.0, 20, 2.0)
@@ -270,7 +270,7 @@ def test_waiters_that_are_due_pass_the_one_that_sleeps_on() -> None:
     assert (made.pause(first, 1.0), made.pause(second, 1.0), made.pause(third, 1.0)) == (0.0, 0.0, 0.5)
 
 
-def test_tokens_that_come_back_are_for_those_who_wait() -> None:
+def test_returned_tokens_go_to_waiters() -> None:
     made, (first, second) = waiting(2, 2)
     made.charge(-1, 0.0)
     assert made.moved_up(0.0) == [first]
@@ -296,7 +296,7 @@ def test_all_may_leave_in_any_order() -> None:
         assert (made.booked, made.level) == (10, 0.0), order
 
 
-def test_one_who_was_refused_was_never_in_line() -> None:
+def test_leave_of_a_refused_grant_changes_nothing() -> None:
     made, _ = waiting(2)
     made.leave(made.reserve(99, 0.0, None), 0.0)
     assert (made.booked, made.level) == (12, -2.0)
@@ -309,7 +309,7 @@ def test_one_may_leave_a_line_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5])
-def test_what_a_slow_bucket_gave_comes_back(rate: float) -> None:
+def test_cancelled_grant_of_a_slow_bucket_comes_back(rate: float) -> None:
     made = bucket(rate=rate, burst=2)
     grant = made.reserve(2, 0.0, None)
     made.cancel(grant, 0.0)

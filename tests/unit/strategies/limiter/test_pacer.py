@@ -34,7 +34,7 @@ def test_a_late_call_is_not_made_up_for(clock: sp.testing.FakeClock) -> None:
     assert pacer.allow() and not pacer.allow()
 
 
-def test_a_burst_is_how_many_may_go_at_once(clock: sp.testing.FakeClock) -> None:
+def test_burst_calls_may_go_at_once(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(4, 3, clock=clock)
     assert [pacer.reserve().delay for _ in range(5)] == [0, 0, 0, 0.25, 0.5]
 
@@ -74,7 +74,7 @@ def test_an_infinite_rate_paces_nothing(clock: sp.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_what_is_cancelled_comes_back_unless_others_stand_behind(clock: sp.testing.FakeClock) -> None:
+def test_cancelled_place_comes_back_unless_others_are_behind_it(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     first, second = pacer.reserve(), pacer.reserve()
@@ -105,7 +105,7 @@ def test_a_wrong_cost_is_corrected(clock: sp.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_another_rate_changes_the_time_of_what_is_booked(clock: sp.testing.FakeClock) -> None:
+def test_new_rate_moves_booked_places(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow(8)
     pacer.set_rate(4)
@@ -134,7 +134,7 @@ def test_another_burst(clock: sp.testing.FakeClock) -> None:
 
 
 @pytest.mark.parametrize("jump", [-3600, -0.5, 10 * 365 * 86400])
-def test_a_clock_that_jumps_delays_nobody(clock: sp.testing.FakeClock, jump: float) -> None:
+def test_clock_jump_does_not_delay_the_pacer(clock: sp.testing.FakeClock, jump: float) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     clock.advance(jump)
@@ -202,7 +202,7 @@ EIGHTHS = st.integers(0, 24).map(lambda count: count / 8)
     st.integers(1, 5),
     st.lists(st.tuples(st.sampled_from(["advance", "allow", "reserve"]), EIGHTHS), max_size=40),
 )
-def test_for_calls_of_cost_1_it_admits_what_a_limiter_admits(
+def test_pacer_admits_as_a_limiter_does_for_calls_of_cost_1(
     rate: float, burst: int, script: list[Any]
 ) -> None:
     clock = sp.testing.FakeClock(64.0)
@@ -219,9 +219,7 @@ def test_for_calls_of_cost_1_it_admits_what_a_limiter_admits(
 
 
 @given(st.integers(1, 4), EIGHTHS, st.lists(st.integers(0, 9), min_size=1, max_size=8))
-def test_what_is_booked_and_cancelled_in_turn_leaves_no_trace(
-    burst: int, gap: float, costs: list[int]
-) -> None:
+def test_places_cancelled_in_reverse_order_leave_no_trace(burst: int, gap: float, costs: list[int]) -> None:
     clock = sp.testing.FakeClock(64.0)
     pacer = sp.Pacer(2, burst, clock=clock)
     pacer.allow(3)
@@ -262,13 +260,13 @@ def test_no_window_admits_more_than_its_share(burst: int, script: list[Any]) -> 
         ({"rate": 1, "clock": object()}, "clock must have now"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Pacer: {says}"):
         sp.Pacer(**options)
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True, "1"])
-def test_what_cannot_be_a_cost_is_refused(n: Any) -> None:
+def test_invalid_cost_is_refused(n: Any) -> None:
     pacer = sp.Pacer(1)
     for method in (pacer.allow, pacer.reserve, pacer.wait):
         with pytest.raises((TypeError, ValueError), match="Pacer: n must be"):

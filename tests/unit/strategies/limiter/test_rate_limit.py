@@ -53,7 +53,7 @@ def test_it_waits_as_long_as_it_takes(play: Any) -> None:
 
 
 @each_way
-def test_it_waits_up_to_so_long(play: Any) -> None:
+def test_rate_limit_waits_up_to_max_wait(play: Any) -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(1, 1, clock=clock)
     policy = limited(limiter, max_wait=1.5, clock=clock)
@@ -288,7 +288,7 @@ class Foreign:
 
 
 @each_way
-def test_a_limiter_of_ones_own_is_charged_only_what_differs_and_keeps_its_own_time(play: Any) -> None:
+def test_foreign_limiter_is_charged_only_the_difference(play: Any) -> None:
     limiter = Foreign()
     policy = limited(limiter, cost=3, cost_of_result=lambda usage: usage, clock=sp.testing.FakeClock())
     for usage in (3, 5, 3, 1):
@@ -296,7 +296,7 @@ def test_a_limiter_of_ones_own_is_charged_only_what_differs_and_keeps_its_own_ti
     assert limiter.charged == [2, -2]
 
 
-def test_what_is_given_back_never_exceeds_the_burst(clock: sp.testing.FakeClock) -> None:
+def test_refund_never_exceeds_the_burst(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 10, clock=clock)
     policy = limited(limiter, cost=10, cost_of_result=lambda result: 0, clock=clock)
 
@@ -316,12 +316,12 @@ def test_a_call_that_fails_has_paid(clock: sp.testing.FakeClock) -> None:
 
 
 @pytest.mark.parametrize("usage", [-1, 1.5, None])
-def test_a_result_that_tells_no_cost_is_refused(usage: Any) -> None:
+def test_invalid_cost_of_result_is_refused(usage: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost_of_result must be"):
         limited(cost_of_result=lambda result: usage).call(lambda: None)
 
 
-def test_a_stream_has_no_result_to_tell_its_cost() -> None:
+def test_cost_of_result_is_refused_for_a_generator() -> None:
     def items() -> Iterator[int]:
         yield 1
 
@@ -392,7 +392,7 @@ def test_a_copy_shares_the_limiter_and_a_fresh_one_does_not(clock: sp.testing.Fa
     }
 
 
-def test_the_limiter_goes_by_the_policys_clock(clock: sp.testing.FakeClock) -> None:
+def test_limiter_uses_the_policys_clock(clock: sp.testing.FakeClock) -> None:
     limit = sp.RateLimit("1/s")
     policy = sp.Policy(limit, clock=clock)
     policy.call(lambda: None)
@@ -419,6 +419,6 @@ def test_an_infinite_rate_never_refuses() -> None:
         (("1/s",), {"cost_of_result": 5}, "cost_of_result must be callable or None, got 5"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(args: Any, options: dict[str, Any], says: str) -> None:
+def test_invalid_option_is_refused(args: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"RateLimit: {says}"):
         sp.RateLimit(*args, **options)

@@ -90,7 +90,7 @@ def test_a_cancelled_place_comes_back_once_and_before_its_time() -> None:
     assert (late.returned, made.booked) == (False, 2)
 
 
-def test_what_was_booked_behind_a_place_stays_booked() -> None:
+def test_places_booked_behind_a_cancelled_one_stay_booked() -> None:
     made = table()
     made.reserve(1, 0.0, None)
     first, second = made.reserve(3, 0.0, None), made.reserve(1, 0.0, None)
@@ -103,7 +103,7 @@ def test_what_was_booked_behind_a_place_stays_booked() -> None:
     assert made.booked == 3.0
 
 
-def test_another_rate_changes_the_time_of_what_is_booked() -> None:
+def test_new_rate_moves_booked_places() -> None:
     made = table()
     made.charge(4, 0.0)
     made.change(4.0, 1, 1.0)
@@ -115,7 +115,7 @@ def test_another_rate_changes_the_time_of_what_is_booked() -> None:
     assert made.reserve(1, 1.0, None).at == 1.0
 
 
-def test_it_goes_by_a_clock_that_never_runs_back() -> None:
+def test_steady_time_never_runs_back() -> None:
     made = table(now=100.0)
     assert made.steady(105.0) == 105.0
     assert made.steady(45.0) == 105.0
@@ -141,7 +141,7 @@ def test_tokens_refill_up_to_their_capacity() -> None:
     assert (tokens.held, tokens.refilled) == (1.0, 1.0)
 
 
-def test_who_takes_one_is_told_the_sum_it_waits_for() -> None:
+def test_take_returns_the_sum_to_wait_for() -> None:
     tokens = Tokens(0.5, 0.0)
     assert tokens.take(2.0) == 1.0
     assert tokens.take(2.0) == 2.0
@@ -156,14 +156,14 @@ def test_who_takes_one_is_told_the_sum_it_waits_for() -> None:
     assert tokens.held == 1.0
 
 
-def test_what_rounding_leaves_over_is_no_wait() -> None:
+def test_rest_within_rounding_needs_no_wait() -> None:
     tokens = Tokens(1e9, 0.0)
     assert tokens.wait(1e-6, 0.0) == 0.0
     assert tokens.wait(2e-6, 0.0) == 1e-6
     assert tokens.wait(1e6, 0.0) == 1e-3
 
 
-def test_another_rate_holds_what_a_second_brings() -> None:
+def test_new_rate_holds_one_second_of_tokens() -> None:
     tokens = Tokens(10.0, 0.0)
     tokens.change(5.0, 4.0, 1.0)
     assert (tokens.capacity, tokens.fill, tokens.held) == (5.0, 4.0, 1.0)
@@ -208,7 +208,7 @@ def throttled() -> Cubic:
     return made
 
 
-def test_a_throttling_cuts_what_was_measured() -> None:
+def test_throttling_cuts_the_measured_rate() -> None:
     made = throttled()
     assert made.enabled
     assert made.measured == pytest.approx(8.0)
@@ -232,7 +232,7 @@ def test_the_second_throttling_cuts_the_lesser_of_measured_and_allowed() -> None
     assert made.settle(True, 1.3) == pytest.approx(8.0 * 0.7)
 
 
-def test_the_rate_is_at_most_twice_what_is_measured_and_never_below_the_floor() -> None:
+def test_rate_is_at_most_twice_the_measured_one_and_never_below_the_floor() -> None:
     made = throttled()
     rate = made.settle(False, 100.0)
     assert rate == pytest.approx(2 * made.measured)
@@ -268,7 +268,7 @@ def pacer(rate: float = 2.0) -> tuple[sp.Pacer, sp.testing.FakeClock]:
     return sp.Pacer(rate, clock=clock), clock
 
 
-def test_what_a_pacer_is_asked_wrongly() -> None:
+def test_pacer_refuses_invalid_arguments() -> None:
     made, _ = pacer()
     with pytest.raises(ValueError, match=r"^Pacer: n must be .*, got -1$"):
         made.allow(-1)
@@ -286,7 +286,7 @@ def test_a_call_of_any_cost_is_ready_when_its_place_has_come() -> None:
     assert (made.ready_in(), made.ready_in(5), made.ready_in(0)) == (0.5, 0.5, 0.0)
 
 
-def test_a_copy_goes_by_the_same_clock() -> None:
+def test_fresh_copy_keeps_the_clock() -> None:
     made, clock = pacer()
     made.reserve(3)
     copy = made.fresh()

@@ -285,7 +285,7 @@ def test_clip_range_spreads_over_the_cap_and_clip_sample_piles_up_at_it():
     assert [ranged.delay(3, 3.0, u) for u in draws] == [sampled.delay(3, 3.0, u) for u in draws]
 
 
-def test_decorrelated_stays_in_base_and_cap_whatever_prev_was():
+def test_decorrelated_stays_between_base_and_cap_for_any_prev():
     for clip in ("range", "sample"):
         b = Decorrelated(1, cap=10, clip=clip)
         for prev in (0.0, 0.1, 1 / 3, 5e-324, 10.0, 1e300, LARGEST):
@@ -322,7 +322,7 @@ def test_bounds_and_mean_of_each_jitter():
     assert Exponential(jitter=double, min=0.5).bounds(0) == (0.5, math.inf)
 
 
-def test_mean_counts_what_min_lifts():
+def test_mean_includes_waits_lifted_by_min():
     # Full jitter on [0, 4] lifted to 1: a quarter of the draws are 1, the rest average 2.5.
     assert Constant(4, jitter="full", min=1).mean(0) == 0.25 * 1 + 0.75 * 2.5
     assert Constant(4, jitter="full", min=4).mean(0) == 4.0
@@ -403,7 +403,7 @@ def test_no_retries_wait_no_time():
 @pytest.mark.parametrize(
     ("bad", "kind"), [(-1, ValueError), (True, TypeError), (1.5, TypeError), (None, TypeError)]
 )
-def test_previews_refuse_what_is_no_count(bad: object, kind: type[Exception]):
+def test_previews_refuse_an_invalid_count(bad: object, kind: type[Exception]):
     for method in (Linear().preview, Linear().worst_case):
         with pytest.raises(kind, match=f"^Linear: retries must be .*, got {bad!r}$"):
             method(bad)
@@ -566,7 +566,7 @@ FIRST = {Constant: {"wait": 1.0}, Schedule: {"values": [1.0]}}
     ],
     ids=lambda value: type(value).__name__ if value == HUGE else repr(value),
 )
-def test_every_duration_refuses_what_is_no_time(
+def test_every_duration_refuses_an_invalid_time(
     kind: type[Backoff], field: str, value: object, error: type[Exception]
 ):
     with pytest.raises(error) as caught:
@@ -618,7 +618,7 @@ def test_symmetric_takes_a_share(r: object):
     ("jitter", "error"),
     [("ful", ValueError), ("", ValueError), ("Full", ValueError), (None, TypeError), (0.5, TypeError)],
 )
-def test_an_unknown_jitter_is_refused_with_what_is_allowed(
+def test_unknown_jitter_is_refused_with_the_allowed_ones(
     kind: type[Backoff], jitter: object, error: type[Exception]
 ):
     with pytest.raises(error) as caught:
@@ -629,7 +629,7 @@ def test_an_unknown_jitter_is_refused_with_what_is_allowed(
     )
 
 
-def test_a_class_is_no_jitter():
+def test_class_is_refused_as_a_jitter():
     with pytest.raises(TypeError, match=r"jitter must be .* got <class"):
         Exponential(jitter=Symmetric)
 

@@ -129,7 +129,7 @@ def test_decorrelated_bounds_and_means() -> None:
     ("arguments", "names"),
     [((-1, None, 0.5), "n"), ((0, None, 1.5), "u"), ((0, None, -0.5), "u"), ((0, -1, 0.5), "prev")],
 )
-def test_what_a_delay_cannot_be_asked_about(rule: Any, arguments: Any, names: str) -> None:
+def test_delay_refuses_invalid_arguments(rule: Any, arguments: Any, names: str) -> None:
     with pytest.raises(ValueError, match=rf"^{type(rule).__name__}: {names} must be "):
         rule.delay(*arguments)
     n, prev, u = arguments

@@ -74,7 +74,7 @@ def test_by_kind_bounds_hold_for_every_kind() -> None:
     assert mixed.delay(2, None, 0.5) == sp.Exponential(1, cap=8).delay(2, None, 0.5)
 
 
-def test_by_kind_is_rebuilt_by_its_repr_and_refuses_what_is_no_backoff() -> None:
+def test_by_kind_is_rebuilt_by_its_repr_and_refuses_values_that_are_not_backoffs() -> None:
     assert eval(repr(BY_KIND), vars(sp)) == BY_KIND
     with pytest.raises(TypeError, match=r"^ByKind: default must be a schedule .*, got 1$"):
         sp.ByKind(1)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def ended_in_the_wait(spoil: Any) -> tuple[Any, Any]:
     return seen.error, seen.events[-1]
 
 
-def test_a_deadline_that_passes_in_the_wait_is_told_as_one() -> None:
+def test_deadline_that_passes_in_the_wait_raises_deadline_exceeded() -> None:
     error, event = ended_in_the_wait(lambda clock, scope: clock.advance(100))
     assert type(error) is sp.DeadlineExceeded
     assert error.scope == "job"
@@ -70,7 +70,7 @@ def test_a_deadline_that_passes_in_the_wait_is_told_as_one() -> None:
     assert (type(event).__name__, event.reason, event.attempts) == ("Interrupted", "deadline", 1)
 
 
-def test_a_cancel_that_comes_in_the_wait_is_told_as_one() -> None:
+def test_cancel_in_the_wait_raises_cancelled() -> None:
     error, event = ended_in_the_wait(lambda clock, scope: scope.cancel())
     assert type(error) is sp.Cancelled
     assert "'job'" in str(error)
@@ -100,7 +100,7 @@ def test_a_clock_set_back_twice_hides_no_time() -> None:
 # Whom the rule asks about an outcome.
 
 
-def test_the_request_is_asked_about_the_error_whether_it_may_be_sent_again() -> None:
+def test_veto_of_the_request_stops_with_reason_unrepeatable() -> None:
     asked, error = Asked(veto="its body is gone"), Boom()
     run = run_of(asked)
     run.begin(None)
@@ -111,7 +111,7 @@ def test_the_request_is_asked_about_the_error_whether_it_may_be_sent_again() -> 
     assert asked.asked[-1] == ("veto", error)
 
 
-def test_the_request_is_told_why_it_is_sent_again() -> None:
+def test_request_is_given_the_error_before_it_is_sent_again() -> None:
     asked, error = Asked(), Boom()
     run = run_of(asked)
     run.begin(None)
@@ -141,7 +141,7 @@ def test_a_refused_result_without_a_mark_is_asked_for_again() -> None:
     SYNC(retry(on_result=lambda result: result is answer), answer, "ok").returned("ok").made(2)
 
 
-def test_retry_exhausted_retries_what_an_inner_layer_gave_up_on() -> None:
+def test_retry_exhausted_retries_an_error_that_an_inner_layer_gave_up_on() -> None:
     error = Boom("inner")
     mark(error, Mark("inner", object(), 3, "attempts used up"))
     SYNC(retry(), error, "never").made(1).raised_the_last_error()
@@ -234,7 +234,7 @@ def test_a_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.L
     assert [(line.levelname, "op" in line.getMessage()) for line in caplog.records] == [("INFO", True)]
 
 
-def test_the_end_of_a_call_says_how_long_it_took() -> None:
+def test_end_of_a_call_reports_its_time() -> None:
     seen = SYNC(retry(attempts=3, name="op"), Boom, ...).made(3)
     assert (seen.events[-1].elapsed, seen.events[-1].attempts, seen.events[-1].reason) == (3, 3, "attempts")
     assert seen.events[-1].error == "tests.support.scripted.Boom"
@@ -253,7 +253,7 @@ def waits(wait: float, now: float, scope: Any = None, **options: Any) -> Any:
     return run.next(Verdict.RETRY, now, lambda: 0.5, scope)
 
 
-def test_what_is_left_of_a_deadline_is_not_waited_for_to_the_end() -> None:
+def test_wait_of_all_the_time_left_stops() -> None:
     with sp.deadline(10, name="job", clock=sp.testing.FakeClock()) as scope:
         assert waits(9.999, 0.0, scope) == 9.999
         late = waits(10.0, 0.0, scope)
@@ -275,7 +275,7 @@ def test_of_two_equal_limits_the_deadline_is_named() -> None:
         assert waits(20.0, 0.0, scope, within=10).reason == "within"
 
 
-def test_the_refusals_say_what_ended_the_call() -> None:
+def test_refusals_name_the_reason() -> None:
     seen = SYNC(retry(name="op", within=0.5, raises="refusal"), Boom, "never").raised(sp.DeadlineExceeded)
     assert isinstance(seen.error, sp.DeadlineExceeded) and seen.error.scope == "within"
     assert str(seen.error) == (
@@ -289,7 +289,7 @@ def test_the_refusals_say_what_ended_the_call() -> None:
 # What the budget is told.
 
 
-def test_the_budget_is_told_of_a_call_s_start_once() -> None:
+def test_start_of_a_call_is_reported_to_the_budget_once() -> None:
     budget = BudgetSpy()
     run = run_of(budget=budget)
     for _ in range(3):
@@ -313,7 +313,7 @@ def given_up(stop: Stop, number: int = 2, exchange: Any = None, error: Exception
     ("reason", "marked"),
     [("attempts", True), ("budget", True), ("exhausted", False), ("unrepeatable", False)],
 )
-def test_a_refused_response_is_marked_unless_somebody_may_still_retry_it(reason: str, marked: bool) -> None:
+def test_refused_response_is_marked_unless_exhausted_or_unrepeatable(reason: str, marked: bool) -> None:
     _, answer, outcome = given_up(Stop(reason, "because"), exchange=Asked())
     assert outcome == (answer, None)
     found = response_mark(answer)
@@ -342,9 +342,7 @@ def test_a_refused_result_of_no_client_is_not_marked() -> None:
         ("exhausted", 2, False),
     ],
 )
-def test_what_was_tried_is_noted_unless_there_is_nothing_to_tell(
-    reason: str, number: int, noted: bool
-) -> None:
+def test_attempts_are_noted_unless_exhausted_or_fatal_at_once(reason: str, number: int, noted: bool) -> None:
     error = Boom()
     _, _, outcome = given_up(Stop(reason, "because"), number, error=error)
     assert outcome == (None, error)
@@ -437,7 +435,7 @@ def test_loop_counts_a_first_attempt_that_was_made_elsewhere() -> None:
     assert run.number == 2
 
 
-def test_a_refused_result_is_what_the_caller_gets_in_the_end() -> None:
+def test_refused_result_is_returned_in_the_end() -> None:
     assert looped(run_of(on_result=lambda result: True, attempts=1), "bad") == "bad"
 
 
@@ -451,7 +449,7 @@ def test_the_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> 
 
 
 @pytest.mark.parametrize("late", ["clip", "stop"])
-def test_a_clipped_wait_is_what_is_left(late: Any) -> None:
+def test_clipped_wait_is_the_time_left(late: Any) -> None:
     run = run_of(late=late, backoff=sp.Constant(50))
     error = Boom()
     events: list[Any] = []
@@ -471,7 +469,7 @@ def interrupt(seconds: float) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
+def test_interrupt_in_a_clipped_wait_emits_gave_up() -> None:
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
@@ -485,7 +483,7 @@ def test_an_interrupt_in_a_clipped_wait_is_told_as_the_end() -> None:
     ]
 
 
-def test_a_scope_cancelled_in_a_clipped_wait_is_told_as_cancelled() -> None:
+def test_scope_cancelled_in_a_clipped_wait_raises_cancelled() -> None:
     with sp.deadline(20, name="job", clock=sp.testing.FakeClock()) as scope:
         with pytest.raises(sp.Cancelled):
             looped(
@@ -504,7 +502,7 @@ def test_a_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
     assert raised.value.__cause__ is error
 
 
-def test_a_refused_result_is_what_is_got_when_the_scope_ends_in_the_wait() -> None:
+def test_refused_result_is_returned_when_the_scope_ends_in_the_wait() -> None:
     clock = sp.testing.FakeClock()
     with sp.deadline(20, clock=clock):
         run = run_of(on_result=lambda result: True)
@@ -552,7 +550,7 @@ def test_the_scope_that_ended_is_the_one_that_is_named() -> None:
     assert (stop.reason, stop.message) == ("cancelled", "scope 'job' was cancelled")
 
 
-def test_what_is_marked_permanent_is_told_as_that() -> None:
+def test_permanent_error_is_noted_as_marked_permanent() -> None:
     error = Boom()
     with pytest.raises(Boom) as raised:
         looped(run_of(), sp.Permanent(error), first=Boom())

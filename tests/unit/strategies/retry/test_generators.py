@@ -238,7 +238,7 @@ def test_throw_right_after_the_first_item() -> None:
     assert list(items) == []
 
 
-def test_what_is_thrown_in_and_not_caught_comes_out() -> None:
+def test_uncaught_thrown_error_comes_out() -> None:
     @retry(on=Exception)
     def stream() -> Generator[str, Any, None]:
         yield "first"
@@ -277,7 +277,7 @@ def test_closing_early_closes_the_generator(items_read: int) -> None:
 
 
 @pytest.mark.parametrize("items_read", [1, 2])
-def test_what_the_clean_up_of_a_closed_generator_raises_is_told(items_read: int) -> None:
+def test_error_of_the_clean_up_of_a_closed_generator_is_raised(items_read: int) -> None:
     """Closed, not merely dropped: an error of its clean-up reaches whoever closed it."""
 
     @retry()

@@ -153,7 +153,7 @@ def test_a_sync_call_refuses_an_async_before_attempt() -> None:
 
 
 @every_way
-def test_what_before_attempt_raises_is_raised_and_nothing_is_called(play: Any) -> None:
+def test_error_of_before_attempt_is_raised_without_a_call(play: Any) -> None:
     def before(attempt: sp.Attempt) -> None:
         raise Boom("from the hook")
 
@@ -198,7 +198,7 @@ def test_the_running_attempt_names_the_operation_from_the_first_call_on(play: An
 
 @every_way
 @pytest.mark.parametrize("value", [None, 0, False, "", (), Boom])
-def test_a_success_is_returned_whatever_it_is(play: Any, value: Any) -> None:
+def test_any_value_is_a_success(play: Any, value: Any) -> None:
     # An exception type as a value: wrapped, because the script would raise it.
     play(retry(), does(lambda: value)).returned(value).made(1)
 
@@ -211,7 +211,7 @@ def test_a_first_try_success_earns_with_nothing_spent(play: Any) -> None:
 
 
 @every_way
-def test_a_success_after_retries_earns_and_tells_what_the_last_retry_paid(play: Any) -> None:
+def test_success_after_retries_earns_and_reports_the_last_cost(play: Any) -> None:
     budget = BudgetSpy(price=7.0)
     play(retry(budget=budget), Boom, Boom, "ok").returned("ok")
     tried_again = [("failure", False), ("withdraw", False)]
@@ -282,7 +282,7 @@ def test_an_answer_of_on_counts_by_its_truth(play: Any) -> None:
 
 
 @every_way
-def test_what_on_raises_keeps_the_callee_s_error_in_sight(play: Any) -> None:
+def test_error_of_on_keeps_the_callee_s_error_in_its_context(play: Any) -> None:
     def broken(error: Exception) -> bool:
         raise ZeroDivisionError
 
@@ -324,7 +324,7 @@ def test_retry_after_is_classified_by_its_cause(play: Any) -> None:
 
 
 @every_way
-def test_the_cause_of_retry_after_is_what_surfaces(play: Any) -> None:
+def test_cause_of_retry_after_surfaces(play: Any) -> None:
     causes = [Boom("first"), Boom("last")]
     seen = play(retry(attempts=2), *(sp.RetryAfter(1, cause) for cause in causes)).made(2)
     assert seen.error is causes[1]
@@ -344,7 +344,7 @@ def test_retry_after_alone_is_retryable_by_itself(play: Any) -> None:
 
 
 @every_way
-def test_a_retryable_failure_is_told_to_the_budget_before_the_attempts_check(play: Any) -> None:
+def test_retryable_failure_is_reported_to_the_budget_before_the_attempts_check(play: Any) -> None:
     budget = BudgetSpy()
     play(retry(attempts=2, budget=budget), Boom, ...).raised_the_last_error().made(2)
     assert budget.told == ["started", ("failure", False), ("withdraw", False), ("failure", False)]
@@ -352,7 +352,7 @@ def test_a_retryable_failure_is_told_to_the_budget_before_the_attempts_check(pla
 
 @every_way
 @pytest.mark.parametrize("error", [TimeoutError, sp.AttemptTimeout])
-def test_the_budget_is_told_of_timeouts(play: Any, error: type[Exception]) -> None:
+def test_timeouts_are_reported_to_the_budget(play: Any, error: type[Exception]) -> None:
     budget = BudgetSpy()
     play(retry(on=TimeoutError, attempts=2, budget=budget), error, ...).made(2)
     assert budget.told == ["started", ("failure", True), ("withdraw", True), ("failure", True)]
@@ -470,7 +470,7 @@ def test_its_cause_and_context_are_left_alone(play: Any) -> None:
 
 
 @every_way
-def test_the_note_says_how_many_attempts_in_how_many_seconds_and_why(play: Any) -> None:
+def test_note_gives_attempts_seconds_and_reason(play: Any) -> None:
     seen = play(retry(attempts=3), takes(10, Boom), Boom, Boom).made(3).slept(1, 2)
     assert len(seen.notes) == 1
     assert "3 attempts" in seen.notes[0]
@@ -480,13 +480,13 @@ def test_the_note_says_how_many_attempts_in_how_many_seconds_and_why(play: Any) 
 
 
 @every_way
-def test_one_attempt_is_told_in_the_singular(play: Any) -> None:
+def test_note_of_one_attempt_is_in_the_singular(play: Any) -> None:
     seen = play(retry(attempts=1), Boom).raised_the_last_error()
     assert "1 attempt;" in seen.notes[0]
 
 
 @every_way
-def test_nobody_sleeps_after_the_last_attempt(play: Any) -> None:
+def test_last_attempt_is_not_followed_by_a_sleep(play: Any) -> None:
     play(retry(attempts=3), Boom, ...).made(3).slept(1, 2)
 
 
@@ -684,7 +684,7 @@ def test_max_hint_is_looked_at_before_the_deadline(play: Any) -> None:
 
 
 @every_way
-def test_late_clip_sleeps_what_is_left_and_stops(play: Any) -> None:
+def test_late_clip_sleeps_the_time_left_and_stops(play: Any) -> None:
     policy = retry(attempts=10, late="clip")
     seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
     seen.raised(sp.DeadlineExceeded).made(4).slept(1, 2, 4, 3).caused_by_the_last_error()
@@ -791,7 +791,7 @@ def test_a_rate_budget_that_does_not_wait_refuses(play: Any) -> None:
 
 
 @every_way
-def test_budget_none_is_no_budget(play: Any) -> None:
+def test_budget_none_allows_every_retry(play: Any) -> None:
     play(retry(attempts=50, budget=None, backoff=sp.Constant(0)), Boom, ...).raised_the_last_error().made(50)
 
 
@@ -823,7 +823,7 @@ def test_the_event_comes_before_the_sleep(play: Any) -> None:
 
 
 @every_way
-def test_the_event_tells_attempt_wait_error_and_hint(play: Any) -> None:
+def test_event_carries_attempt_wait_error_and_hint(play: Any) -> None:
     seen = play(retry(name="op", rng=lambda: 0.0), Boom, asks(20), "ok")
     first, second, end = seen.events
     assert (first.operation, first.attempt, first.wait, first.hint) == ("op", 1, 1, None)
@@ -1014,7 +1014,9 @@ def hinted(play: Any, **headers: str) -> Played:
     ],
     ids=str,
 )
-def test_what_a_server_s_hint_makes_of_the_wait(play: Any, headers: dict[str, str], wait: float) -> None:
+def test_hint_lengthens_the_wait_only_if_valid_and_longer(
+    play: Any, headers: dict[str, str], wait: float
+) -> None:
     """Our own wait is 1 s: it holds where the hint is shorter, past, garbage, negative or empty."""
     hinted(play, **headers).returned("ok").slept(wait)
 
