@@ -1,4 +1,4 @@
-"""What every test may use; the rules that hold for all of them are in tests/support/plugins."""
+"""Fixtures for every test; the rules for all of them are in tests/support/plugins."""
 
 from __future__ import annotations
 

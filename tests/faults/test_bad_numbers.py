@@ -97,7 +97,7 @@ ALLOWED = {
     ("Retry", "max_hint"): [INF],  # any hint is kept to
     ("retry", "max_hint"): [INF],
     ("Verdict", "after"): [INF],  # a hint beyond reading
-    ("CircuitOpen", "retry_after"): None,  # errors report what somebody else measured
+    ("CircuitOpen", "retry_after"): None,  # errors report what another party measured
     ("RateLimited", "retry_after"): None,
     ("ConfigError", "line"): None,  # and where in a file it was
     ("Attempt", "number"): None,  # made by the loop, not by users
@@ -175,7 +175,7 @@ def build(name, **options):
 
 
 def test_search_for_numeric_options_finds_known_ones():
-    """Held against a few by name, lest a change of style makes the search find nothing."""
+    """Compared with a few by name, lest a change of style makes the search find nothing."""
     found = {(name, option) for name, option, _ in OPTIONS}
     known = {
         ("Exponential", "base"), ("Exponential", "factor"), ("Exponential", "cap"), ("Exponential", "min"),
@@ -194,7 +194,7 @@ def test_a_good_value_is_taken(name, option):
 
 
 def complaint(name, option, bad):
-    """What is wrong with how ``option`` of ``name`` treats the bad value; ``None`` if all is well."""
+    """Describe how ``option`` of ``name`` mistreats the bad value; ``None`` if it does not."""
     value = BAD[bad]
     allowed = any(value is good for good in ALLOWED.get((name, option), ()))
     try:
@@ -232,7 +232,7 @@ def riddles(value):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_number_of_5000_digits_error_names_the_field(sign):
-    """Python refuses to print so long a number, which must not hide which field it was in."""
+    """Python refuses to print such a number, which must not hide which field it was in."""
     taken, unnamed = riddles(sign * 10**5000)
     assert not unnamed
     assert sign > 0 or not taken
@@ -402,5 +402,5 @@ def test_a_class_or_a_number_in_place_of_an_object(field, make):
 
 
 def test_keyed_takes_a_class_as_a_factory():
-    """``keyed`` calls what is no budget to make one; a class is such a callable."""
+    """``keyed`` calls what is not a budget to make one; a class is such a callable."""
     assert isinstance(sp.keyed(sp.Budget)["key"], sp.Budget)

@@ -1,4 +1,4 @@
-"""Many threads and tasks on one breaker: the probes stay few, the counts exact, nobody waits for a lock."""
+"""Many threads and tasks on one breaker: the probes stay few, the counts exact, no call waits for a lock."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_no_count_is_lost() -> None:
 
 @pytest.mark.usefixtures("tiny_turns")
 def test_it_opens_once() -> None:
-    """Sixteen calls fail at once; one change of state is told."""
+    """Sixteen calls fail at once; one change of state is emitted."""
     changes: list[Any] = []
     breaker = sp.Breaker(consecutive=4)
     meeting = threading.Barrier(16)

@@ -195,7 +195,7 @@ def test_limiter_admits_again_within_one_window(jump, asks):
     for _ in range(5):  # one window: 5 tokens at 10 a second
         clock.advance(0.1)
         admitted += asks == "keeps asking" and limiter.allow()
-    admitted += limiter.allow()  # the first look at a clock set back only tells that it was
+    admitted += limiter.allow()  # the first look at a clock set back only notices that it was
     clock.advance(0.5)
     admitted += limiter.allow()
     assert 1 <= admitted <= 11

@@ -377,7 +377,7 @@ def test_a_block_dropped_between_attempts():
 
 
 def test_a_generator_that_yields_inside_a_block():
-    """Closed while the attempt is running: GeneratorExit is no failure."""
+    """Closed while the attempt is running: GeneratorExit is not a failure."""
     budget = sp.Budget()
 
     def items():

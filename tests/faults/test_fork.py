@@ -105,7 +105,7 @@ def test_other_shared_objects_whose_locks_another_thread_held():
         limiter = sp.Limiter(10, 5)
         keyed = sp.keyed(sp.Budget())
         keyed["before"]
-        # Whatever else is public and guarded by a lock, whoever wrote it.
+        # Every other public object that is guarded by a lock.
         others = [make() for make in (
             lambda: sp.Bulkhead(5), lambda: sp.Breaker(), lambda: sp.Hedge(0.1, idempotent=True),
         ) if make.__code__.co_names[1] in sp.__all__]

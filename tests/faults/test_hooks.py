@@ -216,7 +216,7 @@ def test_a_subscriber_that_calls_a_policy_itself(play, reports):
     assert len(sent) <= 10
 
 
-# Blocking: while one caller's hook blocks, everybody else goes on, with the same policy and budget.
+# Blocking: while one caller's hook blocks, all others go on, with the same policy and budget.
 
 
 def blocked_while(hold, others):

@@ -1,4 +1,4 @@
-"""Answers that are no HTTP, or barely: an answer or the client's own error, always soon, never a crash."""
+"""Answers that are not HTTP, or barely: an answer or the client's own error, always soon, never a crash."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Strike:
 
 
 def is_free(owner: Any) -> bool:
-    """Whether another thread can take the lock."""
+    """Return True if another thread can take the lock."""
     taken: list[bool] = []
 
     def take() -> None:

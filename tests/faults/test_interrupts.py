@@ -54,7 +54,7 @@ class StruckClock(sp.testing.FakeClock):
 
 
 def is_free(budget):
-    """Whether another thread can use the budget."""
+    """Return True if another thread can use the budget."""
     done = []
     thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
     thread.start()

@@ -117,7 +117,7 @@ each_odd = pytest.mark.parametrize("kind", ODD)
 
 
 def settle(way, policy, fn):
-    """What a call of ``fn`` raised. Caught inside the loop: asyncio.run itself needs an error's repr."""
+    """Return the error of ``fn()``. Caught inside the loop: asyncio.run itself needs an error's repr."""
     caught = []
 
     async def body():

@@ -1,4 +1,4 @@
-"""Whoever comes while the store is away goes by its rule: made then, forked then, or left by `close`."""
+"""Parts used while the store is away follow `on_failure`: made then, forked then, or left by `close`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODES = pytest.mark.parametrize("mode", ["local", "open", "closed"])
 
 @pytest.fixture
 def away() -> Iterator[Callable[..., RedisStore]]:
-    """Stores that know already that nobody is there."""
+    """Stores that know already that their server is away."""
     made: list[RedisStore] = []
 
     def make(mode: str, **options: Any) -> RedisStore:
@@ -47,7 +47,7 @@ def away() -> Iterator[Callable[..., RedisStore]]:
 
 
 def allowed(limiter: sp.Limiter, budget: sp.Budget, bulkhead: sp.Bulkhead) -> dict[str, int]:
-    """How much of fifty tries each one allows."""
+    """Return how many of fifty tries each one allows."""
     return {
         "limiter": sum(limiter.allow() for _ in range(50)),
         "budget": sum(bool(budget.withdraw()) for _ in range(50)),

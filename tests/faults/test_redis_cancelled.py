@@ -34,7 +34,7 @@ TIMEOUT = 10.0
 
 
 def _ask(number: int) -> tuple[Any, ...]:
-    """A command whose answer nobody can mistake for another's: a new limiter with ``number`` tokens."""
+    """A command with an answer of its own: a new limiter with ``number`` tokens."""
     return "limiter", f"sp:{{{number}}}:limiter", 0, number * MILLION, 0, 0, 0, 0
 
 

@@ -51,7 +51,7 @@ def in_child(run):
 
 
 def run(server: Server, body: str) -> str:
-    """What the program printed."""
+    """Return the output of the program."""
     command = [sys.executable, "-c", PRELUDE + textwrap.dedent(body), server.url]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr

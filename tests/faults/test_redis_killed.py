@@ -59,7 +59,7 @@ def test_closed_lets_nothing_pass(server: Server) -> None:
 
 
 def test_tokens_used_during_the_outage_are_charged(server: Server) -> None:
-    """An outage that nobody but us noticed must not hand out the burst a second time."""
+    """An outage that only we noticed must not hand out the burst a second time."""
     with Ordeal(server) as ordeal:
         server.pause()
         ordeal.fallen_back()
@@ -86,7 +86,7 @@ def test_from_the_start(server: Server) -> None:
 
 
 def test_in_the_middle_of_a_call(server: Server, measured: Callable[[str], None]) -> None:
-    """The answer never comes: the callers are told as soon as the server is gone."""
+    """The answer never comes: the callers get an error as soon as the server is gone."""
     with RedisStore(server.url, timeout=5) as store:
         store.call("probe", store.key("probe", "x"))
         server.pause()

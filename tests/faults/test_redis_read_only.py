@@ -17,7 +17,7 @@ def test_it_counts_as_down_until_it_takes_writes_again(server: Server) -> None:
         server.make_read_only(master)
         ordeal.fallen_back()
         ordeal.share_is_kept()
-        # It answers, but not to what matters: nobody goes back and forth.
+        # It answers, but not to what matters: no part goes back and forth.
         assert [type(event) for event in ordeal.told] == [events.StoreDown] * 2
         assert {event.error for event in ordeal.told} == {"redis.exceptions.ReadOnlyError"}
         server.make_writable()

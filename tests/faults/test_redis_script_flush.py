@@ -1,4 +1,4 @@
-"""SCRIPT FLUSH under way: the next exchange sends the text, and nobody notices."""
+"""SCRIPT FLUSH under way: the next exchange sends the text, and no call is affected."""
 
 from __future__ import annotations
 

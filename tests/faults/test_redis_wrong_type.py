@@ -1,4 +1,4 @@
-"""Somebody else's value sits at our key: that resource alone decides by the declared rule."""
+"""A foreign value sits at our key: that resource alone decides by its `on_failure`."""
 
 from __future__ import annotations
 

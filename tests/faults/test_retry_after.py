@@ -1,4 +1,4 @@
-"""``Retry-After`` that is no help: 10^12, the past, garbage, 5,000 digits, -1, twice.
+"""Unusable ``Retry-After``: 10^12, the past, garbage, 5,000 digits, -1, twice.
 
 A legal one is a floor of the wait, one beyond `max_hint` ends the call with the server's own answer, and what
 says nothing leaves our own wait. Whatever it says, no wait is shorter than ours and no call lasts longer.

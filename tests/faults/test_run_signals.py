@@ -83,7 +83,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def gone(pid: int) -> bool:
-    """Whether ``pid`` no longer runs; one that is dead and not collected counts as gone."""
+    """Return True if ``pid`` no longer runs; one that is dead and not collected counts as gone."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         try:
@@ -215,7 +215,7 @@ class Terminal:
     """``stormproof run`` as the foreground job of a terminal of its own."""
 
     def __init__(self, *argv: str) -> None:
-        # Their end stays open here too: a terminal that nobody has open reads as broken.
+        # Their end stays open here too: a terminal without an open end reads as broken.
         self.fd, self._theirs = pty.openpty()
         # The leader of a new session gets the first terminal that it opens as its own.
         opens = 'exec "$@" < {0} > {0} 2>&1'.format(os.ttyname(self._theirs))

@@ -207,7 +207,7 @@ def test_the_first_call_of_a_policy_happens_everywhere_at_once():
         assert race(lambda place, policy=policy: policy.call(str, place)) == [str(n) for n in range(THREADS)]
 
 
-# Names and keys: one object each, whoever comes first.
+# Names and keys: one object each, in any order of arrival.
 
 
 def test_policies_of_one_name_share_one_budget():

@@ -93,7 +93,7 @@ def test_last_come_first_served_keeps_some_callers_happy_in_overload() -> None:
     place = lab.Scenario(clients=1, arrival_rps=150, capacity_rps=100, timeout=0.5, duration=30)
     fair = once(place)
     unfair = once(place.replace(order="lifo"))
-    # In first-come order everybody waits too long; in last-come order two thirds are served at once.
+    # In first-come order every call waits too long; in last-come order two thirds are served at once.
     assert fair.metrics["availability"] < 0.1
     assert unfair.metrics["availability"] == pytest.approx(2 / 3, abs=0.05)
 

@@ -1,4 +1,4 @@
-"""What is known without a simulation, a simulation must find."""
+"""Closed forms that a simulation must reproduce."""
 
 from __future__ import annotations
 

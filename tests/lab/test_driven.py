@@ -120,7 +120,7 @@ def test_a_layers_own_work_takes_its_time() -> None:
 
 @pytest.mark.parametrize(("told", "attempts"), [(False, 4), (True, 1)])
 def test_a_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) -> None:
-    """The caller has 50 ms; the layer's retries take longer, and go on unless it is told of the deadline."""
+    """The caller has 50 ms; the layer's retries take longer, and go on unless it knows of the deadline."""
     slow = sp.Policy(sp.Retry(on=ON, attempts=4, budget=None, backoff=sp.Constant(0.1)))
     down = lab.Scenario(
         clients=1,

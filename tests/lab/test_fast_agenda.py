@@ -1,4 +1,4 @@
-"""What is to happen in the fast engine happens by time, then in the order in which it was put."""
+"""The fast engine's agenda: by time, then in the order of insertion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result: its figures, its words, its files; progress, and what the user is told."""
+"""A result: its figures, its text, its files; progress, and warnings to the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lint as a whole: ignore comments, settings, reports in every format, files that are no Python."""
+"""Lint as a whole: ignore comments, settings, reports in every format, files that are not Python."""
 
 from __future__ import annotations
 

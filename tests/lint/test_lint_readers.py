@@ -1,4 +1,4 @@
-"""What lint reads out of each library's own options, and what it leaves alone because it cannot tell."""
+"""Options of other libraries that lint reads, and code that it leaves alone because it cannot decide."""
 
 from __future__ import annotations
 

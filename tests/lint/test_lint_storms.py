@@ -1,4 +1,4 @@
-"""What texts about retry storms print: loops, settings and layers that lint finds, and their neighbours."""
+"""Code printed in texts about retry storms: loops, settings and layers that lint finds, and lookalikes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How waits are distributed: 100,000 draws of each jitter against the law that it promises.
+"""The distribution of waits: 100,000 draws of each jitter against the law that it promises.
 
 The draws are seeded, so a verdict is the same on every run.
 """
@@ -36,7 +36,7 @@ def uniform_draws(seed: int = 2024) -> np.ndarray:
 
 
 def p_value(waits: np.ndarray, low: float, high: float) -> float:
-    """How likely so crooked a sample is if the waits are uniform on [low, high)."""
+    """Return the likelihood of such a sample if the waits are uniform on [low, high)."""
     return float(stats.kstest(waits, stats.uniform(loc=low, scale=high - low).cdf).pvalue)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every valid backoff, every retry number and every draw."""
+"""Properties of every valid backoff, for every retry number and every draw."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Stormproof's breaker against a second one, written here from the published rules of gobreaker v2.
 
-Time is told in whole seconds so that scripts land exactly on the boundaries, where ``expiry < now``
+Time is in whole seconds so that scripts land exactly on the boundaries, where ``expiry < now``
 and ``expiry <= now`` differ.
 """
 

@@ -1,7 +1,7 @@
 """The breaker, at the stated bars: no state refuses for ever, late and cancelled calls change nothing,
-and nobody waits for a lock while another's call runs.
+and no caller waits for a lock while another's call runs.
 
-How many probes 64 threads and 1,000 tasks get is in ``tests/faults/test_breaker_threads.py``.
+The probes of 64 threads and 1,000 tasks are in ``tests/faults/test_breaker_threads.py``.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Walk:
         )
 
     def wait_until_admitted(self) -> float:
-        """How long a caller who keeps asking is refused, while nothing that is out ever ends."""
+        """Return how long a caller that keeps asking is refused, while no open call ever ends."""
         waited = 0.0
         while True:
             try:
@@ -182,7 +182,7 @@ def life(probes: int = 2) -> Iterator[tuple[str, Any, Any]]:
             try:
                 breaker.admit().success()
             except sp.CircuitOpen:
-                # Somebody keeps a place; its lease runs out.
+                # A caller keeps a place; its lease runs out.
                 clock.advance(51)
                 breaker.admit().success()
 
@@ -251,11 +251,11 @@ def test_a_late_result_of_a_decorated_call_changes_nothing() -> None:
 
 
 class Stop(BaseException):
-    """What no strategy may take for an answer."""
+    """An exit that no strategy may take for an answer."""
 
 
 def neutral(before: dict[str, int], after: dict[str, int]) -> bool:
-    """Whether nothing but requests and exclusions was counted."""
+    """Return True if nothing but requests and exclusions was counted."""
     return all(after[name] == before[name] for name in before if name not in ("requests", "excluded"))
 
 

@@ -114,7 +114,7 @@ class BreakerMachine(RuleBasedStateMachine):
         return self.hand is None and self.clock.now() - self.closed_at < self.breaker.ramp
 
     def current(self, era: int, number: int) -> bool:
-        """Whether a result of this ticket still counts."""
+        """Return True if a result of this ticket still counts."""
         self.pass_time()
         self.lose_probes()
         return era == self.era and (self.state != "half_open" or number in self.probes_out)

@@ -192,11 +192,11 @@ class Fleet:
         return call
 
     def held(self) -> float:
-        """What the innermost layers hold: those further out are never asked."""
+        """Return the balance of the innermost layers: those further out are never asked."""
         return sum(row[0].balance for row in self.budgets)
 
     def offer(self, seconds: float, rate: float, look: bool = False) -> int:
-        """Every process makes ``rate`` calls a second for so long: how many that were.
+        """Make ``rate`` calls a second in every process for the given time; return their number.
 
         ``look`` has the budgets do their sums all the time, instead of once when something fails.
         """
@@ -275,7 +275,7 @@ def test_the_load_in_a_total_outage(measured: Measured) -> None:
             assert all(not any(row) for row in spent), "an outer layer paid"
 
     def burst_held(budget: sp.Budget, fleet: Fleet) -> bool:
-        """Whether it has paid: untouched, the window runs dry and the burst is left."""
+        """Return True if it has paid: untouched, the window runs dry and the burst is left."""
         return budget.balance < fleet.burst - 1e-6
 
     check()
@@ -410,7 +410,7 @@ def test_a_denial_comes_in_the_same_turn_of_the_loop(measured: Measured) -> None
 def test_a_denial_never_asks_the_machine_to_sleep(
     monkeypatch: pytest.MonkeyPatch, measured: Measured
 ) -> None:
-    """By the real clock, with waits of an hour: how long it takes is only told."""
+    """By the real clock, with waits of an hour: the time it takes is only reported."""
     slept: list[Any] = []
     monkeypatch.setattr("stormproof._drivers.sync.sleep", lambda *args: slept.append(args))
     call = sp.retry(on=Boom, backoff=sp.Constant(3600), within=None, budget=sp.Budget(burst=0))(_boom)

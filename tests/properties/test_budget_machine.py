@@ -172,7 +172,7 @@ class RateModel(Model):
 
 
 class Machine(RuleBasedStateMachine):
-    """What can happen to any budget. Subclasses make one, and its model."""
+    """Everything that can happen to a budget. Subclasses make one, and its model."""
 
     budget: Any
     model: Any

@@ -97,7 +97,7 @@ def test_all_places_are_back_after_many_cancels_and_timeouts_of_threads(measured
             inside -= 1
 
     def enough() -> bool:
-        """How often each end comes depends on the machine, so the threads go on until every kind was seen."""
+        """The number of each end depends on the machine, so the threads go on until every kind was seen."""
         totals = [sum(end[kind] for end in ends) for kind in range(4)]
         return sum(totals[:3]) >= CUTS and min(totals) >= CUTS / 100
 

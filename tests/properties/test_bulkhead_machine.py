@@ -1,4 +1,4 @@
-"""A bulkhead against a simple model: so many inside, so many in line, first come first served.
+"""A bulkhead against a simple model: a limit inside, a limit in line, first come first served.
 
 Every caller is a task in an event loop of virtual time, so each step is exact.
 """

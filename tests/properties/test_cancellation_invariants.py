@@ -67,7 +67,7 @@ class Stage:
         return "ok"
 
     async def holder(self) -> None:
-        """Somebody else's call, so that ours begins in the queue."""
+        """Another caller's call, so that ours begins in the queue."""
         await sp.Policy(self.bulkhead).acall(self.loop.sleep, 0.25)
         self.holding = False
 
@@ -163,7 +163,7 @@ async def in_asyncio(stage: Stage, turns: Turns, after: Callable[[], None]) -> N
     turns.strike = task.cancel
     await asyncio.wait([task])
     after()
-    # Nobody comes back: an hour later there is nothing but us.
+    # No caller comes back: an hour later there is only ours.
     await asyncio.sleep(3600)
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert holding.done()

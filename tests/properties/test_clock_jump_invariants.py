@@ -1,7 +1,7 @@
 """A clock set back by 1 h or ahead by 10 years: at most one window more to wait, one burst more admitted.
 
-Each test lives the same life twice, on a clock that jumps and on one that does not; the true time is what
-both were told to pass. What exactly happens at a jump is in ``tests/faults/test_clock_jumps.py``.
+Each test runs the same script twice, on a clock that jumps and on one that does not; the true time is
+what the script advances both by. The jump itself is tested in ``tests/faults/test_clock_jumps.py``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_limiters(make: Any, jump: float, measured: Measured) -> None:
                 counts += got
                 admitted.append(got > 0 or times == 0)
                 if seed % 2:
-                    # The others only ask: what sets a limiter right must not need somebody who waits.
+                    # The others only ask: a limiter must recover without a waiter.
                     waiting = limiter.reserve()
                     foreseen = max(foreseen, waiting.delay)
                     waiting.cancel()
@@ -259,7 +259,7 @@ def test_a_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
 @each_jump
 @pytest.mark.usefixtures("watchdog")
 def test_a_bulkhead_of_threads(jump: float) -> None:
-    """Its queue goes by no clock that could be set: the wait ends when the place is there."""
+    """Its queue uses no clock that could be set: the wait ends when the place is there."""
     with sp.testing.instant() as clock:
         bulkhead = sp.Bulkhead(1, queue=1, max_wait=15)
         policy = sp.Policy(bulkhead)

@@ -238,7 +238,7 @@ def test_no_sleep_that_would_end_past_it(play: Any, measured: Measured) -> None:
 
 
 class TurnSelector(selectors.DefaultSelector):
-    """Counts the turns of a loop that goes by real time."""
+    """Counts the turns of a loop on real time."""
 
     turns = 0
 
@@ -249,7 +249,7 @@ class TurnSelector(selectors.DefaultSelector):
 
 @pytest.mark.proves("invariant 3")
 def test_many_at_once_in_real_time(measured: Measured) -> None:
-    """The lateness in seconds is the machine's and only told; that no turn is lost is ours."""
+    """The lateness in seconds is the machine's and only reported; that no turn is lost is ours."""
     selector = TurnSelector()
     lateness: list[float] = []
     turns_lost: list[int] = []

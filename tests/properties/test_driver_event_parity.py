@@ -1,4 +1,4 @@
-"""One script, one policy, one seed: the sync, async and virtual drivers tell the same events."""
+"""One script, one policy, one seed: the sync, async and virtual drivers emit the same events."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_driver_emits_the_same_events(
     assert played(ASYNCIO, fresh(), script) == expected
     assert played(TRIO, fresh(), script) == expected
     events, sleeps = driven(fresh(), script)
-    # A call that succeeds at once tells nothing but by way of the loop, which the drivers skip then.
+    # A call that succeeds at once emits events only through the loop, which the drivers skip then.
     if script[0][1] != "ok":
         assert events == expected[0]
     assert sleeps == expected[1]

@@ -1,4 +1,4 @@
-"""Invariant 19: in virtual time one seed gives one event log, byte for byte; every driver tells the same."""
+"""Invariant 19: in virtual time one seed gives one event log, byte for byte, under every driver."""
 
 from __future__ import annotations
 

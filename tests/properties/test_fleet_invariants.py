@@ -119,7 +119,7 @@ class Life:
         )
 
     def calls(self, seconds: float) -> tuple[int, float]:
-        """How many calls were made in so long, each failing once and then succeeding; the longest of them."""
+        """Make calls that fail once for the given time; return their number and the longest."""
         made, worst = 0, 0.0
         end = time.monotonic() + seconds
         while (start := time.monotonic()) < end:
@@ -192,6 +192,6 @@ def test_calls_fail_because_of_the_store_only_where_that_was_asked_for(server: S
         eventually(lambda: store.state == "down" and not limiter.allow())
         with pytest.raises(sp.RateLimited):
             policy.call(int)
-        # Whether a key has run cannot be told without it, whatever the fallback.
+        # Without it no fallback can know if a key has run.
         with pytest.raises(idempotency.StoreUnavailable):
             keys.begin("k", "", "me", 5)

@@ -59,7 +59,7 @@ class Call:
         except BaseException:
             if outcome != "stubborn":
                 raise
-            # It answers although it was cancelled: somebody has to close that.
+            # It answers although it was cancelled: that response has to be closed.
             done = True
         finally:
             self.inside -= 1
@@ -86,7 +86,7 @@ class Call:
             await call()
         else:
             await self.loop.cut(cut_after, call)
-        # Here and now, not some time later: whoever lost has been awaited.
+        # At this moment, not some time later: the losers have been awaited.
         assert self.inside == 0
         assert self.began == self.ended + self.cancelled
         return results

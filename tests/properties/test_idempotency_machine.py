@@ -1,4 +1,4 @@
-"""Whatever is asked in whatever order, two stores answer alike, and no key is done twice."""
+"""Two stores give equal answers to any sequence of requests, and no key is done twice."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_a_thousand_tasks_are_served_as_they_came(loop: Loop, make: Maker, measu
 @pytest.mark.usefixtures("watchdog", "tiny_turns")
 @each_maker
 def test_threads_get_their_turns_in_the_order_they_asked(make: Maker) -> None:
-    """What a later asker is told is never sooner than what an earlier one was: 16 threads, 3,200 places."""
+    """A later asker never gets an earlier time than an earlier one: 16 threads, 3,200 places."""
     clock = sp.testing.FakeClock()
     limiter = make(10, 3, clock=clock)
     told: list[tuple[float, int]] = []
@@ -247,7 +247,7 @@ def test_all_tokens_are_back_after_many_cancelled_tasks(make: Maker, waves: int,
     ends: dict[str, int] = {}
 
     async def main(clock: Any) -> list[float]:
-        # So slow that nobody is served while a wave lasts: nothing hides behind a refill.
+        # Too slow to serve a waiter while a wave lasts: nothing hides behind a refill.
         limiter = make(1e-7, 4)
         for _ in range(4):
             assert limiter.allow()

@@ -51,7 +51,7 @@ class LimiterMachine(RuleBasedStateMachine):
         if not reservation.ok:
             return multiple()
         assert patience is None or reservation.delay <= patience
-        # First come, first served: nobody is told an earlier time than one who waits already.
+        # First come, first served: no caller gets an earlier time than one that waits already.
         for other in self.queue:
             assert reservation.delay >= other.delay
         self.queue.append(reservation)

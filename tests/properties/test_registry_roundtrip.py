@@ -222,7 +222,7 @@ def from_data(data: Any) -> sp.Policy:
 
 
 def judges(policy: sp.Policy) -> list[Any]:
-    """The classifiers, whose repr does not tell the rules registered with them."""
+    """The classifiers, whose repr does not show the rules registered with them."""
     return [getattr(s, field) for s in policy.strategies for field in ("on", "exclude") if hasattr(s, field)]
 
 

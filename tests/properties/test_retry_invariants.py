@@ -237,7 +237,7 @@ def test_the_waits_that_the_loop_asks_for(play: Any, measured: Measured) -> None
 
 
 def _waits_of_a_call(count: int) -> list[float]:
-    """What a call really waits, with no seed, in the process that runs this."""
+    """Return the real waits of a call, with no seed, in the process that runs this."""
 
     def fail() -> None:
         raise Boom
@@ -295,7 +295,7 @@ ITSELF = {"attempts", "fatal", "permanent", "hint", "exhausted", "budget", "with
 
 
 def told(events: list[Any]) -> int:
-    """How many calls the events speak of: each is retried, or the last one."""
+    """Return the number of calls that the events report: each is retried, or the last one."""
     names = [type(event).__name__ for event in events]
     assert names.count("Succeeded") + names.count("GaveUp") == 1
     return sum(name in ("Retrying", "Succeeded", "GaveUp") for name in names)

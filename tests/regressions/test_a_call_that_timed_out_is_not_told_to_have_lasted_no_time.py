@@ -1,6 +1,6 @@
 """`fetch gave up after 1 attempt in 0.000 s: retry budget exhausted (TimeoutError)`: it took its 5 s.
 
-No clock is read before the first failure, so the seconds told are those since then, and the line says so.
+No clock is read before the first failure, so the seconds reported are those since then, and the line says so.
 """
 
 from __future__ import annotations

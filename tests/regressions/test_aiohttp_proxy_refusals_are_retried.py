@@ -1,6 +1,6 @@
 """A proxy's 502, 503 or 504 to CONNECT is retried, with its hint, as httpx and requests do it.
 
-aiohttp tells the error with the CONNECT request, so that even a GET was "CONNECT without an idempotency key".
+aiohttp gives the error the CONNECT request, so that even a GET was "CONNECT without an idempotency key".
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def test_the_last_error_surfaces(loop):
 @each_loop
 @pytest.mark.parametrize("leave", ["break", "return", "raise"])
 def test_leaving_the_loop_early_leaves_nothing_behind(loop, leave):
-    """trio warns about async generators that nobody closes; asyncio closes them in a task of its own."""
+    """trio warns about async generators that are not closed; asyncio closes them in a task of its own."""
 
     async def scenario():
         async for attempt in block():

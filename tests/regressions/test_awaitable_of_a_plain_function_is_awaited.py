@@ -27,7 +27,7 @@ def plainly(fn: Any) -> Any:
 
 
 class Handler:
-    """Handles jobs; each fails so often before it succeeds."""
+    """Handles jobs; each fails ``failures`` times before it succeeds."""
 
     def __init__(self, failures: int = 0) -> None:
         self.handled: list[int] = []

@@ -1,7 +1,7 @@
 """The clock was set back by an hour, and a breaker refused for that hour: a lost probe's lease, or the
 start of the ramp, lay in the future. And failures of before the jump went on counting for an hour.
 
-Stormproof: nobody waits longer than one more ``probe_timeout``, ``ramp`` or ``window``.
+Stormproof: no caller waits longer than one more ``probe_timeout``, ``ramp`` or ``window``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A breaker that only observes said with every further failure that it would have opened.
 
-Stormproof: it tells once per generation.
+Stormproof: it emits the event once per generation.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_alone(growth, reopenings):
 @pytest.mark.redis
 @pytest.mark.parametrize(("growth", "reopenings"), [(1e5, 70), (1.05, 140)])
 def test_in_a_fleet(growth, reopenings):
-    """The script is told of that many reopenings, and of a vote to open."""
+    """The script is given that many reopenings, and a vote to open."""
     with Server() as server, RedisStore(server.url, timeout=1) as store:
         key = store.key("breaker", "x")
         server.ask("HSET", key, "reopened", reopenings)

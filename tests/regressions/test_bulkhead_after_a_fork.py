@@ -1,4 +1,4 @@
-"""A process forked while calls were under way inherited their places, which nobody would ever give back.
+"""A process forked while calls were under way inherited their places, which were never given back.
 
 Stormproof: in the child all places of a bulkhead are free; the parent's stay taken.
 """

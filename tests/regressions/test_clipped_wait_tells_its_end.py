@@ -1,6 +1,6 @@
-"""With late="clip" inside a deadline, an async call ended without a word: no event, and no cause.
+"""With late="clip" inside a deadline, an async call ended without an event and without a cause.
 
-Stormproof: the attempt is told by one event, as every attempt is, and the error has the last one as its
+Stormproof: the attempt is reported by one event, as every attempt is, and the error has the last one as its
 cause.
 """
 

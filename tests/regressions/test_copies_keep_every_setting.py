@@ -1,6 +1,6 @@
 """Elsewhere ``copy()`` and ``retry_with()`` rebuilt the object from part of its options and dropped the rest.
 
-Stormproof: every way to a copy keeps every option that it was not told to change, and ``with_`` shares the
+Stormproof: every way to a copy keeps every option that it was not asked to change, and ``with_`` shares the
 live state of what it does not replace.
 """
 

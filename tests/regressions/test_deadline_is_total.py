@@ -96,7 +96,7 @@ def test_async_ambient(loop):
                 await call()
         assert caught.value.scope == "request"
         assert loop.time() == pytest.approx(10)
-        # Nobody else's cancellation: the task goes on.
+        # The task itself was not cancelled: it goes on.
         await loop.sleep(1)
         assert sp.remaining() is None
 

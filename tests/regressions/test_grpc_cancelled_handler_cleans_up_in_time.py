@@ -1,4 +1,4 @@
-"""What a sync stream handler did in its ``finally``, when its caller had gone, ran outside the deadline."""
+"""The ``finally`` of a sync stream handler whose caller had gone ran outside the deadline."""
 
 from __future__ import annotations
 

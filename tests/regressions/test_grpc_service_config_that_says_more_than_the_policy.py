@@ -1,4 +1,4 @@
-"""A policy was written as a service config that said something else than it, and nobody was told: both
+"""A policy was written as a service config that said something else than it, without a warning: both
 hedging and retrying, the longer of two deadlines, the last of two hedges.
 
 Stormproof: what is written is the policy's own, and `LossyServiceConfig` names the rest for every method.
@@ -41,7 +41,7 @@ def losses(policies: Any) -> tuple[str, ...]:
 
 
 def entry(policy: sp.Policy) -> dict[str, Any]:
-    """What is left of the policy, which must be fit to be read."""
+    """Return what is left of the policy, which must be readable."""
     written = to_service_config(policy, lossy=True)
     from_service_config(written)
     (only,) = json.loads(written)["methodConfig"]

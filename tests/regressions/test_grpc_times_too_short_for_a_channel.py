@@ -1,7 +1,7 @@
 """grpc#41036, open: a channel that is to wait for less than 2 ms may hang between two attempts. One that is
 to wait for less than 1 ms is refused as a whole, and a timeout of less than 1 ms is none.
 
-Stormproof: a service config is written with times that every channel keeps to, and the change is told.
+Stormproof: a service config is written with times that every channel keeps to, and the change is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def constant(wait: float) -> Any:
 
 
 def written(policy: sp.Policy, *lost: str) -> dict[str, Any]:
-    """The entry for all methods, once what is ``lost`` has been told; it can be read again."""
+    """The entry for all methods, once the ``lost`` parts have been reported; it can be read again."""
     with pytest.raises(LossyServiceConfig) as caught:
         to_service_config(policy)
     assert caught.value.losses == tuple(f"all methods: {loss}" for loss in lost)

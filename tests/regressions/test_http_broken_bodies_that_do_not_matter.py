@@ -1,4 +1,4 @@
-"""A body that nobody needs may be broken: a redirect is followed, a 503 retried, and plain errors stay plain.
+"""An unneeded body may be broken: a redirect is followed, a 503 retried, and plain errors stay plain.
 
 requests and aiohttp no longer followed a redirect whose body was cut short or did not decode; requests and
 urllib3 raised the decoding error of a 503 where its status was to be retried; aiohttp retried bodies that no

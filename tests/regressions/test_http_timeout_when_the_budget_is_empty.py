@@ -16,7 +16,7 @@ from stormproof.httpx import AsyncTransport
 
 
 def _error_of(loop: Loop, policy: sp.Policy) -> Exception:
-    """What a client's caller gets when the server says nothing."""
+    """Return the error of a client's caller when the server says nothing."""
 
     async def silence(request: httpx.Request) -> httpx.Response:
         await loop.sleep(3600)

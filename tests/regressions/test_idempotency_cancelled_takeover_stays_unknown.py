@@ -1,6 +1,6 @@
 """A call that took over a key with an unknown outcome, and was cancelled meanwhile, left the key free.
 
-The next call ran the work as if it had never been begun, even where it had asked to be told of unknown
+The next call ran the work as if it had never been begun, even where it had asked to be notified of unknown
 outcomes. Stormproof: a claim that is taken back leaves the key as it was.
 """
 
@@ -20,7 +20,7 @@ SLOW = "slow"
 
 
 class Slow(SqliteStore):
-    """A store whose claims take effect and are told later."""
+    """A store whose claims take effect at once and are reported later."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, clock=FakeClock())

@@ -1,6 +1,6 @@
 """A run did not begin, for want of a thread to keep its lease; the next run's thread renewed that lease too.
 
-With ``on_error="unknown"`` its key stayed taken for ever. Stormproof: nobody renews for what did not begin.
+With ``on_error="unknown"`` its key stayed taken for ever. Stormproof: only a begun run renews its lease.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store's record that nobody packed, nested without end: it cannot be read, and that is all."""
+"""A foreign record in the store, nested without end: it is unreadable, and nothing worse happens."""
 
 from __future__ import annotations
 

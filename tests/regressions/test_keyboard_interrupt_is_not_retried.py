@@ -1,6 +1,6 @@
 """Elsewhere ``KeyboardInterrupt`` was retried three times before it got through.
 
-Stormproof: what is not an ``Exception`` passes at once, is no failure to any budget, and cannot even be
+Stormproof: what is not an ``Exception`` passes at once, is not a failure to any budget, and cannot even be
 named in ``on``.
 """
 

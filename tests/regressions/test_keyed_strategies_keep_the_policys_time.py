@@ -1,6 +1,6 @@
-"""What a key's own breaker or budget measured was real time, although the policy had a clock.
+"""The breaker or budget of a key measured real time, although the policy had a clock.
 
-Stormproof: keyed breakers and keyed budgets go by the policy's clock.
+Stormproof: keyed breakers and keyed budgets use the policy's clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a policy file may hold, the page's editor shows and writes again."""
+"""The page's editor shows and writes everything that a policy file may hold."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A breaker of a fleet failed in the store once some 1,300 processes had seen failures at the same time,
-which is when it is needed: Lua passes on no more than 8,000 values at once. Everybody then went on alone.
+which is when it is needed: Lua passes on no more than 8,000 values at once. Every process then went on alone.
 
 Stormproof: a state of any size is written, and cleaned up, in parts.
 """
@@ -19,7 +19,7 @@ FAR, LONG_AGO = 10**16, 1
 
 
 def exchange(store: RedisStore, key: str, vote: int) -> Any:
-    """What one process of them hears; the votes of all are needed."""
+    """Return the answer to one process of them; the votes of all are needed."""
     open_for, growth, most, probes, lease = 5_000_000, 2_000_000, 60_000_000, 3, 1_000_000
     rule = (0, 20, 10_000_000, open_for, growth, most, probes, lease, PROCESSES)
     return store.call("breaker", key, "n0", 0, 1, 1, vote, 0, "", *rule)

@@ -1,7 +1,7 @@
-"""A process that left a bulkhead of a fleet shortened everybody's lease: the key was gone after a second, and
+"""A process that left a bulkhead of a fleet shortened the lease of all: the key was gone after a second, and
 with it the places of a process that had been silent for that long, whose lease was for two.
 
-Stormproof: places are held for as long as their own lease says, whoever else comes or goes.
+Stormproof: places are held for as long as their own lease says, whatever other processes do.
 """
 
 from __future__ import annotations

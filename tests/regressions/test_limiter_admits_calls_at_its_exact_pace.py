@@ -1,4 +1,4 @@
-"""Calls spaced 1 / rate apart were refused every other time: a token short by a rounding error was no token.
+"""Calls spaced 1 / rate apart were refused every other time: a token short by a rounding error did not count.
 
 Stormproof: a token due within the clock's own exactness is there, and the level never falls below 0 by it.
 """
@@ -70,7 +70,7 @@ def test_limiter_at_exact_pace_admits_a_million_calls(kind: str, rate: float, st
 
 @pytest.mark.parametrize("kind", ["Limiter", "Pacer"])
 def test_limiter_a_little_over_its_pace_admits_no_more_than_its_rate(kind: str) -> None:
-    """Each call comes a ten-millionth too early: that is no rounding error."""
+    """Each call comes a ten-millionth too early: that is more than a rounding error."""
     rate, calls = 100, 200_000
     clock = Steps(1e6)
     ask = KINDS[kind](rate, clock)

@@ -2,7 +2,7 @@
 and up to twenty within the first second; the server saw a burst and throttled.
 
 Stormproof: a rate written without a burst has a burst of 1, a `Pacer` spaces calls evenly, and a
-larger burst is what somebody asked for.
+larger burst is only had on request.
 """
 
 from __future__ import annotations

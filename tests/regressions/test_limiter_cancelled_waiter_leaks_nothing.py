@@ -1,4 +1,4 @@
-"""A waiter that was cancelled kept its permit: with each one, everybody after it waited longer
+"""A waiter that was cancelled kept its permit: with each one, all later waiters waited longer
 (and with a lock or semaphore underneath, the limiter stood still in the end).
 
 Stormproof: a cancelled waiter gives its tokens back, in tasks and in threads.

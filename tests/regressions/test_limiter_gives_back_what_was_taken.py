@@ -1,8 +1,8 @@
 """Waiters that ask for several tokens and leave: the limiter gave back more than they had taken, so that
-the next ones got in too early; and a pacer gave back nothing of one who left before those behind it, so
-that after some cancelled waits nobody's turn came any more.
+the next ones got in too early; and a pacer gave back nothing for one that left before those behind it, so
+that after some cancelled waits no turn came any more.
 
-Stormproof: whoever leaves, in whatever order, all of what was taken is back when the last one has left, and
+Stormproof: in any order of leaving, all tokens taken are back when the last waiter has left, and
 never a token more.
 """
 

@@ -1,4 +1,4 @@
-"""The lock was held while somebody slept for a token: everybody else, even those who only asked,
+"""The lock was held while one caller slept for a token: all others, even those that only asked,
 stood still until then.
 
 Stormproof: while one waits, others ask, reserve, and are refused, at once.

@@ -25,7 +25,7 @@ def test_nothing_is_owed_when_all_have_left(rate: float, order: str) -> None:
             random.Random(seed).shuffle(waiting)
         for grant in waiting:
             bucket.leave(grant, 0.0)
-        # As if nobody had waited: the one token that was used is all that is missing.
+        # As without any waiter: the one token that was used is all that is missing.
         assert bucket.tokens(0.0) == pytest.approx(0.0, abs=1e-6)
         assert bucket.reserve(1, 0.0, None).delay(0.0) == pytest.approx(1 / rate, rel=1e-6)
 

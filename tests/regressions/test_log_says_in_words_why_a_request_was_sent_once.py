@@ -1,6 +1,6 @@
-"""``orders gave up after 1 attempt: unrepeatable``: the one reason that the log told by its code.
+"""``orders gave up after 1 attempt: unrepeatable``: the one reason that the log gave by its code.
 
-Stormproof: every reason that `GaveUp` can have is told in words.
+Stormproof: every reason that `GaveUp` can have is logged in words.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_the_default_is_a_minute(play):
 @every_way
 @pytest.mark.parametrize(("u", "wait"), [(0.0, 30), (0.5, 31.5), (0.999, 32.997)])
 def test_a_hint_is_a_floor(play, u, wait):
-    """hint + up to 10 % of it, so that those who were told the same do not come back together."""
+    """hint + up to 10 % of it, so that callers with the same hint do not come back together."""
     play(retry(rng=lambda: u), sp.RetryAfter(30, Boom()), "ok").returned("ok").slept(wait)
 
 

@@ -1,7 +1,7 @@
 """The name of a `Breaker` or `Bulkhead` (from a policy file, say) went into events and errors as it was: line
 feeds, escapes of a terminal and all.
 
-Stormproof: control characters are escaped and the text is capped, whatever told it.
+Stormproof: control characters are escaped and the text is capped, wherever it came from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever becomes of a command's output, it ends with one line on stderr at most, and with an exit code."""
+"""A command whose output fails ends with at most one line on stderr, and with an exit code."""
 
 from __future__ import annotations
 

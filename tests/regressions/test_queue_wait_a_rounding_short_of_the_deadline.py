@@ -1,7 +1,7 @@
 """A thread in a bulkhead's queue, whose deadline's sum was a rounding error short of its end when the wait
 was over, got a TypeError about formatting None instead of DeadlineExceeded.
 
-Stormproof: whose wait ended because the scope's time is over is told just that.
+Stormproof: a wait that ends with its scope's time raises DeadlineExceeded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stormproof._context.deadlines import Scope
 
 
 class AlmostOver(Scope):
-    """Has less time left than the clock can tell."""
+    """Has less time left than the clock can measure."""
 
     def own_remaining(self) -> float:
         return math.ulp(0.0)

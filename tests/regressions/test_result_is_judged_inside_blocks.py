@@ -1,6 +1,6 @@
-"""tenacity#326: a retrying block could not be told that its *result* was not good enough.
+"""tenacity#326: a retrying block had no way to reject its *result*.
 
-Stormproof: what the block stores in ``attempt.result`` is what ``on_result`` judges; no result counts as
+Stormproof: ``on_result`` judges what the block stores in ``attempt.result``; no result counts as
 None.
 """
 

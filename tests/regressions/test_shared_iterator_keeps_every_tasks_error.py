@@ -1,7 +1,7 @@
 """tenacity#93, #701: one retrying object used by four tasks at once lost two of the four tasks' exceptions.
 
 Stormproof: each loop over a block starts anew, so any number of threads and tasks may share the object;
-and two who fight over one *iterator* are told, neither loses its error.
+and two that share one *iterator* get an error, neither loses its own.
 """
 
 from __future__ import annotations

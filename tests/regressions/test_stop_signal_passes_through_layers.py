@@ -1,4 +1,4 @@
-"""A service that was told not to retry, and does not, tells its own caller the same."""
+"""A service that was asked not to retry, and does not, passes that on to its own caller."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PACKAGE = str(Path(sp.__file__).parent)
 
 
 def own(error):
-    """The functions of Stormproof's own frames in the traceback, and everybody's."""
+    """The functions of Stormproof's own frames in the traceback, and of all frames."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f.name for f in frames if f.filename.startswith((PACKAGE, "stormproof ", "<stormproof"))]
     return ours, [f.name for f in frames]

@@ -1,6 +1,6 @@
 """A trio task cancelled just as a bulkhead's place came still made its call, which trio then cut off.
 
-asyncio lets a cancellation win over a wait that has ended but not yet gone on; trio tells of it at the next
+asyncio lets a cancellation win over a wait that has ended but not yet gone on; trio raises it at the next
 checkpoint, which was inside the callee.
 """
 

@@ -1,4 +1,4 @@
-"""What the bare clients do: urllib3 keeps a redirect history, requests explains a bad timeout.
+"""Features of the bare clients: urllib3 keeps a redirect history, requests explains a bad timeout.
 
 ``response.retries.history`` was empty when the pool itself had followed the redirect, and ``timeout=(3, 4,
 5)`` inside a deadline ended in "too many values to unpack".

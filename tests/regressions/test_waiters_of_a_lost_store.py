@@ -1,8 +1,8 @@
 """A call that waited for a fleet's limiter when the store was found down went on waiting for an answer that
-could not come, for as long as the store's timeout; and one that left gave tokens of the lease to what the
-process goes by on its own, so that calls got through where ``on_failure="closed"`` allows none.
+could not come, for as long as the store's timeout; and one that left gave tokens of the lease to the
+process's own share, so that calls got through where ``on_failure="closed"`` allows none.
 
-Stormproof: they go by the process's own share from that moment on, and what was leased is not given back to
+Stormproof: they use the process's own share from that moment on, and what was leased is not given back to
 it.
 """
 

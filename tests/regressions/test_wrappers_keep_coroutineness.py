@@ -1,7 +1,7 @@
 """Elsewhere a decorated ``async def`` came back as a plain function, so frameworks that ask
-``iscoroutinefunction`` called it in a thread and nobody awaited it.
+``iscoroutinefunction`` called it in a thread and never awaited it.
 
-Stormproof: what calling the function gives is what calling the wrapper gives, and everybody can see it.
+Stormproof: the wrapper returns what the function returns, and introspection shows it.
 """
 
 from __future__ import annotations

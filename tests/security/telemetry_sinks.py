@@ -1,4 +1,4 @@
-"""Everything that Stormproof tells anybody, gathered as one text: for looking what must not be in it."""
+"""All text that Stormproof emits, gathered to be searched for secrets."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Sinks:
         self._log.setLevel(self._level)
 
     def texts(self) -> dict[str, str]:
-        """What each of them was told."""
+        """Return the text that each of them received."""
         self._span.__exit__(None, None, None)
         self._span = type("Ended", (), {"__exit__": lambda *_: None})()
         from stormproof._telemetry.status import page

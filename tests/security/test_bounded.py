@@ -285,7 +285,7 @@ def test_a_breaker_and_a_hedge_keep_counts_and_no_records() -> None:
 
 
 def _held(root: Any) -> int:
-    """How many objects hang on ``root``, types and modules left out."""
+    """Count the objects that hang on ``root``, types and modules left out."""
     seen: dict[int, Any] = {}
     left = [root._live.circuit]
     while left:

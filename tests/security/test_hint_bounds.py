@@ -1,4 +1,4 @@
-"""What a server says may lengthen a wait, up to a cap, and do nothing else: no more attempts, none sooner."""
+"""A server's answer may lengthen a wait, up to a cap, and do nothing else: no more attempts, none sooner."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ANSWERS = st.lists(
 
 
 def _played(answers: list[Any], **options: Any) -> tuple[int, list[float]]:
-    """How many requests were made of a server that gives these answers, the last for ever; and the waits."""
+    """Return the requests made of a server that gives these answers, the last for ever; and the waits."""
     made = 0
 
     def serve(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Keys and answers are other people's data: bounded, told apart, and shown to nobody else."""
+"""Keys and answers are other people's data: bounded, kept apart, and shown to no other caller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODY = b'{"amount": 100}'
 
 
 class Bank:
-    """Answers with whom it has charged; says a secret in a header and in a cookie."""
+    """Answers with the account it has charged; puts a secret into a header and a cookie."""
 
     def __init__(self) -> None:
         self.charged: list[str] = []
@@ -103,7 +103,7 @@ def test_a_scope_cannot_be_left_by_a_clever_key() -> None:
 
 
 def test_a_request_cannot_pass_for_another() -> None:
-    """Path, query and body are told apart, not joined."""
+    """Path, query and body are kept apart, not joined."""
     bank = Bank()
     app = IdempotencyMiddleware(bank, store=MemoryStore())
 

@@ -1,4 +1,4 @@
-"""The lab's server lets in its own page and nobody else, and no request makes it do what it should not."""
+"""The lab's server admits only its own page, and no request makes it do what it should not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_another_host_is_refused(lab: Served, host: str, path: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
 def test_another_host_is_refused_before_anything_else_is_looked_at(lab: Served, method: str) -> None:
-    """Whatever the method and the path, with the token and all."""
+    """For any method and path, even with the token."""
     for path in ("/", "/api/setup", "/api/policy", "/api/run", "/api/cancel", "/nothing", "/../x"):
         headers = lab.headers(Host=f"evil.example:{lab.port}")
         status, _, _ = lab.ask(method, path, headers=headers)

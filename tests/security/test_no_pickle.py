@@ -72,7 +72,7 @@ def test_no_call_that_does() -> None:
 
 
 def _only_constants(path: Path, called: str) -> bool:
-    """Whether every such call in the file is of a literal: nothing of users comes into it."""
+    """Return True if every such call in the file is of a literal: no input of users reaches it."""
     calls = [
         node
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -128,7 +128,7 @@ def test_hostile_yaml(tag: str, tmp_path: Path) -> None:
     ],
 )
 def test_hostile_toml(value: str, tmp_path: Path) -> None:
-    """A name in ``on`` is looked up and never called; what is no exception is refused at its line."""
+    """A name in ``on`` is looked up and never called; what is not an exception is refused at its line."""
     canary = tmp_path / "canary"
     file = tmp_path / "stormproof.toml"
     file.write_text(f'[policies.mail]\nretry = {{ on = "{value.format(canary=canary)}", attempts = 3 }}\n')

@@ -1,7 +1,7 @@
-"""What passes through a call (arguments, URL query, userinfo, headers, bodies, errors' texts) is never told.
+"""Data of a call (arguments, URL query, userinfo, headers, bodies, errors' texts) is never emitted.
 
 Each is planted under a word of its own, the calls fail in many ways, and everything that Stormproof says to
-anybody is searched for all of them.
+the outside is searched for all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Planted:
         return self.words[place]
 
     def nowhere_in(self, sinks: Sinks) -> int:
-        """How many characters were searched."""
+        """Return the number of characters searched."""
         texts = sinks.texts()
         for sink, text in texts.items():
             for place, word in self.words.items():

@@ -78,7 +78,7 @@ class Callbacks:
 
 
 class On:
-    """``on=``: retries what is no `Bang`; counts how often it failed itself."""
+    """``on=``: retries everything but `Bang`; counts how often it failed itself."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks

@@ -21,7 +21,7 @@ TIMES_S = (0.0, 0.0, 0.05, 0.05, 0.1, 0.1, 0.25, 0.5, 1.0, 4.0)
 
 
 class Scene:
-    """Everybody who calls, and what is called."""
+    """All callers, and their callees."""
 
     def __init__(self, world: World, stages: list[Stage]) -> None:
         rng = world.rng
@@ -93,7 +93,7 @@ class Scene:
                     await asyncio.sleep(self.cleanup_s)
                 raise
             if self.world.rng.random() < self.cancelling / 8:
-                # The nastiest moment: the answer is there, and somebody gives the call up in the same tick.
+                # The worst moment: the answer is there, and the call is given up in the same tick.
                 call.task_cancelled = True
                 call.task.cancel()
             return self._end(call, number, outcome)
@@ -109,7 +109,7 @@ class Scene:
 
     @contextlib.contextmanager
     def _around(self, call: Call) -> Iterator[Any]:
-        """What a caller has around its call: a deadline, a scope somebody may cancel, chaos, nothing."""
+        """Return the surroundings of a call: a deadline, a scope that may be cancelled, chaos, nothing."""
         rng = self.world.rng
         with contextlib.ExitStack() as stack:
             if self.chaotic and rng.random() < 0.5:
@@ -213,9 +213,9 @@ class Scene:
     # What befalls all of them.
 
     async def gremlin(self, jumps: bool, store: Any) -> None:
-        """Sets the clock, spoils the callee and the store, until nobody calls any more."""
+        """Sets the clock, breaks the callee and the store, until no caller is left."""
         rng = self.world.rng
-        # No longer than calls can take: whoever then still waits must find that nothing is to come.
+        # No longer than calls can take: a caller that still waits then must find that nothing is to come.
         end = self.world.now_s + 100.0
         while self.callers and self.world.now_s < end:
             await asyncio.sleep(rng.choice((0.1, 0.3, 0.5)))

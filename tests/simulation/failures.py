@@ -1,4 +1,4 @@
-"""What callees and hooks raise."""
+"""Errors that callees and hooks raise."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 It stands where redis-py's client does, so everything of Stormproof's own between a limiter and the socket
 runs.
-Its scripts are told again in Python, from their descriptions; the tests in tests/integration/fleet run the
+Its scripts are written again in Python, from their descriptions; the tests in tests/integration/fleet run the
 real ones.
 """
 
@@ -71,7 +71,7 @@ class FakeServer:
         return getattr(self, f"_{name}")(held, int(self.world.now_s * MILLION), *numbers)
 
     def _taken_by_others(self, most: int) -> int:
-        """What a process elsewhere takes at this moment: mostly nothing."""
+        """Return what a process elsewhere takes at this moment: mostly nothing."""
         return self.world.rng.randint(0, most) if self.world.rng.random() < 0.2 else 0
 
     def _limiter(
@@ -127,7 +127,7 @@ class FakeServer:
 
 
 class FakeClient:
-    """What redis-py's client is to `stormproof._fleet.connection`."""
+    """A stand-in for redis-py's client, as `stormproof._fleet.connection` uses it."""
 
     def __init__(self, server: FakeServer, timeout_s: float) -> None:
         self._server = server

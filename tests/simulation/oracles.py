@@ -1,4 +1,4 @@
-"""What must be true of every run, judged from outside: by what callers, callees and subscribers saw."""
+"""Oracles of every run, judged from outside: by what callers, callees and subscribers saw."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Verdict:
             if not -TINY <= budget.balance <= budget.burst + budget.ratio * earned + TINY:
                 self.faults.append(f"a budget holds {budget.balance:g} after {earned} successes")
 
-    # When nobody does anything any more.
+    # When all activity has ended.
 
     def at_rest(self) -> None:
         """Everything that was held has been given back."""
@@ -150,7 +150,7 @@ class Verdict:
                 self.faults.append("a breaker still counts calls as running")
 
     def at_the_end(self) -> None:
-        """Long after: no thread is left, and nobody is refused for ever."""
+        """Long after: no thread is left, and no caller is refused for ever."""
         left = [str(actor) for actor in self.world.actors[1:] if not actor.done]
         if left or threads._pool.idle or threads._pool._size:
             self.faults.append(f"threads left: {', '.join(left) or threads._pool._size}")

@@ -39,7 +39,7 @@ class Call:
 
 
 class Meter:
-    """Tells ``gauge`` who comes by and how that ended."""
+    """Reports to ``gauge`` each call that passes and how it ended."""
 
     def __init__(self, gauge: Gauge) -> None:
         self.gauge = gauge
@@ -75,7 +75,7 @@ class Meter:
 
 
 class Gauge:
-    """How many passed, how many came back by themselves, how many are inside."""
+    """Counts of calls that passed, came back by themselves, and are inside."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world

@@ -18,7 +18,7 @@ FALLBACK = "fallback"
 
 
 class Yard:
-    """What the policies of one world share, each with the gauge that watches it."""
+    """Objects that the policies of one world share, each with the gauge that watches it."""
 
     def __init__(self, world: World, callbacks: Callbacks, store: Any) -> None:
         rng = world.rng
@@ -107,7 +107,7 @@ class Stage:
 
     @property
     def most(self) -> float:
-        """How often one call may call the function."""
+        """Return how often one call may call the function."""
         tries = float("inf") if self.retry is not None and self.retry.attempts is None else 1.0
         if self.retry is not None and self.retry.attempts is not None:
             tries = float(self.retry.attempts)

@@ -37,7 +37,7 @@ LONG_AFTER_S = 700.0
 
 
 class Report:
-    """What a run came to."""
+    """The outcome of a run."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -88,7 +88,7 @@ class _Play:
         threads._renew()
         randomness._own = self.rng.random
         bus.log_by_default(False)
-        # Whoever else listens in this process has locks that this world does not know.
+        # Other subscribers in this process have locks that this world does not know.
         others = [(told, told[:]) for told in (bus.watchers, bus.thorough)]
         for told, _ in others:
             told.clear()

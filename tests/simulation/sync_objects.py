@@ -1,4 +1,4 @@
-"""What the threads of a world wait on."""
+"""Objects that the threads of a world wait on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MANY_LOOKS = 1000
 
 
 class WorldClock:
-    """The machine's clock. ``world.offset_s`` is how far somebody has set it."""
+    """The machine's clock. ``world.offset_s`` is how far it has been set."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -25,7 +25,7 @@ class WorldClock:
         world = self._world
         world.looks += 1
         if world.looks > MANY_LOOKS:
-            # Somebody looks again and again whether it is time: then time passes, as it would.
+            # A thread that polls the clock makes time pass, as it would.
             world.now_s += 1e-7
             if world.looks > 20 * MANY_LOOKS:
                 raise AssertionError("a thread spins, looking at the clock")
@@ -86,7 +86,7 @@ class Lock:
 
 
 class Gate:
-    """What one thread waits at until another opens it, once."""
+    """A gate at which one thread waits until another opens it, once."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -30,7 +30,7 @@ def leaked_place(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_wakeup(patch: pytest.MonkeyPatch) -> None:
-    """A place is handed over, and the thread that waits for it is not told."""
+    """A place is handed over, and the thread that waits for it is not woken."""
     patch.setattr(queue.Waiter, "grant", lambda self: setattr(self, "granted", True))
 
 
@@ -84,7 +84,7 @@ def too_many_probes(patch: pytest.MonkeyPatch) -> None:
 
 
 def generous_limiter(patch: pytest.MonkeyPatch) -> None:
-    """Whoever leaves the queue of a limiter gives back twice what it took."""
+    """A waiter that leaves the queue of a limiter gives back twice what it took."""
     before = Bucket.leave
 
     def leave(self: Any, grant: Any, now: float) -> None:

@@ -1,9 +1,9 @@
 """The machine of a simulation: real threads, of which exactly one runs at a time, and a time of its own.
 
 A thread runs until it waits for something, or until the seed lets another one go first: before a lock is
-taken and after it is given back, and when somebody is woken. In a fine-grained world it does so also where
+taken and after it is given back, and when a thread is woken. In a fine-grained world it does so also where
 CPython itself may change threads in code that shares state: on entering a function, and after a call of a
-built-in one. Time stands still while anybody can run, and then jumps to the next moment somebody waits for.
+built-in one. Time stands still while a thread can run, and then jumps to the next awaited moment.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class World(Machine):
     # Whose turn it is.
 
     def _next(self) -> Actor:
-        """Who runs now; lets time pass when nobody can."""
+        """Return the thread to run now; let time pass when none can."""
         self.turns += 1
         if self.turns > MOST_TURNS:
             return self._give_up("it goes round in circles")
@@ -138,7 +138,7 @@ class World(Machine):
                     self._rouse(actor)
             if self.now_s - self._progress_s > self.patience_s and not self._somebody_waits_for_a_time():
                 return self._give_up(f"nobody but background threads did anything for {self.patience_s:g} s")
-        # In the order of their numbers: whoever wakes several does so in no certain order.
+        # In the order of their numbers: a thread that wakes several does so in no certain order.
         self._ready.sort(key=lambda actor: actor.number)
         actor = self._ready.pop(self.rng.randrange(len(self._ready)) if len(self._ready) > 1 else 0)
         if not actor.daemon:
@@ -200,7 +200,7 @@ class World(Machine):
             self._give_way()
 
     def park(self, seconds: float | None, because: str) -> None:
-        """Wait until somebody wakes this thread, but no longer than ``seconds``."""
+        """Wait until another thread wakes this one, but no longer than ``seconds``."""
         if self.over:
             raise Over
         me = self.me
@@ -267,7 +267,7 @@ class World(Machine):
             chosen.go.release()
 
     def end(self) -> None:
-        """Throw out whoever is left, one after the other. By the first actor, at the end."""
+        """Throw out the threads that are left, one after the other. By the first actor, at the end."""
         self.over = True
         for actor in self.actors[1:]:
             if not actor.done:

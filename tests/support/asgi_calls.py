@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Answer:
-    """What an application sent. ``messages`` are the raw ones, in order."""
+    """The answer of an application. ``messages`` are the raw ones, in order."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []

@@ -1,12 +1,12 @@
 """Go's x/time/rate in exact arithmetic: what `Limiter` is held to, written apart from it.
 
 Times and token counts are fractions, so nothing is lost to rounding. Five deliberate differences,
-all where Go goes wrong: a refusal notices a clock set back (in Go only a grant does, and who is refused
+all where Go goes wrong: a refusal notices a clock set back (in Go only a grant does, and a refused caller
 stays refused until the old time comes again), at rate 0 a reservation beyond the burst is refused (Go
 grants it, to be used after 292 years), cancelling what was reserved at an infinite rate gives nothing
 back (nothing was taken), cancelling twice gives back once (in Go the second time gives twice as much
-again), and cancelling never gives back more than was taken (in Go it may, once somebody has got an
-earlier time than one who waits already).
+again), and cancelling never gives back more than was taken (in Go it may, once a caller has got an
+earlier time than one that waits already).
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class Aio:
             finally:
                 await settle()
 
-        # The deadline around the caller counts; a runner would go by the context that it was made in.
+        # The deadline around the caller counts; a runner would use the context that it was made in.
         return self._runner.run(main(), context=contextvars.copy_context())
 
     def unary(self, request: bytes = b"a", **call: Any) -> Any:

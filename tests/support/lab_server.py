@@ -31,7 +31,7 @@ def built_page() -> Path:
 
 
 class Served:
-    """Where the lab is, and calls to it as its own page would make them."""
+    """The address of the lab, and calls to it as its own page would make them."""
 
     def __init__(self, address: str) -> None:
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#token=([\w-]{20,})", address)

@@ -26,7 +26,7 @@ _STARTS = 2
 
 
 def crew(url: str, seconds: float, rate: float, burst: int, callers: list[int]) -> list[dict[str, Any]]:
-    """What each process of a crew did, each with so many callers that wait for their next token."""
+    """Return the work of each process, each with ``callers`` that wait for their next token."""
     command = [
         sys.executable,
         "-m",
@@ -40,7 +40,7 @@ def crew(url: str, seconds: float, rate: float, burst: int, callers: list[int]) 
 
 
 def told(text: str, members: int) -> tuple[float, list[dict[str, Any]]]:
-    """When a crew started to work, and what each of it did."""
+    """Return when the processes started to work, and what each of them did."""
     start, *found = [json.loads(line) for line in text.splitlines()]
     assert len(found) == members
     return start, found
@@ -108,7 +108,7 @@ def main(url: str, seconds: str, rate: str, burst: str, *callers: str) -> None:
     import stormproof.redis  # noqa: F401
 
     here, ready = os.pipe()
-    # One for each start, so that nobody takes a word that is meant for another.
+    # One for each start, so that no process takes a message meant for another.
     words = [os.pipe() for _ in range(_STARTS)]
     left = iter(words)
 

@@ -1,4 +1,4 @@
-"""A clock that goes by a loop's own (virtual) time, under asyncio and trio alike."""
+"""A clock that uses a loop's own (virtual) time, under asyncio and trio alike."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Script:
 
 
 class Played:
-    """What a played call came to."""
+    """The outcome of a played call."""
 
     def __init__(self, script: Script, started: float) -> None:
         self.script = script
@@ -113,7 +113,7 @@ class Played:
 
     @property
     def times(self) -> list[float]:
-        """When each attempt began, counted from the start of the call."""
+        """Return the start of each attempt, counted from the start of the call."""
         return [at - self.started for at in self.script.times]
 
     @property
@@ -147,7 +147,7 @@ class Played:
         return self
 
     def stopped_for(self, reason: str) -> Played:
-        """It raised the failure of its last attempt, and `stopped` says why there was no further one."""
+        """It raised the failure of its last attempt, and `stopped` gives this reason."""
         self.raised_the_last_error()
         why = sp.stopped(self.error)
         assert why is not None and (why.reason, why.attempts) == (reason, self.calls), f"stopped: {why!r}"
@@ -280,7 +280,7 @@ def retry(**options: Any) -> sp.Policy:
 
 
 class BudgetSpy:
-    """A budget that writes down what it is told; ``allow`` retries are paid for, then none."""
+    """A budget that records its calls; ``allow`` retries are paid for, then none."""
 
     def __init__(self, allow: float = float("inf"), price: float = 1.0) -> None:
         self.told: list[Any] = []

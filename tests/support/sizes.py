@@ -1,4 +1,4 @@
-"""How large a test's loop is: small in ``make test``, full in ``make test-long``."""
+"""The size of a test's loop: small in ``make test``, full in ``make test-long``."""
 
 from __future__ import annotations
 

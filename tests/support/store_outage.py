@@ -57,15 +57,15 @@ class Ordeal:
 
     @property
     def alone(self) -> list[bool]:
-        """Who decides without the store."""
+        """Return the parts that decide without the store."""
         return [holder.alone for holder in self.holders]
 
     def fallen_back(self) -> None:
-        """Live on until everybody has noticed."""
+        """Make calls until every part has noticed."""
         eventually(lambda: self.live(0.01) and all(self.alone))
 
     def recovered(self) -> None:
-        """Live on until everybody is back."""
+        """Make calls until every part is back."""
         eventually(lambda: self.live(0.01) and not any(self.alone))
 
     def share_is_kept(self, seconds: float = 0.5) -> None:

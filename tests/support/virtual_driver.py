@@ -1,4 +1,4 @@
-"""Takes the steps of a retried call in virtual time: nothing is called and nobody sleeps."""
+"""Takes the steps of a retried call in virtual time, without a call and without a sleep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `make bench` measures: calls on a clock that only they move, memory, processes."""
+"""Measuring in `make bench`: calls on a clock that only they move, memory, processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TINY = Effort(rounds=1, batch_s=0.0, spawns=1, calls=50)
 
 
 class Hand:
-    """A clock, and functions that take so much of its time."""
+    """A clock, and functions that take a given part of its time."""
 
     def __init__(self) -> None:
         self.now = 0.0

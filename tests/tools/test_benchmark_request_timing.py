@@ -1,4 +1,4 @@
-"""How `make bench` compares HTTP clients: in turn, by the median of what each round says."""
+"""Comparing HTTP clients in `make bench`: in turn, by the median of the rounds."""
 
 from __future__ import annotations
 

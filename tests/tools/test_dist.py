@@ -1,4 +1,4 @@
-"""The wheel and the source distribution of this tree: the same for everybody, all there, nothing private.
+"""The wheel and the source distribution of this tree: reproducible, complete, nothing private.
 
 `make dist` does the same with the last commit, and then installs each extra alone.
 """
@@ -101,7 +101,7 @@ def test_the_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "text",
-    # In two pieces, so that this file tells none of them.
+    # In two pieces, so that this file contains none of them.
     [
         "open('/home" + "/ann/stormproof/x.py')",
         "C:" + "\\Users\\ann",

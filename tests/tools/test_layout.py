@@ -1,4 +1,4 @@
-"""The repository's own floor plan: who may import whom outside src/, and one name per test file."""
+"""The repository's own floor plan: allowed imports outside src/, and one name per test file."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _missed(outcome: Outcome) -> list[str]:
 
 
 def _rising(place: int, by: float) -> list[tuple[float, ...]]:
-    """Samples of which one column grows evenly, by so much in all."""
+    """Samples of which one column grows evenly, by ``by`` in all."""
     grown = []
     for sample in _QUIET["samples"]:
         sample = list(sample)
@@ -126,7 +126,7 @@ def test_each_bar_can_be_missed(client: dict[str, Any], missed: list[str]) -> No
 
 
 class _Lagging(Lag):
-    """A machine that was late by as much as it is told."""
+    """A machine that is late by a given time."""
 
     def __init__(self, by_s: float) -> None:
         super().__init__()

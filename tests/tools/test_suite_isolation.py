@@ -1,4 +1,4 @@
-"""What one test leaves behind fails its own file, and no other test meets it."""
+"""A test that leaves something behind fails its own file, and no other test meets it."""
 
 from __future__ import annotations
 

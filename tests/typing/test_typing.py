@@ -75,7 +75,7 @@ CHECKERS: dict[str, Callable[[Path], Errors]] = {"mypy": run_mypy, "pyright": ru
 
 
 def disagreement(path: Path, errors: dict[int, str]) -> list[str]:
-    """Where the checker and the marks differ, as lines for a human."""
+    """Return the differences between the checker and the marks, as lines for a human."""
     lines = path.read_text(encoding="utf-8").splitlines()
     expected = {number for number, text in enumerate(lines, 1) if text.endswith("# expect-error")}
     told = [f"{path.name}:{number}: {errors[number]}" for number in sorted(errors.keys() - expected)]

@@ -1,6 +1,6 @@
-"""What `import stormproof` loads, and the names of modules.
+"""Modules that `import stormproof` loads, and the names of modules.
 
-`make check` asserts who may import whom (see ``[tool.importlinter]`` in pyproject.toml);
+`make check` asserts the allowed imports (see ``[tool.importlinter]`` in pyproject.toml);
 tests/regressions/test_import_is_cheap.py holds the heavy standard modules.
 """
 
@@ -51,7 +51,7 @@ def test_import_loads_the_package_and_its_version_only() -> None:
     "room", sorted(path.name for path in PACKAGE.glob("_*/") if path.name != "__pycache__")
 )
 def test_importing_a_room_loads_nothing_of_it(room: str) -> None:
-    """A room's ``__init__`` files hold at most a docstring: whoever needs one module pays for that one."""
+    """A room's ``__init__`` files hold at most a docstring: an import of one module pays for that one."""
     for init in (PACKAGE / room).rglob("__init__.py"):
         code = compile(init.read_text(encoding="utf-8"), str(init), "exec")
         assert set(code.co_names) <= {"__doc__", "annotations"}, init

@@ -91,6 +91,6 @@ def test_every_order_is_placed_once(serve: Callable[[Any], str], tmp_path: Path)
     store.close()
     assert [(a.status_code, a.json()) for a in answers] == [(201, {"placed": n}) for n in range(ORDERS)]
     assert placed == dict.fromkeys(range(ORDERS), 1)
-    # It was put to the test: answers did get lost, and were told again.
+    # The faults did happen: answers got lost, and were replayed.
     assert network.lost["answers"] > 20
     assert sum("idempotency-replayed" in answer.headers for answer in answers) > 20

@@ -27,7 +27,7 @@ Serve = Callable[[Any], str]
 
 
 class Orders:
-    """What the handlers do, and how often."""
+    """The work of the handlers, counted."""
 
     def __init__(self) -> None:
         self.made = 0

@@ -39,7 +39,7 @@ def lab() -> Iterator[Served]:
 
 
 class Watch:
-    """What a page did that it should not have: requests beyond loopback, errors, policy violations."""
+    """Forbidden acts of a page: requests beyond loopback, errors, policy violations."""
 
     def __init__(self, context: Any) -> None:
         self.strayed: list[str] = []
@@ -74,7 +74,7 @@ def context(chromium: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pictures() -> Any:
-    """Where screenshots go: into the docs when STORMPROOF_PICTURES is set, else nowhere."""
+    """The folder for screenshots: in the docs when STORMPROOF_PICTURES is set, else None."""
     if not os.environ.get("STORMPROOF_PICTURES"):
         return None
     from tests.support.lab_server import ROOT

@@ -1,4 +1,4 @@
-"""What the tests of ``stormproof.compat.backoff`` share: scripted targets, recorded waits, a clock to set.
+"""Helpers for tests of ``stormproof.compat.backoff``: scripted targets, recorded waits, a clock to set.
 
 Every behaviour is checked around a plain function and around a coroutine function.
 """
@@ -92,7 +92,7 @@ def ticks(monkeypatch):
 
 
 def fresh_python(code):
-    """What ``code`` prints in a new interpreter that finds the same packages."""
+    """Return the output of ``code`` in a new interpreter that finds the same packages."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
     return done.stdout.strip()

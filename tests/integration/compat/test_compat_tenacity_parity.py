@@ -90,7 +90,7 @@ def options(module, names, events):
 
 
 def described(module, run):
-    """What ``run`` returns or raises, as plain data."""
+    """Return what ``run`` returns or raises, as plain data."""
     try:
         return "returned", run()
     except module.RetryError as error:

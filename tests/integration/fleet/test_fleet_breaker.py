@@ -186,7 +186,7 @@ def test_two_probes_of_one_process_are_both_reported(fleet: Callable[..., Fleet]
         return len(tickets) == 2
 
     eventually(try_it, "two probes")
-    # Nothing is told in between.
+    # Nothing is emitted in between.
     for ticket in tickets:
         ticket.success()
     eventually(lambda: breaker.state == "closed", "closed, long before a probe is given up")

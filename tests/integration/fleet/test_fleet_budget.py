@@ -37,7 +37,7 @@ def settled(*budgets: Any) -> None:
 
 
 def spend(budget: sp.Budget, seconds: float = 0.3) -> float:
-    """What a caller that goes on trying gets out of it."""
+    """Return how much a caller that goes on trying gets out of it."""
     end = time.monotonic() + seconds
     paid = 0.0
     while time.monotonic() < end:

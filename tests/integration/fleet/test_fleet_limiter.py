@@ -42,7 +42,7 @@ def pair(shared_server: Server, prefix: str) -> Iterator[tuple[RedisStore, Redis
 
 
 def level(store: RedisStore, name: str, kind: str = "limiter") -> float | None:
-    """What the server has left."""
+    """Return the level that the server has left."""
     return next(
         (
             entry["state"]["level"]
@@ -147,7 +147,7 @@ def test_decisions_need_no_round_trip(server: Server) -> None:
 def test_an_idle_instance_gives_back_what_it_leased(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(0, 100, store=pair[0], name="x")
     settled(limiter)
-    # So much demand that it leases more than it uses.
+    # Enough demand to lease more than it uses.
     spent = 0
 
     def spend() -> bool:
@@ -365,7 +365,7 @@ def test_exchanges_are_emitted(pair: tuple[RedisStore, RedisStore]) -> None:
 
 
 def test_instance_back_after_a_long_pause_has_one_token(shared_server: Server, prefix: str) -> None:
-    """What it knew of the store is old by then; the others may have used it up."""
+    """Its knowledge of the store is old by then; the others may have used it up."""
     stores = [RedisStore(shared_server.url, prefix, TIMEOUT) for _ in range(5)]
     clocks = [sp.testing.FakeClock() for _ in stores]
     limiters: list[sp.Limiter] = []

@@ -1,4 +1,4 @@
-"""Eight real processes on one limit: they keep it together, and use it, whoever has the demand."""
+"""Eight real processes on one limit: together they keep it and use it, wherever the demand is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRIES = 4
 
 
 def on_time(told: list[dict[str, Any]]) -> bool:
-    """Whether the bound holds by its own terms: all counted each other, and the busy ones were answered.
+    """Return True if the bound applies: all counted each other, and the busy ones were answered.
 
     A lease is for one horizon; a process that hears nothing for longer goes on as before, and is charged
     for it later.

@@ -393,7 +393,7 @@ def test_inspection_lists_existing_keys(shared_server: Server) -> None:
 
 
 def test_inspection_shows_foreign_keys_beside_its_own(shared_server: Server) -> None:
-    """A later version's, or somebody else's: the others are shown all the same."""
+    """Written by a later version or another program: the others are shown all the same."""
     for command in (
         ("HSET", "odd:{a}:limiter", "level", "brimful"),
         ("HSET", "odd:{b}:novelty", "one", 1, "two", 2),

@@ -1,4 +1,4 @@
-"""URLs: what is wrong in one is told when the store is made, and what it says of TLS is done."""
+"""URLs: an error in one is raised when the store is made, and its TLS options are applied."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_server_that_does_not_speak_redis_counts_as_a_store_that_is_down(listene
 
 
 def test_an_error_of_our_own_keeps_no_core_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the reason: without an answer nobody says that the store is up, and nobody asks for ever."""
+    """For any reason: without an answer the store is not reported as up, and the asking ends."""
     asked = 0
 
     def connect(self: Address, settings: object) -> None:

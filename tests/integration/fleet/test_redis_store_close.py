@@ -1,4 +1,4 @@
-"""A store that nobody uses any more: its thread ends, its connections close, its leases go back."""
+"""A store without users: its thread ends, its connections close, its leases go back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def threads() -> set[threading.Thread]:
 
 
 def clients(server: Server) -> int:
-    """How many are connected beside the one that asks."""
+    """Count the connected clients beside the one that asks."""
     return str(server.ask("CLIENT", "LIST")).count("id=") - 1
 
 

@@ -16,7 +16,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(params=[Sync, Future, Aio], ids=lambda kind: kind.name)
 def connect(request: pytest.FixtureRequest, server: Server) -> Iterator[Callable[..., Any]]:
-    """``connect(policy, **options)``: a client of the kind at hand, of ``server`` unless told otherwise."""
+    """``connect(policy, **options)``: a client of the kind at hand, of ``server`` by default."""
     made: list[Any] = []
 
     def client(policy: Any, target: str | None = None, **options: Any) -> Any:

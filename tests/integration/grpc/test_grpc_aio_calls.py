@@ -1,4 +1,4 @@
-"""What an aio caller holds: calls that behave as grpc's own do, and nothing left behind."""
+"""Calls that an aio caller holds: they behave as grpc's own do, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of gRPC client does under a policy: sync, futures and aio, against a real server."""
+"""Every kind of gRPC client under a policy: sync, futures and aio, against a real server."""
 
 from __future__ import annotations
 

@@ -350,7 +350,7 @@ def test_three_layers_do_not_multiply() -> None:
 
 
 def held(handlers: Handlers) -> tuple[threading.Semaphore, threading.Event]:
-    """Calls wait inside until told: (one release per call that is in, the word to go)."""
+    """Calls wait inside: (one release per call that is in, the event that lets them go)."""
     inside, free = threading.Semaphore(0), threading.Event()
 
     def work(request: bytes) -> Any:

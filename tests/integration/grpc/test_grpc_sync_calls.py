@@ -1,4 +1,4 @@
-"""What a sync caller holds: futures, call objects and streams that behave as grpc's own do."""
+"""Calls that a sync caller holds: futures, call objects and streams that behave as grpc's own do."""
 
 from __future__ import annotations
 

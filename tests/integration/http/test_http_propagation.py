@@ -1,4 +1,4 @@
-"""What a client tells the server, and what a request tells its client."""
+"""Headers that a client sends to the server, and options that a request gives its client."""
 
 from __future__ import annotations
 

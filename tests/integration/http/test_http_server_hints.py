@@ -1,4 +1,4 @@
-"""What the server asks for with ``Retry-After`` and its relatives: a floor, or a reason to stop."""
+"""``Retry-After`` and its relatives: a floor of the wait, or a reason to stop."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def test_hanging_answers(http: Http, step: s.Step) -> None:
     assert time.monotonic() - started < 5
 
 
-# httpx leaves the request's body in the middle when the reset meets it there, and trio tells.
+# httpx leaves the request's body in the middle when the reset meets it there, and trio reports it.
 @pytest.mark.filterwarnings("ignore:.*ByteStream.__aiter__:pytest.PytestUnraisableExceptionWarning")
 @each_client
 async def test_connections_that_are_reset_or_never_read(http: Http) -> None:
@@ -118,7 +118,7 @@ def test_slow_loris_continue_and_rst_on_the_socket() -> None:
 
 
 def test_a_connection_accepted_as_the_server_ends_is_closed() -> None:
-    # Who has just been accepted when the server is told to end; most of these rounds are such a moment.
+    # A connection just accepted when the server ends; most of these rounds are such a moment.
     lost: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "unraisablehook", lambda told: lost.append(str(told.exc_value)))

@@ -64,7 +64,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Case:
-    """What the server does, and what the client asks for. ``fails``: retrying it is what a policy is for."""
+    """A server's behaviour and a client's request. ``fails``: a policy is meant to retry it."""
 
     routes: dict[str, tuple[Step, ...]]
     asks: tuple[Ask, ...]
@@ -230,7 +230,7 @@ async def _script(client: Client, case: Case) -> list[Any]:
 
 
 def _play(client: str, case: Case, policy: sp.Policy | None) -> tuple[list[Any], list[Any]]:
-    """What the caller got, and what the server saw."""
+    """Return what the caller got, and what the server saw."""
     kind = _kind(client)
     with Server() as server:
         for path, steps in case.routes.items():

@@ -246,7 +246,7 @@ def test_purging_a_file_that_stays_locked(path: Path) -> None:
 
 
 class Failing:
-    """A clock that fails once it is told to."""
+    """A clock that can be made to fail."""
 
     drives_timers = True
     fails = False
@@ -278,7 +278,7 @@ def test_an_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
 
 @pytest.mark.parametrize("made", [True, False])
 def test_a_writer_waits_for_its_turn(path: Path, store: SqliteStore, made: bool) -> None:
-    """Also the first one, which has yet to make the tables, in a file that somebody else uses already."""
+    """Also the first one, which has yet to make the tables, in a file that another one uses already."""
     if made:
         store.begin("order-1", "", "a", 60)
     with (

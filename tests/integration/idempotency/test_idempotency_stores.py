@@ -1,4 +1,4 @@
-"""What a key goes through, in every store, by its sync and its async form."""
+"""States of a key, in every store, by its sync and its async form."""
 
 from __future__ import annotations
 

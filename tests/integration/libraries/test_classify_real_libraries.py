@@ -150,7 +150,7 @@ GARBAGE = reads_then(says(b"\x00\x01\x02 this is not HTTP\r\n\r\n"))
 
 @pytest.fixture
 def refused() -> int:
-    """A port on loopback where nobody listens."""
+    """A port on loopback where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port
@@ -171,7 +171,7 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture(scope="module")
 def self_signed(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    """A server's TLS context whose certificate nobody trusts."""
+    """A server's TLS context whose certificate no client trusts."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not on PATH; it makes the certificate that clients must refuse")

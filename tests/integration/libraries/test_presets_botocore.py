@@ -1,7 +1,7 @@
 """The AWS presets against botocore's own classes: waits, quota and rate, step by step.
 
 botocore's "standard" mode is v2.1 in recent releases and the older one before; the classes at hand
-tell which preset they are to be compared with.
+decide which preset they are compared with.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def preset(service: str | None = None, **options: Any) -> sp.Policy:
 def context(
     attempt: int, kind: str = "transient", request: dict[str, Any] | None = None, **headers: str
 ) -> Any:
-    """What botocore's classes are told of a failed attempt."""
+    """The facts of a failed attempt as botocore's classes take them."""
     if kind in ("timeout", "connection"):
         url = "https://aws.test"
         error = (
@@ -115,7 +115,7 @@ def test_attempts() -> None:
 
 
 class Theirs:
-    """A client's retry handler, told of one attempt after the other."""
+    """A client's retry handler, given one attempt after the other."""
 
     def __init__(self) -> None:
         self.quota = RetryQuota()

@@ -124,7 +124,7 @@ def test_dropped_clients_come_back_spread_out() -> None:
             drawn = [policy(number).draw() * WINDOW for number in range(CLIENTS)]
             assert all(wait >= draw for wait, draw in zip(waits, sorted(drawn), strict=True))
             assert waits[-1] - waits[0] > WINDOW / 2
-            # Nobody is left over from before.
+            # No connection is left over from before.
             assert server.live == CLIENTS
 
     asyncio.run(main())

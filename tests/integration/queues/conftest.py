@@ -31,7 +31,7 @@ class Runs:
 
 
 class Bench:
-    """Where the workers of one module run."""
+    """The place where the workers of one module run."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.redis = redis.Redis.from_url(url)

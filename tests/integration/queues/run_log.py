@@ -1,4 +1,4 @@
-"""What every task of these tests does first: leave a line that it ran."""
+"""A log of runs: every task of these tests first appends a line to it."""
 
 from __future__ import annotations
 

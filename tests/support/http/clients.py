@@ -40,7 +40,7 @@ class OneShot:
 
 
 class StatusError(Exception):
-    """What a user of urllib3, which has no ``raise_for_status``, would raise."""
+    """The error that a user of urllib3, which has no ``raise_for_status``, would raise."""
 
     def __init__(self, response: Any) -> None:
         super().__init__(f"status {response.status}")
@@ -49,7 +49,7 @@ class StatusError(Exception):
 
 @dataclass
 class Answer:
-    """What came back: read whole, unless it was asked for as a stream."""
+    """An answer: read whole, unless it was asked for as a stream."""
 
     status: int
     headers: Mapping[str, str]

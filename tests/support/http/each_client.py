@@ -1,4 +1,4 @@
-"""How a contract test is run once for every client.
+"""Runner of a contract test, once for every client.
 
 ``@each_client`` turns ``async def test(http)`` into one test per client. On asyncio or trio for the
 async ones; for the others nothing in the test may suspend, and it runs without any event loop.
@@ -25,7 +25,7 @@ import stormproof as sp
 
 @dataclass
 class Http:
-    """What a contract test is given: the server, a maker of clients, and a way to cancel."""
+    """The argument of a contract test: the server, a maker of clients, and a way to cancel."""
 
     kind: type[Client]
     server: Server
@@ -84,7 +84,7 @@ def run(kind: type[Client], test: Callable[..., Awaitable[None]], **given: Any) 
             trio.run(main)
         else:
             _run_to_the_end(main())
-        # A hedge that lost may still hold its pool, in a thread that nobody waits for.
+        # A hedge that lost may still hold its pool, in a thread that is not joined.
         for seconds in (0.02, 0.1, 0.3, 1.0) if kind.closed_by_collector else ():
             if server.is_quiet(seconds):
                 break

@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass
 class Exchange:
-    """What a step may act on: the request, and the connection that it came by."""
+    """The request of a step, and the connection that it came by."""
 
     seen: Seen
     reader: asyncio.StreamReader
@@ -68,7 +68,7 @@ class Exchange:
         _reset(self.writer)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Say nothing for so long (None: for ever). False if the client or the server went away."""
+        """Send nothing for ``seconds`` (None: for ever). False if the client or the server went away."""
         if await _quiet(self.reader, self.closing, seconds):
             return True
         self.keep = False
@@ -153,7 +153,7 @@ def hang_in_body(sent: bytes, announced: int) -> Step:
 
 
 def garbage(data: bytes = b"\x00\xffSSH-2.0-nonsense\r\n\r\n") -> Step:
-    """Answers something that is no HTTP."""
+    """Answers bytes that are not HTTP."""
 
     async def step(exchange: Exchange) -> None:
         await exchange.send(data)
@@ -269,14 +269,14 @@ class Server:
         self._scripts[path] = _Script(steps)
 
     def on_accept(self, *steps: str) -> None:
-        """What the next connections meet: ``"reset"``, ``"hang"`` (never read) or ``"serve"``."""
+        """Set what the next connections meet: ``"reset"``, ``"hang"`` (never read) or ``"serve"``."""
         self._accepts.extend(steps)
 
     def requests(self, path: str) -> list[Seen]:
         return [seen for seen in list(self.seen) if seen.path == path]
 
     def is_quiet(self, seconds: float) -> bool:
-        """Whether every connection is closed, or is within so many seconds."""
+        """Return True if every connection is closed, or is within the given seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self.open == 0, seconds)
 
@@ -418,7 +418,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
 
 
 def unused_port() -> int:
-    """A port that nobody listens on, so that connecting to it is refused."""
+    """A port without a listener, so that connecting to it is refused."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])

@@ -52,7 +52,7 @@ def threads() -> set[str]:
 
 
 def children() -> set[str]:
-    """Return the living child processes; none where there is no /proc."""
+    """Return the living child processes; none on systems without /proc."""
     found = set()
     for tasks in Path("/proc/self/task").glob("*/children"):
         try:
@@ -72,7 +72,7 @@ def children() -> set[str]:
 
 
 def sockets() -> set[str]:
-    """Return the open sockets by their number; none where there is no /proc."""
+    """Return the open sockets by their number; none on systems without /proc."""
     found = set()
     for path in Path("/proc/self/fd").glob("*"):
         try:

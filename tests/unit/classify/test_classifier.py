@@ -1,4 +1,4 @@
-"""What is worth retrying: the tables, the rules around them, and objects that misbehave.
+"""The classifier: the tables, the rules around them, and objects that misbehave.
 
 Libraries are imitated by name here; `tests/integration` has the real ones.
 """

@@ -19,7 +19,7 @@ from stormproof._classify.verdict import Verdict
 
 
 class Own(Exception):
-    """Known to nobody."""
+    """A type that no table knows."""
 
 
 # Verdicts.

@@ -167,7 +167,7 @@ def test_a_denial_by_the_inner_budget_is_final_outside(nested: Any) -> None:
 
 @each_nesting
 def test_a_fatal_error_of_the_inner_layer_may_be_retried_outside(nested: Any) -> None:
-    """Nobody has retried it yet: the outer layer may know better."""
+    """No layer has retried it yet: the outer layer may know better."""
     backend = Backend(Bang)
     nested(backend, retry(), retry(on=Bang))
     assert backend.calls == 4
@@ -494,7 +494,7 @@ class Rigid(Exception):
 
 
 class Odd(Exception):
-    """Has notes that are no list of strings."""
+    """Has notes that are not a list of strings."""
 
     __notes__ = (1, 2)  # type: ignore[assignment]
 
@@ -534,7 +534,7 @@ def test_a_cyclic_chain_of_causes_ends() -> None:
         retry()(backend)()
     assert backend.calls == 4
     assert first.__cause__ is second
-    # Cut, so that nobody's garbage collector or traceback printer has to deal with it.
+    # Cut, so that no garbage collector or traceback printer has to deal with it.
     first.__cause__ = second.__cause__ = None
 
 

@@ -32,7 +32,7 @@ def reload(made: Registry, shared: dict[str, Any] | None = None, **policies: Any
 
 
 class Callee:
-    """Counts its calls and fails as long as it is told to."""
+    """Counts its calls and fails until it is switched to succeed."""
 
     def __init__(self, failing: bool = True) -> None:
         self.calls = 0
@@ -238,7 +238,7 @@ def test_a_policy_that_a_function_cannot_have_changes_nothing() -> None:
         reload(made, p={"hedge": {}})
     assert function() == "ok"
     assert made.generation == 1
-    # Nobody uses this one with a plain function.
+    # This one is not used with a plain function.
     reload(made, q={"hedge": {}}, p={"hedge": {"idempotent": True}})
 
 

@@ -1,7 +1,7 @@
-"""The ambient deadline: how it nests, what it bounds, whom it wakes, what it says when it ends.
+"""The ambient deadline: how it nests, what it bounds, which sleeps it ends, and its errors.
 
 Virtual time where no event loop's timer is at stake. The few tests on real time use deadlines that
-are over at once, or sleeps that would take minutes if nobody woke them.
+are over at once, or sleeps that would take minutes unless woken.
 """
 
 from __future__ import annotations
@@ -742,7 +742,7 @@ def test_a_cancel_from_inside_the_sleep_does_not_deadlock() -> None:
 
 
 def test_sleeping_in_a_scope_leaves_nothing_behind() -> None:
-    """Whoever can be woken is listed somewhere; who has slept is listed no more."""
+    """A sleeper that can be woken is listed somewhere; after its sleep it is listed no more."""
 
     def fail() -> None:
         raise Boom
@@ -938,7 +938,7 @@ def test_carry_is_left_like_the_pool() -> None:
 
 
 def test_a_fake_clock_policy_inside_a_real_deadline() -> None:
-    """What remains is compared, never two clocks' readings."""
+    """Remaining times are compared, never two clocks' readings."""
     for start in (0.0, 1e9, -1e9):
         fake = sp.testing.FakeClock(start)
         policy = retry(clock=fake, attempts=3)

@@ -1,4 +1,4 @@
-"""What is aiohttp's own about `stormproof.aiohttp`; what all clients share is in tests/integration/http."""
+"""The parts of `stormproof.aiohttp` that are aiohttp's own; the common ones are in tests/integration/http."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is special about httpx (and httpx2, the same API by another name) as a client.
+"""The parts that are httpx's own (and httpx2, the same API by another name) as a client.
 
-What every client does alike is in tests/integration/http. Here the transport below ours is a script, so
+The common ones are in tests/integration/http. Here the transport below ours is a script, so
 that each response's fate can be seen.
 """
 
@@ -249,7 +249,7 @@ def test_a_length_is_found_however_the_library_keeps_its_headers(way: Way) -> No
         way.send(way.script(streamed), policy())
 
 
-# What becomes of the answers that nobody wants.
+# Discarded answers.
 
 
 @each
@@ -297,7 +297,7 @@ def test_an_answer_that_on_result_refuses_is_closed(way: Way) -> None:
 def test_an_answer_that_on_result_refuses_may_break_off(way: Way) -> None:
     broken = Reply(202, b"x", way.library.ReadError("cut"))
     script = way.script(broken, whole(200))
-    # Two attempts: what breaks off is no third one.
+    # Two attempts: a broken stream does not make a third one.
     under = policy(attempts=2, on_result=lambda response: response.status_code == 202)
     assert way.send(script, under).status_code == 200
     assert (broken.read, broken.closed) == (1, 1)
@@ -776,7 +776,7 @@ def test_a_stream_that_was_read_is_known_when_its_request_comes_again(way: Way) 
         assert client.send(request).status_code == 503
         with pytest.raises(way.library.ConnectError) as caught:
             client.send(request)
-    # The first time it was tried again, as nobody had read it yet; the second time it was not.
+    # The first time it was tried again, as it had not been read yet; the second time it was not.
     assert (len(tried), script.bodies) == (3, [b"once"])
     assert "a stream is read only once" in caught.value.__notes__[0]
 
@@ -1247,7 +1247,7 @@ def test_on_result_may_read_a_short_answer(way: Way) -> None:
 
 @each
 def test_a_broken_answer_is_not_bound_to_the_buffering_of_headers(way: Way) -> None:
-    """A length that cannot be read is no length: the body is the caller's."""
+    """A length that cannot be read does not count as one: the body is the caller's."""
     for value in ("x", "-1", "9" * 30):
         reply = Reply(200, b"abc", headers={"Content-Length": value})
         assert way.send(way.script(reply), policy()).content == b"abc"
@@ -1269,7 +1269,7 @@ def test_on_result_is_not_asked_about_failed_answers(way: Way) -> None:
 
 
 class Noting(Reply):
-    """A reply that tells when it is closed."""
+    """A reply that records when it is closed."""
 
     def __init__(self, event: threading.Event, *given: Any, **options: Any) -> None:
         self._event = event
@@ -1358,7 +1358,7 @@ def test_the_losing_hedge_is_closed(way: Way) -> None:
 
 
 class Interrupt(BaseException):
-    """What no policy may catch."""
+    """An exception that no policy may catch."""
 
 
 @each

@@ -1,4 +1,4 @@
-"""What is requests' own about `stormproof.requests`; what all clients share is in tests/integration/http."""
+"""The parts of `stormproof.requests` that are its own; the common ones are in tests/integration/http."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Stormproof offers to its users' tests: a clock moved by hand, free waits, a pytest fixture."""
+"""Tools for users' tests: a clock moved by hand, free waits, a pytest fixture."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_clock_that_is_not_in_force_cannot_be_taken_back() -> None:
 
 
 def test_time_under_instant_goes_on_from_the_real_one() -> None:
-    """So that what was read before the block and what is read in it can be compared."""
+    """Readings before the block and inside it can be compared."""
     with sp.deadline(3600):
         with sp.testing.instant():
             left = sp.remaining()

@@ -1,4 +1,4 @@
-"""What is urllib3's own about `stormproof.urllib3`; what all clients share is in tests/integration/http."""
+"""The parts of `stormproof.urllib3` that are urllib3's own; the common ones are in tests/integration/http."""
 
 from __future__ import annotations
 

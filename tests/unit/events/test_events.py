@@ -1,4 +1,4 @@
-"""Events: they sum to the calls made, tell no secrets, and nobody who listens can break a call."""
+"""Events: they sum to the calls made, contain no secrets, and no subscriber can break a call."""
 
 from __future__ import annotations
 
@@ -378,7 +378,7 @@ def test_a_subscriber_that_raises_does_not_break_the_call(play: Any, unraisable:
         play(retry(attempts=1), Boom).raised_the_last_error()
     finally:
         stop()
-    # The one that came after it was still told, and somebody heard of the trouble.
+    # The next subscriber was still called, and the error was reported.
     assert seen.kinds() == ["Retrying", "Succeeded"]
     assert [type(error) for error in unraisable] == [ZeroDivisionError] * 3
 
@@ -425,7 +425,7 @@ def test_subscriber_may_unsubscribe_and_subscribe_while_it_is_called() -> None:
 
 
 def test_a_subscriber_may_use_policies_itself() -> None:
-    """No lock is held, so it neither deadlocks nor disturbs the call that is told."""
+    """No lock is held, so it neither deadlocks nor disturbs the call that is reported."""
     budget = sp.Budget()
     inner: list[Any] = []
     depth = 0

@@ -28,7 +28,7 @@ def test_a_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) ->
 
 @each_way
 def test_a_breaker_that_opens_ends_the_retries(play: Play) -> None:
-    """The refusal is final: Retry does not retry it unless told."""
+    """The refusal is final: Retry does not retry it unless `on` names it."""
     play(sp.Policy(retry(attempts=9), sp.Breaker(consecutive=2)), Boom, Boom).stopped_for("circuit").made(2)
 
 

@@ -660,7 +660,7 @@ def test_describe_is_plain_data(policy: sp.Policy) -> None:
 
 @each_policy
 def test_describe_is_strict_json(policy: sp.Policy) -> None:
-    """`Infinity` is no JSON: what reads it elsewhere would choke."""
+    """`Infinity` is not JSON: readers elsewhere would choke on it."""
     json.dumps(policy.describe(), allow_nan=False)
 
 
@@ -759,7 +759,7 @@ def test_one_policy_in_many_tasks() -> None:
         return await asyncio.gather(*map(callee, range(100)), return_exceptions=True)
 
     for number, result in enumerate(asyncio.run(main())):
-        # Nobody gets another one's result or error.
+        # No caller gets another one's result or error.
         assert str(result) == str(number)
 
 

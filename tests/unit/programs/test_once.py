@@ -44,7 +44,7 @@ class LoopClock:
 
 
 def waiting(shared: Any) -> int:
-    """How many wait for the set-up under way."""
+    """Return how many callers wait for the set-up under way."""
     turn = shared._cell.turn
     return 0 if turn is None else len(turn._waiting)
 
@@ -391,7 +391,7 @@ def test_circle_over_two_threads_raises() -> None:
     errors = [*one.join(), *two.join()]
     assert all(isinstance(error, RuntimeError) for error in errors)
     assert "wait for each other" in str(errors[0])
-    # Whoever noticed failed, and the other one got that error as the error of what it needed.
+    # The thread that noticed failed, and the other one got that error from its dependency.
     assert errors[0] is errors[1]
 
 

@@ -32,7 +32,7 @@ class Line:
 
     An exception is raised; a number is how many seconds the connection lives until it breaks with
     `Boom`; a pair is the seconds and the exception that it breaks with. After the script the client
-    is told to leave.
+    has to leave.
     """
 
     def __init__(self, clock: sp.testing.FakeClock, *outcomes: Any) -> None:
@@ -74,7 +74,7 @@ class Connection:
 
 
 class Ridden:
-    """What a loop over connections came to."""
+    """The outcome of a loop over connections."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None

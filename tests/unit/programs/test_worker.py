@@ -685,7 +685,7 @@ class Field:
         self.done[job] = self.clock.now()
 
     async def run(self, *stops: float) -> Stats:
-        """Run, and tell it to stop at these moments."""
+        """Run, and stop at these moments."""
         for at in stops:
             asyncio.get_running_loop().call_later(at, self.worker.stop)
         return await self.worker.run_async(self.jobs)
@@ -933,7 +933,7 @@ def test_a_deadline_around_the_run() -> None:
 
 
 def test_no_job_is_lost_wherever_the_stop_comes() -> None:
-    """Whatever was not handled is still in the queue, or was put back there."""
+    """Every job that was not handled is still in the queue, or was put back there."""
 
     async def main(clock: sp.testing.FakeClock) -> None:
         draw = random.Random(5)

@@ -19,7 +19,7 @@ def through_a_message(memory: Memory) -> Memory:
 
 
 def run(policy: sp.Policy, failures: int, every: float = 0.0) -> tuple[list[float], End | None]:
-    """The waits of a task that fails so often, each attempt judged by a fresh `Requeue`, and its end."""
+    """Return the waits of a task that fails, each attempt judged by a fresh `Requeue`, and its end."""
     now, memory, waits = START, Memory(), []
     for _ in range(failures):
         answer = Requeue(policy, "task", "test").failed(ConnectionError(), memory, now)

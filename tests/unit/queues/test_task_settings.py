@@ -1,4 +1,4 @@
-"""What both queues have in common, without a broker: keys, the task's own errors, direct calls."""
+"""Common parts of both queues, without a broker: keys, the task's own errors, direct calls."""
 
 from __future__ import annotations
 
@@ -134,6 +134,6 @@ def test_direct_call_inside_an_actor_has_no_message(broker: Broker) -> None:
     broker.policies.before_process_message(broker, Message("outer"))
     outer_actor()
     assert ran == ["inner", "inner"]
-    # And nobody's message is left behind for a direct call.
+    # And no message is left behind for a direct call.
     inner()
     assert len(ran) == 3

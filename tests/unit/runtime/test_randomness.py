@@ -1,4 +1,4 @@
-"""Where draws come from: each process its own, a seed repeatable, the global generator left alone."""
+"""Random draws: each process has its own, a seed repeats them, the global generator is left alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def draws(rng: object, count: int = 8) -> list[float]:
 
 
 def in_fork(count: int) -> list[float]:
-    """What ``draw`` gives in a real child process."""
+    """Return the result of ``draw`` in a real child process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

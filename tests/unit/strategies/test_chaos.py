@@ -244,7 +244,7 @@ def test_a_factory_must_make_an_error() -> None:
     SYNC(chaotic(fault=lambda: "oops"), "never", inside=sp.chaos).raised(TypeError)
 
 
-# How often, and whom.
+# Rate and predicate.
 
 
 def test_the_rate_is_the_share_of_calls() -> None:

@@ -13,7 +13,7 @@ import stormproof as sp
 
 
 class Draws:
-    """Draws that never refuse, until told otherwise; counts them."""
+    """Draws that never refuse, unless set otherwise; counts them."""
 
     def __init__(self, value: float = 1.0) -> None:
         self.value = value
@@ -25,7 +25,7 @@ class Draws:
 
 
 class Bench:
-    """A throttle under a policy, in time that stands still, and a backend that answers as told."""
+    """A throttle under a policy, in time that stands still, and a backend with given answers."""
 
     def __init__(self, draw: float = 1.0, **options: Any) -> None:
         self.clock = sp.testing.FakeClock(1000.0)
@@ -226,7 +226,7 @@ def test_the_window_forgets() -> None:
 def test_successes_counted_without_a_clock_are_spread_over_their_time() -> None:
     bench = Bench(window=120, k=1)
     bench.send(accepted=1000)
-    # They came in at once, but nobody looked at a clock until 240 s later: half of that is the window.
+    # They came in at once, but no clock was read until 240 s later: half of that is the window.
     bench.clock.advance(240)
     bench.send(failed=1)
     assert bench.throttle.describe()["accepts"] == pytest.approx(500)

@@ -98,7 +98,7 @@ def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
 
 
 class Draws:
-    """Draws what it is told to, and counts."""
+    """Draws given values, and counts."""
 
     def __init__(self, value: float) -> None:
         self.value = value

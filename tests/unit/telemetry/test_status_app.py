@@ -24,7 +24,7 @@ pytestmark = pytest.mark.proves("security web-page")
 
 @pytest.fixture(autouse=True)
 def own_census(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests have run in this process may have used up the names."""
+    """Other tests of this process may have used up the names."""
     fresh = stormproof._events.operations.Census()
     for module in (stormproof._events.operations, stormproof._telemetry.meters, stormproof._policy.policy):
         monkeypatch.setattr(module, "census", fresh)

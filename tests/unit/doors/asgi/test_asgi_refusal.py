@@ -1,4 +1,4 @@
-"""What a handler gave up on becomes the right status, and a word to the caller."""
+"""Errors of a handler that gave up become the right status, and tell the caller whether to retry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def marked(error: Exception) -> Exception:
 
 
 def status_error(**headers: str) -> Exception:
-    """What httpx raises for a response that an inner layer has retried to exhaustion."""
+    """The error that httpx raises for a response that an inner layer has retried to exhaustion."""
     response = httpx.Response(503, headers=headers, request=httpx.Request("GET", "http://a/?" + SECRET))
     mark(response, Mark("inner", object(), 4))
     return httpx.HTTPStatusError(SECRET, request=response.request, response=response)

@@ -1,4 +1,4 @@
-"""So many requests at once, the rest are told when to come back; retries go first."""
+"""Requests beyond the limit are refused with a Retry-After; retries are shed first."""
 
 from __future__ import annotations
 

@@ -458,7 +458,7 @@ def test_a_real_run_ends_every_call_and_leaves_nothing_behind(
 
     assert len(started) == 2 and all(process.returncode == 0 for process in started)
     for thread in set(threading.enumerate()) - threads:
-        thread.join(5)  # asyncio's own, which waited for a process and has told its end, may be about to end
+        thread.join(5)  # asyncio's own, which waited for a process and has seen its end, may be about to end
     assert set(threading.enumerate()) <= threads
     assert open_files() <= files
 
@@ -507,7 +507,7 @@ def test_a_server_that_dies_is_reported_not_waited_for(
 
 
 def alive(pid: str) -> bool:
-    """Whether the process runs; one that has ended and waits to be reaped by init does not."""
+    """Return True if the process runs; one that has ended and waits to be reaped by init does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

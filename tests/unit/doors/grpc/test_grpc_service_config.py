@@ -1,4 +1,4 @@
-"""Service configs in and out: what a native channel can be told, and what is lost."""
+"""Service configs in and out: what a native channel can express, and what is lost."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from stormproof._strategies.adaptive.rules.cubic import Cubic, Tokens
 
 
 class TooMany(Exception):
-    """What the server says when it throttles."""
+    """The server's error when it throttles."""
 
 
 def on(error: BaseException) -> sp.Verdict:

@@ -23,7 +23,7 @@ def clock() -> sp.testing.FakeClock:
 
 @pytest.fixture
 def changes() -> Iterator[list[tuple[str, str]]]:
-    """The changes of state that were told, as (before, after)."""
+    """The changes of state that were emitted, as (before, after)."""
     told: list[tuple[str, str]] = []
 
     def note(event: Any) -> None:
@@ -46,7 +46,7 @@ def succeed(breaker: sp.Breaker, times: int = 1) -> None:
 
 
 def opened(clock: sp.testing.FakeClock, **options: Any) -> sp.Breaker:
-    """A breaker that one failure has just opened, for 30 s unless told otherwise."""
+    """A breaker that one failure has just opened, for 30 s by default."""
     breaker = sp.Breaker(consecutive=1, clock=clock, **options)
     fail(breaker)
     assert breaker.state == "open"
@@ -170,7 +170,7 @@ def test_slow_calls(clock: sp.testing.FakeClock) -> None:
 
 
 def test_a_call_that_is_still_running_counts_as_slow(clock: sp.testing.FakeClock) -> None:
-    """A backend that answers nobody is noticed before the first timeout."""
+    """A backend that never answers is noticed before the first timeout."""
     breaker = sp.Breaker(slow_call=2, slow_ratio=1, min_calls=3, clock=clock)
     hung = [breaker.admit() for _ in range(3)]
     clock.advance(1.9)
@@ -208,7 +208,7 @@ def test_it_is_open_until_strictly_after_open_for(clock: sp.testing.FakeClock) -
 
 
 def test_a_call_goes_through_an_open_time_that_has_passed(clock: sp.testing.FakeClock) -> None:
-    """Nobody needs to have looked at the state in between."""
+    """The state need not have been read in between."""
     breaker = opened(clock, open_for=30)
     clock.advance(31)
     succeed(breaker)

@@ -1,4 +1,4 @@
-"""A circuit that follows its fleet: the pure rule, told what the fleet says."""
+"""A circuit that follows its fleet: the pure rule, given the fleet's state."""
 
 from __future__ import annotations
 

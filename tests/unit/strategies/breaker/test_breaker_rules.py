@@ -1,4 +1,4 @@
-"""The breaker's state machine by itself: told the time, asked what it makes of it."""
+"""The breaker's state machine by itself, with the time given."""
 
 from __future__ import annotations
 

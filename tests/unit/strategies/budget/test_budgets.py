@@ -32,7 +32,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def drain(budget: Any, most: int = 10_000) -> int:
-    """How many retries it pays for now."""
+    """Return how many retries it pays for now."""
     paid = 0
     while paid < most and budget.withdraw():
         paid += 1
@@ -55,7 +55,7 @@ def test_a_new_budget_pays(kind: Any, clock: sp.testing.FakeClock) -> None:
 
 @each_kind
 def test_first_attempts_never_wait(kind: Any, clock: sp.testing.FakeClock) -> None:
-    """However empty it is, the first call of everybody goes through."""
+    """With any balance, the first call of every caller goes through."""
     budget = kind(clock=clock)
     for _ in range(1000):
         budget.failure()
@@ -523,14 +523,14 @@ def test_rate_budget_without_a_limit_always_pays(clock: sp.testing.FakeClock) ->
 
 
 def test_rate_budget_says_no_share_of_calls_that_it_would_keep() -> None:
-    """It goes by time: a service with few calls may retry each of them any number of times."""
+    """It refills by time: a service with few calls may retry each of them any number of times."""
     assert sp.RateBudget(rate=10, burst=1).sustained == math.inf
     assert sp.Budget(ratio=0.2).sustained == 0.2
 
 
 @every_way
 def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
-    """Waiting for a token that never comes helps nobody."""
+    """Waiting for a token that never comes is useless."""
     play(retry(budget=sp.RateBudget(rate=0, burst=0, wait=True)), Boom).stopped_for("budget").made(1).slept()
 
 

@@ -1,4 +1,4 @@
-"""The bulkhead: so many at once, so many in the queue, the rest refused."""
+"""The bulkhead: a limit of calls at once, a limit in the queue, the rest refused."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Backend:
         return outcome
 
     def play(self, *strategies: Any) -> tuple[Any, float]:
-        """What a call under the policy came to, and when."""
+        """Return the outcome of a call under the policy, and its time."""
 
         async def main() -> tuple[Any, float]:
             function: Callable[[], Awaitable[Any]] = sp.Policy(*strategies)(self._call())

@@ -387,7 +387,7 @@ def test_a_call_of_the_whole_burst_is_sought_too() -> None:
     made = leased(burst=3)
     assert not made.reserve(3, 0.0, 0.0).ok
     assert made.sought == 3
-    # A second later nobody wants it any more, and nothing is asked for.
+    # A second later the demand is gone, and nothing is asked for.
     made.demand.rate = 0.0
     made.missed = 0
     assert made.ask(60.0) == (0, 0)

@@ -135,7 +135,7 @@ def test_lent_tokens_are_not_usable_before_their_time() -> None:
     visit(bucket, pool, 0.0)
     assert bucket.held(0.0) >= 5
     assert bucket.usable(0.0) < 1
-    # Nobody may use more than the fleet's rate would have brought by then.
+    # No process may use more than the fleet's rate would have brought by then.
     for step in range(1, 20):
         now = step * 0.01
         assert bucket.tokens(now) <= 100 * now + 1e-9
@@ -282,7 +282,7 @@ def test_every_token_is_accounted_for(steps: Any, instances: int, rate: float, b
 
 
 def run(demands: list[float], rate: float, burst: int, seconds: float) -> list[float]:
-    """When each token was spent. ``demands`` are calls a second, one process each."""
+    """Return the time of each spent token. ``demands`` are calls a second, one process each."""
     pool = Pool(rate, burst, len(demands))
     fleet = [LeaseBucket(rate, burst, len(demands), 1, 0.0) for _ in demands]
     due = [index * 0.003 for index in range(len(fleet))]

@@ -1,4 +1,4 @@
-"""Where the limiter goes without its lock, nothing can come in between.
+"""Code of the limiter without its lock cannot be interrupted.
 
 With a GIL, a thread is switched only where the interpreter looks for it: at a call, at a function's
 entry, and at a jump backwards. So the stretch from the first look at the bucket to the last change of

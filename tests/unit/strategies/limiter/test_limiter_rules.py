@@ -223,7 +223,7 @@ def test_it_moves_with_its_clock() -> None:
 
 
 def waiting(*sizes: int) -> tuple[Bucket, list[Grant]]:
-    """An empty bucket at whose line somebody waits for each of ``sizes``."""
+    """An empty bucket with one waiter for each of ``sizes``."""
     made = bucket()
     made.reserve(10, 0.0, None)
     return made, [made.reserve(size, 0.0, None, True) for size in sizes]

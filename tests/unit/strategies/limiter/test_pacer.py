@@ -233,7 +233,7 @@ def test_places_cancelled_in_reverse_order_leave_no_trace(burst: int, gap: float
 
 @given(st.integers(1, 5), st.lists(st.tuples(EIGHTHS, st.integers(0, 6)), min_size=1, max_size=40))
 def test_no_window_admits_more_than_its_share(burst: int, script: list[Any]) -> None:
-    """What starts within [t, t + w], less its last call (which is paid afterwards), fits burst + rate * w."""
+    """Calls that start within [t, t + w], less the last (which is paid afterwards), fit burst + rate * w."""
     clock = sp.testing.FakeClock()
     pacer = sp.Pacer(2, burst, clock=clock)
     started: list[tuple[float, int]] = []

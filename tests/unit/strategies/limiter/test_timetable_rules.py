@@ -1,4 +1,4 @@
-"""The pacer's timetable and the adaptive rate's tokens by themselves: told the time, asked what is due."""
+"""The pacer's timetable and the adaptive rate's tokens by themselves, with the time given."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def test_a_zero_wait_lets_other_tasks_run() -> None:
 
 
 def test_wait_for_around_a_policy_is_not_retried() -> None:
-    """What `asyncio.wait_for` cancels must not be run again to a success nobody waits for."""
+    """A call that `asyncio.wait_for` cancels must not be run again to a success that no caller awaits."""
     calls: list[int] = []
 
     @retry(on=lambda error: True)

@@ -1,4 +1,4 @@
-"""The rule of the loop at its edges: what it tells, whom it asks, and what it makes of odd answers."""
+"""The rule of the loop at its edges: its events, its questions, and its handling of odd answers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_clock_set_back_twice_hides_no_time() -> None:
     assert run.now() == began + 7
 
 
-# Whom the rule asks about an outcome.
+# The objects that the rule asks about an outcome.
 
 
 def test_veto_of_the_request_stops_with_reason_unrepeatable() -> None:
@@ -173,7 +173,7 @@ def test_a_hint_around_a_timeout_is_a_timeout_to_the_budget() -> None:
 
 
 class Own:
-    """A schedule that answers what it is told to."""
+    """A schedule that returns given waits."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -216,7 +216,7 @@ def test_a_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() ->
     assert ("withdraw", False) in budget.told
 
 
-# What is told to nobody but the log.
+# Reports to the log alone.
 
 
 def test_a_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.LogCaptureFixture) -> None:
@@ -247,7 +247,7 @@ def test_end_of_a_call_reports_its_time() -> None:
 
 
 def waits(wait: float, now: float, scope: Any = None, **options: Any) -> Any:
-    """What follows from a failure at ``now``, the first having been at 0, with a schedule of ``wait``."""
+    """Return the step after a failure at ``now``, the first having been at 0, with a schedule of ``wait``."""
     run = run_of(backoff=Own(wait), **options)
     run.first_failure_at = 0.0
     return run.next(Verdict.RETRY, now, lambda: 0.5, scope)
@@ -286,7 +286,7 @@ def test_refusals_name_the_reason() -> None:
     assert str(seen.error) == "op: gave up after 1 attempt: retry budget exhausted"
 
 
-# What the budget is told.
+# Calls of the budget.
 
 
 def test_start_of_a_call_is_reported_to_the_budget_once() -> None:

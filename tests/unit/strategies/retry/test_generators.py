@@ -278,7 +278,7 @@ def test_closing_early_closes_the_generator(items_read: int) -> None:
 
 @pytest.mark.parametrize("items_read", [1, 2])
 def test_error_of_the_clean_up_of_a_closed_generator_is_raised(items_read: int) -> None:
-    """Closed, not merely dropped: an error of its clean-up reaches whoever closed it."""
+    """Closed, not merely dropped: an error of its clean-up reaches the closer."""
 
     @retry()
     def stream() -> Iterator[int]:

@@ -144,7 +144,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
 
 
 def test_a_sync_call_refuses_an_async_before_attempt() -> None:
-    """In words, and without a warning about a coroutine that nobody awaited."""
+    """With a clear error, and without a warning about a coroutine that was never awaited."""
 
     async def before(attempt: sp.Attempt) -> None: ...
 
@@ -240,7 +240,7 @@ def test_a_success_reads_no_clock(play: Any) -> None:
 
 @every_way
 def test_a_success_that_comes_late_is_still_returned(play: Any) -> None:
-    """Sync code cannot be interrupted, and virtual time interrupts nobody."""
+    """Sync code cannot be interrupted, and virtual time interrupts nothing."""
     play(retry(), takes(100, "late"), inside=lambda: sp.deadline(5)).returned("late").made(1)
 
 
@@ -745,7 +745,7 @@ def test_a_denial_never_sleeps_first(play: Any) -> None:
 
 @every_way
 def test_the_budget_is_asked_last(play: Any) -> None:
-    """What is refused for another reason is not paid for."""
+    """A retry refused for another reason is not paid for."""
     for policy, outcome in [
         (retry(attempts=1, budget=(attempts := BudgetSpy())), Boom()),
         (retry(within=0.5, budget=(within := BudgetSpy())), Boom()),
