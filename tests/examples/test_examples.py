@@ -36,30 +36,30 @@ def test_every_folder_is_listed_and_tested() -> None:
     assert folders == listed
 
 
-def test_http_client() -> None:
+def test_http_client_example_loses_no_request() -> None:
     bare, ours = output("http_client").splitlines()
     assert "200 300" not in bare
     assert "200 300" in ours
 
 
 @pytest.mark.long
-def test_llm_batch() -> None:
+def test_llm_batch_example_is_rarely_throttled() -> None:
     refused = [int(count) for count in re.findall(r"(\d+) times 429", output("llm_batch"))]
     assert refused[0] > 20
     assert refused[1] <= 5
 
 
-def test_worker_pool() -> None:
+def test_worker_pool_example_loses_no_job() -> None:
     assert "of 60 jobs none was lost" in output("worker_pool")
 
 
 @pytest.mark.long
-def test_websocket_fleet() -> None:
+def test_websocket_fleet_example_spreads_its_reconnects() -> None:
     crowds = [int(count) for count in re.findall(r": (\d+) of 200", output("websocket_fleet"))]
     assert crowds[1] < crowds[0]
 
 
-def test_fastapi_service() -> None:
+def test_fastapi_service_example_prints_its_outcomes() -> None:
     told = output("fastapi_service")
     assert "{'number': 1}; the same key again: {'number': 1}" in told
     assert "no time left: 504, x-should-retry: false" in told

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_runs() -> None:
+def test_service_example_prints_its_outcomes() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "examples.service"],
         cwd=ROOT,

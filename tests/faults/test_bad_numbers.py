@@ -270,7 +270,7 @@ def test_symmetric_beyond_its_range(r):
 @pytest.mark.parametrize(
     "values", [[], [1, -1], [NAN], [1, INF], [True], ["1"], "12", 5, {1: 2}, {1, 2}], ids=repr
 )
-def test_schedule(values):
+def test_schedule_with_a_bad_value_is_refused(values):
     with pytest.raises((TypeError, ValueError), match=r"Schedule: values"):
         sp.Schedule(values)
 
@@ -297,7 +297,7 @@ METHODS = {
 
 @pytest.mark.parametrize("bad", ["NaN", "-inf", "negative", "True", "string", "complex"])
 @pytest.mark.parametrize("method", METHODS)
-def test_methods(method, bad):
+def test_method_with_a_bad_number_is_refused(method, bad):
     call, field = METHODS[method]
     with pytest.raises((TypeError, ValueError)) as refused:
         call(BAD[bad])
@@ -306,7 +306,7 @@ def test_methods(method, bad):
 
 
 @pytest.mark.parametrize("bad", ["NaN", "inf", "True", "string"])
-def test_fake_clock(bad):
+def test_fake_clock_with_a_bad_number_is_refused(bad):
     with pytest.raises((TypeError, ValueError), match="start"):
         sp.testing.FakeClock(BAD[bad])
     with pytest.raises((TypeError, ValueError), match="seconds"):

@@ -151,7 +151,7 @@ def test_10_probes_are_inside_at_the_same_time() -> None:
 
 
 @pytest.mark.usefixtures("tiny_turns")
-def test_no_count_is_lost() -> None:
+def test_breaker_counts_of_many_threads_are_exact() -> None:
     breaker = sp.Breaker(trip=lambda counts: False, window=None)
 
     @sp.Policy(breaker)
@@ -172,7 +172,7 @@ def test_no_count_is_lost() -> None:
 
 
 @pytest.mark.usefixtures("tiny_turns")
-def test_it_opens_once() -> None:
+def test_breaker_opens_once_under_parallel_failures() -> None:
     """Sixteen calls fail at once; one change of state is emitted."""
     changes: list[Any] = []
     breaker = sp.Breaker(consecutive=4)

@@ -151,7 +151,7 @@ def test_a_jump_pays_no_more_than_a_full_budget(name, jump):
 
 @each_budget
 @each_jump
-def test_it_goes_on_after_the_jump(name, jump):
+def test_budget_earns_again_after_the_jump(name, jump):
     make, _ = BUDGETS[name]
     clock = sp.testing.FakeClock(start=1e9)
     budget = make(clock)

@@ -79,7 +79,7 @@ def ends_clean():
 @each_policy
 @pytest.mark.parametrize("taken", [1, 2, 5])
 @pytest.mark.parametrize("fails", [0, 2])
-def test_close(policy, taken, fails):
+def test_closed_generator_closes_its_source(policy, taken, fails):
     source = Source(fails)
     items = policy(source.items)()
     for _ in range(taken):
@@ -102,7 +102,7 @@ def test_closed_before_it_began(policy):
 
 
 @each_policy
-def test_dropped(policy):
+def test_dropped_generator_closes_its_source(policy):
     source = Source()
     for _ in policy(source.items)():
         break
@@ -112,7 +112,7 @@ def test_dropped(policy):
 
 
 @each_policy
-def test_thrown_into(policy):
+def test_error_thrown_into_a_generator_closes_its_source(policy):
     for kind in (KeyError, KeyboardInterrupt, GeneratorExit):
         source = Source()
         items = policy(source.items)()
@@ -195,7 +195,7 @@ def test_inside_another_generators_with():
 @each_policy
 @pytest.mark.parametrize("taken", [1, 2, 5])
 @pytest.mark.parametrize("fails", [0, 2])
-def test_aclose(loop, policy, taken, fails):
+def test_aclosed_generator_closes_its_source(loop, policy, taken, fails):
     source = Source(fails)
 
     async def scenario():
@@ -227,7 +227,7 @@ def test_closed_before_it_began_async(loop, policy):
 
 @each_loop
 @each_policy
-def test_aclosing(loop, policy):
+def test_aclosing_closes_the_source(loop, policy):
     source = Source()
 
     async def scenario():
@@ -269,7 +269,7 @@ def test_cancelled_between_two_items(loop, policy):
 
 @each_loop
 @each_policy
-def test_cancelled_while_opening(loop, policy):
+def test_async_generator_cancelled_while_opening_leaves_nothing_behind(loop, policy):
     log = []
 
     @policy
@@ -296,7 +296,7 @@ def test_cancelled_while_opening(loop, policy):
 @each_loop
 @each_policy
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, GeneratorExit])
-def test_thrown_into_async(loop, policy, kind):
+def test_error_thrown_into_an_async_generator_closes_its_source(loop, policy, kind):
     source = Source()
 
     async def scenario():

@@ -55,7 +55,7 @@ class Work:
 
 
 @each_sequence
-def test_one_loop_after_the_other(sequence):
+def test_objects_work_in_one_loop_after_the_other(sequence):
     work = Work()
     for name in sequence:
         before = work.budget.balance

@@ -316,7 +316,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
-def test_process_pools(method, tmp_path):
+def test_process_pools_run_policies(method, tmp_path):
     script = tmp_path / "pools.py"
     script.write_text(POOLS.format(source=str(Path(stormproof.__file__).parents[1]), method=method))
     done = subprocess.run(

@@ -21,7 +21,7 @@ def _hedged(**options: Any) -> sp.Policy:
 
 
 @each_client
-async def test_it_is_refused(http: Http, measured: Callable[[str], None]) -> None:
+async def test_post_without_a_key_is_not_hedged(http: Http, measured: Callable[[str], None]) -> None:
     made = 0
     for declared in (False, True):
         for method in ("POST", "PATCH"):
@@ -35,7 +35,7 @@ async def test_it_is_refused(http: Http, measured: Callable[[str], None]) -> Non
 
 
 @each_client
-async def test_a_failure_launches_no_other_either(http: Http) -> None:
+async def test_failed_post_launches_no_hedge(http: Http) -> None:
     http.server.on("/", answer(503, b"down"), answer(200))
     got = await http.client(_hedged(idempotent=True, after=30.0)).post("/")
     assert (got.status, got.body) == (503, b"down")

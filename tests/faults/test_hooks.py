@@ -398,7 +398,7 @@ each_other = pytest.mark.parametrize("name", OTHERS)
 
 
 @each_other
-def test_another_hook_that_raises(name):
+def test_raising_hook_leaves_nothing_locked(name):
     """Its error comes out, every time: nothing stays taken or locked, and the next call is judged."""
     raises = True
     policy = OTHERS[name](lambda: broken() if raises else None)
@@ -412,7 +412,7 @@ def test_another_hook_that_raises(name):
 
 
 @each_other
-def test_another_hook_that_blocks(name):
+def test_blocking_hook_does_not_block_other_callers(name):
     local = threading.local()
     gate = []
 
@@ -439,7 +439,7 @@ def test_another_hook_that_blocks(name):
 
 
 @each_other
-def test_another_hook_that_calls_back_in(name):
+def test_hook_may_call_its_own_policy(name):
     depth = []
 
     def nested():

@@ -172,7 +172,7 @@ def _is_good(outcome: Any) -> bool:
 
 
 @pytest.mark.long
-def test_ten_thousand_requests() -> None:
+def test_ten_thousand_requests_leave_nothing_behind() -> None:
     shop = Shop()
     with Server(otherwise=shop.step) as server:
 

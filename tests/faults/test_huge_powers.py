@@ -93,7 +93,7 @@ def _fails() -> None:
     raise Boom
 
 
-def test_1100_reconnects() -> None:
+def test_wait_of_1100_reconnects_stays_at_its_cap() -> None:
     tries = 0
 
     def connect() -> str:

@@ -118,7 +118,7 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
 
 @pytest.mark.usefixtures("watchdog")
 @pytest.mark.parametrize(("make", "op"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_nothing_stays_locked(make: Callable[[], Any], op: Callable[[Any], Any]) -> None:
+def test_interrupt_leaves_no_lock_held(make: Callable[[], Any], op: Callable[[Any], Any]) -> None:
     held: list[str] = []
     number = 0
     while True:

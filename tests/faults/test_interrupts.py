@@ -107,7 +107,7 @@ PHASES = {
 
 @every_way
 @pytest.mark.parametrize("phase", PHASES)
-def test_in_users_code(play, phase):
+def test_interrupt_in_users_code_leaves_nothing_held(play, phase):
     make, outcomes = PHASES[phase]
     budget = sp.Budget()
     policy = retry(**make(), budget=budget)
@@ -126,7 +126,7 @@ async def fails_async():
 
 
 @every_way
-def test_in_a_subscriber(play):
+def test_interrupt_in_a_subscriber_leaves_nothing_held(play):
     def subscriber(event):
         raise KeyboardInterrupt
 
@@ -236,7 +236,7 @@ def test_at_every_reading_of_the_clock(strike, make):
 
 @each_loop
 @pytest.mark.parametrize("strike", [1, 2])
-def test_in_the_wait(loop, strike):
+def test_interrupt_in_the_wait_leaves_nothing_held(loop, strike):
     budget = sp.Budget(burst=10)
     for is_async in (False, True):
         clock = StruckClock(waiting=strike)
@@ -247,7 +247,7 @@ def test_in_the_wait(loop, strike):
     nothing_held(budget)
 
 
-def test_in_a_deadline():
+def test_interrupt_in_a_deadline_leaves_nothing_held():
     clock = StruckClock(waiting=1)
     with pytest.raises(KeyboardInterrupt), sp.deadline(60, clock=clock):
         retry(clock=clock).call(fails)
@@ -442,7 +442,7 @@ def children():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_real_signal(case, children):
+def test_real_sigint_ends_the_call(case, children):
     child = children[case]
     assert child.stdout.readline() == "ready\n", child.stderr.read()
     child.send_signal(signal.SIGINT)

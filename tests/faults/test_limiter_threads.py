@@ -38,7 +38,7 @@ def race(work: object) -> None:
         thread.join()
 
 
-def test_allow_alone() -> None:
+def test_allow_in_many_threads_grants_every_token_once() -> None:
     limiter = sp.Limiter(0, 10_000)
     granted = [0] * THREADS
 

@@ -177,7 +177,7 @@ each_mark = pytest.mark.parametrize(
 @each_use
 @each_odd
 @each_rule
-def test_it_is_retried_and_comes_out(way, kind, on, caplog):
+def test_odd_exception_is_retried_and_raised(way, kind, on, caplog):
     caplog.set_level(logging.DEBUG)
     events = []
     stop = sp.subscribe(events.append)
@@ -193,7 +193,7 @@ def test_it_is_retried_and_comes_out(way, kind, on, caplog):
 
 @each_use
 @each_odd
-def test_it_passes_when_it_is_not_worth_retrying(way, kind):
+def test_odd_exception_that_is_fatal_is_raised_unchanged(way, kind):
     error = kind("text")
     assert settle(way, retry(on=LookupError), raises(error)) is error
 
@@ -201,7 +201,7 @@ def test_it_passes_when_it_is_not_worth_retrying(way, kind):
 @each_use
 @each_odd
 @each_mark
-def test_it_comes_out_of_a_mark(way, kind, wrap):
+def test_odd_exception_inside_a_mark_is_raised_unchanged(way, kind, wrap):
     error = kind()
     assert settle(way, retry(attempts=2), raises(wrap(error), wrap(error))) is error
 
@@ -211,7 +211,7 @@ def test_it_comes_out_of_a_mark(way, kind, wrap):
 @pytest.mark.parametrize(
     "options", [{"within": 0.5}, {"budget": BudgetSpy(allow=0)}], ids=["within", "budget"]
 )
-def test_it_is_the_cause_of_our_refusal(way, kind, options):
+def test_odd_exception_is_the_cause_of_a_refusal(way, kind, options):
     error = kind()
     assert settle(way, retry(**options), raises(error)) is error
     error = kind()
@@ -222,7 +222,7 @@ def test_it_is_the_cause_of_our_refusal(way, kind, options):
 
 @each_loop
 @each_odd
-def test_it_is_the_cause_of_a_deadline(loop, kind):
+def test_odd_exception_is_the_cause_of_deadline_exceeded(loop, kind):
     error = kind()
     calls = 0
 
@@ -346,7 +346,7 @@ def test_stop_iteration_is_an_error_like_any_other(play, kind):
     assert played.error is played.last or played.error.__cause__ is played.last
 
 
-def test_recursion_error():
+def test_recursion_error_is_retried():
     calls = 0
 
     def endless():
@@ -362,7 +362,7 @@ def test_recursion_error():
     assert calls == 3
 
 
-def test_memory_error():
+def test_memory_error_is_retried():
     errors = [MemoryError(), MemoryError()]
     call = raises(*errors)
     assert settle("sync", retry(on=MemoryError, attempts=2), call) is errors[-1]

@@ -99,7 +99,7 @@ async def test_one_shot_body_not_yet_read_may_still_be_sent(http: Http) -> None:
 
 
 @each_client
-async def test_it_is_not_hedged(http: Http) -> None:
+async def test_one_shot_body_is_not_hedged(http: Http) -> None:
     http.server.on("/", late(0.15, answer(200, b"slow")), answer(200, b"fast"))
     policy = sp.Policy(sp.Hedge(after=0.01, idempotent=True, budget=sp.Budget(burst=10)))
     body = Counted()

@@ -71,12 +71,12 @@ def test_parts_made_while_the_store_is_away_use_on_failure_at_once(
     assert allowed(*parts(store)) == ALLOWED[mode]
 
 
-def test_every_new_key_meanwhile(away: Callable[..., RedisStore]) -> None:
+def test_new_keys_while_the_store_is_away_use_on_failure(away: Callable[..., RedisStore]) -> None:
     tenants = sp.keyed(sp.Limiter(1000, 1000, store=away("open"), name="t"), key=lambda tenant: tenant)
     assert sum(tenants[f"tenant {index}"].allow() for index in range(50) for _ in range(4)) == 200
 
 
-def test_keys_that_come_and_go_meanwhile_leave_nothing_behind(away: Callable[..., RedisStore]) -> None:
+def test_dropped_keys_while_the_store_is_away_leave_nothing_behind(away: Callable[..., RedisStore]) -> None:
     store = away("open")
     tenants = sp.keyed(sp.Limiter(10, 10, store=store, name="t"), limit=5)
     for index in range(50):
@@ -164,7 +164,9 @@ def test_a_child_of_an_outage(server: Server, mode: str) -> None:
 
 
 @MODES
-def test_another_rate_meanwhile_is_another_share(away: Callable[..., RedisStore], mode: str) -> None:
+def test_new_rate_while_the_store_is_away_changes_the_share(
+    away: Callable[..., RedisStore], mode: str
+) -> None:
     limiter = sp.Limiter(RATE, BURST, store=away(mode, instances=INSTANCES), name="x")
     limiter.set_rate(2 * RATE)
     limiter.set_burst(2 * BURST)
@@ -176,7 +178,9 @@ def test_another_rate_meanwhile_is_another_share(away: Callable[..., RedisStore]
 
 
 @MODES
-def test_a_reload_meanwhile(away: Callable[..., RedisStore], mode: str) -> None:
+def test_reload_while_the_store_is_away_applies_to_the_share(
+    away: Callable[..., RedisStore], mode: str
+) -> None:
     store = away(mode, instances=INSTANCES)
     limiter, budget, bulkhead = parts(store)
     rate = sp.RateBudget(RATE, BURST, store=store, name="r")

@@ -56,7 +56,9 @@ def store(server: Server) -> Iterator[RedisStore]:
         yield store
 
 
-def test_cancelled_in_asyncio(server: Server, store: RedisStore, measured: Callable[[str], None]) -> None:
+def test_command_cancelled_in_asyncio_leaves_later_answers_in_order(
+    server: Server, store: RedisStore, measured: Callable[[str], None]
+) -> None:
     async def scenario() -> int:
         checked = 0
         for round_ in range(5):
@@ -80,7 +82,7 @@ def test_cancelled_in_asyncio(server: Server, store: RedisStore, measured: Calla
     measured(f"30 commands cancelled in the middle, {checked} answers after them, each its own")
 
 
-def test_cancelled_in_trio(server: Server, store: RedisStore) -> None:
+def test_command_cancelled_in_trio_leaves_later_answers_in_order(server: Server, store: RedisStore) -> None:
     async def scenario() -> None:
         for round_ in range(3):
             server.pause()
@@ -128,9 +130,7 @@ def test_a_command_that_runs_out_of_time_drops_its_connection(server: Server) ->
         eventually(lambda: used not in _connections(server))
 
 
-def test_an_idempotent_call_that_is_cancelled_in_the_store_takes_its_word_back(
-    server: Server, store: RedisStore
-) -> None:
+def test_idempotent_call_cancelled_in_the_store_gives_its_key_back(server: Server, store: RedisStore) -> None:
     """The key was begun for a caller who has left: it is given back, and the next one runs at once."""
     runs: list[str] = []
 

@@ -72,7 +72,7 @@ def test_tokens_used_during_the_outage_are_charged(server: Server) -> None:
         assert int(left) < BURST * 1_000_000 / 2
 
 
-def test_from_the_start(server: Server) -> None:
+def test_parts_made_while_redis_is_down_join_when_it_comes(server: Server) -> None:
     """Objects made while it is down decide by the declared rule, and join when it comes."""
     import stormproof as sp
 

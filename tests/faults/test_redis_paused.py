@@ -13,7 +13,7 @@ from stormproof import events
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-paused")]
 
 
-def test_no_call_waits_for_it(server: Server) -> None:
+def test_paused_redis_delays_no_call(server: Server) -> None:
     with Ordeal(server) as ordeal:
         ordeal.live(0.1)
         server.pause()
@@ -28,7 +28,7 @@ def test_no_call_waits_for_it(server: Server) -> None:
         assert server.keys_without_ttl() == []
 
 
-def test_closing_does_not_wait_for_it_either(server: Server) -> None:
+def test_paused_redis_does_not_delay_close(server: Server) -> None:
     ordeal = Ordeal(server)
     try:
         ordeal.live(0.1)

@@ -11,7 +11,7 @@ from stormproof import events
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-read-only")]
 
 
-def test_it_counts_as_down_until_it_takes_writes_again(server: Server) -> None:
+def test_read_only_server_counts_as_down_until_it_takes_writes(server: Server) -> None:
     with Server() as master, Ordeal(server) as ordeal:
         ordeal.live(0.1)
         server.make_read_only(master)

@@ -10,7 +10,7 @@ from tests.support.store_outage import Ordeal
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-restarted-empty")]
 
 
-def test_it_is_filled_again(server: Server) -> None:
+def test_redis_restarted_empty_is_filled_again(server: Server) -> None:
     with Ordeal(server) as ordeal:
         ordeal.live(0.1)
         server.restart_empty()

@@ -80,7 +80,7 @@ async def test_nothing_that_a_server_says_is_trusted(http: Http, measured: Calla
 
 
 @each_client
-async def test_it_adds_no_attempt_lifts_no_budget_and_passes_no_deadline(http: Http) -> None:
+async def test_hint_adds_no_attempt_lifts_no_budget_and_passes_no_deadline(http: Http) -> None:
     for values in (["0"], ["1"], [PAST], ["1", "2"]):
         http.server.on("/", answer(503, headers=[("Retry-After", value) for value in values]))
         before = len(http.server.seen)

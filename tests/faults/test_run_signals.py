@@ -96,7 +96,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_signals_reach_the_command_and_one_that_ends_it_ends_retrying() -> None:
+def test_signal_reaches_the_command_and_ends_retrying_if_it_ends_the_command() -> None:
     with started("--", sys.executable, "-c", CHILD) as process:
         word, pid, leads = line(process).split()
         assert (word, leads) == ("ready", "True"), "it has a process group of its own"
@@ -111,7 +111,7 @@ def test_signals_reach_the_command_and_one_that_ends_it_ends_retrying() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
-def test_other_ends(number: signal.Signals) -> None:
+def test_every_signal_reaches_the_command(number: signal.Signals) -> None:
     with started("--", sys.executable, "-c", CHILD) as process:
         line(process)
         process.send_signal(number)
@@ -184,7 +184,7 @@ def test_a_timeout_ends_the_whole_group_and_is_tried_again(tmp_path: Path) -> No
     assert len(pids) == 4 and all(gone(pid) for pid in pids)
 
 
-def test_one_that_ignores_term_is_killed_after_the_grace(tmp_path: Path) -> None:
+def test_command_that_ignores_term_is_killed_after_the_grace(tmp_path: Path) -> None:
     script = f"trap '' TERM; echo $$ > {tmp_path}/pid; for i in $(seq 400); do sleep 0.05; done"
     options = ("--attempts", "1", "--timeout", "300ms", "--grace", "200ms")
     with started(*options, "--", "sh", "-c", script) as process:
@@ -192,7 +192,7 @@ def test_one_that_ignores_term_is_killed_after_the_grace(tmp_path: Path) -> None
     assert gone(int((tmp_path / "pid").read_text()))
 
 
-def test_one_that_cleans_up_has_the_time_to(tmp_path: Path) -> None:
+def test_command_that_cleans_up_has_the_grace_to_finish(tmp_path: Path) -> None:
     clean = f"trap 'sleep 0.3; echo clean > {tmp_path}/state; exit 0' TERM"
     script = f"{clean}; for i in $(seq 400); do sleep 0.05; done"
     with started(

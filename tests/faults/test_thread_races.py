@@ -58,7 +58,7 @@ def race(run, threads=THREADS):
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.1, 1 / 3, 1.0])
-def test_budget_counts_exactly(ratio):
+def test_budget_counts_of_many_threads_are_exact(ratio):
     clock = sp.testing.FakeClock()
     budget = sp.Budget(ratio=ratio, burst=10, clock=clock)
     rounds = 300
@@ -88,7 +88,7 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_other_budgets_stay_in_their_bounds(name):
+def test_other_budgets_of_many_threads_stay_in_their_bounds(name):
     make, cap = BOUNDED[name]
     budget = make(sp.testing.FakeClock())
     rounds = 150
@@ -108,7 +108,7 @@ def test_other_budgets_stay_in_their_bounds(name):
     race(run)
 
 
-def test_quota_is_conserved():
+def test_quota_of_many_threads_is_conserved():
     """Nothing is earned, everything that is paid is given back: the sum must be what it was."""
     budget = sp.QuotaBudget(100, 5, 5, 0)
 
@@ -185,7 +185,7 @@ def test_every_call_counts_its_own_attempts():
     assert budget.balance == pytest.approx(10_000 - 5 * fours + 0.1 * 3 * fours)
 
 
-def test_one_block_for_all():
+def test_block_may_be_shared_by_threads():
     block = sp.retrying(on=Boom, attempts=3, backoff=sp.Constant(0), budget=None)
 
     def run(place):
@@ -263,7 +263,7 @@ def test_subscribers_come_and_go():
     assert len(kept) == THREADS * 100
 
 
-def test_one_subscription_is_ended_once_by_many():
+def test_subscription_ended_by_many_threads_ends_once():
     for _ in range(60):
         seen = []
         stop, other = sp.subscribe(seen.append), sp.subscribe(seen.append)

@@ -297,7 +297,7 @@ def test_ctrl_c_is_not_waited_for_and_loses_nothing(start: Start, kind: str) -> 
 
 
 @two_kinds
-def test_ctrl_c_may_drain_too(start: Start, kind: str) -> None:
+def test_ctrl_c_may_be_set_to_drain(start: Start, kind: str) -> None:
     child = start("options['signals'] = ('SIGTERM', 'SIGINT')\n" + textwrap.dedent(BODIES[kind]))
     child.until("began a")
     child.send(signal.SIGINT)

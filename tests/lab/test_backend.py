@@ -73,7 +73,7 @@ def test_bounded_queue_refuses_arrivals_that_do_not_fit() -> None:
     assert last.successes == 6
 
 
-def test_orders_of_service() -> None:
+def test_order_of_service_decides_the_latencies() -> None:
     """Four at one moment, 0.1 s each."""
     place = lab.Scenario(
         clients=4, arrival_rps=0, capacity_rps=10, faults=[lab.Burst(1, 4, over=0.004)], duration=3
@@ -163,7 +163,7 @@ def test_latency_takes_half_each_way() -> None:
     assert late.attempts == late.calls == 100
 
 
-def test_an_answer_at_the_very_end_of_the_time_is_too_late() -> None:
+def test_answer_at_the_very_end_of_the_timeout_is_too_late() -> None:
     place = lab.Scenario(clients=1, arrival_rps=1, capacity_rps=2, timeout=0.5, duration=10, arrivals="even")
     assert once(place).successes == 0
     assert once(place.replace(timeout=0.5000001)).successes == 10
@@ -245,7 +245,7 @@ def test_a_closed_loop_waits_for_its_answers() -> None:
     assert column(result, "goodput", 20) >= 10  # type: ignore[operator]
 
 
-def test_service_times_of_ones_own() -> None:
+def test_service_times_may_be_a_function() -> None:
     place = lab.Scenario(
         clients=1,
         arrival_rps=10,
@@ -259,7 +259,7 @@ def test_service_times_of_ones_own() -> None:
         place.replace(service=lambda rng: -1.0)
 
 
-def test_workers_and_hang() -> None:
+def test_work_in_progress_pauses_while_the_backend_hangs() -> None:
     """Work in progress stops while the backend hangs, and goes on after."""
     place = lab.Scenario(
         clients=1,

@@ -20,7 +20,7 @@ def policy(**options: Any) -> sp.Policy:
 
 
 @pytest.mark.parametrize("failing", [0.1, 0.5])
-def test_bernoulli_server(failing: float) -> None:
+def test_independent_failures_give_the_closed_form_of_load_and_success(failing: float) -> None:
     """Three retries of independent attempts: success 1 - f^4, load (1 - f^4) / (1 - f)."""
     calm = lab.Scenario(
         clients=10, arrival_rps=400, capacity_rps=4000, error_rate=failing, duration=100, timeout=5
@@ -35,7 +35,7 @@ def test_bernoulli_server(failing: float) -> None:
 
 
 @pytest.mark.parametrize("order", ["fifo", "shared"])
-def test_one_server_with_exponential_service(order: str) -> None:
+def test_single_server_with_exponential_service_agrees_with_mm1(order: str) -> None:
     """M/M/1 at 80 %: mean 0.5 s in either order; in first-come order the time is exponential, p99 2.303 s."""
     busy = lab.Scenario(
         clients=1, arrival_rps=8, capacity_rps=10, service="exponential", order=order, duration=40_000
@@ -73,7 +73,7 @@ def test_fixed_service_halves_the_wait() -> None:
 # Metastable collapse (HotOS'21): capacity 300/s, a 10 s outage, one retry when an attempt takes over 1 s.
 
 
-def test_it_never_recovers_at_280() -> None:
+def test_naive_retries_never_recover_at_280() -> None:
     result = collapse(280, 100)
     assert not result.recovered
     assert result.recovery_time is None

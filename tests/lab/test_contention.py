@@ -12,7 +12,9 @@ from stormproof import lab
 
 
 @pytest.mark.parametrize(("kind", "clients", "calls", "milliseconds"), CONTENTION)
-def test_the_table(kind: str, clients: int, calls: float, milliseconds: float) -> None:
+def test_contention_agrees_with_the_published_table(
+    kind: str, clients: int, calls: float, milliseconds: float
+) -> None:
     # Over 100 runs the mean time of the shortest rows still varies by 2 %.
     runs = 400 if clients == 50 and milliseconds < 5_000 else 100
     found = lab.occ(BACKOFFS[kind], clients=clients, runs=runs)
@@ -20,7 +22,7 @@ def test_the_table(kind: str, clients: int, calls: float, milliseconds: float) -
     assert found.completion_time == pytest.approx(milliseconds / 1000, rel=0.04)
 
 
-def test_one_client_writes_once() -> None:
+def test_single_client_writes_once() -> None:
     alone = lab.occ(sp.Exponential(), clients=1, runs=50)
     assert alone.calls_per_client == 1.0
     assert alone.completion_time == pytest.approx(0.04, rel=0.05)  # four messages of 10 ms
@@ -43,13 +45,13 @@ class Own(sp.Backoff):
         return 0.005 * 2**n
 
 
-def test_a_schedule_of_ones_own() -> None:
+def test_contention_takes_a_users_own_schedule() -> None:
     own = lab.occ(Own(), 20, 20, 3)
     shipped = lab.occ(sp.Exponential(0.005, cap=1e9), 20, 20, 3)
     assert own.calls_per_client == pytest.approx(shipped.calls_per_client)
 
 
 @pytest.mark.parametrize("given", [{"clients": 0}, {"runs": 0}, {"seed": -1}, {"backoff": "full"}])
-def test_bad_arguments(given: dict[str, Any]) -> None:
+def test_bad_argument_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError), match=next(iter(given))):
         lab.occ(**{"backoff": sp.Exponential(), **given})

@@ -137,7 +137,7 @@ def test_a_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) 
     assert result.attempts == attempts * result.calls
 
 
-def test_one_budget_for_the_fleet() -> None:
+def test_fleet_shares_one_budget() -> None:
     """Ten processes with a burst of 10 each may retry a hundred times in an outage; sharing one, ten."""
     policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=sp.Budget(ratio=0.0, burst=10)))
     down = place(outage=lab.Outage(0, 20, "fail"))
@@ -228,7 +228,7 @@ async def _within_a_loop() -> lab.Result:
     return found
 
 
-def test_it_runs_inside_a_running_event_loop() -> None:
+def test_simulate_runs_inside_a_running_event_loop() -> None:
     assert asyncio.run(_within_a_loop()).calls > 50
 
 

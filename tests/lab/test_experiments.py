@@ -128,14 +128,14 @@ def test_finished_runs_are_saved_when_a_later_run_fails(tmp_path: Path) -> None:
     assert not path.exists() or pyarrow.parquet.read_table(path)["name"].to_pylist() == ["none"]
 
 
-def test_local_processes(compared: lab.Comparison) -> None:
+def test_comparison_in_local_processes_is_the_same(compared: lab.Comparison) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         there = lab.compare(POLICIES, SCENARIO, seeds=range(4), executor=pool)
     assert there.to_json() == compared.to_json()
 
 
 @pytest.mark.long
-def test_a_dask_cluster(compared: lab.Comparison) -> None:
+def test_comparison_on_a_dask_cluster_is_the_same(compared: lab.Comparison) -> None:
     import logging
 
     distributed = pytest.importorskip("distributed")
@@ -227,7 +227,7 @@ def test_the_search_draws_from_a_large_space() -> None:
     assert values == sorted(values)
 
 
-def test_wilsons_interval() -> None:
+def test_wilson_interval_agrees_with_published_values() -> None:
     """Against the values of Wilson (1927) as tabled by Newcombe (1998) for 81/263, 15/148, 0/20, 1/29."""
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
     assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=1e-4)
@@ -284,7 +284,7 @@ def test_jobs_ahead_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: lab.Objective("beauty"), "minimise must be one of"),
     ],
 )
-def test_bad_arguments(call: Callable[[], object], says: str) -> None:
+def test_bad_argument_is_refused(call: Callable[[], object], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
         call()
 

@@ -276,7 +276,7 @@ def test_auto_counts_the_calls_of_the_whole_experiment(monkeypatch: pytest.Monke
     assert lab.compare({"one": policy()}, small, seeds=range(6)).to_data()["engine"] == "fast"
 
 
-def test_first_compilation_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_compilation_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     said = threading.Event()
     lines: list[str] = []
 

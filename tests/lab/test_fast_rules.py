@@ -54,7 +54,7 @@ def test_durations_are_spread_as_the_exact_engine_spreads_them(kind: str) -> Non
 # Compiling.
 
 
-def test_where_nothing_can_be_kept_on_disk_it_is_compiled_all_the_same(monkeypatch: Any) -> None:
+def test_engine_compiles_without_a_writable_cache(monkeypatch: Any) -> None:
     def njit(cache: bool = False, **options: Any) -> Any:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")

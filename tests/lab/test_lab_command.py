@@ -64,7 +64,7 @@ def running_lab() -> Iterator[tuple[subprocess.Popen[str], Served]]:
         process.communicate()
 
 
-def test_each_start_has_a_token_of_its_own() -> None:
+def test_each_start_makes_a_new_token() -> None:
     tokens = set()
     for _ in range(2):
         with running_lab() as (process, served):
@@ -87,7 +87,7 @@ def is_gone(process: int) -> bool:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="other platform: needs /proc")
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_its_processes_end_with_it(ending: signal.Signals) -> None:
+def test_worker_processes_end_with_the_lab(ending: signal.Signals) -> None:
     with running_lab() as (process, _):
         eventually(lambda: len(children(process.pid)) == 2, "the processes for runs were not started")
         workers = children(process.pid)

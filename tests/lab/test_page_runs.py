@@ -74,7 +74,7 @@ def test_run_closed_early_ends_its_process_and_the_next_run_has_another() -> Non
     asyncio.run(body())
 
 
-def test_a_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_beyond_its_time_limit_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         runs = page_runs.Runs()
         try:

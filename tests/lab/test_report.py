@@ -57,7 +57,7 @@ def test_the_page_without_data_is_small_enough(page: Path) -> None:
     assert page.stat().st_size <= LARGEST_PAGE
 
 
-def test_it_names_no_other_resource(page: Path) -> None:
+def test_report_names_no_external_resource(page: Path) -> None:
     seen = Seen(page.read_text())
     for tag, attributes in seen.elements:
         for name in ("src", "srcset", "data", "poster", "action"):
@@ -99,7 +99,7 @@ def test_the_same_data_gives_the_same_bytes(result: lab.Result, tmp_path: Path) 
 @pytest.mark.parametrize(
     "nasty", ["</script>", "<!--", "<script>", "]]>", "&lt;", "\u2028", "\\", "$&", "\\1", "é\0"]
 )
-def test_no_text_gets_out_of_its_element(result: lab.Result, nasty: str) -> None:
+def test_text_cannot_break_out_of_its_element(result: lab.Result, nasty: str) -> None:
     data = result.to_data()
     data["runs"][0]["name"] = nasty
     seen = Seen(report.render(data))
@@ -115,7 +115,7 @@ def test_values_that_json_cannot_write_become_null() -> None:
 
 
 @pytest.mark.parametrize("data", [None, {}, {"format": 2}, {"format": "1"}, [1]])
-def test_other_data_is_refused(data: Any) -> None:
+def test_foreign_data_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match=r"report: data must be what Result.to_data\(\) gives"):
         report.render(data)
 

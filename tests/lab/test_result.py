@@ -48,7 +48,7 @@ def result() -> lab.Result:
     return lab.simulate(POLICY, SCENARIO, seed=42)
 
 
-def test_figures_hang_together(result: lab.Result) -> None:
+def test_figures_of_a_result_are_consistent(result: lab.Result) -> None:
     figures = result.metrics
     assert result.attempts == figures["attempts"] > result.calls > result.successes > 0
     assert result.amplification == result.attempts / result.calls
@@ -110,7 +110,7 @@ def test_same_seed_same_bytes(result: lab.Result) -> None:
     assert lab.simulate(POLICY, SCENARIO, seed=43).to_json() != result.to_json()
 
 
-def test_no_global_randomness_is_touched() -> None:
+def test_simulation_leaves_global_randomness_alone() -> None:
     import random
 
     import numpy as np
@@ -122,7 +122,7 @@ def test_no_global_randomness_is_touched() -> None:
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
 
-def test_files(result: lab.Result, tmp_path: Path) -> None:
+def test_result_is_written_as_csv_json_and_pictures(result: lab.Result, tmp_path: Path) -> None:
     result.to_csv(tmp_path / "run.csv")
     with (tmp_path / "run.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -145,7 +145,7 @@ def test_series_are_written_as_parquet(result: lab.Result, tmp_path: Path) -> No
     assert pyarrow.parquet.read_table(tmp_path / "run.parquet").to_pydict() == result.series
 
 
-def test_the_verdict_is_words(result: lab.Result) -> None:
+def test_verdict_is_put_into_words(result: lab.Result) -> None:
     said = str(result)
     assert said.startswith("Recovered ")
     assert f"{result.calls:,} calls" in said
@@ -168,7 +168,7 @@ def test_the_verdict_is_words(result: lab.Result) -> None:
     assert math.isnan(silent.amplification)
 
 
-def test_a_little_too_much_load_is_not_recovery() -> None:
+def test_lasting_overload_does_not_count_as_recovery() -> None:
     """320/s on 300/s: goodput is 94 % of the offered load, for ever."""
     place = SCENARIO.replace(arrival_rps=320, timeout=None, duration=60, arrivals="even")
     assert not lab.simulate(None, place).recovered
@@ -219,7 +219,7 @@ def test_policy_that_retries_nothing_in_the_lab_warns() -> None:
         ({"progress": 1}, TypeError, "progress must be callable"),
     ],
 )
-def test_bad_arguments(given: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_bad_argument_is_refused(given: dict[str, Any], error: type[Exception], says: str) -> None:
     arguments: dict[str, Any] = {"policy": POLICY, "scenario": SCENARIO, **given}
     with pytest.raises(error, match=says):
         lab.simulate(**arguments)
@@ -265,7 +265,7 @@ def test_exact_engine_refuses_runs_of_too_many_calls() -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", "fast", "exact"])
-def test_no_engine_takes_more_calls_than_it_can_make(engine: str) -> None:
+def test_every_engine_refuses_more_calls_than_it_can_make(engine: str) -> None:
     spike = lab.Scenario(faults=lab.Spike(5, 1, 1e9))
     says = r"Scenario: faults \(got Spike\(.*factor=1000000000.0\)\) must make at most [0-9,]+ calls"
     with pytest.raises(ValueError, match=says):

@@ -39,12 +39,12 @@ def test_rebuilt_by_repr_and_pickle() -> None:
     assert FULL.timeout == 1.0
 
 
-def test_frozen() -> None:
+def test_scenario_is_frozen() -> None:
     with pytest.raises(AttributeError, match="frozen"):
         FULL.clients = 5
 
 
-def test_data_is_json() -> None:
+def test_scenario_data_is_json() -> None:
     data = json.loads(json.dumps(FULL.to_data(), allow_nan=False))
     assert data["outages"] == [
         {"at": 2.0, "lasts": 0.2, "mode": "hang", "retry_after": None, "cost": None},
@@ -134,7 +134,7 @@ def test_recovery_counts_from_the_last_fault() -> None:
     assert Scenario(faults=[lab.StoreLoss(1, 1)]).broken_until == 0.0
 
 
-def test_expected_calls() -> None:
+def test_expected_calls_include_bursts_and_spikes() -> None:
     plain = Scenario(arrival_rps=100, duration=10, faults=[lab.Spike(0, 5, factor=3), lab.Burst(1, 70)])
     assert plain.expected_calls == 1000 + 1000 + 70
     assert Scenario(clients=50, think=2, closed_loop=True, duration=10).expected_calls == 250

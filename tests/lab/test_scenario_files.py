@@ -123,7 +123,7 @@ def test_trace_gives_the_arrivals(engine: str, file: Path) -> None:
         ("arrivals = { times = [] }", "scenarios.x.arrivals: Trace: times must hold at least one"),
     ],
 )
-def test_mistake_is_said_with_its_place(table: str, says: str, tmp_path: Path) -> None:
+def test_mistake_is_reported_with_its_place(table: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f"[scenarios.x]\n{table}\n[policies.p]\nretry = {{}}\n")
     with pytest.raises(ConfigError) as raised:
@@ -131,7 +131,7 @@ def test_mistake_is_said_with_its_place(table: str, says: str, tmp_path: Path) -
     assert says in str(raised.value)
 
 
-def test_unknown_and_missing_names_are_said(file: Path, tmp_path: Path) -> None:
+def test_unknown_and_missing_names_are_reported(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown scenario 'smal'; did you mean 'small'"):
         lab.Scenario.load(file, "smal")
     with pytest.raises(ConfigError, match="it has 2: checkout, small"):

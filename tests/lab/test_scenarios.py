@@ -45,7 +45,7 @@ def test_every_story_is_listed() -> None:
         assert story.answer in str(story)
 
 
-def test_config_reload() -> None:
+def test_config_reload_story_gives_its_figures() -> None:
     found = summaries("config-reload")
     assert found["no jitter"]["peak_rps_after"] == pytest.approx(1000, rel=0.05)
     for kind in ("equal jitter", "full jitter"):
@@ -55,14 +55,14 @@ def test_config_reload() -> None:
     assert found["no retry"]["peak_rps_after"] == pytest.approx(500, rel=0.05)
 
 
-def test_herd() -> None:
+def test_herd_story_gives_its_figures() -> None:
     peaks = {name: told["peak_rps_after"] for name, told in summaries("herd").items()}
     assert peaks["no jitter"] == pytest.approx(20_000, rel=0.05)
     assert peaks["equal jitter"] == pytest.approx(10_000, rel=0.15)
     assert peaks["full jitter"] == pytest.approx(6_700, rel=0.2)
 
 
-def test_failover() -> None:
+def test_failover_story_gives_its_figures() -> None:
     found = summaries("failover")
     usual = 100_000 * SCALE["failover"]
     assert found["no jitter"]["peak_rps_after"] == pytest.approx(4 * usual, rel=0.1)
@@ -73,7 +73,7 @@ def test_failover() -> None:
     assert 0.86 < found["full jitter"]["availability"] < found["no jitter"]["availability"] < 0.9
 
 
-def test_video_players() -> None:
+def test_video_players_story_gives_its_figures() -> None:
     found = summaries("video-players")
     met = 0.1 / 12  # the share of the calls that begin in the hiccup
     assert found["three times at once"]["availability"] == pytest.approx(1 - met, abs=0.001)
@@ -82,13 +82,13 @@ def test_video_players() -> None:
     assert once["amplification"] == pytest.approx(1 + met, abs=0.001)
 
 
-def test_three_layers() -> None:
+def test_three_layers_story_gives_its_figures() -> None:
     found = summaries("three-layers")
     assert found["every layer retries all"]["peak_rps"] > 8 * found["marks are honoured"]["peak_rps"]
     assert found["marks are honoured"]["amplification"] < 4
 
 
-def test_metastable() -> None:
+def test_metastable_story_gives_its_figures() -> None:
     found = summaries("metastable")
     recovered = {name: told["recovered"] for name, told in found.items()}
     assert recovered == {
@@ -100,20 +100,20 @@ def test_metastable() -> None:
     assert 120 < found["by success (Budget)"]["recovery_time"] < 200
 
 
-def test_cold_cache() -> None:
+def test_cold_cache_story_gives_its_figures() -> None:
     found = summaries("cold-cache")
     assert found["no budget"]["recovered"] == 0.0
     assert 10 < found["budget"]["recovery_time"] < 30
 
 
-def test_rolling_deploy() -> None:
+def test_rolling_deploy_story_gives_its_figures() -> None:
     found = summaries("rolling-deploy")
     assert found["no retry"]["availability"] == pytest.approx(0.99, abs=0.003)
     assert found["default"]["availability"] > 0.9995
     assert found["default"]["amplification"] == pytest.approx(1.01, abs=0.005)
 
 
-def test_reconnects() -> None:
+def test_reconnects_story_gives_its_figures() -> None:
     found = summaries("reconnects")
     assert found["every second"]["availability"] > 0.99
     assert found["exponential, full jitter"]["availability"] > 0.99
@@ -121,7 +121,7 @@ def test_reconnects() -> None:
     assert found["every second"]["amplification"] > 2 * found["exponential, full jitter"]["amplification"]
 
 
-def test_contention() -> None:
+def test_contention_story_gives_its_figures() -> None:
     found = contention(clients=30, runs=30)
     calls = {name: told.calls_per_client for name, told in found.items()}
     assert min(calls, key=lambda name: calls[name]) == "full jitter"

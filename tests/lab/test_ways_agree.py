@@ -105,7 +105,7 @@ def totals(raw: Raw) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_same_run_either_way(name: str) -> None:
+def test_direct_and_driven_way_give_the_same_run(name: str) -> None:
     policy, place = CASES[name]
     direct, driven = (exact(policy, place, 7, way=way) for way in ("direct", "driven"))
     assert (direct.path, driven.path) == ("direct", "driven")
@@ -116,7 +116,7 @@ def test_same_run_either_way(name: str) -> None:
         np.testing.assert_array_equal(getattr(direct, column), getattr(driven, column), err_msg=column)
 
 
-def test_other_seeds_are_other_runs() -> None:
+def test_other_seeds_give_other_runs() -> None:
     policy, place = CASES["default budget"]
     assert totals(exact(policy, place, 1)) != totals(exact(policy, place, 2))
 

@@ -41,7 +41,7 @@ def test_comment_ignores_the_named_rules_on_its_line(comment: str, left: list[st
     assert codes(BARE.format(comment)) == left
 
 
-def test_a_comment_on_a_line_of_its_own_counts_for_the_next() -> None:
+def test_comment_on_its_own_line_applies_to_the_next() -> None:
     above = BARE.format("").replace("@", "# stormproof: ignore[SP003]\n@")
     assert codes(above) == ["SP002"]
     assert codes(above.replace("]\n@", "]\n\n@")) == ["SP002", "SP003"]
@@ -163,7 +163,7 @@ def some() -> list[Finding]:
     ]
 
 
-def test_text() -> None:
+def test_text_report_lists_findings_and_a_total() -> None:
     lines = reports.text(some(), 7).splitlines()
     assert lines[0] == "a b.py:3:5: SP003 error: 50% of: this,"
     assert "SP003 unbounded" in lines and "SP014 no-timeout" in lines
@@ -171,7 +171,7 @@ def test_text() -> None:
     assert reports.text([], 1) == "0 findings in 1 file"
 
 
-def test_json() -> None:
+def test_json_report_holds_every_finding() -> None:
     data = json.loads(reports.as_json(some(), 7))
     assert data["files"] == 7 and len(data["findings"]) == 2
     first = data["findings"][0]

@@ -339,7 +339,7 @@ def test_diff_shows_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixtu
     assert (folder / "a.py").read_text(encoding="utf-8") == "import tenacity\n"
 
 
-def test_fix_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_rewrites_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "--fix", str(folder)]) == 0
     assert "1 file rewritten" in capsys.readouterr().out
     ast.parse((folder / "a.py").read_text(encoding="utf-8"))

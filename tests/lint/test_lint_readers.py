@@ -53,7 +53,7 @@ STOP, JITTER = "stop=tenacity.stop_after_attempt(3)", "wait=tenacity.wait_random
         (f"{STOP}, {JITTER}, retry=tenacity.retry_if_exception(is_transient)", []),
     ],
 )
-def test_tenacity(options: str, found: list[str]) -> None:
+def test_tenacity_options_are_read(options: str, found: list[str]) -> None:
     assert tenacity(options) == found
 
 
@@ -92,7 +92,7 @@ def test_constants_of_the_module_are_followed() -> None:
         ("*arguments", []),
     ],
 )
-def test_backoff(options: str, found: list[str]) -> None:
+def test_backoff_options_are_read(options: str, found: list[str]) -> None:
     assert codes(f"import backoff\n@backoff.on_exception({options})\ndef f(): ...") == found
 
 
@@ -114,7 +114,7 @@ def test_backoff_polls_may_have_no_end_but_not_shorten_hints() -> None:
         ("on=(OSError, asyncio.CancelledError)", ["SP010"]),
     ],
 )
-def test_stamina(options: str, found: list[str]) -> None:
+def test_stamina_options_are_read(options: str, found: list[str]) -> None:
     assert codes(f"import asyncio\nimport stamina\n@stamina.retry({options})\ndef f(): ...") == found
 
 
@@ -151,11 +151,11 @@ def test_the_packages_retry_and_retrying() -> None:
         ("total=3, backoff_factor=1, backoff_jitter=1, status_forcelist=statuses", []),
     ],
 )
-def test_urllib3(options: str, found: list[str]) -> None:
+def test_urllib3_options_are_read(options: str, found: list[str]) -> None:
     assert codes(f"from urllib3.util import Retry\nr = Retry({options})") == found
 
 
-def test_other_ways_to_urllib3s_retry() -> None:
+def test_urllib3_retry_is_found_under_other_imports() -> None:
     for home in ("urllib3", "requests.adapters", "requests.packages.urllib3.util.retry"):
         assert codes(f"from {home} import Retry\nr = Retry(total=3, backoff_factor=1)") == ["SP001"], home
 
@@ -186,7 +186,7 @@ def test_httpx_retries_and_aiohttp_retry() -> None:
         ("on=BaseException", ["SP010"]),
     ],
 )
-def test_stormproof_itself(options: str, found: list[str]) -> None:
+def test_stormproof_options_are_read(options: str, found: list[str]) -> None:
     assert codes(f"import stormproof as sp\n@sp.retry({options})\ndef f(): ...") == found
     assert codes(f"import stormproof as sp\np = sp.Policy(sp.Retry({options}))") == found
 
@@ -227,7 +227,7 @@ def test_post_is_recognised_by_its_client() -> None:
     assert codes(text.format("self.client.get(order)")) == []
 
 
-def test_nested_layers() -> None:
+def test_nested_retries_are_found() -> None:
     assert codes(
         """
         import stamina, stormproof as sp
@@ -253,7 +253,7 @@ def test_nested_layers() -> None:
     assert codes(ours) == [], "our own layers do not multiply, and a recursion is no other layer"
 
 
-def test_a_client_that_retries_by_itself() -> None:
+def test_client_with_default_retries_inside_a_retry_is_found() -> None:
     text = """
     import openai, stamina
     client = openai.OpenAI({})
@@ -265,7 +265,7 @@ def test_a_client_that_retries_by_itself() -> None:
     assert codes(text.format("max_retries=0")) == []
 
 
-def test_policy_files() -> None:
+def test_policy_files_are_read() -> None:
     assert codes('[policies.a]\nretry = { on = "BaseException" }\ntimeout = 1\n', "stormproof.toml") == [
         "SP010"
     ]

@@ -29,7 +29,7 @@ def test_the_failing_sample_fails(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_the_passing_sample_passes_the_rule_and_all_default_ones(rule: Rule) -> None:
+def test_passing_sample_passes_the_rule_and_all_default_ones(rule: Rule) -> None:
     assert check(rule.passing, path_of(rule)) == []
     assert check(rule.passing, path_of(rule), make({}, select=[rule.code])) == []
 
@@ -51,7 +51,7 @@ def test_python_samples_are_python() -> None:
             compile(rule.passing, rule.code, "exec")
 
 
-def test_rules_that_are_off_by_default_are_found_only_when_asked_for() -> None:
+def test_rules_off_by_default_are_found_only_if_selected() -> None:
     rule = next(rule for rule in RULES if not rule.default)
     assert rule.code not in {finding.code for finding in check(rule.failing, path_of(rule))}
     assert rule.code in {finding.code for finding in check(rule.failing, path_of(rule), EVERY)}

@@ -72,7 +72,7 @@ def test_waits_of_a_loop_by_hand(rounds: int, sleep: str, found: set[str]) -> No
         ("@sp.retry(on=OSError, attempts=100)", True),
     ],
 )
-def test_many_attempts(decorator: str, found: bool) -> None:
+def test_many_attempts_are_found(decorator: str, found: bool) -> None:
     assert ("SP016" in codes(f"{decorator}\ndef f(): ...")) is found
 
 
@@ -104,7 +104,7 @@ def test_waits_without_a_maximum(decorator: str, found: bool) -> None:
         ),
     ],
 )
-def test_retried_refusals(text: str, found: bool) -> None:
+def test_retried_refusals_are_found(text: str, found: bool) -> None:
     assert ("SP019" in codes(text)) is found
 
 
@@ -210,7 +210,7 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("made", CLIENTS)
-def test_client_that_retries_by_itself_inside_a_retry(made: str) -> None:
+def test_client_with_default_retries_inside_a_retry_names_its_count(made: str) -> None:
     package = made.partition(".")[0]
     module = made.partition("(")[0].rpartition(".")[0]
     module = package if module[:1] == "r" or package in ("redis", "boto3") else module

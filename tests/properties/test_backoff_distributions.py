@@ -153,7 +153,7 @@ def test_the_mean_with_a_min(jitter: object, floor: float):
     assert mean_is(waits, expected) or waits.std() == 0.0 == waits.mean() - expected
 
 
-def test_this_process_s_own_generator_is_uniform():
+def test_process_generator_is_uniform():
     # Unseeded, so the bar is one that a sound generator misses once in a billion runs.
     waits = np.array([Exponential().delay(3, None, draw()) for _ in range(DRAWS)])
     assert p_value(waits, 0.0, CEILING) > 1e-9
@@ -168,6 +168,6 @@ CROOKED: list[Callable[[float, float], float]] = [
 
 
 @pytest.mark.parametrize("jitter", CROOKED)
-def test_these_checks_see_a_jitter_that_is_not_uniform(jitter: Callable[[float, float], float]):
+def test_uniformity_check_detects_a_skewed_jitter(jitter: Callable[[float, float], float]):
     waits = Exponential(jitter=jitter).delay(3, None, uniform_draws())
     assert p_value(waits, 0.0, CEILING) < 1e-6

@@ -144,7 +144,7 @@ def test_any_ratio_is_exact(ratio: float, burst: int, successes: int) -> None:
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_window_budget_is_exact_too(ratio: float) -> None:
+def test_window_budget_is_exact(ratio: float) -> None:
     """Finagle's own test: 10,000 requests in frozen time, 10,000 p + the reserve, give or take one."""
     budget = sp.WindowBudget(ratio=ratio, floor=5, window=10, clock=sp.testing.FakeClock())
     for _ in range(N):

@@ -38,7 +38,9 @@ def waits(admitted: list[bool], step: float) -> float:
 
 @each_jump
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
-def test_limiters(make: Any, jump: float, measured: Measured) -> None:
+def test_limiters_after_a_jump_admit_at_most_one_burst_more(
+    make: Any, jump: float, measured: Measured
+) -> None:
     """100 lives: asked at random, by those who only ask and those who wait; the jump comes at any time."""
     most_extra, longest_extra = 0, 0.0
     for seed in range(100):
@@ -89,7 +91,7 @@ BUDGETS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
 
 @each_jump
 @pytest.mark.parametrize("name", BUDGETS)
-def test_budgets(name: str, jump: float, measured: Measured) -> None:
+def test_budgets_after_a_jump_pay_at_most_one_burst_more(name: str, jump: float, measured: Measured) -> None:
     """Ten calls a second that succeed, and asks for more than can be paid; each has a burst of 5."""
     make, full, window = BUDGETS[name]
     most_extra, longest_extra = 0, 0.0
@@ -146,7 +148,9 @@ def _ramping(breaker: sp.Breaker, clock: Any) -> None:
 @pytest.mark.parametrize(
     ("state", "window"), [(_open, 10), (_lost, 7), (_ramping, 6)], ids=["open", "lost probes", "ramping"]
 )
-def test_a_breaker(state: Any, window: float, jump: float, measured: Measured) -> None:
+def test_breaker_after_a_jump_refuses_at_most_one_window_longer(
+    state: Any, window: float, jump: float, measured: Measured
+) -> None:
     """It admits again at most one more open time, lease or ramp later, and then no more probes than ever."""
     longest = 0.0
     for jumps_at in (0.0, 0.1, window / 2, window):
@@ -187,7 +191,7 @@ def test_a_breaker(state: Any, window: float, jump: float, measured: Measured) -
 
 
 @each_jump
-def test_a_throttle(jump: float, measured: Measured) -> None:
+def test_throttle_after_a_jump_refuses_at_most_one_window_longer(jump: float, measured: Measured) -> None:
     """It stops refusing at most one window later than it would have."""
     longest = 0.0
     for jumps_at in range(0, 30, 3):

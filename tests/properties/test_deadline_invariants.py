@@ -182,7 +182,7 @@ def test_back_within_one_tick(loop: Loop, measured: Measured) -> None:
 
 @pytest.mark.proves("invariant 3")
 @every_way
-def test_no_sleep_that_would_end_past_it(play: Any, measured: Measured) -> None:
+def test_no_sleep_ends_past_the_deadline(play: Any, measured: Measured) -> None:
     waits = 0
 
     @settings(max_examples=40)

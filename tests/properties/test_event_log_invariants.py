@@ -71,7 +71,7 @@ def log_of(seed: int) -> bytes:
     return "\n".join(lines).encode()
 
 
-def test_byte_for_byte(measured: Callable[[str], None]) -> None:
+def test_event_log_of_a_seed_is_the_same_byte_for_byte(measured: Callable[[str], None]) -> None:
     one = log_of(7)
     assert one == log_of(7)
     assert one != log_of(8)

@@ -143,7 +143,7 @@ HURTS: dict[str, Callable[[Server], None]] = {"killed": Server.kill, "paused": S
 @pytest.mark.proves("invariant 18")
 @pytest.mark.parametrize("fallback", ["local", "open"])
 @pytest.mark.parametrize("hurt", HURTS)
-def test_no_call_waits_or_fails(
+def test_lost_store_neither_delays_nor_fails_a_call(
     server: Server, hurt: str, fallback: str, measured: Callable[[str], None]
 ) -> None:
     told: list[Any] = []
@@ -182,7 +182,7 @@ def test_a_store_that_was_never_there(measured: Callable[[str], None]) -> None:
 
 
 @pytest.mark.proves("invariant 18")
-def test_calls_fail_because_of_the_store_only_where_that_was_asked_for(server: Server) -> None:
+def test_calls_fail_because_of_the_store_only_if_closed(server: Server) -> None:
     with RedisStore(server.url, timeout=TIMEOUT, on_failure="closed") as store:
         limiter = sp.Limiter(1000, 1000, store=store, name="l")
         keys = idempotency.RedisStore(store)

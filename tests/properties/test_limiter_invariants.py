@@ -333,7 +333,7 @@ def test_all_tokens_are_back_after_many_cut_off_threads(make: Maker, measured: M
 @pytest.mark.proves("invariant 14")
 @each_loop
 @each_maker
-def test_it_is_full_again_when_some_were_served_and_some_left(loop: Loop, make: Maker) -> None:
+def test_limiter_is_full_again_after_served_and_cancelled_waits(loop: Loop, make: Maker) -> None:
     """Mixed: after a quiet time the initial count is there, and not one token more."""
     rng = random.Random(5)
 

@@ -106,7 +106,7 @@ PASSED = {
 
 @pytest.mark.proves("invariant 1")
 @every_way
-def test_no_call_once_the_deadline_has_passed(play: Any, measured: Measured) -> None:
+def test_call_past_the_deadline_makes_no_attempt(play: Any, measured: Measured) -> None:
     seen = {name: play(retry(), "never", inside=inside) for name, inside in PASSED.items()}
     for name, played in seen.items():
         played.raised(sp.Cancelled if name == "cancelled" else sp.DeadlineExceeded).made(0).slept()

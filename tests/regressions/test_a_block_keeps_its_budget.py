@@ -41,7 +41,7 @@ def test_ten_runs_share_one_burst(block: Callable[..., None]) -> None:
     assert calls == 10 + 3  # ten first attempts, and a burst of three retries
 
 
-def test_another_place_has_its_own() -> None:
+def test_block_in_another_place_has_its_own_budget() -> None:
     clock = sp.testing.FakeClock()
     for block in (here, there):
         with pytest.raises(OSError):

@@ -34,7 +34,7 @@ def test_call_raises_its_failure_for_every_stop_reason(
 
 
 @every_way
-def test_a_hint_that_is_too_long(play: Any) -> None:
+def test_hint_beyond_max_hint_stops_with_reason_hint(play: Any) -> None:
     error = Boom()
     played = play(retry(), sp.RetryAfter(100, error))
     assert played.error is error and sp.stopped(error) == sp.Stopped("hint", 1, 0.0, 100)

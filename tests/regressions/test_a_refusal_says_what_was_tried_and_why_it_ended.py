@@ -23,7 +23,7 @@ def of(**options: object) -> sp.Policy:
     return sp.Policy(retry, name="score", clock=FakeClock())
 
 
-def test_no_time_left_of_a_deadline() -> None:
+def test_refusal_past_a_deadline_names_wait_and_scope() -> None:
     policy = sp.Policy(sp.Deadline(5), *of().strategies, name="score", clock=FakeClock())
     with pytest.raises(sp.DeadlineExceeded) as caught:
         failing(policy)()
@@ -31,14 +31,14 @@ def test_no_time_left_of_a_deadline() -> None:
     assert str(caught.value) == f"score: gave up after 3 attempts in 4.000 s since the first failure: {why}"
 
 
-def test_no_time_left_for_retrying() -> None:
+def test_refusal_past_within_names_wait_and_limit() -> None:
     with pytest.raises(sp.DeadlineExceeded) as caught:
         failing(of(within=3, raises="refusal"))()
     why = "a wait of 2 s would end past the 3 s allowed for retrying"
     assert str(caught.value) == f"score: gave up after 2 attempts in 2.000 s since the first failure: {why}"
 
 
-def test_no_budget_left() -> None:
+def test_refusal_of_the_budget_names_attempts_and_time() -> None:
     with pytest.raises(sp.BudgetExhausted) as caught:
         failing(of(budget=sp.Budget(burst=1), raises="refusal"))()
     assert (

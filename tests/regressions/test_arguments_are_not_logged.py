@@ -48,7 +48,7 @@ def told_by(caplog, events, error=None):
     ],
     ids=["attempts", "within", "budget", "fatal", "result"],
 )
-def test_failures_and_results(play, caplog, options):
+def test_failures_and_results_are_not_logged(play, caplog, options):
     caplog.set_level(logging.DEBUG)
     outcomes = [{"token": SECRET}] * 4 if "on_result" in options else [Leaky(SECRET)] * 4
     played = play(retry(on=Leaky, **options) if "on" not in options else retry(**options), *outcomes, ...)
@@ -56,7 +56,7 @@ def test_failures_and_results(play, caplog, options):
     assert SECRET not in told_by(caplog, played.events, played.error)
 
 
-def test_arguments(caplog):
+def test_arguments_are_not_logged(caplog):
     caplog.set_level(logging.DEBUG)
     events = []
     stop = sp.subscribe(events.append)
@@ -92,7 +92,7 @@ def test_arguments(caplog):
     assert caplog.records
 
 
-def test_deadline_errors():
+def test_deadline_errors_contain_no_arguments():
     with sp.testing.instant() as clock, sp.deadline(1), pytest.raises(sp.DeadlineExceeded) as caught:
         retry(on=Leaky).call(_late, clock, SECRET)
     own = traceback.format_exception_only(caught.value)

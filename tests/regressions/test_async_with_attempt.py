@@ -20,7 +20,7 @@ def block(**options):
 
 @each_loop
 @pytest.mark.parametrize("style", ["with", "async with"])
-def test_in_async_for(loop, style):
+def test_async_with_attempt_works_in_async_for(loop, style):
     numbers = []
 
     async def body(attempt):
@@ -80,7 +80,7 @@ def test_leaving_the_loop_early_leaves_nothing_behind(loop, leave):
 
 
 @each_loop
-def test_sync_for_in_async_code_is_async_with_too(loop):
+def test_async_with_attempt_works_in_a_sync_for(loop):
     async def scenario():
         for attempt in block(backoff=sp.Constant(0)):
             async with attempt:

@@ -11,7 +11,7 @@ from tests.support.scripted import Boom, retry
 import stormproof as sp
 
 
-def test_sync():
+def test_attempt_inside_a_sync_block_is_the_blocks():
     seen, around = [], []
 
     @retry(on=KeyError)
@@ -32,7 +32,7 @@ def test_sync():
 
 
 @each_loop
-def test_async(loop):
+def test_attempt_inside_an_async_block_is_the_blocks(loop):
     seen, around = [], []
 
     @retry(on=KeyError)

@@ -14,7 +14,7 @@ import stormproof as sp
 
 
 @each_way
-def test_it_shrinks(play):
+def test_remaining_shrinks_from_attempt_to_attempt(play):
     seen = []
     policy = sp.Policy(
         sp.Deadline(10),
@@ -50,7 +50,7 @@ def test_none_without_a_deadline():
     assert retry().call(lambda: sp.attempt().remaining) is None
 
 
-def test_never_negative():
+def test_remaining_is_never_negative_past_the_deadline():
     clock = sp.testing.FakeClock()
     with sp.deadline(1, clock=clock):
         clock.advance(5)

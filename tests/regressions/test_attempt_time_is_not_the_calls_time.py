@@ -24,7 +24,7 @@ def outer(clock):
     return sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0)), sp.Timeout(1), clock=clock)
 
 
-def test_inner_retry(clock, outer):
+def test_inner_retry_may_wait_longer_than_an_attempts_timeout(clock, outer):
     calls = []
 
     @retry(attempts=5, backoff=sp.Constant(2), clock=clock)
@@ -39,7 +39,7 @@ def test_inner_retry(clock, outer):
 
 
 @pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
-def test_inner_async_retry(run, clock, outer):
+def test_inner_async_retry_may_wait_longer_than_an_attempts_timeout(run, clock, outer):
     calls = []
 
     @retry(attempts=5, backoff=sp.Constant(2), clock=clock)
@@ -55,7 +55,7 @@ def test_inner_async_retry(run, clock, outer):
     assert len(calls) == 3
 
 
-def test_limiter(clock, outer):
+def test_limiter_wait_longer_than_an_attempts_timeout_is_retried(clock, outer):
     limiter, calls = sp.Limiter(0.1, 1, clock=clock), []
     limiter.wait()
 
@@ -69,7 +69,7 @@ def test_limiter(clock, outer):
 
 
 @pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
-def test_async_limiter(run, clock, outer):
+def test_async_limiter_wait_longer_than_an_attempts_timeout_is_retried(run, clock, outer):
     limiter, calls = sp.Limiter(0.1, 1, clock=clock), []
     limiter.wait()
 

@@ -11,7 +11,7 @@ from tests.support.scripted import Boom, every_way, retry
 
 @every_way
 @pytest.mark.parametrize("attempts", [1, 2, 3, 10])
-def test_calls_made(play, attempts):
+def test_attempts_is_the_number_of_calls(play, attempts):
     played = play(retry(attempts=attempts), Boom, ...).raised_the_last_error().made(attempts)
     assert f"{attempts} attempt" in played.notes[-1]
     assert played.events[-1].attempts == attempts

@@ -13,7 +13,7 @@ import stormproof as sp
 
 
 @every_way
-def test_one_call_after_the_other(play):
+def test_consecutive_calls_start_with_the_first_wait(play):
     policy = retry(attempts=4)
     for _ in range(2):
         play(policy, Boom, Boom, Boom, "ok").slept(1, 2, 4)
@@ -29,7 +29,7 @@ def test_decorrelated_waits_start_anew_in_each_call(play):
 
 
 @each_loop
-def test_two_at_once(loop):
+def test_concurrent_calls_start_with_the_first_wait(loop):
     policy = retry(attempts=4)
     begun = {"a": [], "b": []}
 

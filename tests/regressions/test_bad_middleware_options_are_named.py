@@ -16,19 +16,19 @@ def app(*args: Any) -> None: ...
 
 @pytest.mark.parametrize("module", [asgi, wsgi])
 @pytest.mark.parametrize("header", [5, (), "", "bad name\r\n", ("fine", 7)], ids=repr)
-def test_deadline_headers(module: Any, header: Any) -> None:
+def test_bad_deadline_header_is_refused(module: Any, header: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="DeadlineMiddleware: header must be"):
         module.DeadlineMiddleware(app, header=header)
 
 
 @pytest.mark.parametrize("module", [asgi, wsgi])
 @pytest.mark.parametrize("header", [7, "", "a b"], ids=repr)
-def test_attempt_header(module: Any, header: Any) -> None:
+def test_bad_attempt_header_is_refused(module: Any, header: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="SheddingMiddleware: attempt_header must be"):
         module.SheddingMiddleware(app, attempt_header=header)
 
 
 @pytest.mark.parametrize("methods", [5, "POST", [1], None], ids=repr)
-def test_methods(methods: Any) -> None:
+def test_bad_methods_are_refused(methods: Any) -> None:
     with pytest.raises(TypeError, match="IdempotencyMiddleware: methods must be a collection"):
         asgi.IdempotencyMiddleware(app, MemoryStore(), methods=methods)

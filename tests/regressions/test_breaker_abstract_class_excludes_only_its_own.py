@@ -17,7 +17,9 @@ class Expected(Exception, abc.ABC):
 
 
 @pytest.mark.parametrize("exclude", [Expected, (Expected,)])
-def test_other_errors_count(exclude: type[Exception] | tuple[type[Exception], ...]) -> None:
+def test_errors_outside_the_excluded_class_count(
+    exclude: type[Exception] | tuple[type[Exception], ...],
+) -> None:
     breaker = sp.Breaker(exclude=exclude, min_calls=100)
     for error in (ConnectionError, Expected):
         with pytest.raises(error), breaker.admit():

@@ -13,7 +13,7 @@ import stormproof as sp
 HOUR = 3600.0
 
 
-def test_a_lost_probe() -> None:
+def test_lost_probe_gives_its_place_back_after_a_clock_set_back() -> None:
     clock = sp.testing.FakeClock(1e6)
     breaker = sp.Breaker(consecutive=1, open_for=1, probe_timeout=5, clock=clock)
     breaker.admit().failure()
@@ -28,7 +28,7 @@ def test_a_lost_probe() -> None:
     assert breaker.state == "closed"
 
 
-def test_a_ramp() -> None:
+def test_ramp_goes_on_after_a_clock_set_back() -> None:
     clock = sp.testing.FakeClock(1e6)
     breaker = sp.Breaker(consecutive=1, open_for=1, ramp=10, clock=clock, rng=lambda: 0.5)
     breaker.admit().failure()

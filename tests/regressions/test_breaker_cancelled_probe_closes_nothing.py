@@ -11,7 +11,7 @@ from typing import Any
 import stormproof as sp
 
 
-def test_still_half_open() -> None:
+def test_cancelled_probe_leaves_the_breaker_half_open() -> None:
     async def main(clock: Any) -> None:
         breaker = sp.Breaker(consecutive=1, open_for=1)
         breaker.admit().failure()

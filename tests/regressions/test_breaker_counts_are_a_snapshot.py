@@ -8,7 +8,7 @@ from __future__ import annotations
 import stormproof as sp
 
 
-def test_half_open():
+def test_counts_of_a_half_open_breaker_are_a_snapshot():
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=30, probes=3, clock=clock)
     breaker.admit().failure()

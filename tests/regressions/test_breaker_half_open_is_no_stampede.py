@@ -11,7 +11,7 @@ from typing import Any
 import stormproof as sp
 
 
-def test_one_of_fifty() -> None:
+def test_half_open_breaker_admits_one_of_fifty() -> None:
     calls: list[int] = []
 
     async def main(clock: Any) -> list[Any]:

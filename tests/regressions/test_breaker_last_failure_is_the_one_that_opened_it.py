@@ -8,7 +8,7 @@ from __future__ import annotations
 import stormproof as sp
 
 
-def test_a_late_failure():
+def test_late_failure_does_not_replace_the_last_failure():
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=30, clock=clock)
     old = breaker.admit()

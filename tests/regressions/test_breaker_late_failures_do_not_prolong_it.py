@@ -10,7 +10,7 @@ import pytest
 import stormproof as sp
 
 
-def test_it_is_open_from_the_first_stamp() -> None:
+def test_open_time_counts_from_the_first_failure() -> None:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=60, clock=clock)
     workers = [breaker.admit() for _ in range(5)]

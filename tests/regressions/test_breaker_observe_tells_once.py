@@ -8,7 +8,7 @@ from __future__ import annotations
 import stormproof as sp
 
 
-def test_once_per_generation():
+def test_observing_breaker_emits_once_per_generation():
     breaker = sp.Breaker(consecutive=3, clock=sp.testing.FakeClock())
     events = []
 

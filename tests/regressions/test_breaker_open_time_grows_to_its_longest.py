@@ -20,7 +20,7 @@ def fails():
 
 
 @pytest.mark.parametrize(("growth", "reopenings"), [(1e5, 70), (1e300, 3), (1.05, 140)])
-def test_alone(growth, reopenings):
+def test_open_time_grows_to_open_max(growth, reopenings):
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, open_growth=growth, open_max=600, clock=clock)
     policy = sp.Policy(breaker, clock=clock)
@@ -37,7 +37,7 @@ def test_alone(growth, reopenings):
 
 @pytest.mark.redis
 @pytest.mark.parametrize(("growth", "reopenings"), [(1e5, 70), (1.05, 140)])
-def test_in_a_fleet(growth, reopenings):
+def test_open_time_in_a_fleet_grows_to_open_max(growth, reopenings):
     """The script is given that many reopenings, and a vote to open."""
     with Server() as server, RedisStore(server.url, timeout=1) as store:
         key = store.key("breaker", "x")

@@ -24,7 +24,7 @@ def test_a_wait_that_was_cancelled_opens_nothing() -> None:
     assert (breaker.counts.failures, breaker.counts.excluded) == (0, 1)
 
 
-def test_nor_does_a_retry_inside_that_was_cancelled() -> None:
+def test_cancelled_retry_inside_does_not_count_as_a_failure() -> None:
     breaker = sp.Breaker(consecutive=1)
     policy = sp.Policy(breaker, sp.Retry(on=Boom, backoff=sp.Constant(1), budget=None))
 

@@ -14,7 +14,7 @@ from tests.support.scripted import Boom, BudgetSpy, retry
 import stormproof as sp
 
 
-def test_during_the_attempt():
+def test_scope_cancelled_during_the_attempt_pays_and_sleeps_nothing():
     clock, budget, calls = sp.testing.FakeClock(), BudgetSpy(), []
 
     @retry(clock=clock, budget=budget)

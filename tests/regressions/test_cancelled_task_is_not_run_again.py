@@ -22,7 +22,7 @@ RULES = [Exception, BaseException, all_but_value_errors, lambda error: True]
 each_rule = pytest.mark.parametrize("on", RULES, ids=["Exception", "BaseException", "all but X", "all"])
 
 
-def test_wait_for():
+def test_task_cancelled_by_wait_for_is_not_run_again():
     calls = 0
 
     @sp.retry(on=all_but_value_errors, attempts=5, backoff=sp.Constant(0))

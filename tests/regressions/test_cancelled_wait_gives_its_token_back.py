@@ -29,7 +29,7 @@ def test_five_cancelled_waits_cost_nothing() -> None:
     assert sp.testing.run(main) <= 1
 
 
-def test_a_cancelled_scope_gives_it_back_too() -> None:
+def test_cancelled_scope_gives_the_token_back() -> None:
     async def main(clock: sp.testing.FakeClock) -> float:
         budget = sp.RateBudget(rate=1, burst=1, wait=True)
         assert budget.withdraw()

@@ -13,7 +13,7 @@ import stormproof as sp
 POLICY = sp.retry(on=Boom, backoff=sp.Constant(1000), within=None, budget=None)
 
 
-def test_in_a_thread() -> None:
+def test_cancelled_wait_in_a_thread_names_the_last_error() -> None:
     boom = Boom()
     failed = threading.Event()
 
@@ -31,7 +31,7 @@ def test_in_a_thread() -> None:
     assert caught.value.__cause__ is boom
 
 
-def test_in_a_task() -> None:
+def test_cancelled_wait_in_a_task_names_the_last_error() -> None:
     boom = Boom()
 
     @POLICY

@@ -37,7 +37,7 @@ def restless() -> Iterator[list[interrupts.Sleeper]]:
     interrupts._sleepers.update(before)
 
 
-def test_it_does_not_raise(restless: list[interrupts.Sleeper]) -> None:
+def test_cancel_while_threads_fall_asleep_does_not_raise(restless: list[interrupts.Sleeper]) -> None:
     for _ in range(40):
         with sp.deadline(None) as scope:
             interrupts._sleepers[interrupts.Sleeper()] = None

@@ -34,7 +34,7 @@ def _leave_it(**_: Any) -> None:
 
 
 @pytest.mark.usefixtures("logging_as_it_was")
-def test_it_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_whose_retry_cannot_be_queued_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     app = celery.Celery("lost", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.update(worker_timer_precision=0.02)
     runs: list[int] = []

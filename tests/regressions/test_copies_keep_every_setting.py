@@ -22,7 +22,7 @@ class Steps(sp.testing.FakeClock):
     """A clock of the user's own."""
 
 
-# Every option differs from its default; `test_no_option_is_left_out` holds this table to it.
+# Every option differs from its default; `test_sample_objects_set_every_option` holds this table to it.
 OBJECTS = {
     "Exponential": sp.Exponential(0.2, factor=3, cap=7, jitter="equal", min=0.1),
     "Linear": sp.Linear(0.2, cap=7, jitter="none", min=0.1),
@@ -72,14 +72,14 @@ def options(obj):
 
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize("copier", COPIERS)
-def test_options(name, copier):
+def test_copy_keeps_every_option(name, copier):
     made = COPIERS[copier](OBJECTS[name])
     assert type(made) is type(OBJECTS[name])
     assert options(made) == options(OBJECTS[name])
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_no_option_is_left_out(name):
+def test_sample_objects_set_every_option(name):
     obj = OBJECTS[name]
     for option, parameter in inspect.signature(type(obj)).parameters.items():
         if option not in (*obj._extras, "rng"):

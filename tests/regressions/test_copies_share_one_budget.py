@@ -31,7 +31,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("copied", COPIES)
 @pytest.mark.parametrize("made", POLICIES)
-def test_one_budget(made, copied):
+def test_copied_policy_has_one_budget(made, copied):
     first, second = COPIES[copied](POLICIES[made]()).strategies
     assert first.budget is not None
     assert first.budget is second.budget

@@ -48,7 +48,7 @@ RULES = {"transient": sp.transient, "type": Exception, "callable": lambda error:
 @every_way
 @pytest.mark.parametrize("shape", CYCLES)
 @pytest.mark.parametrize("on", RULES)
-def test_it_ends(play, shape, on):
+def test_cycle_of_causes_is_judged(play, shape, on):
     error = CYCLES[shape]()
     played = play(retry(on=RULES[on], attempts=3), error, ...)
     assert played.error is error

@@ -30,7 +30,7 @@ def test_attempts_and_waits_together(play):
 
 
 @every_way
-def test_the_ambient_one(play):
+def test_ambient_deadline_bounds_attempts_and_waits(play):
     policy = retry(attempts=None, within=1000, backoff=sp.Constant(1))
     played = play(policy, takes(2, Boom), ..., inside=lambda: sp.deadline(10, "request"))
     played.raised(sp.DeadlineExceeded).caused_by_the_last_error().slept(1, 1, 1)
@@ -48,7 +48,7 @@ def test_the_smaller_one_counts(play):
     assert played.raised(sp.DeadlineExceeded).error.scope == "job"
 
 
-def test_it_spans_calls():
+def test_ambient_deadline_spans_calls():
     with sp.testing.instant() as clock, sp.deadline(10):
         retry().call(lambda: clock.advance(6))
         assert sp.remaining() == pytest.approx(4)
@@ -83,7 +83,7 @@ def test_async_attempts_are_cut_off(loop):
 
 
 @each_loop
-def test_async_ambient(loop):
+def test_ambient_deadline_bounds_an_async_call(loop):
     clock = LoopClock(loop)
 
     @retry(attempts=None, within=1000, backoff=sp.Constant(1), clock=clock)
@@ -103,6 +103,6 @@ def test_async_ambient(loop):
     loop.run(scenario)
 
 
-def test_it_is_a_timeout_error():
+def test_deadline_exceeded_is_a_timeout_error():
     with pytest.raises(TimeoutError), sp.deadline(0):
         retry().call(lambda: None)

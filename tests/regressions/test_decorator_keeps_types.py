@@ -107,7 +107,7 @@ def test_defaults_are_the_functions_own(policy):
 
 @each_policy
 @each_loop
-def test_awkward_parameter_names(policy, loop):
+def test_awkward_parameter_names_are_kept(policy, loop):
     async def fn(args, kwargs, self, error, _sp_call, call, failed):
         return args, kwargs, self, error, _sp_call, call, failed
 
@@ -119,7 +119,7 @@ def test_awkward_parameter_names(policy, loop):
     assert policy(sync)(*range(5)) == (0, 1, 2, 3, 4, 6)
 
 
-def test_methods_bind():
+def test_decorated_methods_bind():
     class Client:
         @retry()
         def get(self, key: str) -> tuple:

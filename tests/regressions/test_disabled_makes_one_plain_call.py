@@ -13,7 +13,7 @@ import stormproof as sp
 
 
 @every_way
-def test_no_retry(play):
+def test_disabled_policy_does_not_retry(play):
     budget = BudgetSpy()
     played = play(retry(budget=budget), Boom, inside=sp.disabled).raised_the_last_error().made(1)
     assert played.sleeps == [] and played.events == []
@@ -22,7 +22,7 @@ def test_no_retry(play):
 
 
 @every_way
-def test_no_result_is_refused_and_no_hook_runs(play):
+def test_disabled_policy_refuses_no_result_and_runs_no_hook(play):
     hook = []
     policy = retry(on_result=lambda value: True, before_attempt=hook.append)
     play(policy, "as it is", inside=sp.disabled).returned("as it is")
@@ -36,12 +36,12 @@ def test_no_result_is_refused_and_no_hook_runs(play):
     ids=["deadline", "deadline, retry", "retry, deadline"],
 )
 @pytest.mark.filterwarnings("ignore:Policy")  # a Deadline inside Retry is rarely meant
-def test_no_strategy_refuses(play, strategies):
+def test_disabled_strategies_refuse_nothing(play, strategies):
     play(sp.Policy(*strategies), "ok", inside=sp.disabled).returned("ok")
 
 
 @every_way
-def test_it_reaches_through_a_deadline(play):
+def test_disabled_reaches_through_a_deadline(play):
     def inside():
         from contextlib import ExitStack
 
@@ -54,7 +54,7 @@ def test_it_reaches_through_a_deadline(play):
 
 
 @pytest.mark.parametrize("play", ALL_WAYS, ids=lambda play: play.name)
-def test_it_ends_with_its_block(play):
+def test_disabled_ends_with_its_block(play):
     policy = retry()
     with sp.disabled():
         pass
@@ -62,7 +62,7 @@ def test_it_ends_with_its_block(play):
 
 
 @each_loop
-def test_streams(loop):
+def test_disabled_streams_are_opened_once(loop):
     opened = 0
 
     @retry()

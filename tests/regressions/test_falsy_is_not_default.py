@@ -46,7 +46,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_by_name(case):
+def test_falsy_option_is_refused_by_name(case):
     field, value = case.split("=")
     with pytest.raises(
         (TypeError, ValueError), match=rf"\b{field}\b.*got {re.escape(value)}|{field} must name"

@@ -25,16 +25,16 @@ FIRST = [
 
 @every_way
 @pytest.mark.parametrize(("backoff", "wait"), FIRST, ids=lambda value: type(value).__name__)
-def test_the_first_wait(play, backoff, wait):
+def test_first_retry_waits(play, backoff, wait):
     play(retry(backoff=backoff, rng=lambda: 0.5), Boom, "ok").returned("ok").slept(wait)
 
 
 @every_way
-def test_the_defaults(play):
+def test_default_backoff_waits_before_the_first_retry(play):
     played = play(sp.retry(on=Boom, rng=lambda: 0.5), Boom, Boom, Boom, "ok").returned("ok")
     played.slept(0.05, 0.1, 0.2)
 
 
 @every_way
-def test_none_on_request(play):
+def test_schedule_may_ask_for_no_first_wait(play):
     play(retry(backoff=sp.Schedule([0, 1])), Boom, Boom, "ok").slept(0, 1)

@@ -31,7 +31,7 @@ def instant():
         yield clock
 
 
-def test_generator(instant):
+def test_generator_is_retried(instant):
     source, budget = Failing(2), BudgetSpy()
 
     @retry(budget=budget)
@@ -44,7 +44,7 @@ def test_generator(instant):
     assert budget.told[-1] == ("success", 1.0)
 
 
-def test_given_up():
+def test_exhausted_generator_raises():
     source = Failing(9)
 
     @retry(attempts=3)
@@ -57,7 +57,7 @@ def test_given_up():
     assert source.opened == 3
 
 
-def test_nothing_runs_before_the_first_item_is_asked_for():
+def test_generator_starts_with_its_first_item():
     source = Failing(0)
 
     @retry()
@@ -109,7 +109,7 @@ def test_send_throw_and_return():
 
 
 @each_loop
-def test_async_generator(loop, instant):
+def test_async_generator_is_retried(loop, instant):
     source = Failing(2)
 
     @retry()
@@ -150,7 +150,7 @@ def test_async_send_and_throw(loop):
     assert source.opened == 2
 
 
-def test_methods():
+def test_generator_methods_are_retried():
     class Table:
         def __init__(self):
             self.source = Failing(1)

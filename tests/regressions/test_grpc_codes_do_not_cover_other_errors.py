@@ -46,7 +46,7 @@ def test_an_error_without_a_status_is_fatal(error: Exception, codes: tuple[str, 
     assert judged(error, *codes) == (False, "no gRPC status")
 
 
-def test_it_is_not_retried() -> None:
+def test_error_without_a_grpc_status_is_not_retried() -> None:
     retry = {
         "maxAttempts": 3,
         "initialBackoff": "1s",
@@ -62,7 +62,7 @@ def test_it_is_not_retried() -> None:
     )
 
 
-def test_it_sends_no_further_hedge() -> None:
+def test_error_without_a_grpc_status_sends_no_further_hedge() -> None:
     hedge = {"maxAttempts": 3, "hedgingDelay": "5s", "nonFatalStatusCodes": ["UNAVAILABLE"]}
     policy = presets.grpc({"methodConfig": [{"name": [{}], "hedgingPolicy": hedge}]}, "a.B/C")
     made: list[type[Exception]] = []

@@ -49,7 +49,7 @@ def entry(policy: sp.Policy) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("retry_first", [True, False])
-def test_a_hedge_and_a_retry_in_either_order(retry_first: bool) -> None:
+def test_hedge_beside_a_retry_is_a_loss_in_either_order(retry_first: bool) -> None:
     budget = sp.ThrottleBudget(10, 0.1)
     row: list[Any] = [hedging(0.1, budget), retrying(budget=budget)]
     policy = sp.Policy(*(reversed(row) if retry_first else row))
@@ -115,7 +115,7 @@ def test_before_attempt_is_a_loss_even_for_a_single_attempt() -> None:
     assert losses(policy) == ("all methods: Retry.before_attempt",)
 
 
-def test_no_code_is_not_unavailable() -> None:
+def test_empty_codes_write_no_retry_policy() -> None:
     assert "retryPolicy" not in entry(sp.Policy(retrying(on=StatusCodes(()))))
     assert "retryPolicy" not in entry(sp.Policy(retrying(on=sp.transient.with_(grpc_codes=()))))
 

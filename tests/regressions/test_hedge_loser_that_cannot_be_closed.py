@@ -29,7 +29,7 @@ class AsyncAnswer(Answer):
 
 
 @each_loop
-def test_tasks(loop):
+def test_loser_task_that_cannot_be_closed_keeps_the_first_answer(loop):
     closing, calls = [], []
 
     @sp.Policy(sp.Hedge(after=0, idempotent=True))
@@ -60,7 +60,7 @@ def test_tasks_that_answer_at_once(loop):
     assert len(closing) <= 1
 
 
-def test_threads():
+def test_loser_thread_that_cannot_be_closed_keeps_the_first_answer():
     closing, workers, release = [], [], threading.Event()
 
     @sp.Policy(sp.Hedge(after=0.02, idempotent=True))

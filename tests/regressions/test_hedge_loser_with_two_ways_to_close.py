@@ -26,7 +26,7 @@ class Both:
         self.done.set()
 
 
-def test_in_threads():
+def test_loser_in_threads_is_closed_by_close():
     go, slow, fast = threading.Event(), Both(), Both()
     answers = [(go.wait, slow), (lambda _: None, fast)]
 
@@ -42,7 +42,7 @@ def test_in_threads():
     assert (slow.closed, fast.closed) == (["close"], [])
 
 
-def test_in_tasks():
+def test_loser_in_tasks_is_closed_by_aclose():
     slow, fast = Both(), Both()
 
     async def main():

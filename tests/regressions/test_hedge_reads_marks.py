@@ -34,7 +34,7 @@ def async_hedged(loop, on, callee):
 
 
 @each_rule
-def test_permanent_is_fatal(on):
+def test_permanent_is_fatal_to_a_hedge(on):
     inside = ConnectionError("x")
     callee = Callee(sp.Permanent(inside))
     with pytest.raises(ConnectionError) as caught:
@@ -61,7 +61,7 @@ def test_retry_after_around_an_unmatched_error_is_not_hedged():
 
 @each_loop
 @each_rule
-def test_async(loop, on):
+def test_marks_are_read_in_async_hedges(loop, on):
     callee = Callee(sp.Permanent(ConnectionError("x")))
     with pytest.raises(ConnectionError):
         async_hedged(loop, on, callee)

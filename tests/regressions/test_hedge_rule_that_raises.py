@@ -26,7 +26,7 @@ def vary(_number, _args, _kwargs):
 
 @each_loop
 @pytest.mark.parametrize("options", [{"on": rule}, {"on": Boom, "vary": vary}], ids=["on", "vary"])
-def test_async(loop, options):
+def test_rule_that_raises_in_an_async_hedge_is_raised_bare(loop, options):
     @sp.Policy(sp.Hedge(after=60, idempotent=True, **options))
     async def fetch():
         raise Boom
@@ -36,7 +36,7 @@ def test_async(loop, options):
 
 
 @pytest.mark.parametrize("options", [{"on": rule}, {"on": Boom, "vary": vary}], ids=["on", "vary"])
-def test_threads(options):
+def test_rule_that_raises_in_a_threaded_hedge_is_raised_bare(options):
     @sp.Policy(sp.Hedge(after=60, idempotent=True, **options))
     def fetch():
         raise Boom

@@ -61,7 +61,7 @@ def test_the_attempt_is_gone_afterwards(play):
     assert sp.attempt() is None
 
 
-def test_unsubscribing_ends_it():
+def test_unsubscribe_ends_the_events():
     seen = []
     stop, again = sp.subscribe(seen.append), sp.subscribe(seen.append)
     retry().call(lambda: None)

@@ -20,7 +20,7 @@ def client(**options):
 
 
 @pytest.mark.parametrize("step", [half(b"ha"), hang_in_body(b"ha", 4)], ids=["cut", "stalled"])
-def test_a_short_body(step):
+def test_body_cut_short_is_retried(step):
     with Server() as server, client() as http:
         server.on("/", step, answer(200, b"whole"))
         assert http.get(server.url("/")).text == "whole"

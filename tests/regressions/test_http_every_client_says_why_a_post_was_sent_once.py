@@ -41,7 +41,7 @@ async def test_a_post_that_was_reset_when_sent_again(http: Http) -> None:
 
 
 @each_client
-async def test_nothing_is_said_where_nothing_is_retried(http: Http) -> None:
+async def test_post_without_retries_has_no_note(http: Http) -> None:
     http.server.on("/", reset())
     for policy in (sp.Policy(sp.Timeout(30)), sp.Policy(sp.Retry(on=KeyError))):
         with pytest.raises(http.kind.lost) as caught:

@@ -31,7 +31,7 @@ def test_every_attempt_carries_them():
         assert [seen.target for seen in server.seen] == ["/?q=1"] * 4
 
 
-def test_also_in_a_deadline():
+def test_headers_are_kept_inside_a_deadline():
     with Server() as server:
         server.on("/", answer(503), answer(200))
         policy = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(0), budget=None))

@@ -16,7 +16,7 @@ NAMED = {"idempotency_key": "order-17"}
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "GET"])
-def test_it_is_sent_with_any_method(method: str) -> None:
+def test_named_key_is_sent_with_any_method(method: str) -> None:
     with Server() as server:
         server.on("/", answer(503), answer(200))
         with httpx.Client(transport=stormproof.httpx.Transport(retry()), trust_env=False) as client:

@@ -19,12 +19,12 @@ LENGTHS = ["\u00b2", "1\u00b3", "\u0663", "", "+1", "-1", "1_0", " 1", "9" * 19]
 
 
 @pytest.mark.parametrize("value", LENGTHS)
-def test_no_length(value: str) -> None:
+def test_digit_that_is_not_a_number_gives_no_length(value: str) -> None:
     assert announced([("Content-Length", value)]) is None
 
 
 @pytest.mark.parametrize("value", ["0", "17", b"17"])
-def test_a_length(value: str | bytes) -> None:
+def test_decimal_length_is_read(value: str | bytes) -> None:
     assert announced([("Content-Length", value)]) == int(value)
 
 
@@ -34,7 +34,7 @@ async def squared(exchange: Exchange) -> None:
 
 
 @each_client
-async def test_an_answer_with_such_a_length(http: Http) -> None:
+async def test_answer_with_an_invalid_length_never_raises_value_error(http: Http) -> None:
     http.server.on("/", squared)
     client = http.client(retry())
     if http.kind in (Requests, Urllib3):

@@ -29,7 +29,7 @@ def put(server, body, **options):
         return client.put(server.url("/"), content=body)
 
 
-def test_it_is_sent_once_and_the_answer_says_why():
+def test_one_shot_body_is_sent_once_and_the_mark_gives_the_reason():
     with Server() as server:
         server.on("/", answer(503, b"busy"), answer(200))
         got = put(server, lines())

@@ -27,7 +27,9 @@ POLICIES = [
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize(("strategies", "ours"), POLICIES)
-def test_it_is_ours(strategies: list[Any], ours: type[Exception], is_async: bool) -> None:
+def test_plain_timeout_past_the_deadline_is_deadline_exceeded(
+    strategies: list[Any], ours: type[Exception], is_async: bool
+) -> None:
     clock = FakeClock()
     policy = sp.Policy(*strategies, clock=clock)
     theirs: list[TimeoutError] = []

@@ -21,7 +21,7 @@ def client(on=sp.transient, **options):
 
 @pytest.mark.parametrize("on", [sp.transient, httpx.TransportError, Exception], ids=repr)
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_a_slow_answer(on, method):
+def test_post_without_a_key_is_not_retried_after_a_slow_answer(on, method):
     with Server() as server, client(on) as http:
         server.on("/", hang())
         with pytest.raises(httpx.ReadTimeout) as caught:
@@ -31,7 +31,7 @@ def test_a_slow_answer(on, method):
 
 
 @pytest.mark.parametrize("step", [reset(), answer(500), answer(503)], ids=["reset", "500", "503"])
-def test_no_proof_that_nothing_was_done(step):
+def test_post_without_a_key_is_not_retried_after_a_reset_or_5xx(step):
     with Server() as server, client() as http:
         server.on("/", step)
         try:

@@ -54,7 +54,7 @@ def test_the_longest_of_several():
     assert get(step, answer(200))[1] == [7.0]
 
 
-def test_past_the_deadline_is_the_end_too():
+def test_hint_past_the_deadline_stops():
     response, sleeps, requests = get(asks("30"), deadline=10)
     assert (response.status_code, sleeps, requests) == (503, [], 1)
     assert response.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")

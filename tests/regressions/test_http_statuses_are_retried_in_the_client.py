@@ -30,13 +30,13 @@ def client():
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, *(s for s in range(500, 512) if s not in FINAL), 520, 599])
-def test_worth_another_try(server, client, status):
+def test_transient_status_is_retried(server, client, status):
     server.on("/", answer(status), answer(200, b"ok"))
     assert client.get(server.url("/")).text == "ok"
 
 
 @pytest.mark.parametrize("status", [200, 204, 304, 400, 401, 403, 404, 409, 422, *sorted(FINAL)])
-def test_not_worth_it(server, client, status):
+def test_fatal_status_is_returned_at_once(server, client, status):
     server.on("/", answer(status))
     assert client.get(server.url("/")).status_code == status
     assert len(server.seen) == 1

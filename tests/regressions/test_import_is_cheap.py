@@ -37,7 +37,7 @@ def loaded(what):
     return set(json.loads(done.stdout))
 
 
-def test_the_import_alone():
+def test_import_alone_loads_no_heavy_module():
     modules = loaded("import stormproof")
     assert not modules & HEAVY
     assert len([name for name in modules if name.startswith("stormproof")]) <= 3
@@ -53,7 +53,7 @@ def test_the_import_alone():
         "import stormproof as sp\nwith sp.deadline(5): sp.retry(on=OSError).call(int)",
     ],
 )
-def test_using_it(what):
+def test_use_loads_no_heavy_module(what):
     # `from stormproof import *` takes every public name, the modules for logging and testing among them.
     allowed = HEAVY if "*;" in what or what.endswith("*") else set()
     assert not (loaded(what) & HEAVY) - allowed

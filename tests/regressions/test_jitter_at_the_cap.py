@@ -39,7 +39,7 @@ def test_a_fleet_does_not_come_back_in_step(schedule, waits):
 
 
 @every_way
-def test_in_the_loop(play):
+def test_waits_at_the_cap_differ(play):
     waits = []
     for seed in range(2):
         policy = retry(attempts=30, backoff=sp.Exponential(1, cap=8), rng=seed)

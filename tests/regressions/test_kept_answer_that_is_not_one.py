@@ -8,6 +8,6 @@ from stormproof._server.replay import replay, unpack
 
 
 @pytest.mark.parametrize("head", [b"[" * 100_000, b'{"a":' * 100_000, b"[200," + b"[" * 100_000])
-def test_it_is_not_an_answer(head: bytes) -> None:
+def test_foreign_record_is_not_an_answer(head: bytes) -> None:
     assert unpack(head + b"\n") is None
     assert replay(head + b"\n") is None

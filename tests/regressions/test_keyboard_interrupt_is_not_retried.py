@@ -17,7 +17,7 @@ EXITS = [KeyboardInterrupt, SystemExit, GeneratorExit]
 @every_way
 @pytest.mark.parametrize("kind", EXITS)
 @pytest.mark.parametrize("on", [Exception, BaseException, lambda error: True], ids=["Exc", "BaseExc", "any"])
-def test_it_passes_at_once(play, kind, on):
+def test_interrupt_passes_at_once(play, kind, on):
     budget = BudgetSpy()
     with pytest.raises(kind, match="call 1"):
         play(retry(on=on, budget=budget), kind)  # a second call would be beyond the script
@@ -25,7 +25,7 @@ def test_it_passes_at_once(play, kind, on):
 
 
 @every_way
-def test_it_passes_on_a_later_attempt_too(play):
+def test_interrupt_on_a_later_attempt_passes_at_once(play):
     budget = BudgetSpy()
     with pytest.raises(KeyboardInterrupt, match="call 3"):
         play(retry(on=BaseException, budget=budget), Boom, Boom, KeyboardInterrupt)
@@ -36,7 +36,7 @@ def test_it_passes_on_a_later_attempt_too(play):
 
 
 @pytest.mark.parametrize("kind", [*EXITS, pytest.param("asyncio", id="CancelledError")])
-def test_it_cannot_be_named(kind):
+def test_interrupt_cannot_be_named_in_on(kind):
     if kind == "asyncio":
         from asyncio import CancelledError as kind
     with pytest.raises(ValueError, match=f"Retry: on must not hold {kind.__name__}"):

@@ -11,7 +11,7 @@ from tests.support.scripted import Boom
 import stormproof as sp
 
 
-def test_breaker():
+def test_keyed_breaker_uses_the_policys_clock():
     clock = sp.testing.FakeClock()
     breakers = sp.keyed(sp.Breaker(consecutive=1, open_for=30), key=lambda host, fails: host)
 
@@ -30,7 +30,7 @@ def test_breaker():
     assert fetch("a") == "ok"
 
 
-def test_budget():
+def test_keyed_budget_uses_the_policys_clock():
     clock, calls = sp.testing.FakeClock(), []
     budgets = sp.keyed(sp.RateBudget(rate=1, burst=1), key=lambda host: host)
 

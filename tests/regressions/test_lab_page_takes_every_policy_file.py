@@ -19,7 +19,7 @@ from stormproof.lab.page import policy
         "[budgets]\n[policies.p]\nretry = {}\n",
     ],
 )
-def test_it_is_shown_and_reads_back(text: str) -> None:
+def test_policy_file_is_shown_and_reads_back(text: str) -> None:
     sheet = policy.read(text)
     shown = sheet.described()["toml"]
     again = policy.read(shown)

@@ -28,7 +28,7 @@ def test_a_pacer_spaces_calls_evenly_after_a_quiet_time() -> None:
     assert times(pacer, clock, 6) == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5])
 
 
-def test_a_rate_without_a_burst_is_paced_too() -> None:
+def test_rate_without_a_burst_is_paced() -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(sp.RateLimit("10/s", max_wait=None), clock=clock)
     began = [policy.call(clock.now) for _ in range(20)]

@@ -12,7 +12,7 @@ from tests.support.loops import Loop, each_loop
 import stormproof as sp
 
 
-def test_one_sleep_per_wait() -> None:
+def test_wait_sleeps_once() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(10, 1, clock=clock)
     for _ in range(51):
@@ -21,7 +21,7 @@ def test_one_sleep_per_wait() -> None:
 
 
 @each_loop
-def test_one_sleep_per_waiting_task(loop: Loop) -> None:
+def test_waiting_task_sleeps_once(loop: Loop) -> None:
     clock = LoopClock(loop)
 
     async def scenario() -> None:

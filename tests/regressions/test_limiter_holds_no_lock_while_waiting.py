@@ -15,7 +15,7 @@ import stormproof as sp
 
 @pytest.mark.usefixtures("watchdog")
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
-def test_others_go_on_while_one_sleeps(make: type[sp.Limiter]) -> None:
+def test_sleeping_waiter_does_not_block_others(make: type[sp.Limiter]) -> None:
     asleep, wake = threading.Event(), threading.Event()
 
     class Stopped(sp.testing.FakeClock):

@@ -14,7 +14,7 @@ import stormproof as sp
 
 @pytest.mark.usefixtures("watchdog")
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
-def test_one_loop_after_the_other(make: type[sp.Limiter]) -> None:
+def test_limiter_serves_one_loop_after_the_other(make: type[sp.Limiter]) -> None:
     limiter = make(1000, 1)
     served = 0
 

@@ -25,7 +25,7 @@ def limiter(clock):
     return limiter
 
 
-def test_sync(clock, limiter):
+def test_wait_that_ends_at_the_deadline_is_refused_at_once(clock, limiter):
     with pytest.raises(sp.DeadlineExceeded), sp.deadline(1, clock=clock):
         limiter.wait()
     assert clock.sleeps == []
@@ -40,7 +40,7 @@ def test_a_wait_that_ends_before_it(clock, limiter):
 
 
 @pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
-def test_async(run, clock, limiter):
+def test_async_wait_that_ends_at_the_deadline_is_refused_at_once(run, clock, limiter):
     async def scenario():
         with pytest.raises(sp.DeadlineExceeded):
             with sp.deadline(1, clock=clock):

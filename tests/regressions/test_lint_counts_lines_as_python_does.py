@@ -16,7 +16,7 @@ def test_a_comment_counts_for_its_own_line(between: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
-def test_other_ends_of_lines(end: str) -> None:
+def test_other_line_ends_keep_ignore_comments(end: str) -> None:
     text = SOURCE.format("x = 'ä'", "  # stormproof: ignore").replace("\n", end)
     assert check(text, "a.py") == []
     assert check(SOURCE.format("x = 'ä'", "").replace("\n", end), "a.py")

@@ -16,12 +16,12 @@ import stormproof.logging
 REASONS = re.findall(r'"([a-z]+)"', sp.events.GaveUp.__doc__ or "")
 
 
-def test_there_are_reasons() -> None:
+def test_reasons_of_gave_up_are_known() -> None:
     assert {"fatal", "budget", "unrepeatable"} <= set(REASONS)
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_in_words(reason: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_reason_is_logged_in_words(reason: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stormproof")
     sp.logging.log(sp.events.GaveUp("orders", 2, 0.5, "builtins.OSError", reason))
     (record,) = caplog.records

@@ -14,7 +14,7 @@ import stormproof as sp
 
 @every_way
 @pytest.mark.parametrize(("max_hint", "hint"), [(60, 61), (60, 3600), (0, 0.5), (5, 5.001)])
-def test_too_long(play, max_hint, hint):
+def test_hint_beyond_max_hint_raises_at_once(play, max_hint, hint):
     error = Boom()
     played = play(retry(max_hint=max_hint), sp.RetryAfter(hint, error))
     assert played.error is error and error.retry_after == hint
@@ -43,7 +43,7 @@ def test_our_own_wait_may_be_longer(play):
 
 
 @every_way
-def test_past_the_deadline(play):
+def test_hint_past_the_deadline_raises_at_once(play):
     played = play(retry(), sp.RetryAfter(30, Boom()), inside=lambda: sp.deadline(10))
     assert played.raised(sp.DeadlineExceeded).error.retry_after == 30
     assert played.sleeps == []

@@ -59,7 +59,7 @@ def test_on_request_they_multiply():
 
 
 @each_loop
-def test_async(loop):
+def test_async_layers_make_four_calls(loop):
     backend = Backend()
 
     @retry()
@@ -75,7 +75,7 @@ def test_async(loop):
     assert backend.calls == 4
 
 
-def test_blocks():
+def test_nested_blocks_make_four_calls():
     backend = Backend()
 
     def run():
@@ -90,7 +90,7 @@ def test_blocks():
     assert backend.calls == 4
 
 
-def test_stacked_decorators():
+def test_stacked_decorators_make_four_calls():
     backend = Backend()
 
     @retry()

@@ -13,7 +13,7 @@ import stormproof as sp
 
 @every_way
 @pytest.mark.parametrize("attempts", [1, 2, 5])
-def test_one_wait_less_than_attempts(play, attempts):
+def test_waits_are_one_fewer_than_attempts(play, attempts):
     played = play(retry(attempts=attempts), Boom, ...).raised_the_last_error().made(attempts)
     assert played.sleeps == [2.0**n for n in range(attempts - 1)]
 
@@ -30,13 +30,13 @@ def test_one_wait_less_than_attempts(play, attempts):
     ],
     ids=["fatal", "permanent", "budget", "within", "hint"],
 )
-def test_no_wait_before_any_other_end(play, options, outcome):
+def test_other_ends_do_not_wait(play, options, outcome):
     played = play(retry(**options), outcome).made(1)
     assert played.error is not None
     assert played.sleeps == []
 
 
 @every_way
-def test_refused_results_do_not_wait_at_the_end_either(play):
+def test_last_refused_result_is_not_followed_by_a_wait(play):
     played = play(retry(attempts=3, on_result=lambda value: value == "bad"), "bad", "bad", "bad")
     played.returned("bad").slept(1, 2)

@@ -17,7 +17,7 @@ import stormproof as sp
 @every_way
 @pytest.mark.parametrize("attempts", [1, 2, 4])
 @pytest.mark.proves("invariant 6")
-def test_the_same_object(play, attempts):
+def test_last_error_is_raised_as_the_same_object(play, attempts):
     played = play(retry(attempts=attempts), *[Boom] * attempts).raised_the_last_error()
     assert played.error.args == (f"call {attempts}",)
 

@@ -55,13 +55,13 @@ BUDGETS = [sp.Budget(0.5, 3), sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBu
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies(name, protocol):
+def test_policy_survives_pickling(name, protocol):
     policy = POLICIES[name]
     copy = pickle.loads(pickle.dumps(policy, protocol))
     assert copy == policy and repr(copy) == repr(policy)
 
 
-def test_a_copy_works():
+def test_pickled_copy_retries():
     policy = sp.retry(on=Boom, attempts=3, backoff=sp.Constant(2), budget=sp.Budget(burst=1))
     copy = pickle.loads(pickle.dumps(policy))
     SYNC(copy, Boom, "ok").returned("ok").slept(2)
@@ -84,13 +84,13 @@ def test_names_are_shared_again_where_they_arrive():
     assert copy.strategies[0].budget is policy.strategies[0].budget
 
 
-def test_limiters_and_keyed_ones():
+def test_limiters_and_keyed_objects_survive_pickling():
     assert repr(pickle.loads(pickle.dumps(sp.Limiter(5, 7)))) == "Limiter(rate=5.0, burst=7)"
     copy = pickle.loads(pickle.dumps(sp.keyed(sp.Budget(0.5, 3), key=key, limit=9)))
     assert copy.limit == 9 and copy.key is key and copy["a"].burst == 3
 
 
-def test_decorated_functions():
+def test_decorated_functions_survive_pickling():
     assert pickle.loads(pickle.dumps(decorated)) is decorated
 
 
@@ -141,6 +141,6 @@ def test_errors_of_our_own(error):
     assert {k: repr(v) for k, v in vars(copy).items()} == {k: repr(v) for k, v in vars(error).items()}
 
 
-def test_events():
+def test_events_survive_pickling():
     event = sp.events.Retrying("job", 1, 0.5, "Boom")
     assert pickle.loads(pickle.dumps(event)) == event

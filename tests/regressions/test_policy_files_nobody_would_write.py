@@ -27,13 +27,13 @@ def test_a_shared_limiters_rate_that_cannot_be_read(text: str) -> None:
     "option", ["retry = { attempts = N }", "fallback = { value = [1, N] }", "timeout = N"]
 )
 @pytest.mark.parametrize(("suffix", "number"), [(".toml", "0x" + "f" * 5000), (".toml", "9" * 400)])
-def test_a_number_too_large_to_print(option: str, suffix: str, number: str) -> None:
+def test_number_too_large_to_print_is_refused_at_its_line(option: str, suffix: str, number: str) -> None:
     with pytest.raises(ConfigError, match="too large a number") as caught:
         load(f"[policies.p]\n{option.replace('N', number)}\n", suffix)
     assert caught.value.line == 2
 
 
-def test_a_key_too_large_to_print() -> None:
+def test_key_too_large_to_print_is_refused() -> None:
     pytest.importorskip("yaml")
     with pytest.raises(ConfigError, match="key that is too large"):
         load("policies: {p: {fallback: {value: {? 0x" + "f" * 5000 + " : 1}}}}", ".yaml")
@@ -65,7 +65,7 @@ def test_deeply_nested_file_is_refused_at_once(text: str, suffix: str) -> None:
         parse(text, suffix)
 
 
-def test_as_deep_as_it_may_be() -> None:
+def test_deepest_allowed_file_is_read() -> None:
     deep = json.dumps({"x-a": _nested(DEEPEST - 2), "policies": {}})
     assert parse(deep, ".json").data == json.loads(deep)
     with pytest.raises(ConfigError, match="nested too deeply"):

@@ -10,7 +10,7 @@ import httpx
 from stormproof.asgi import DeadlineMiddleware, SheddingMiddleware
 
 
-def test_a_request_that_waited_too_long_is_not_run() -> None:
+def test_request_that_waited_past_its_deadline_is_not_run() -> None:
     ran: list[str] = []
 
     async def main() -> list[int]:

@@ -33,7 +33,7 @@ def test_until_it_is_good(instant):
 
 
 @each_loop
-def test_async(loop, instant):
+def test_async_block_judges_its_result(loop, instant):
     answers = iter(["pending", "pending", "done"])
 
     async def scenario():
@@ -83,7 +83,7 @@ def test_a_result_set_before_an_error_does_not_hide_it():
                 raise KeyError
 
 
-def test_it_decides_only_after_the_block():
+def test_result_is_judged_after_the_block():
     for attempt in block(on_result=lambda value: value < 3):
         with attempt:
             attempt.result = 0

@@ -78,7 +78,7 @@ def test_a_torn_parquet_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_another_parquet_file_is_named(tmp_path: Path) -> None:
+def test_foreign_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "series.parquet"
     lab.simulate(None, SCENARIO).to_parquet(path)
     with pytest.raises(ValueError, match=r"save: .*series\.parquet must be a Parquet file of an experiment"):

@@ -31,7 +31,7 @@ def attempts(on: Any, save: Path | None, scenario: lab.Scenario = SCENARIO) -> l
 
 
 @pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
-def test_another_function_at_the_same_address_is_run(tmp_path: Path) -> None:
+def test_new_function_at_the_same_address_is_run(tmp_path: Path) -> None:
     def judging(answer: bool) -> Callable[[BaseException], bool]:
         return lambda error: answer
 
@@ -43,7 +43,7 @@ def test_another_function_at_the_same_address_is_run(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 4, "the second time of each came from the file"
 
 
-def test_another_service_time_is_run(tmp_path: Path) -> None:
+def test_new_service_time_is_run(tmp_path: Path) -> None:
     def served(seconds: float) -> list[int]:
         scenario = SCENARIO.replace(capacity_rps=1 / seconds, service=lambda rng: seconds)
         compared = lab.compare({"p": None}, scenario, seeds=range(2), save=tmp_path / "kept.jsonl")
@@ -67,7 +67,7 @@ print(lab.simulate(policy, scenario).to_json())
 """
 
 
-def test_another_process_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_second_process_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
 
     def run() -> str:
@@ -170,7 +170,7 @@ def test_globals_count_through_functions_of_the_same_package(monkeypatch: pytest
     assert identity(by_global) != before
 
 
-def test_circles_end() -> None:
+def test_circular_functions_have_an_identity() -> None:
     def first(error: object) -> object:
         return second(error)
 

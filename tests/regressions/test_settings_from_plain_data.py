@@ -30,7 +30,7 @@ def read(text):
     return sp.Retry(Boom, **data)
 
 
-def test_in_and_out():
+def test_settings_read_from_json_are_written_back():
     given = json.loads(SETTINGS)
     told = json.loads(json.dumps(sp.Policy(read(SETTINGS), name="job").describe()))
     assert told["name"] == "job"
@@ -55,7 +55,7 @@ def test_unknown_settings_are_refused():
 
 
 @every_way
-def test_changed_later(play):
+def test_settings_are_changed_by_with(play):
     policy = retry(attempts=4)
     play(policy.with_(attempts=2), Boom, ...).made(2)
     play(policy, Boom, ...).made(4)

@@ -19,7 +19,7 @@ def failure(name):
 
 
 @each_loop
-def test_four_tasks(loop):
+def test_four_tasks_keep_their_errors(loop):
     block = sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(1), budget=None)
     errors = [failure(name) for name in "abcd"]
     seen = {str(error): [] for error in errors}
@@ -44,7 +44,7 @@ def test_four_tasks(loop):
         assert seen[str(error)] == [(1, None), (2, error), (3, error)]
 
 
-def test_four_threads():
+def test_four_threads_keep_their_errors():
     block = sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=None)
     errors = [failure(name) for name in "abcd"]
     outcomes = dict.fromkeys(errors)
@@ -84,7 +84,7 @@ def test_success_of_one_does_not_end_the_others():
         raise failure("yours again")
 
 
-def test_one_iterator_in_two_hands_loses_no_error():
+def test_iterator_shared_by_two_loses_no_error():
     shared = iter(sp.retrying(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=None))
     error = failure("mine")
 
@@ -101,7 +101,7 @@ def test_one_iterator_in_two_hands_loses_no_error():
 
 
 @each_loop
-def test_one_async_iterator_in_two_hands_loses_no_error(loop):
+def test_async_iterator_shared_by_two_loses_no_error(loop):
     error = failure("mine")
 
     async def scenario():

@@ -37,7 +37,7 @@ class Watched(MemoryStore):
         return super().run(operation)
 
 
-def test_the_other_stores_lease_is_renewed_meanwhile() -> None:
+def test_lease_in_another_store_is_renewed() -> None:
     slow, other = Slow(), Watched()
 
     @idempotent(key=lambda: "k", store=slow, lease=0.05)

@@ -77,7 +77,7 @@ def test_decorated_function_uses_the_state_that_was_reset() -> None:
     assert len(calls) == 6
 
 
-def test_fixture_begins_anew(stormproof_fresh: None) -> None:
+def test_fixture_starts_with_fresh_state(stormproof_fresh: None) -> None:
     assert MADE["Budget"][0].balance == 1
 
 

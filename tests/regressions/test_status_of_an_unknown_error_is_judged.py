@@ -60,7 +60,7 @@ def test_unknown_error_with_a_status_keeps_the_hint_of_its_headers() -> None:
     assert not sp.transient(ApiError(status=503, headers={"x-should-retry": "false"})).retry
 
 
-def test_tables_of_a_classifier_of_ones_own_judge_unknown_errors_too() -> None:
+def test_own_classifier_judges_unknown_errors_by_its_table() -> None:
     judge = sp.transient.with_(statuses={409})
     assert judge(ApiError(status_code=409)).retry
     assert not judge(ApiError(status_code=503)).retry

@@ -9,7 +9,7 @@ import stormproof as sp
 from stormproof._telemetry.status import Status
 
 
-def test_it_is_there_before_its_first_call() -> None:
+def test_limiter_is_shown_before_its_first_call() -> None:
     policy = sp.Policy(sp.RateLimit(sp.Limiter(5, burst=5)), name="only-limited")
     call = policy(lambda: None)
     status = Status(recent=1)

@@ -27,7 +27,7 @@ def layer(below: httpx.AsyncClient) -> Starlette:
 
 
 @pytest.mark.parametrize(("status", "told"), [(503, 503), (504, 503), (429, 503)])
-def test_through_two_layers(status: int, told: int) -> None:
+def test_stop_signal_passes_through_two_layers(status: int, told: int) -> None:
     asked = 0
 
     async def refuse(request: httpx.Request) -> httpx.Response:

@@ -72,7 +72,7 @@ each_case = pytest.mark.parametrize(("source", "items", "error", "opened"), CASE
 
 
 @each_case
-def test_generator(source, items, error, opened):
+def test_generator_emits_no_item_twice(source, items, error, opened):
     source = Source(source.fails, source.breaks_after)
     assert consume(source, retry()) == (items, error)
     assert source.opened == opened
@@ -80,7 +80,7 @@ def test_generator(source, items, error, opened):
 
 @each_loop
 @each_case
-def test_async_generator(loop, source, items, error, opened):
+def test_async_generator_emits_no_item_twice(loop, source, items, error, opened):
     source = Source(source.fails, source.breaks_after)
     assert consume_async(source, retry(), loop) == (items, error)
     assert source.opened == opened

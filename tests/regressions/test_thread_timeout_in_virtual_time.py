@@ -23,7 +23,7 @@ def slow_failure():
     raise Boom
 
 
-def test_instant():
+def test_thread_timeout_under_instant_waits_for_the_call():
     with sp.testing.instant():
         policy = sp.Policy(sp.Timeout(0.01, thread=True))
         assert policy.call(slow_answer) == "answer"
@@ -31,7 +31,7 @@ def test_instant():
             policy.call(slow_failure)
 
 
-def test_fake_clock():
+def test_thread_timeout_on_a_fake_clock_waits_for_the_call():
     policy = sp.Policy(sp.Timeout(0.01, thread=True), clock=sp.testing.FakeClock())
     assert policy.call(slow_answer) == "answer"
     with pytest.raises(Boom):

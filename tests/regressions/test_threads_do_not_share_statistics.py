@@ -30,7 +30,7 @@ def record(seen, caller):
         raise ConnectionError(caller)
 
 
-def test_threads():
+def test_threads_have_their_own_attempt_numbers():
     seen = {caller: [] for caller in range(CALLERS)}
     events = []
     meet = threading.Barrier(CALLERS)
@@ -53,7 +53,7 @@ def test_threads():
 
 
 @each_loop
-def test_tasks(loop):
+def test_tasks_have_their_own_attempt_numbers(loop):
     seen = {caller: [] for caller in range(CALLERS)}
     events = []
 

@@ -38,7 +38,7 @@ def test_the_waits_fit_in(play, backoff):
 
 @each_way
 @each_schedule
-def test_slow_attempts_count_too(play, backoff):
+def test_slow_attempts_count_against_the_limit(play, backoff):
     for seed in range(5):
         unending = sp.Retry(Boom, attempts=None, within=None, backoff=backoff, budget=None)
         policy = sp.Policy(sp.Deadline(0.5), unending, rng=seed)

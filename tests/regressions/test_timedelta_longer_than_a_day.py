@@ -18,7 +18,7 @@ LONG = timedelta(hours=25)
 LONG_S = 25 * 3600.0
 
 
-def test_options():
+def test_options_accept_a_timedelta_longer_than_a_day():
     assert sp.Retry(within=LONG).within == LONG_S
     assert sp.Retry(max_hint=LONG).max_hint == LONG_S
     assert sp.Constant(LONG).delay(0, None, 0.5) == LONG_S
@@ -37,25 +37,25 @@ def test_options():
 @pytest.mark.parametrize(
     "make", [lambda d: sp.Retry(within=d), sp.Deadline, sp.RetryAfter, sp.Constant, sp.deadline]
 )
-def test_negative(make):
+def test_negative_timedelta_is_refused(make):
     with pytest.raises(ValueError, match=r">= 0 seconds, got .*-1"):
         make(timedelta(seconds=-1))
 
 
-def test_headers():
+def test_header_longer_than_a_day_is_read_in_full():
     now = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the date of the RFC's own example
     assert retry_after({"Retry-After": "90000"}, now) == LONG_S
     assert retry_after({"Retry-After": "Mon, 07 Nov 1994 09:49:37 GMT"}, now) == LONG_S
 
 
 @every_way
-def test_the_wait_itself(play):
+def test_hint_longer_than_a_day_is_slept_in_full(play):
     played = play(retry(max_hint=2 * LONG, rng=lambda: 0.0), sp.RetryAfter(LONG, Boom()), "ok").returned("ok")
     assert played.sleeps == [LONG_S]
 
 
 @every_way
-def test_longer_than_allowed(play):
+def test_hint_longer_than_max_hint_is_kept_on_the_error(play):
     error = Boom()
     played = play(retry(), sp.RetryAfter(LONG, error))
     assert played.error is error and error.retry_after == LONG_S

@@ -86,7 +86,7 @@ def test_explain_counts_it_once_and_says_the_doubt(file: Path, capsys: pytest.Ca
     assert DOUBT in capsys.readouterr().out
 
 
-def test_lint_finds_it() -> None:
+def test_lint_finds_a_timeout_outside_a_retry() -> None:
     (found,) = check(TEXT, "stormproof.toml")
     assert (found.code, found.place.line) == ("SP015", 5)
     assert found.message == f"policy 'score': {DOUBT}"

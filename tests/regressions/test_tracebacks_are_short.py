@@ -42,7 +42,7 @@ def instant():
 
 @pytest.mark.parametrize("attempts", [1, 2, 50])
 @pytest.mark.parametrize("on", [Boom, KeyError], ids=["retried", "fatal"])
-def test_sync(attempts, on):
+def test_traceback_of_a_sync_call_is_short(attempts, on):
     with pytest.raises(Boom) as caught:
         retry(on=on, attempts=attempts)(fails)()
     ours, all_ = own(caught.value)
@@ -51,7 +51,7 @@ def test_sync(attempts, on):
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 50])
-def test_async(attempts):
+def test_traceback_of_an_async_call_is_short(attempts):
     with pytest.raises(Boom) as caught:
         asyncio.run(retry(attempts=attempts)(fails_async)())
     ours, all_ = own(caught.value)
@@ -60,7 +60,7 @@ def test_async(attempts):
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 50])
-def test_block(attempts):
+def test_traceback_of_a_block_has_no_frames_of_ours(attempts):
     with pytest.raises(Boom) as caught:
         for attempt in retry(attempts=attempts).retrying():
             with attempt:

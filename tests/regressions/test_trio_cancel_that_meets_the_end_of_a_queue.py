@@ -24,7 +24,7 @@ class Strike(trio.abc.Instrument):
             self.scope.cancel()
 
 
-def test_no_call_is_made_and_the_place_goes_back() -> None:
+def test_cancelled_waiter_makes_no_call_and_gives_its_place_back() -> None:
     bulkhead = sp.Bulkhead(1, queue=1, max_wait=None)
     calls: list[int] = []
 

@@ -22,7 +22,7 @@ def test_bare_urllib3_loses_the_answer() -> None:
             manager.request("GET", server.url())
 
 
-def test_here_it_is_an_answer_like_any_other() -> None:
+def test_answer_with_an_invalid_retry_after_is_returned() -> None:
     with Server() as server:
         server.on("/", answer(503, b"busy", BROKEN))
         with stormproof.urllib3.PoolManager(retry(attempts=2)) as manager:

@@ -26,7 +26,7 @@ def untouched(error, root):
 
 @every_way
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_given_up(play, attempts):
+def test_exhausted_error_keeps_its_cause(play, attempts):
     error, root = chained()
     played = play(retry(attempts=attempts), error, ...)
     assert played.error is error and untouched(error, root)
@@ -34,7 +34,7 @@ def test_given_up(play, attempts):
 
 
 @every_way
-def test_not_worth_retrying(play):
+def test_fatal_error_keeps_its_cause(play):
     error, root = chained()
     played = play(retry(on=KeyError), error)
     assert played.error is error and untouched(error, root)
@@ -45,7 +45,7 @@ def test_not_worth_retrying(play):
 @pytest.mark.parametrize(
     "options", [{"within": 0.5}, {"budget": BudgetSpy(allow=0)}], ids=["within", "budget"]
 )
-def test_refused_by_us(play, options):
+def test_error_behind_a_refusal_keeps_its_cause(play, options):
     error, root = chained()
     assert play(retry(**options), error).error is error and untouched(error, root)
     error, root = chained()
@@ -58,7 +58,7 @@ def test_refused_by_us(play, options):
 @pytest.mark.parametrize(
     "wrap", [sp.Permanent, lambda error: sp.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
 )
-def test_under_a_mark(play, wrap):
+def test_error_under_a_mark_keeps_its_cause(play, wrap):
     error, root = chained()
     mark = wrap(error)
     mark.__cause__ = KeyError("of the mark")
@@ -67,7 +67,7 @@ def test_under_a_mark(play, wrap):
 
 
 @every_way
-def test_no_context_is_made_up(play):
+def test_attempts_do_not_become_context_of_each_other(play):
     """Attempts do not hang on each other: no error was raised "during handling" of the one before."""
     played = play(retry(attempts=3), Boom, Boom, Boom).raised_the_last_error()
     assert played.error.__context__ is None and played.error.__cause__ is None

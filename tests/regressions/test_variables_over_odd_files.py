@@ -23,7 +23,7 @@ PLAIN = {"policies": {"p": {"retry": {"backoff": {"kind": "schedule", "waits": [
         ({**PLAIN, "store": 3}, "STORMPROOF_STORE__URL", "store is 3, which has no options"),
     ],
 )
-def test_it_names_the_variable(data: dict[str, Any], variable: str, rule: str) -> None:
+def test_error_names_the_variable(data: dict[str, Any], variable: str, rule: str) -> None:
     with pytest.raises(ConfigError, match=rule) as caught:
         Registry.from_data(data, environ={variable: "1"})
     assert variable in str(caught.value)

@@ -9,7 +9,7 @@ from stormproof.testing import FakeClock
 
 
 @pytest.mark.parametrize("start", [0.1, 27034.123456789, 1e6 / 3, 1.7e9 + 0.1])
-def test_it_is_made(start: float) -> None:
+def test_wait_as_long_as_within_is_made(start: float) -> None:
     clock = FakeClock()
     clock.advance(start)
     calls = 0

@@ -38,7 +38,7 @@ def options(**more):
 
 
 @ways
-def test_context_manager(way):
+def test_instant_makes_waits_free(way):
     with sp.testing.instant() as clock:
         started = clock.now()
         give_up(sp.retry(**options()), way)
@@ -47,7 +47,7 @@ def test_context_manager(way):
 
 
 @ways
-def test_fixture(way, stormproof_instant):  # noqa: F811
+def test_fixture_makes_waits_free(way, stormproof_instant):  # noqa: F811
     give_up(sp.retry(**options()), way)
     assert stormproof_instant.sleeps == [3600, 3600]
 
@@ -61,7 +61,7 @@ def test_clock_of_one_policy(way):
 
 @each_loop
 @pytest.mark.parametrize("own", [True, False], ids=["own clock", "instant"])
-def test_async(loop, own):
+def test_instant_makes_async_waits_free(loop, own):
     mine = sp.testing.FakeClock()
 
     @sp.retry(**options(clock=mine if own else None))
@@ -79,7 +79,7 @@ def test_async(loop, own):
     assert (clock if own else mine).sleeps == []
 
 
-def test_it_reaches_other_threads():
+def test_instant_reaches_other_threads():
     policy = sp.retry(**options())
     with sp.testing.instant() as clock:
         thread = threading.Thread(target=give_up, args=(policy, "sync"))
@@ -88,7 +88,7 @@ def test_it_reaches_other_threads():
     assert clock.sleeps == [3600, 3600]
 
 
-def test_time_limits_follow(stormproof_instant):  # noqa: F811
+def test_time_limits_follow_virtual_time(stormproof_instant):  # noqa: F811
     with pytest.raises(ConnectionError):
         sp.retry(**options(attempts=None, within=10_000)).call(fails)
     assert stormproof_instant.sleeps == [3600, 3600]
@@ -106,7 +106,7 @@ def test_real_time_comes_back():
         assert abs(scope.clock.now() - time.monotonic()) < 30
 
 
-def test_a_failing_test_restores_it_too():
+def test_instant_left_by_an_error_restores_the_clock():
     with pytest.raises(KeyError), sp.testing.instant():
         raise KeyError
     with sp.deadline(None) as scope:

@@ -14,7 +14,7 @@ from stormproof._programs.worker import Stats, Worker
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_it_ends_the_run(concurrency: int) -> None:
+def test_interrupt_inside_a_group_ends_the_run(concurrency: int) -> None:
     buried: list[int] = []
 
     async def handle(job: int) -> None:

@@ -54,13 +54,13 @@ each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 @each_policy
 @pytest.mark.parametrize("fn", [plain, coroutine, generator, async_generator])
-def test_functions(policy, fn):
+def test_wrapped_functions_keep_their_kind(policy, fn):
     wrapped = policy(fn)
     assert [ask(wrapped) for ask in ASKS] == [ask(fn) for ask in ASKS]
 
 
 @each_policy
-def test_methods(policy):
+def test_wrapped_methods_keep_their_kind(policy):
     class Client:
         @policy
         async def get(self, key):
@@ -126,7 +126,7 @@ def test_other_callables_are_awaited_and_retried(loop, make):
     assert loop.run(scenario) == 2
 
 
-def test_mocks():
+def test_mocks_keep_their_kind():
     target = mock.AsyncMock(side_effect=[Boom, "ok"])
     with sp.testing.instant():
         assert asyncio.run(retry()(target)(1, key=2)) == "ok"
@@ -140,7 +140,7 @@ def test_mocks():
 @pytest.mark.skipif(
     sys.version_info < (3, 12), reason="other interpreter: markcoroutinefunction is new in 3.12"
 )
-def test_marked_functions():
+def test_functions_marked_as_coroutines_keep_their_kind():
     @inspect.markcoroutinefunction
     def marked():
         return coroutine()
@@ -150,7 +150,7 @@ def test_marked_functions():
     assert asyncio.run(wrapped()) == 1
 
 
-def test_decorating_twice():
+def test_function_decorated_twice_keeps_its_kind():
     wrapped = retry()(retry()(coroutine))
     assert inspect.iscoroutinefunction(wrapped)
     assert asyncio.run(wrapped()) == 1

@@ -22,14 +22,14 @@ each_maker = pytest.mark.parametrize("make", MAKERS, ids=["Retry", "retry", "ret
 
 @each_maker
 @pytest.mark.parametrize("n", [0, -1])
-def test_too_few(make, n):
+def test_attempts_below_1_are_refused(make, n):
     with pytest.raises(ValueError, match=f"Retry: attempts must be >= 1, got {n}"):
         make(n)
 
 
 @each_maker
 @pytest.mark.parametrize("n", [True, False, 3.0, float("inf"), "3", []], ids=repr)
-def test_not_a_whole_number(make, n):
+def test_attempts_that_are_not_a_whole_number_are_refused(make, n):
     with pytest.raises(TypeError, match="Retry: attempts must be a whole number, got"):
         make(n)
 

@@ -45,7 +45,7 @@ def _fails(*_: Any) -> None:
     ],
     ids=lambda template: type(template).__name__,
 )
-def test_keyed(template: Any) -> None:
+def test_keyed_strategies_are_bounded(template: Any) -> None:
     kept = sp.keyed(template, key=lambda tenant: tenant, limit=20)
     budget = {"budget": kept} if isinstance(template, sp.Budget) else {"budget": None}
     retrying = sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), **budget)
@@ -83,7 +83,7 @@ def test_rules_of_a_classifier() -> None:
             judge.register(f"module.Kind{number}", True)
 
 
-def test_signatures() -> None:
+def test_compiled_signatures_are_bounded() -> None:
     template = call_template.Template(
         "wrapped", "{async_}def wrapped({params}):\n    return {await_}_sp_call({args})\n"
     )
@@ -94,7 +94,7 @@ def test_signatures() -> None:
     assert len(template._made) <= 1024
 
 
-def test_blocks_by_name() -> None:
+def test_block_budgets_are_bounded() -> None:
     for number in range(1100):
         for attempt in sp.retrying(on=Boom, name=f"bounded-{number}"):
             with attempt:
@@ -116,7 +116,7 @@ def test_policies_that_requests_bring_along() -> None:
 # Queues.
 
 
-def test_a_bulkheads_queue() -> None:
+def test_queue_of_a_bulkhead_is_bounded() -> None:
     bulkhead = sp.Bulkhead(2, queue=5, max_wait=60)
     policy = sp.Policy(bulkhead)
 
@@ -133,7 +133,7 @@ def test_a_bulkheads_queue() -> None:
     assert asyncio.run(scenario()) == (193, 7)
 
 
-def test_a_limiters_line() -> None:
+def test_line_of_a_limiter_keeps_nothing_of_waiters_that_left() -> None:
     """Those who wait are the callers themselves; who leaves, leaves nothing behind."""
     limiter = sp.Limiter(10, 5, clock=sp.testing.FakeClock())
     for _ in range(5000):
@@ -144,7 +144,7 @@ def test_a_limiters_line() -> None:
     assert limiter._bucket.queued == 0
 
 
-def test_worker_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "LIMIT", 6)
     monkeypatch.setattr(threads, "_pool", threads._Pool())
     gate = threading.Event()
@@ -171,7 +171,7 @@ def _quietly(call: Any, *args: Any) -> None:
         pass
 
 
-def test_recent_trouble() -> None:
+def test_recent_events_of_the_status_are_bounded() -> None:
     status = Status(20)
     retrying = sp.Policy(sp.Retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None), name="trouble")
     try:
@@ -186,7 +186,7 @@ def test_recent_trouble() -> None:
 # What is kept to be sent or answered again.
 
 
-def test_answers_in_memory(measured: Callable[[str], None]) -> None:
+def test_answers_in_memory_are_bounded(measured: Callable[[str], None]) -> None:
     store = idempotency.MemoryStore(limit=100, max_bytes=10_000)
     for number in range(2000):
         store.begin(f"key-{number}", "", "me", 60)
@@ -196,7 +196,7 @@ def test_answers_in_memory(measured: Callable[[str], None]) -> None:
     measured(f"2,000 answers of 900 bytes: {len(store)} keys and {store._bytes:,} bytes held")
 
 
-def test_runs_in_memory() -> None:
+def test_running_keys_in_memory_are_bounded() -> None:
     store = idempotency.MemoryStore(limit=100)
     with pytest.raises(idempotency.StoreFull):
         for number in range(200):

@@ -64,7 +64,7 @@ def test_the_limit_is_a_thousand() -> None:
     assert stormproof._events.operations.LIMIT == 1000
 
 
-def test_prometheus(few: int, measured: Callable[[str], None]) -> None:
+def test_prometheus_series_are_bounded(few: int, measured: Callable[[str], None]) -> None:
     registry = prometheus_client.CollectorRegistry()
     uninstall = stormproof.prometheus.install(registry)
     try:
@@ -86,7 +86,7 @@ def test_prometheus(few: int, measured: Callable[[str], None]) -> None:
     measured(f"600 names with room for {few}: {len(operations)} in the scrape, {len(series)} series")
 
 
-def test_otel(few: int) -> None:
+def test_otel_series_are_bounded(few: int) -> None:
     reader = InMemoryMetricReader()
     meters = MeterProvider([reader])
     uninstall = stormproof.otel.install(meters)
@@ -107,7 +107,7 @@ def test_otel(few: int) -> None:
     assert len({point.attributes["stormproof.operation"] for point in points}) <= few + 1
 
 
-def test_meters_hold_no_more_either(few: int) -> None:
+def test_meters_are_bounded(few: int) -> None:
     meters = Meters()
     stop = sp.subscribe(meters.add, first_tries=False)
     try:

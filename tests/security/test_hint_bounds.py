@@ -74,7 +74,7 @@ def test_any_answers_of_a_server_keep_attempts_and_waits_bounded(answers: list[A
 
 @settings(max_examples=60)
 @given(ANSWERS, st.integers(0, 3))
-def test_no_budget_is_lifted(answers: list[Any], burst: int) -> None:
+def test_hostile_answers_lift_no_budget(answers: list[Any], burst: int) -> None:
     made, _ = _played(answers, attempts=10, budget=sp.Budget(ratio=0, burst=burst))
     assert made <= 1 + burst
 

@@ -72,7 +72,7 @@ def test_keys_of_a_bad_kind_run_nothing(bank: Bank, key: str) -> None:
         assert key.encode("latin-1") not in answer.body, "what came in does not come out"
 
 
-def test_one_tenants_answer_is_never_anothers(bank: Bank) -> None:
+def test_answer_of_one_tenant_is_never_given_to_another(bank: Bank) -> None:
     """The same key, the same request, other credentials."""
     app = IdempotencyMiddleware(bank, store=MemoryStore())
     answers = [post(app, authorization=f"Bearer {name}").body for name in ("ann", "bob", "ann")]

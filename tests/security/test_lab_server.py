@@ -26,7 +26,7 @@ def lab() -> Iterator[Served]:
         yield served
 
 
-def test_it_listens_on_loopback_only(lab: Served) -> None:
+def test_server_listens_on_loopback_only(lab: Served) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # sends nothing: only asks which address this machine would use
         other = probe.getsockname()[0]
@@ -59,14 +59,14 @@ def test_the_page_itself_holds_no_secret_and_changes_nothing(lab: Served) -> Non
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/api/setup"])
-def test_another_host_is_refused(lab: Served, host: str, path: str) -> None:
+def test_foreign_host_is_refused(lab: Served, host: str, path: str) -> None:
     headers = lab.headers(Host=host.format(port=lab.port), Origin=None, Content_Type=None)
     status, _, body = lab.ask("GET", path, headers=headers)
     assert (status, json.loads(body)) == (421, {"error": {"message": "this host is not served here"}})
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
-def test_another_host_is_refused_before_anything_else_is_looked_at(lab: Served, method: str) -> None:
+def test_foreign_host_is_refused_before_any_other_check(lab: Served, method: str) -> None:
     """For any method and path, even with the token."""
     for path in ("/", "/api/setup", "/api/policy", "/api/run", "/api/cancel", "/nothing", "/../x"):
         headers = lab.headers(Host=f"evil.example:{lab.port}")
@@ -74,7 +74,7 @@ def test_another_host_is_refused_before_anything_else_is_looked_at(lab: Served, 
         assert status == 421, (method, path)
 
 
-def test_localhost_is_ours_too(lab: Served) -> None:
+def test_localhost_is_accepted(lab: Served) -> None:
     host = f"localhost:{lab.port}"
     status, _ = lab.post("/api/policy", {"toml": POLICY}, Host=host, Origin=f"http://{host}")
     assert status == 200
@@ -122,7 +122,7 @@ def test_a_call_without_the_token_is_refused(lab: Served, path: str, token: str 
     assert "token" in answer["error"]["message"]
 
 
-def test_the_token_is_asked_for_on_reading_too_and_not_taken_from_the_address(lab: Served) -> None:
+def test_token_is_required_for_reads_and_not_accepted_in_the_address(lab: Served) -> None:
     plain = lab.headers(Origin=None, Content_Type=None, X_Stormproof_Token=None)
     for path in ("/api/setup", f"/api/setup?token={lab.token}", "/api/nothing"):
         assert lab.ask("GET", path, headers=plain)[0] == 403
@@ -164,13 +164,13 @@ def test_get_reaches_no_call_that_changes_state(lab: Served, method: str, path: 
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_other_methods_are_refused_and_no_preflight_is_granted(lab: Served, method: str) -> None:
+def test_other_methods_and_preflights_are_refused(lab: Served, method: str) -> None:
     status, headers, _ = lab.ask(method, "/api/run", b"")
     assert status == 405
     assert not [name for name in headers if name.startswith("access-control-")]
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(lab: Served) -> None:
+def test_body_that_is_too_large_is_refused_unread(lab: Served) -> None:
     status, answer = lab.post("/api/policy", {"toml": "#" * 300_000})
     assert (status, "at most" in answer["error"]["message"]) == (413, True)
     status, answer = lab.post("/api/policy", {"toml": "#" * 70_000})
@@ -425,7 +425,7 @@ def begun(lab: Served) -> Iterator[tuple[http.client.HTTPResponse, str]]:
         connection.close()
 
 
-def test_one_run_at_a_time_and_cancel_ends_it(lab: Served) -> None:
+def test_second_run_is_refused_until_the_first_is_cancelled(lab: Served) -> None:
     with begun(lab) as (response, run):
         status, answer = lab.post("/api/run", lab.request())
         assert (status, answer["error"]["message"]) == (409, "another run is under way: cancel it first")

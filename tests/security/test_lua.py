@@ -31,7 +31,7 @@ def code_of(script: Any) -> str:
     return re.sub(r"--.*", "", script.read_text(encoding="utf-8"))
 
 
-def test_there_are_scripts() -> None:
+def test_every_known_script_is_found() -> None:
     assert {path.name for path in SCRIPTS} >= {
         "limiter.lua",
         "budget.lua",
@@ -43,7 +43,7 @@ def test_there_are_scripts() -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_the_text(script: Any) -> None:
+def test_script_is_constant_and_expires_its_key(script: Any) -> None:
     code = code_of(script)
     commands = re.findall(r"redis\.p?call\(\s*('[A-Z]+'|[^,)]*)", code)
     # Commands are literals of a short list, and their key is the one that was declared.

@@ -49,7 +49,7 @@ def test_no_source_file_imports_a_module_that_runs_its_input(measured: Callable[
     measured(f"{len(FILES)} source files, no import of {len(MODULES)} modules that run what they read")
 
 
-def test_no_call_that_does() -> None:
+def test_no_source_file_calls_eval_or_a_loader_of_code() -> None:
     found = set()
     for path in FILES:
         place = path.relative_to(SOURCE).as_posix()
@@ -104,7 +104,7 @@ TAGS = [
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_hostile_yaml(tag: str, tmp_path: Path) -> None:
+def test_hostile_yaml_runs_nothing(tag: str, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     file = tmp_path / "stormproof.yaml"
     file.write_text(f"policies:\n  mail:\n    retry:\n      attempts: {tag.format(canary=canary)}\n")
@@ -127,7 +127,7 @@ def test_hostile_yaml(tag: str, tmp_path: Path) -> None:
         "$(touch {canary})",
     ],
 )
-def test_hostile_toml(value: str, tmp_path: Path) -> None:
+def test_hostile_toml_runs_nothing(value: str, tmp_path: Path) -> None:
     """A name in ``on`` is looked up and never called; what is not an exception is refused at its line."""
     canary = tmp_path / "canary"
     file = tmp_path / "stormproof.toml"
@@ -152,7 +152,7 @@ class Exploit:
         return print, ("fired",)
 
 
-def test_no_store_unpickles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_never_unpickles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An answer in a store that is a pickle is bytes, and is given back as such or refused."""
     from stormproof import idempotency
 

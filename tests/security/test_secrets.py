@@ -57,7 +57,7 @@ class Leaky(ConnectionError):
 
 
 @every_way
-def test_functions(play: Any) -> None:
+def test_secrets_of_functions_are_not_emitted(play: Any) -> None:
     planted = Planted("message", "result")
     with Sinks() as sinks:
         for options in (
@@ -141,7 +141,7 @@ def test_arguments_under_every_strategy(measured: Callable[[str], None]) -> None
 
 
 @each_client
-async def test_http_clients(http: Http, measured: Callable[[str], None]) -> None:
+async def test_secrets_of_http_clients_are_not_emitted(http: Http, measured: Callable[[str], None]) -> None:
     planted = Planted(
         "query", "user", "password", "authorization", "cookie", "header", "body", "fragment",
         "answer", "reason", "hint", "answered-header", "key",
@@ -195,7 +195,7 @@ async def test_http_clients(http: Http, measured: Callable[[str], None]) -> None
 
 
 @pytest.mark.parametrize("kind", [Sync, Aio], ids=lambda kind: kind.name)
-def test_grpc_clients(kind: Any) -> None:
+def test_secrets_of_grpc_clients_are_not_emitted(kind: Any) -> None:
     planted = Planted("message", "trailer")
     server = GrpcServer()
     client = kind(server.target, sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None)))
@@ -237,7 +237,7 @@ def _wsgi_call(app: Any, planted: Planted, number: int) -> None:
         pass
 
 
-def test_servers() -> None:
+def test_secrets_of_servers_are_not_emitted() -> None:
     planted = Planted("query", "authorization", "key", "message", "answer")
     head: Any = {
         "type": "http", "method": "POST", "path": "/pay", "raw_path": b"/pay", "http_version": "1.1",
@@ -286,7 +286,7 @@ def test_servers() -> None:
         planted.nowhere_in(sinks)
 
 
-def test_the_idempotent_decorator() -> None:
+def test_secrets_of_idempotent_calls_are_not_emitted() -> None:
     planted = Planted("key", "payload", "message", "result")
     store = idempotency.MemoryStore()
 
@@ -322,7 +322,7 @@ def policy_file(tmp_path: Path) -> tuple[Path, Planted]:
     return file, planted
 
 
-def test_commands(
+def test_secrets_of_policy_files_are_not_printed(
     policy_file: tuple[Path, Planted],
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],

@@ -31,7 +31,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_names_never_meet(measured: Callable[[str], None]) -> None:
+def test_awkward_names_have_different_keys(measured: Callable[[str], None]) -> None:
     keys = [key_of("sp", kind, name) for kind in ("limiter", "budget") for name in NAMES]
     assert len(set(keys)) == 2 * len(NAMES)
     for key in keys:
@@ -42,7 +42,7 @@ def test_names_never_meet(measured: Callable[[str], None]) -> None:
 
 
 @given(st.lists(st.text(max_size=300), min_size=2, max_size=6, unique=True))
-def test_nor_do_any_others(names: list[str]) -> None:
+def test_any_names_have_different_keys(names: list[str]) -> None:
     keys = {key_of("sp", "limiter", name) for name in names}
     assert len(keys) == len(names)
     assert all(key.isascii() and len(key) < 200 and key.count("{") == key.count("}") == 1 for key in keys)
@@ -59,7 +59,7 @@ def test_keys_of_one_name_share_a_slot_that_the_name_cannot_choose() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "a{", "}", "a b", "a\n", "*", "p" * 65, "\u00e9", 5, None])
-def test_a_prefix_brings_no_tag_or_pattern_of_its_own(prefix: Any) -> None:
+def test_prefix_with_a_tag_or_pattern_is_refused(prefix: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="prefix"):
         prefix_of(prefix)
 

@@ -165,7 +165,7 @@ DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
 @pytest.mark.filterwarnings("ignore")
-def test_found(
+def test_simulation_finds_the_defect(
     defect: Callable[[pytest.MonkeyPatch], None],
     monkeypatch: pytest.MonkeyPatch,
     measured: Callable[[str], None],

@@ -14,7 +14,7 @@ CHUNK = 30
 
 
 @pytest.mark.parametrize("chunk", range(10))
-def test_seeds(chunk: int, measured: Callable[[str], None]) -> None:
+def test_oracles_hold_for_every_seed(chunk: int, measured: Callable[[str], None]) -> None:
     reports = [play(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
     wrong = [str(report) for report in reports if report.faults]
     assert not wrong, "\n".join(wrong)
@@ -40,7 +40,7 @@ def test_same_seed_same_log(measured: Callable[[str], None]) -> None:
     measured(f"6 seeds of mixed threads and tasks played twice, {lines} log lines, no difference")
 
 
-def test_another_seed_another_log() -> None:
+def test_other_seeds_give_other_logs() -> None:
     assert len({play(seed).digest for seed in range(20)}) == 20
 
 

@@ -189,7 +189,7 @@ def counted(text: str) -> tuple[Steps, list[int]]:
         ("with whole(): step()", False),
     ],
 )
-def test_a_statement_runs_as_it_is_written(text: str, is_async: bool) -> None:
+def test_statement_runs_as_written(text: str, is_async: bool) -> None:
     steps, ran = counted(text)
     ready = Ready(Case("statement", nothing), steps)
     meter = Calls(is_async)
@@ -320,7 +320,7 @@ def test_json_has_every_number_and_the_setup_of_each_case(tmp_path: Path) -> Non
         (1.5, "1.50"),
     ],
 )
-def test_numbers_are_short(value: float, text: str) -> None:
+def test_numbers_are_rounded_to_few_digits(value: float, text: str) -> None:
     assert render.number(value) == text
 
 

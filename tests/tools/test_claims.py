@@ -117,7 +117,7 @@ def test_a_picture_has_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert first.read_bytes() == again.read_bytes()
 
 
-def test_figures_judge() -> None:
+def test_figures_decide_the_verdict() -> None:
     assert found("", "", True).verdict is Verdict.HOLDS
     assert found("", "", True, partly=True).verdict is Verdict.HOLDS
     assert found("", "", False, partly=True).verdict is Verdict.PARTLY
@@ -155,7 +155,7 @@ def test_titles_make_links_everywhere() -> None:
         slug("a_b")
 
 
-def test_one_claim_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_claim_can_be_checked_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["twelve-days-without-a-cap"]) == 0
     assert "1,048,576 s" in capsys.readouterr().out
 

@@ -52,7 +52,7 @@ def test_a_probe_that_raises_says_nothing_about_the_library() -> None:
     assert ran("raise KeyError('gone')") == Cell("KeyError: 'gone'", BROKEN)
 
 
-def test_a_process_that_dies_is_broken_too() -> None:
+def test_process_that_dies_is_a_broken_cell() -> None:
     outcome = in_a_process([sys.executable, "-c", "raise SystemExit('no such module')"], 30)
     assert outcome == Cell("no such module", BROKEN)
 
@@ -66,12 +66,12 @@ def test_a_thread_left_hanging_does_not_keep_the_process() -> None:
     assert ran(body) == Cell("4", AS_IT_SHOULD)
 
 
-def test_a_library_that_is_not_there_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_reported_as_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("verification.comparison.run.installed", lambda library: None)
     assert cell(("attempts-counted", "tenacity")).fact == "not installed"
 
 
-def test_cells_come_in_the_order_they_were_asked_for() -> None:
+def test_cells_come_in_the_requested_order() -> None:
     wanted = [(str(n), "x") for n in range(20)]
     seen = list(run(wanted, jobs=4, each=lambda key: Cell(key[0], NOT)))
     assert [(key, cell.fact) for key, cell in seen] == [(key, key[0]) for key in wanted]
@@ -110,7 +110,7 @@ def test_list_names_every_probe(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_every_library_of_the_table_is_probed_or_said_to_lack_it(name: str) -> None:
+def test_every_library_of_the_table_is_probed_or_listed_as_lacking(name: str) -> None:
     probe = PROBES[name]
     columns = {group.name: set(group.columns) for group in GROUPS}[probe.group]
     assert set(probe.ways) | set(probe.lacking) == columns

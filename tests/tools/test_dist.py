@@ -62,7 +62,7 @@ def test_two_builders_make_the_same_wheel(made: Made, measured: Callable[[str], 
     measured(f"3 wheels of {len(contents.members(made.wheel))} files, one digest")
 
 
-def test_all_of_the_tree_is_there_and_nothing_else(made: Made) -> None:
+def test_packages_contain_the_whole_tree_and_nothing_else(made: Made) -> None:
     wheel, sdist = contents.members(made.wheel), contents.members(made.sdist)
     wrong = [*contents.incomplete(wheel, sdist, made.names), *contents.unwanted([*wheel, *sdist])]
     if made.without_page:
@@ -130,7 +130,7 @@ def test_litter_is_found(name: str) -> None:
     assert contents.unwanted(["stormproof/policy.py", name]) == [f"{name} must not be there"]
 
 
-def test_one_byte_more_is_found(made: Made, tmp_path: Path) -> None:
+def test_additional_byte_is_found(made: Made, tmp_path: Path) -> None:
     other = tmp_path / made.wheel.name
     shutil.copy(made.wheel, other)
     with other.open("ab") as stream:

@@ -45,7 +45,7 @@ def test_long_inputs_are_read_in_time(name: str) -> None:
         target.feed(encoded(word) * (LONG // max(1, len(encoded(word)))), LONG)
 
 
-def test_an_input_that_takes_too_long_is_noticed() -> None:
+def test_input_that_takes_too_long_is_reported() -> None:
     slow = Target("slow", "nothing", lambda data: sum(range(3_000_000)), (), (), slowest_s=0.001)
     with pytest.raises(TooSlow, match="slow: 1 bytes took"):
         slow.feed(b"x")
@@ -82,7 +82,7 @@ def test_a_broken_target_is_reported_with_its_input(
         main(["broken", "--input", word])
 
 
-def test_without_atheris_it_says_so(
+def test_missing_atheris_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     figures = tmp_path / "fuzz.json"

@@ -65,7 +65,7 @@ def made() -> list[Mutant]:
     return mutants_of("sample.py", SOURCE)
 
 
-def test_it_changes_conditions_numbers_words_and_arguments() -> None:
+def test_mutants_change_conditions_numbers_words_and_arguments() -> None:
     changes = {(mutant.function, mutant.after) for mutant in made()}
     for function, after in [
         ("Counter.is_high", "return self.value >= LIMIT"),
@@ -80,7 +80,7 @@ def test_it_changes_conditions_numbers_words_and_arguments() -> None:
         assert (function, after) in changes
 
 
-def test_it_leaves_messages_assertions_and_module_code_alone() -> None:
+def test_mutants_leave_messages_assertions_and_module_code_alone() -> None:
     for mutant in made():
         assert mutant.function not in ("", "Counter.__repr__")
         assert "99" not in mutant.before
@@ -125,7 +125,7 @@ def test_a_function_that_exists_runs_the_mutant(sample: ModuleType) -> None:
     assert check(1) == "odd"
 
 
-def test_so_do_properties_and_closures_made_before(sample: ModuleType) -> None:
+def test_mutants_reach_properties_and_closures_made_before(sample: ModuleType) -> None:
     counter = sample.Counter(3)
     assert (counter.is_high, sample.KEPT(10)) == (False, 12)
     put(sample, "Counter.is_high", "return self.value >= LIMIT")
@@ -133,7 +133,7 @@ def test_so_do_properties_and_closures_made_before(sample: ModuleType) -> None:
     assert (counter.is_high, sample.KEPT(10), counter.rule()(10)) == (True, 8, 8)
 
 
-def test_so_do_default_values(sample: ModuleType) -> None:
+def test_mutants_reach_default_values(sample: ModuleType) -> None:
     put(sample, "Counter.__init__", "def __init__(self, start: int = 2, *, step: int = 2) -> None:")
     put(sample, "Counter.__init__", "def __init__(self, start: int = 1, *, step: int = 3) -> None:")
     assert (sample.Counter().value, sample.Counter().step) == (2, 3)
@@ -157,7 +157,7 @@ def entry(mutant: Mutant, kind: str) -> str:
     )
 
 
-def test_all_killed_is_all_right(tmp_path: Path) -> None:
+def test_all_killed_mutants_give_no_fault(tmp_path: Path) -> None:
     seen = outcome(tmp_path, ["timeout"], "")
     assert (seen.faults(), seen.total.score) == ([], 100.0)
 
@@ -169,7 +169,7 @@ def test_a_survivor_without_a_reason_is_a_fault(tmp_path: Path) -> None:
     assert seen.total.score < 100.0
 
 
-def test_one_with_a_reason_is_none_and_an_equivalent_one_does_not_count(tmp_path: Path) -> None:
+def test_survivor_with_a_reason_gives_no_fault_and_an_equivalent_one_does_not_count(tmp_path: Path) -> None:
     first = made()[0]
     accepted = outcome(tmp_path, ["survived"], entry(first, "accepted"))
     assert accepted.faults() == []
@@ -191,7 +191,7 @@ def test_untried_mutants_and_a_low_score_are_faults(tmp_path: Path) -> None:
     assert len(faults) == 1 and "below 95 %" in faults[0]
 
 
-def test_a_reason_needs_a_kind_and_a_word(tmp_path: Path) -> None:
+def test_reason_without_a_known_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no kind or no reason"):
         outcome(tmp_path, [], entry(made()[0], "whatever"))
 

@@ -45,7 +45,7 @@ def test_the_core_has_no_dependencies(project: dict[str, Any]) -> None:
     assert project["dependencies"] == []
 
 
-def test_the_extras(project: dict[str, Any]) -> None:
+def test_extras_are_complete(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
     assert set(extras) == EXTRAS | {"all", "bench", "dev", "test", "test-core"}
     (everything,) = extras["all"]
@@ -65,7 +65,7 @@ def test_the_package_says_it_is_typed() -> None:
     assert (Path(stormproof.__file__).parent / "py.typed").is_file()
 
 
-def test_entry_points(project: dict[str, Any]) -> None:
+def test_entry_points_are_declared(project: dict[str, Any]) -> None:
     assert project["scripts"] == {"stormproof": "stormproof.cli:main"}
     assert project["entry-points"]["pytest11"] == {"stormproof": "stormproof.pytest_plugin"}
 

@@ -46,7 +46,7 @@ def test_every_mark_names_a_point() -> None:
     assert {mark.point for mark in MARKS} - set(names()) == set()
 
 
-def test_a_fault_has_a_file_of_its_own_and_a_security_point_a_test_among_its_kind() -> None:
+def test_each_fault_has_its_own_file_and_each_security_point_a_security_test() -> None:
     faults = {
         mark.point: mark.file for mark in MARKS if mark.file.startswith("tests/faults/") and not mark.test
     }

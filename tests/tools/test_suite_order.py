@@ -47,7 +47,7 @@ def test_sized(): print("size", sized(1000, 10))
 """
 
 
-def test_long_tests_run_when_asked_for_alone(tmp_path: Path) -> None:
+def test_long_tests_run_only_if_selected(tmp_path: Path) -> None:
     suite = SmallSuite(tmp_path, sizes=SIZES)
     _, short = suite.run("-v", "-rP")
     _, long = suite.run("-v", "-rP", "--long")

@@ -96,7 +96,7 @@ def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_sample(path: Path, checked: Errors) -> None:
+def test_sample_is_accepted_and_refused_as_marked(path: Path, checked: Errors) -> None:
     found = disagreement(path, checked[path.name])
     assert not found, "\n" + "\n".join(found)
 

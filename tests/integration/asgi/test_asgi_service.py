@@ -210,7 +210,7 @@ def test_the_callers_time_is_the_handlers_deadline(serve: Serve, orders: Orders)
         assert sp.transient(answer).retry is False
 
 
-def test_a_handler_that_gives_up_says_so(serve: Serve) -> None:
+def test_handler_that_gives_up_sends_do_not_retry(serve: Serve) -> None:
     policy = sp.Policy(sp.Breaker(consecutive=1, open_for=40))
 
     async def order(request: Request) -> Response:
@@ -230,7 +230,7 @@ def test_a_handler_that_gives_up_says_so(serve: Serve) -> None:
     assert sp.transient(refused).retry is False
 
 
-def test_fastapi(serve: Serve, store: Store) -> None:
+def test_fastapi_handlers_run_under_the_middlewares(serve: Serve, store: Store) -> None:
     """Handlers that run in threads, and bodies that are parsed by the framework."""
     app = fastapi.FastAPI()
     made: list[Any] = []

@@ -23,7 +23,7 @@ expect = sync_api.expect
 LANES = ["Load", "Goodput", "Latency", "Queue", "Budget, breaker", "Amplification"]
 
 
-def test_the_whole_way(
+def test_page_loads_edits_runs_overlays_and_exports(
     context: Any, lab: Served, tmp_path: Path, pictures: Path | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Load, edit, run, watch the curves come, overlay, read the verdict, take everything away."""
@@ -131,7 +131,7 @@ def test_first_curves_report_their_time_from_run(
     assert took is not None and int(took) >= 0
 
 
-def test_by_keyboard_alone(context: Any, lab: Served) -> None:
+def test_page_works_by_keyboard_alone(context: Any, lab: Served) -> None:
     """Every control can be reached and worked without a pointer, and each says what it is."""
     page = opened(context, lab)
     page.keyboard.press("Tab")
@@ -259,7 +259,7 @@ def test_page_without_its_token_shows_instructions(chromium: Any, lab: Served) -
     context.close()
 
 
-def test_dark_and_light(context: Any, lab: Served, pictures: Path | None) -> None:
+def test_page_switches_between_dark_and_light(context: Any, lab: Served, pictures: Path | None) -> None:
     page = opened(context, lab)
     paper = "getComputedStyle(document.documentElement).backgroundColor"
     light = page.evaluate(paper)
@@ -284,7 +284,7 @@ def test_dark_and_light(context: Any, lab: Served, pictures: Path | None) -> Non
     expect(page.locator("#theme")).to_have_text("Colours: dark")
 
 
-def test_on_a_phone(context: Any, lab: Served, pictures: Path | None) -> None:
+def test_page_fits_a_phone(context: Any, lab: Served, pictures: Path | None) -> None:
     page = opened(context, lab)
     page.set_viewport_size({"width": 390, "height": 844})
     page.locator("#duration-number").fill("60")

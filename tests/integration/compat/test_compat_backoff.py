@@ -170,7 +170,7 @@ def test_predicate_does_not_catch(run, slept):
         run(backoff.on_predicate(backoff.expo), Script(KeyError()))
 
 
-def test_decorators_stack(run, slept):
+def test_stacked_decorators_retry_independently(run, slept):
     script = Script(KeyError(), 0, KeyError(), 7)
 
     def both(target):
@@ -280,7 +280,7 @@ def test_a_type_error_in_a_limit_is_not_taken_for_no_limit(run, slept, field):
 # --- the package
 
 
-def test_public_names():
+def test_public_names_match_the_documented_ones():
     documented = "on_predicate on_exception constant expo fibo runtime full_jitter random_jitter"
     documented += " Attempt aretry_context decay retry_context"  # of python-backoff 3.0
     assert sorted(backoff.__all__) == sorted(documented.split())

@@ -37,7 +37,7 @@ def primed(generator):
         (backoff.constant([1, 2, 3]), [1, 2, 3]),
     ],
 )
-def test_wait_generators(generator, expected):
+def test_wait_generators_yield_the_documented_waits(generator, expected):
     assert list(islice(primed(generator), 6)) == expected
 
 

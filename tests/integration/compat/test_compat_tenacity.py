@@ -189,7 +189,7 @@ def test_attributes_of_the_retry_object_are_live():
     assert len(calls) == 1
 
 
-def test_result_condition_set_later_is_asked():
+def test_result_condition_set_later_is_used():
     fn = tenacity.retry(stop=tenacity.stop_after_attempt(3))(lambda: None)
     assert fn() is None
     fn.retry.retry = tenacity.retry_if_result(lambda value: value is None)

@@ -75,7 +75,7 @@ def probe(fleet: Fleet) -> tuple[sp.Breaker, object]:
     return found[0]
 
 
-def test_one_bad_instance_opens_for_itself_alone(fleet: Callable[..., Fleet], server: Server) -> None:
+def test_one_failing_instance_opens_only_its_own_breaker(fleet: Callable[..., Fleet], server: Server) -> None:
     three = fleet(3, open_for=60)
     fail(three.breakers[0], 6)
     eventually(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
@@ -120,7 +120,7 @@ def test_a_fleet_of_one_needs_no_quorum(fleet: Callable[..., Fleet]) -> None:
     eventually(lambda: one.breakers[0]._live.circuit.bound, "open as a fleet")
 
 
-def test_one_probe_for_all_and_its_success_closes_it(fleet: Callable[..., Fleet]) -> None:
+def test_fleet_grants_one_probe_whose_success_closes_every_breaker(fleet: Callable[..., Fleet]) -> None:
     three = fleet(3, open_for=0.3)
     fail(three.breakers[0], 3)
     fail(three.breakers[1], 3)

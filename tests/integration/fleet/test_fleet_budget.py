@@ -50,7 +50,7 @@ def known(budget: sp.Budget, least: float) -> None:
     eventually(lambda: budget.balance >= least)
 
 
-def test_spent_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_budget_spent_by_one_instance_is_empty_for_the_other(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.Budget(0.1, 20, store=store, name="x") for store in pair)
     settled(one, two)
     assert 19 <= spend(one) <= 20
@@ -59,7 +59,7 @@ def test_spent_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
     assert one.balance == 0.0
 
 
-def test_earned_anywhere(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_budget_earned_by_one_instance_is_spent_by_the_other(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.Budget(0.5, 0, store=store, name="x") for store in pair)
     settled(one, two)
     assert one.withdraw() == 0.0

@@ -87,7 +87,7 @@ def test_never_more_inside_than_the_limit(fleet: Callable[..., list[sp.Bulkhead]
     assert calls.inside >= 1
 
 
-def test_one_instance_may_have_all_of_it(fleet: Callable[..., list[sp.Bulkhead]], calls: Calls) -> None:
+def test_one_instance_may_use_every_place(fleet: Callable[..., list[sp.Bulkhead]], calls: Calls) -> None:
     bulkheads = fleet(3, 6, queue=6, max_wait=10)
     calls.start(bulkheads[0], 6)
     eventually(lambda: calls.inside == 6, "all places with one instance")
@@ -152,7 +152,9 @@ def test_without_the_store_the_declared_fallback_applies(
     eventually(lambda: not one._fleet.alone, "the store's return")
 
 
-def test_nothing_stays_behind(fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls) -> None:
+def test_closed_stores_leave_no_places_behind(
+    fleet: Callable[..., list[sp.Bulkhead]], server: Server, calls: Calls
+) -> None:
     bulkheads = fleet(2, 6)
     calls.start(bulkheads[0], 3)
     eventually(lambda: calls.inside >= 1, "a call inside")

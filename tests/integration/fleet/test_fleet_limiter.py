@@ -117,7 +117,7 @@ def test_two_instances_share_one_burst(pair: tuple[RedisStore, RedisStore]) -> N
     assert admitted <= 50 + leases.overshoot(0, 50, 2)
 
 
-def test_one_instance_can_use_it_all(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_one_instance_may_use_every_token(pair: tuple[RedisStore, RedisStore]) -> None:
     busy, idle = (sp.Limiter(0, 50, store=store, name="x") for store in pair)
     settled(busy, idle)
 
@@ -277,7 +277,7 @@ def test_more_than_the_burst_is_refused(pair: tuple[RedisStore, RedisStore]) -> 
     assert limiter.allow(0)
 
 
-def test_another_rate_from_now_on(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_new_rate_and_burst_apply_to_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(0, 5, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
@@ -287,7 +287,7 @@ def test_another_rate_from_now_on(pair: tuple[RedisStore, RedisStore]) -> None:
     eventually(limiter.allow)
 
 
-def test_as_a_strategy(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_rate_limit_on_a_fleet_limiter_admits_its_burst(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(0, 5, store=pair[0], name="x")
     settled(limiter)
     policy = sp.Policy(sp.RateLimit(limiter))
@@ -306,7 +306,7 @@ def test_as_a_strategy(pair: tuple[RedisStore, RedisStore]) -> None:
     assert done <= 5 + leases.overshoot(0, 5, 1)
 
 
-def test_one_limit_a_key(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_keyed_fleet_limiter_has_a_limit_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.keyed(sp.Limiter(0, 4, store=store, name="tenants"), limit=8) for store in pair)
     for key in ("a", "b", ("a", 1), b"a", 7, None):
         assert one[key].name == two[key].name
@@ -320,7 +320,7 @@ def test_one_limit_a_key(pair: tuple[RedisStore, RedisStore]) -> None:
         one[object()]
 
 
-def test_keys_are_bounded(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_keyed_fleet_limiters_are_bounded(pair: tuple[RedisStore, RedisStore]) -> None:
     limiters = sp.keyed(sp.Limiter(10, 4, store=pair[0], name="tenants"), limit=5)
     for key in range(50):
         limiters[key].allow()

@@ -87,7 +87,9 @@ def test_strategies_with_store_true_are_in_the_store(tmp_path: Path, opened: lis
 
 
 @pytest.mark.redis
-def test_it_works(tmp_path: Path, shared_server: Server, opened: list[sp.Registry]) -> None:
+def test_budget_of_a_policy_file_is_shared_through_redis(
+    tmp_path: Path, shared_server: Server, opened: list[sp.Registry]
+) -> None:
     opened.append(sp.load(written(tmp_path, FILE, shared_server.url), environ={}))
     opened.append(sp.load(written(tmp_path, FILE, shared_server.url), environ={}))
     one, two = (budget(registry, "fraud-score") for registry in opened)
@@ -119,7 +121,7 @@ def test_it_works(tmp_path: Path, shared_server: Server, opened: list[sp.Registr
         ({"stores": {}}, "'stores'"),
     ],
 )
-def test_mistakes_are_placed(data: dict[str, Any], said: str) -> None:
+def test_error_in_the_store_table_names_its_key(data: dict[str, Any], said: str) -> None:
     with pytest.raises(sp.ConfigError, match=said):
         sp.Registry.from_data({"policies": {}, **data})
 
@@ -208,7 +210,7 @@ def test_the_schema_knows_it() -> None:
         assert not check.is_valid({**good, **bad})
 
 
-def test_without_redis_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_table_without_redis_py_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     real = builtins.__import__

@@ -79,7 +79,7 @@ def test_the_environment_can_hold_the_url(shared_server: Server, monkeypatch: py
         f"rediss+cluster://:{SECRET}@127.0.0.1:1",
     ],
 )
-def test_a_password_is_never_said(url: str) -> None:
+def test_password_is_never_shown(url: str) -> None:
     told: list[Any] = []
     stop = sp.subscribe(told.append)
     try:
@@ -253,7 +253,7 @@ def test_error_of_one_key_leaves_the_store_up(shared_server: Server) -> None:
 
 
 @pytest.mark.parametrize("way", ["url", "valkey", "client"])
-def test_one_server(shared_server: Server, way: str) -> None:
+def test_store_takes_a_client_of_one_server(shared_server: Server, way: str) -> None:
     client = shared_server.client(decode_responses=True)
     url = shared_server.url
     target: Any = {"url": url, "valkey": url.replace("redis", "valkey"), "client": client}[way]
@@ -276,7 +276,7 @@ def test_a_client_lends_its_address_and_nothing_else(shared_server: Server) -> N
     slow.close()
 
 
-def test_sentinel(server: Server) -> None:
+def test_store_takes_a_client_of_a_sentinel(server: Server) -> None:
     with Sentinel(server) as sentinel:
         with RedisStore(sentinel.url, timeout=0.5) as store:
             assert store.call("probe", store.key("probe", "x")) == b"OK"
@@ -287,7 +287,7 @@ def test_sentinel(server: Server) -> None:
         client.close()
 
 
-def test_a_cluster(cluster: Cluster) -> None:
+def test_store_works_on_a_cluster(cluster: Cluster) -> None:
     with RedisStore(cluster.url, timeout=0.5) as store:
         # Enough of them that every node has some.
         limiters = [sp.Limiter(100, 10, store=store, name=f"limiter-{index}") for index in range(12)]

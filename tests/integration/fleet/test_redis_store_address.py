@@ -125,7 +125,7 @@ def listener(request: pytest.FixtureRequest) -> Iterator[Listener]:
     listener.close()
 
 
-def test_sentinels_by_tls(listener: Listener) -> None:
+def test_sentinels_and_their_server_are_reached_by_tls(listener: Listener) -> None:
     """Both the sentinels and the server that they name: a password must not go over the wire in the open."""
     url = f"rediss+sentinel://:{SECRET}@127.0.0.1:{listener.port}/mymaster/0?ssl_cert_reqs=none"
     with RedisStore(url, timeout=0.5) as store:

@@ -26,7 +26,7 @@ def clients(server: Server) -> int:
     return str(server.ask("CLIENT", "LIST")).count("id=") - 1
 
 
-def test_stores_that_were_dropped_without_a_word(server: Server) -> None:
+def test_dropped_stores_end_their_threads_and_connections(server: Server) -> None:
     before = threads()
     kept = []
     for _ in range(3):

@@ -37,7 +37,7 @@ def test_a_call_is_retried_until_it_succeeds(connect: Connect, server: Server) -
     assert server.attempts_told() == [None, "1", "2"]
 
 
-def test_without_the_channels_own_retries_a6s_name_arrives_too(connect: Connect, server: Server) -> None:
+def test_a6s_metadata_is_sent_if_the_channel_does_not_retry(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE]
     off = [("grpc.enable_retries", 0)]
     connect(sp.Policy(retrying()), channel_options=off).unary(metadata=(("x-mine", "1"),))
@@ -93,7 +93,7 @@ def test_resource_exhausted_with_pushback_is_retried(connect: Connect, server: S
 
 # Repeated pushback never gets this far: gRPC's core keeps the last of several.
 @pytest.mark.parametrize("pushback", ["-1", "soon"])
-def test_pushback_stops(connect: Connect, server: Server, pushback: str) -> None:
+def test_do_not_retry_pushback_stops(connect: Connect, server: Server, pushback: str) -> None:
     server.script = [(UNAVAILABLE, ((PUSHBACK, pushback),))]
     with pytest.raises(grpc.RpcError):
         connect(sp.Policy(retrying())).unary()
@@ -124,7 +124,7 @@ def test_results_can_be_refused_and_are_the_messages(connect: Connect, server: S
     assert connect(sp.Policy(retrying(on_result=lambda message: message == b"a1" and len(seen) < 3))).down()
 
 
-def test_a_fallback_answers(connect: Connect, server: Server) -> None:
+def test_fallback_answers_after_exhaustion(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
     client = connect(sp.Policy(sp.Fallback(b"stale")))
     assert client.unary() == b"stale"
@@ -161,7 +161,7 @@ def test_each_attempt_has_less_time(connect: Connect, server: Server) -> None:
     assert left[0] > left[1] > left[2]
 
 
-def test_one_attempts_timeout_leaves_time_for_another(connect: Connect, server: Server) -> None:
+def test_timeout_of_one_attempt_leaves_time_for_another(connect: Connect, server: Server) -> None:
     server.script = ["hang"]
     client = connect(sp.Policy(sp.Deadline(20), retrying(9), sp.Timeout(0.4)))
     assert client.unary(b"a") == b"re:a"
@@ -180,7 +180,7 @@ def test_the_overall_deadline_ends_the_call(connect: Connect, server: Server) ->
 
 
 @pytest.mark.parametrize("method", ["unary", "down"])
-def test_no_time_left_makes_no_call(connect: Connect, server: Server, method: str) -> None:
+def test_call_past_its_deadline_is_not_sent(connect: Connect, server: Server, method: str) -> None:
     client = connect(sp.Policy(retrying()))
     with pytest.raises(grpc.RpcError) as caught:
         getattr(client, method)(timeout=0)
@@ -276,7 +276,9 @@ def test_a_request_stream_that_is_gone_is_not_sent_again(connect: Connect, serve
 @pytest.mark.parametrize(
     ("limit", "says"), [({"replay_messages": 1}, "2 messages"), ({"replay_bytes": 3}, "4 bytes")]
 )
-def test_replay_is_bounded(connect: Connect, server: Server, limit: Any, says: str) -> None:
+def test_replay_of_a_request_stream_is_bounded(
+    connect: Connect, server: Server, limit: Any, says: str
+) -> None:
     server.script = [UNAVAILABLE]
     with pytest.raises(grpc.RpcError) as caught:
         connect(sp.Policy(retrying()), **limit).up([b"aa", b"bb"])
@@ -345,7 +347,7 @@ def test_a_stream_that_can_be_sent_once_is_not_hedged(connect: Connect, server: 
 # Which policy.
 
 
-def test_policies_by_name(connect: Connect, server: Server) -> None:
+def test_policies_are_chosen_by_method_name(connect: Connect, server: Server) -> None:
     policies = {"test.Wire/Unary": sp.Policy(retrying(2)), "test.Wire": sp.Policy(retrying(3))}
     client = connect(policies)
     server.script = [UNAVAILABLE] * 9

@@ -373,7 +373,7 @@ def held(handlers: Handlers) -> tuple[threading.Semaphore, threading.Event]:
     [lambda: 2, lambda: sp.Bulkhead(2), lambda: sp.AdaptiveLimit("aimd", initial=2, min=2, max=2)],
     ids=["number", "Bulkhead", "AdaptiveLimit"],
 )
-def test_shedding(serve: Any, handlers: Handlers, limit: Any) -> None:
+def test_shedding_refuses_calls_beyond_its_limit(serve: Any, handlers: Handlers, limit: Any) -> None:
     inside, free = held(handlers)
     client = serve(shed=limit(), retry_share=0.5, pushback=4)
     calls = [client.calls["Unary"].future(b"hold")]
@@ -440,7 +440,7 @@ def _eventually(holds: Callable[[], bool]) -> None:
         ({"pushback": float("nan")}, "pushback must be a number"),
     ],
 )
-def test_bad_options(options: Any, says: str) -> None:
+def test_bad_server_option_is_refused(options: Any, says: str) -> None:
     for make in (hfg.server_interceptors, hfg.aio_server_interceptors):
         with pytest.raises((TypeError, ValueError), match=says):
             make(**options)

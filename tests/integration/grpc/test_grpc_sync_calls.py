@@ -58,7 +58,7 @@ def test_interceptor_knows_if_it_was_called_for_a_future(server: Server) -> None
     assert seen == [False, True, True, False]
 
 
-def test_a_continuation_of_another_kind_is_used_as_it_is() -> None:
+def test_continuation_of_another_kind_is_used_unchanged() -> None:
     assert not native.wants_future(print)
     assert native.startable(print) is print
 
@@ -66,7 +66,9 @@ def test_a_continuation_of_another_kind_is_used_as_it_is() -> None:
 # One response.
 
 
-def test_with_call(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
+def test_with_call_returns_response_and_call(
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
+) -> None:
     server.script = [UNAVAILABLE]
     response, call = connect(policy).stub_unary.with_call(b"a")
     assert response == b"re:a"
@@ -154,7 +156,7 @@ def test_a_future_that_is_dropped_is_cancelled(
     server.wait_until_quiet()
 
 
-def test_a_refused_future(connect: Callable[..., Sync], server: Server) -> None:
+def test_refused_future_reports_unavailable(connect: Callable[..., Sync], server: Server) -> None:
     breaker = sp.Breaker()
     breaker.force_open()
     call = connect(sp.Policy(breaker)).stub_unary.future(b"a")
@@ -163,7 +165,7 @@ def test_a_refused_future(connect: Callable[..., Sync], server: Server) -> None:
     assert server.calls == 0
 
 
-def test_other_interceptors_may_stand_outside_and_inside(server: Server, policy: sp.Policy) -> None:
+def test_other_interceptors_may_wrap_ours_or_be_wrapped(server: Server, policy: sp.Policy) -> None:
     from stormproof import grpc as hfg
 
     outcomes: list[Any] = []

@@ -57,7 +57,7 @@ async def test_cancelled_in_the_wait_after_an_answer_too_long_to_keep(http: Http
 
 
 @each_async_client
-async def test_cancelled_while_hedging(http: Http) -> None:
+async def test_hedged_call_cancelled_leaves_no_task(http: Http) -> None:
     http.server.on("/", hang())
     client = http.client(sp.Policy(sp.Hedge(after=0.01, budget=sp.Budget(burst=10))))
     assert await http.cancelled(lambda: client.get("/"), lambda: len(http.server.seen) == 2)

@@ -39,7 +39,7 @@ async def test_discarded_answer_that_stalls_does_not_block_the_next_attempt(http
 
 
 @each_client
-async def test_one_connection_is_enough_for_any_mishap(http: Http) -> None:
+async def test_one_connection_suffices_for_any_mishap(http: Http) -> None:
     steps = [reset(), half(b"half"), closing(answer(503)), answer(429), reset(), answer(200, b"ok")]
     http.server.on("/", *steps)
     client = http.client(retry(attempts=9), connections=1)

@@ -39,7 +39,7 @@ async def test_the_deadline_bounds_an_attempt_that_hangs(http: Http) -> None:
 
 
 @each_client
-async def test_an_ambient_deadline_bounds_it_too(http: Http) -> None:
+async def test_ambient_deadline_bounds_the_call(http: Http) -> None:
     http.server.on("/", hang())
     client = http.client(retry())
     started = time.monotonic()

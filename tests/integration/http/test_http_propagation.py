@@ -22,7 +22,7 @@ async def test_the_remaining_time_goes_along_and_shrinks(http: Http) -> None:
 
 
 @each_client
-async def test_an_ambient_deadline_goes_along_too(http: Http) -> None:
+async def test_ambient_deadline_is_sent_to_the_server(http: Http) -> None:
     http.server.on("/", answer(200))
     client = http.client(retry())
     with sp.deadline(7):

@@ -42,7 +42,7 @@ async def test_attempts_counts_the_first(http: Http) -> None:
 
 
 @each_client
-async def test_the_servers_word_wins_over_the_table(http: Http) -> None:
+async def test_should_retry_header_wins_over_the_table(http: Http) -> None:
     http.server.on("/yes", answer(400, headers=[("X-Should-Retry", "true")]), answer(200))
     http.server.on("/no", answer(503, headers=[("x-should-retry", "false")]), answer(200))
     client = http.client(retry())
@@ -52,7 +52,7 @@ async def test_the_servers_word_wins_over_the_table(http: Http) -> None:
 
 
 @each_client
-async def test_credentials_are_not_retried_even_if_the_server_says_so(http: Http) -> None:
+async def test_credentials_error_is_not_retried_despite_should_retry(http: Http) -> None:
     for status in (401, 403):
         http.server.on(f"/{status}", answer(status, headers=[("X-Should-Retry", "true")]), answer(200))
         assert (await http.client(retry()).get(f"/{status}")).status == status
@@ -80,7 +80,7 @@ async def test_redirects_are_left_to_the_client(http: Http) -> None:
 
 
 @each_client
-async def test_the_budget_is_asked_before_every_retry(http: Http) -> None:
+async def test_budget_is_charged_for_every_retry(http: Http) -> None:
     http.server.on("/", answer(503))
     client = http.client(retry(budget=sp.Budget(ratio=0.1, burst=2)))
     # Inside a client the answer stays the client's own: the last response, not an error of ours.
@@ -132,7 +132,7 @@ async def test_do_not_retry_header_overrides_on(http: Http) -> None:
 
 
 @each_client
-async def test_do_not_retry_is_a_failure_all_the_same(http: Http) -> None:
+async def test_do_not_retry_answer_counts_as_a_failure_of_the_breaker(http: Http) -> None:
     http.server.on("/", answer(503, headers=[("x-should-retry", "false")]))
     breaker = sp.Breaker()
     await http.client(sp.Policy(breaker)).get("/")

@@ -40,7 +40,7 @@ async def test_requests_are_written_down(http: Http) -> None:
 
 @each_client
 @pytest.mark.parametrize("step", [s.reset(), s.half(b"half"), s.chunked(b"a", ends=False), s.garbage()])
-async def test_broken_answers(http: Http, step: s.Step) -> None:
+async def test_broken_answers_raise_the_clients_own_error(http: Http, step: s.Step) -> None:
     http.server.on("/a", step)
     with pytest.raises(Exception) as caught:
         await http.client().get("/a")
@@ -50,7 +50,7 @@ async def test_broken_answers(http: Http, step: s.Step) -> None:
 
 @each_client
 @pytest.mark.parametrize("step", [s.hang(), s.hang_in_body(b"x", 10)])
-async def test_hanging_answers(http: Http, step: s.Step) -> None:
+async def test_hanging_answers_time_out(http: Http, step: s.Step) -> None:
     http.server.on("/a", step)
     client = http.client()
     started = time.monotonic()
@@ -90,7 +90,7 @@ async def test_chunked_bodies_both_ways_and_late_answers(http: Http) -> None:
 
 
 @each_client
-async def test_refused_port(http: Http) -> None:
+async def test_unused_port_refuses_connections(http: Http) -> None:
     with pytest.raises(http.kind.refused):
         await http.client().get(f"http://127.0.0.1:{s.unused_port()}/")
 

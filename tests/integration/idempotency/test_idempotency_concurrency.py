@@ -26,7 +26,7 @@ def _switching() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_switching")
-def test_threads(store: Store) -> None:
+def test_one_key_in_many_threads_runs_once(store: Store) -> None:
     runs: list[int] = []
     start = threading.Barrier(CROWD)
     refused = threading.Semaphore(0)
@@ -56,7 +56,7 @@ def test_threads(store: Store) -> None:
     assert len(runs) == 1
 
 
-def test_tasks(store: Store) -> None:
+def test_one_key_in_many_tasks_runs_once(store: Store) -> None:
     runs: list[int] = []
 
     @idempotent(key=lambda order: order, store=store)

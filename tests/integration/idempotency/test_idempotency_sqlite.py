@@ -139,7 +139,7 @@ def test_a_crash_before_the_work_is_recorded_is_an_unknown_outcome(path: Path, s
     assert charges == [], "it was charged once already"
 
 
-def test_one_of_many_processes_runs(path: Path) -> None:
+def test_one_of_many_processes_runs_each_key(path: Path) -> None:
     """They also make the file, all at the same time."""
     racer = """
         import sys
@@ -166,7 +166,7 @@ def test_one_of_many_processes_runs(path: Path) -> None:
         assert Counter(states[key] for states in told) == {"new": 1, "in_progress": 5}
 
 
-def test_a_forked_child_opens_a_connection_of_its_own(path: Path, store: SqliteStore) -> None:
+def test_forked_child_opens_its_own_connection(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "parent", 60)
     parents = list(store._idle)
     assert parents
@@ -378,7 +378,7 @@ def test_a_cancelled_begin_leaves_nothing_claimed(path: Path, store: SqliteStore
     assert store.begin("order-2", "", "b", 60).state == "new"
 
 
-def test_a_cancelled_finish_takes_place_all_the_same(path: Path, store: SqliteStore) -> None:
+def test_cancelled_finish_takes_effect(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "a", 60)
 
     async def main() -> None:
@@ -487,11 +487,11 @@ def test_cancelled_call_in_trio_is_settled_at_once(store: SqliteStore) -> None:
     trio.run(main)
 
 
-def test_its_repr_names_the_file(path: Path, store: SqliteStore) -> None:
+def test_repr_names_the_file(path: Path, store: SqliteStore) -> None:
     assert repr(store) == f"SqliteStore({str(path)!r})"
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
-def test_it_needs_a_file(path: str) -> None:
+def test_store_without_a_file_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="path must name a file"):
         SqliteStore(path)

@@ -226,7 +226,7 @@ def test_an_error_does_not_show_the_key(store: Store) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_answers_are_bounded(make_store: Callable[..., Store]) -> None:
+def test_answers_beyond_max_answer_are_refused(make_store: Callable[..., Store]) -> None:
     store = make_store(max_answer=100)
     store.begin("k", "", "a", 10)
     with pytest.raises(ValueError, match="max_answer=100 bytes, got 101"):

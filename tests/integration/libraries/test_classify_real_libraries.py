@@ -321,7 +321,7 @@ def test_a_post_that_may_have_been_processed_needs_a_key(client: Client, act: An
 @pytest.mark.parametrize(
     ("status", "retry"), [(500, True), (503, True), (501, False), (404, False), (401, False)]
 )
-def test_statuses(client: Client, status: int, retry: bool) -> None:
+def test_http_statuses_are_judged_by_the_table(client: Client, status: int, retry: bool) -> None:
     with serving(responds(f"{status} X")) as port:
         error = fails(client, port)
     assert verdict(error) == (RETRY if retry else FATAL)
@@ -357,7 +357,7 @@ def test_a_failed_post_with_a_key_is_repeated(client: Client) -> None:
 
 
 @every_client
-def test_the_servers_own_word_wins(client: Client) -> None:
+def test_should_retry_header_wins_over_the_status(client: Client) -> None:
     with serving(responds("503 X", "X-Should-Retry: false")) as port:
         assert verdict(fails(client, port)) == TOLD_NOT_TO
     with serving(responds("404 X", "X-Should-Retry: true")) as port:
@@ -505,7 +505,7 @@ def test_several_refused_addresses_are_one_refusal(refused: int) -> None:
     assert verdict(raised_async(connect)) == RETRY
 
 
-def test_trio_errors() -> None:
+def test_trio_errors_are_judged() -> None:
     trio = library("trio")
 
     async def connect(port: int) -> None:
@@ -553,7 +553,7 @@ def test_asyncio_timeouts_and_cut_streams() -> None:
         (4001, FATAL),
     ],
 )
-def test_websocket_close_codes(code: int, expected: tuple[bool, str]) -> None:
+def test_websocket_close_codes_are_judged(code: int, expected: tuple[bool, str]) -> None:
     library("websockets")
     from websockets.sync.client import connect
     from websockets.sync.server import serve
@@ -571,7 +571,7 @@ def test_websocket_close_codes(code: int, expected: tuple[bool, str]) -> None:
     assert verdict(error) == expected
 
 
-def test_websocket_handshakes(refused: int) -> None:
+def test_websocket_handshake_errors_are_judged(refused: int) -> None:
     library("websockets")
     from websockets.sync.client import connect
 
@@ -629,7 +629,7 @@ PUSHBACK = "grpc-retry-pushback-ms"
         ("INTERNAL", ((PUSHBACK, "5"),), Verdict(False, 0.005, "fatal", "gRPC INTERNAL")),
     ],
 )
-def test_grpc_codes(code: str, trailers: tuple[tuple[str, str], ...], expected: Verdict) -> None:
+def test_grpc_codes_are_judged(code: str, trailers: tuple[tuple[str, str], ...], expected: Verdict) -> None:
     assert transient(_grpc_failing(code, *trailers)) == expected
 
 
@@ -638,7 +638,7 @@ def test_grpc_do_not_retry_pushback(trailers: tuple[tuple[str, str], ...]) -> No
     assert verdict(_grpc_failing("UNAVAILABLE", *trailers)) == (False, "pushback")
 
 
-def test_grpc_wide_is_asked_for() -> None:
+def test_wide_grpc_codes_are_opt_in() -> None:
     wide = transient.with_(grpc_codes="wide")
     assert wide(_grpc_failing("DEADLINE_EXCEEDED")).kind == "timeout"
     assert wide(_grpc_failing("RESOURCE_EXHAUSTED")).kind == "throttle"
@@ -659,7 +659,7 @@ def test_grpc_without_a_server(refused: int) -> None:
     assert verdict(raised_async(call)) == RETRY
 
 
-def test_grpc_aio_pushback() -> None:
+def test_grpc_aio_pushback_is_read() -> None:
     grpc = library("grpc")
 
     def fails_with(*trailers: tuple[str, str]) -> BaseException:
@@ -750,7 +750,7 @@ def test_postgres_that_cannot_be_reached(connect: Callable[[int], BaseException]
         ("3D000", 'database "d" does not exist', False),
     ],
 )
-def test_postgres_that_refuses(
+def test_refusals_of_postgres_are_judged_by_sqlstate(
     connect: Callable[[int], BaseException], state: str, text: str, retry: bool
 ) -> None:
     with serving(postgres_says(state, text)) as port:
@@ -857,7 +857,7 @@ def _mysql_connector(port: int) -> BaseException:
 
 
 @pytest.mark.parametrize("connect", [_pymysql, _mysql_connector], ids=lambda c: c.__name__.strip("_"))
-def test_mysql(connect: Callable[[int], BaseException], refused: int) -> None:
+def test_mysql_errors_are_judged(connect: Callable[[int], BaseException], refused: int) -> None:
     assert verdict(connect(refused)) == RETRY
     with serving(close) as port:
         assert verdict(connect(port)) == RETRY
@@ -917,7 +917,7 @@ def _redis(port: int, timeout: float = LONG, **options: Any) -> BaseException:
         return raised(lambda: client.get("key"))
 
 
-def test_redis(refused: int) -> None:
+def test_redis_errors_are_judged(refused: int) -> None:
     assert verdict(_redis(refused)) == RETRY
     with serving(reads_then(close)) as port:
         assert verdict(_redis(port)) == RETRY
@@ -993,7 +993,7 @@ def aws_says(status: int, code: str, *headers: str) -> Callable[[socket.socket],
         (400, "ResourceNotFoundException", FATAL),
     ],
 )
-def test_aws_codes(status: int, code: str, expected: tuple[bool, str]) -> None:
+def test_aws_error_codes_are_judged(status: int, code: str, expected: tuple[bool, str]) -> None:
     with serving(aws_says(status, code)) as port:
         assert verdict(_aws(port)) == expected
 
@@ -1050,7 +1050,7 @@ def test_sdk_posts_are_repeated(sdk: Callable[..., BaseException], refused: int)
 
 
 @SDKS
-def test_sdk_refusals(sdk: Callable[..., BaseException], self_signed: ssl.SSLContext) -> None:
+def test_sdk_refusals_are_fatal(sdk: Callable[..., BaseException], self_signed: ssl.SSLContext) -> None:
     for status in (400, 401, 403, 404, 409, 422):
         with serving(responds(f"{status} X")) as port:
             assert verdict(sdk(port)) == FATAL

@@ -76,7 +76,7 @@ def retry_of(policy: sp.Policy) -> sp.Retry:
 
 @pytest.mark.parametrize("u", [0.0, 0.25, 0.5, 1 - 2**-53])
 @pytest.mark.parametrize("service", [None, "s3", "dynamodb", "dynamodb-streams"])
-def test_waits(service: str | None, u: float) -> None:
+def test_waits_equal_those_of_botocore(service: str | None, u: float) -> None:
     theirs = [backoff(service, lambda: u).delay_amount(context(attempt)) for attempt in range(1, 13)]
     ours = [retry_of(preset(service)).backoff.delay(n, None, u) for n in range(12)]
     assert ours == pytest.approx(theirs, rel=1e-15)
@@ -108,7 +108,7 @@ def test_waits_with_a_hint(header: str) -> None:
     assert ours == pytest.approx(theirs)
 
 
-def test_attempts() -> None:
+def test_attempts_equal_those_of_botocore() -> None:
     assert retry_of(preset()).attempts == standard.DEFAULT_MAX_ATTEMPTS
     for service, attempts in getattr(standard, "_SERVICE_MAX_ATTEMPTS", {}).items():
         assert retry_of(preset(service)).attempts == attempts
@@ -180,7 +180,7 @@ def test_quota_step_by_step(seed: int) -> None:
         assert quota.balance == theirs.quota.available_capacity
 
 
-def test_the_older_costs() -> None:
+def test_older_quota_costs_equal_those_of_botocore() -> None:
     # RetryQuota is the same class in all releases; the older checker's costs are 5, and 10 after a timeout.
     theirs, ours = RetryQuota(), retry_of(presets.aws_standard()).budget
     rng = random.Random(5)

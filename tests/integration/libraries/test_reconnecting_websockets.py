@@ -220,7 +220,7 @@ def test_a_handshake_that_is_refused_for_good_is_raised() -> None:
     asyncio.run(main())
 
 
-def test_the_blocking_client() -> None:
+def test_blocking_client_reconnects() -> None:
     from websockets.sync.client import connect as connect_sync
     from websockets.sync.server import serve as serve_sync
 

@@ -36,7 +36,7 @@ def dead(bench: Bench) -> list[dict[str, object]]:
     return [json.loads(message) for message in bench.redis.lrange("dead", 0, -1)]
 
 
-def test_it_is_retried_until_it_succeeds(bench: Bench, tasks: ModuleType) -> None:
+def test_task_is_retried_until_it_succeeds(bench: Bench, tasks: ModuleType) -> None:
     assert tasks.flaky.delay("flaky", 2).get(timeout=30) == "done"
     assert len(bench.runs.of("flaky")) == 3
 
@@ -93,7 +93,7 @@ def test_a_killed_worker_loses_nothing_and_runs_it_once_more(bench: Bench, tasks
     assert len(bench.runs.of("killed")) == 2
 
 
-def test_a_killed_worker_is_an_unknown_outcome_where_twice_is_too_often(
+def test_killed_worker_reports_unknown_outcome_when_rerun_is_forbidden(
     bench: Bench, tasks: ModuleType
 ) -> None:
     held = tasks.once.delay("unknown", 60)

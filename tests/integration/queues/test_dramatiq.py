@@ -66,7 +66,7 @@ def idle(bench: Bench) -> bool:
 
 
 @pytest.mark.usefixtures("worker")
-def test_it_is_retried_until_it_succeeds(bench: Bench, actors: ModuleType) -> None:
+def test_message_is_retried_until_it_succeeds(bench: Bench, actors: ModuleType) -> None:
     message = actors.flaky.send("flaky", 2)
     eventually(lambda: len(bench.runs.of("flaky")) == 3, "three runs")
     eventually(lambda: idle(bench), "an empty queue")
@@ -126,7 +126,7 @@ def test_a_killed_worker_loses_nothing_and_runs_it_once_more(
     assert len(bench.runs.of("killed")) == 2
 
 
-def test_it_takes_the_place_of_the_librarys_own_retries() -> None:
+def test_middleware_replaces_the_librarys_own_retries() -> None:
     broker = StubBroker()
     place = [type(kept) for kept in broker.middleware].index(Retries)
     policies = stormproof.dramatiq.install(broker)

@@ -145,7 +145,7 @@ def test_a_bad_verdict_is_refused_by_name(arguments: tuple[Any, ...], named: str
         (asyncio.IncompleteReadError(b"x", 5), RETRY),
     ],
 )
-def test_transient_network_errors(error: Exception, expected: tuple[bool, str]) -> None:
+def test_transient_network_errors_are_retried(error: Exception, expected: tuple[bool, str]) -> None:
     assert verdict(error) == expected
 
 
@@ -270,7 +270,7 @@ def test_proof_of_either_layer_counts() -> None:
     assert verdict(slow) == TIMEOUT
 
 
-def test_an_unlisted_os_error_beneath_leaves_the_word_to_the_wrapper() -> None:
+def test_unlisted_os_error_beneath_is_judged_by_its_wrapper() -> None:
     assert verdict(chained(ConnectError("x"), FileNotFoundError(errno.ENOENT, "x"))) == RETRY
 
 
@@ -296,7 +296,7 @@ def test_addresses_that_failed_together_are_judged_together() -> None:
 RETRYABLE = {408, 425, 429, *range(500, 600)} - {501, 505, 506, 508, 510, 511}
 
 
-def test_every_status() -> None:
+def test_every_status_is_judged_by_the_table() -> None:
     assert {status for status in range(100, 1000) if transient(Response(status))} == RETRYABLE
     assert {status for status in range(100, 1000) if transient(StatusError(Response(status)))} == RETRYABLE
 
@@ -356,7 +356,7 @@ def test_methods_that_need_proof_or_a_key(method: Any) -> None:
         assert verdict(Response(503, request=Request(method, {"Idempotency-Key": key}))) == FATAL
 
 
-def test_the_servers_word_does_not_make_a_post_safe() -> None:
+def test_should_retry_header_does_not_make_a_post_safe() -> None:
     assert not transient(Response(503, {"x-should-retry": "true"}, Request("POST")))
 
 
@@ -385,7 +385,7 @@ def test_a_refusal_says_why() -> None:
     assert len(transient(Response(503, request=Request("P" * 5000))).reason) < 100
 
 
-def test_urllib_statuses() -> None:
+def test_urllib_errors_are_judged_by_status() -> None:
     error = http_error(503, retry_after="3")
     assert transient(error) == Verdict(True, 3.0, "transient", "HTTP 503")
     assert not transient(http_error(404, retry_after="3"))
@@ -485,7 +485,7 @@ def test_grpc_codes_may_be_chosen() -> None:
 PUSHBACK = "grpc-retry-pushback-ms"
 
 
-def test_grpc_pushback() -> None:
+def test_grpc_pushback_is_read() -> None:
     exhausted = Code("RESOURCE_EXHAUSTED")
     assert verdict(rpc_error(exhausted)) == FATAL
     assert transient(rpc_error(exhausted, ((PUSHBACK, "20"),))) == Verdict(
@@ -571,7 +571,7 @@ def test_unparsable_http_answer_counts_as_a_lost_connection() -> None:
     assert verdict(chained(error, ValueError())) == FATAL
 
 
-def test_websocket_close_frames() -> None:
+def test_websocket_close_frames_are_judged() -> None:
     def closed(rcvd: int | None, sent: int | None) -> Exception:
         error: Exception = imitate("websockets.exceptions.ConnectionClosed")("x")
         for name, code in (("rcvd", rcvd), ("sent", sent)):
@@ -605,7 +605,7 @@ def test_mysql_errors_of_odd_shapes() -> None:
     assert transient(pool("Failed getting connection; pool exhausted")) and not transient(pool("bad name"))
 
 
-def test_sqlalchemy_errors() -> None:
+def test_sqlalchemy_errors_are_judged_by_the_driver_error() -> None:
     def failed(driver: Any, invalidated: Any = False) -> Exception:
         error: Exception = imitate("sqlalchemy.exc.OperationalError", imitate("sqlalchemy.exc.DBAPIError"))(
             "x"
@@ -651,7 +651,7 @@ def test_libpq_error_is_judged_by_its_text(text: str, expected: tuple[bool, str]
     assert verdict(imitate("psycopg2.OperationalError", imitate("psycopg2.Error"))(text)) == expected
 
 
-def test_sqlite_codes() -> None:
+def test_sqlite_errors_are_judged_by_their_code() -> None:
     assert verdict(sqlite3.OperationalError("database table is locked: t")) == RETRY
     assert verdict(sqlite3.OperationalError("no such table: locked")) == FATAL
 
@@ -961,12 +961,12 @@ def test_a_rule_that_answers_something_else_is_an_error(answer: Any) -> None:
         Classifier().register(Base, lambda error: answer)(Base())
 
 
-def test_a_rule_that_raises_is_heard() -> None:
+def test_error_of_a_rule_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         Classifier().register(Base, lambda error: 1 // 0)(Base())
 
 
-def test_rules_by_name() -> None:
+def test_rules_may_name_types_by_text() -> None:
     kind = imitate("shop.client.errors.Busy")
     assert Classifier().register("shop.client.errors.Busy", True)(kind())
     assert Classifier().register("shop.Busy", True)(kind())
@@ -1001,7 +1001,7 @@ def test_a_bad_rule_is_refused(rule: Any) -> None:
         Classifier().register(Base, rule)
 
 
-def test_rules_are_bounded() -> None:
+def test_number_of_rules_is_bounded() -> None:
     own = Classifier()
     for number in range(1024):
         own.register(f"shop.E{number}", True)

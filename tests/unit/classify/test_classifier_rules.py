@@ -121,7 +121,7 @@ def test_a_long_method_is_cut() -> None:
 # Rules.
 
 
-def test_a_rule_is_found_by_class_and_by_either_spelling() -> None:
+def test_rule_is_found_by_class_and_by_either_spelling() -> None:
     for key in (httpx.ReadError, "httpx.ReadError"):
         assert not Classifier().register(key, False)(httpx.ReadError("x")).retry
     inner = type("Inner", (Exception,), {"__module__": "lib.sub.mod"})
@@ -132,7 +132,7 @@ def test_a_rule_is_found_by_class_and_by_either_spelling() -> None:
     assert Classifier().register(Own, True).describe()["rules"] == [f"{__name__}.Own"]
 
 
-def test_a_rule_is_asked_every_time_and_forgotten_when_taken_back() -> None:
+def test_rule_is_called_every_time_until_unregistered() -> None:
     asked: list[Any] = []
 
     def rule(error: Exception) -> bool:
@@ -151,7 +151,7 @@ def test_a_rule_is_asked_every_time_and_forgotten_when_taken_back() -> None:
     assert made(Own()).retry
 
 
-def test_no_more_rules_than_a_thousand_and_twenty_four() -> None:
+def test_rule_1025_is_refused() -> None:
     made = Classifier()
     for place in range(1024):
         made.register(f"lib.Error{place}", True)

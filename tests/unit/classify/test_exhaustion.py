@@ -149,7 +149,7 @@ def test_nested_layers_pay_once(nested: Any) -> None:
 
 
 @each_nesting
-def test_one_budget_in_all_layers_is_charged_for_the_retries_made(nested: Any) -> None:
+def test_budget_shared_by_all_layers_is_charged_once_per_retry(nested: Any) -> None:
     budget = sp.Budget(ratio=0, burst=10)
     backend = Backend()
     nested(backend, *[retry(budget=budget)] * 3)
@@ -468,7 +468,7 @@ def test_the_user_s_own_notes_are_kept() -> None:
 
 
 @each_nesting
-def test_layers_do_not_pile_up_notes_either(nested: Any) -> None:
+def test_layers_leave_one_note(nested: Any) -> None:
     error = nested(Backend(), retry(), retry(), retry())
     assert len(ours(error)) == 1
 

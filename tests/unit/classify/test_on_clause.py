@@ -118,7 +118,7 @@ async def async_generator(error: Exception) -> Any:
 @pytest.mark.parametrize(
     "on", [nothing, two, needs_a_keyword, one_keyword_too_many, generator, coroutine, async_generator]
 )
-def test_a_function_that_cannot_be_asked_about_an_exception_is_refused(on: Any) -> None:
+def test_function_that_cannot_take_an_exception_is_refused(on: Any) -> None:
     with pytest.raises(TypeError, match=r"^Retry: on must be a plain function of one argument, "):
         judge(on)
 
@@ -127,7 +127,7 @@ def test_a_function_that_cannot_be_asked_about_an_exception_is_refused(on: Any) 
 
 
 @pytest.mark.parametrize("on", [Exception, lambda error: True], ids=["type", "callable"])
-def test_refusals_are_final_unless_they_are_to_be_judged_too(on: Any) -> None:
+def test_refusals_are_final_unless_names_refusals(on: Any) -> None:
     refusal = sp.RateLimited("no room")
     assert judge(on)(refusal) == Verdict.FATAL
     assert judge(on, "Fallback", names_refusals=True)(refusal).retry
@@ -164,13 +164,13 @@ def test_a_policy_in_the_place_of_on_is_refused() -> None:
             make(on=sp.retry(on=Boom))  # type: ignore[operator]
 
 
-def test_an_explicit_verdict_is_taken_as_it_is() -> None:
+def test_explicit_verdict_is_used_unchanged() -> None:
     verdict = Verdict(True, 3.0, "throttle", "because")
     assert judge(lambda error: verdict)(Boom()) is verdict
     assert judge_answer(verdict, "ok") is verdict
 
 
-def test_no_is_final() -> None:
+def test_false_is_final() -> None:
     assert judge(lambda error: False)(Boom()) == Verdict.FATAL
     assert judge_answer(False, "ok") == Verdict.FATAL
     assert judge(Boom)(KeyError()) == Verdict.FATAL
@@ -197,7 +197,7 @@ def test_do_not_retry_of_a_server_is_final_for_retry_and_counted_by_breakers() -
     assert (counted.retry, counted.kind) == (True, "transient")
 
 
-def test_a_refused_result_is_asked_for_again_unless_the_server_says_not_to() -> None:
+def test_refused_result_is_retried_unless_the_server_forbids() -> None:
     said_no = httpx.Response(503, headers={"x-should-retry": "false"})
     assert judge_answer(True, said_no).kind == "pushback"
     assert judge_answer(True, httpx.Response(503)) == Verdict.RETRY
@@ -227,7 +227,7 @@ def test_a_group_that_is_named_is_not_looked_into() -> None:
     assert judge(ExceptionGroup)(ExceptionGroup("", [KeyError()])) == Verdict.RETRY
 
 
-def test_the_hint_of_a_leaf_s_own_verdict_counts_too() -> None:
+def test_hint_of_a_leafs_own_verdict_counts() -> None:
     rule = judge(lambda error: True if isinstance(error, ExceptionGroup) else Verdict(True, 6.0))
     assert rule(ExceptionGroup("", [sp.RetryAfter(5, Boom()), Boom()])) == Verdict(True, 6.0)
 

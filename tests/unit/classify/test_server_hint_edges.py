@@ -60,7 +60,7 @@ NOW = at(2026, 11, 16)
         ("soon", None),
     ],
 )
-def test_an_amount(value: str, wait: float | None) -> None:
+def test_retry_after_amount_is_read(value: str, wait: float | None) -> None:
     assert retry_after({"Retry-After": value}) == wait
 
 
@@ -86,7 +86,7 @@ def test_milliseconds_come_first_and_amazon_s_second() -> None:
     "text",
     ["Mon, 16 Nov 2026 00:01:00 GMT", "Monday, 16-Nov-26 00:01:00 GMT", "Mon Nov 16 00:01:00 2026"],
 )
-def test_the_three_forms(text: str) -> None:
+def test_all_three_date_forms_are_read(text: str) -> None:
     assert http_date(text, NOW) == NOW + 60
     assert http_date(text.lower().replace("gmt", "GMT"), NOW) == NOW + 60
     assert retry_after({"retry-after": text}, NOW) == 60.0
@@ -208,7 +208,7 @@ def test_a_year_of_two_digits_late_in_the_century() -> None:
         (["x", "true"], True),
     ],
 )
-def test_should_retry(values: list[str], word: bool | None) -> None:
+def test_should_retry_header_is_read(values: list[str], word: bool | None) -> None:
     assert should_retry(read([("X-Should-Retry", value) for value in values])) is word
 
 
@@ -232,7 +232,7 @@ def test_should_retry(values: list[str], word: bool | None) -> None:
         (["5", "5"], STOP),
     ],
 )
-def test_pushback(values: list[str], wait: Any) -> None:
+def test_pushback_metadata_is_read(values: list[str], wait: Any) -> None:
     metadata = [("grpc-retry-pushback-ms", value) for value in values]
     assert pushback(metadata) == wait
     assert pushback([("other", "1"), *metadata]) == wait
@@ -296,7 +296,7 @@ class Broken:
         ({"x-retry-after": "5"}, None),
     ],
 )
-def test_headers(headers: Any, wait: float | None) -> None:
+def test_headers_of_any_kind_are_read(headers: Any, wait: float | None) -> None:
     assert retry_after(headers) == wait
 
 
@@ -314,7 +314,7 @@ def test_a_header_is_there_if_it_is_not_blank() -> None:
     assert not header({"idempotency-key": 5}, names)
 
 
-def test_digits_are_ascii() -> None:
+def test_only_ascii_digits_count_as_digits() -> None:
     assert server_hints.is_digits("0123456789")
     for text in ("", "1a", "٣", "²", " 1"):
         assert not server_hints.is_digits(text)

@@ -33,7 +33,7 @@ def after(value: Any, now: float = NOW) -> float | None:
         ("90000", 90000.0),  # 25 h, not the 3,600 s that timedelta.seconds makes of it
     ],
 )
-def test_seconds(value: Any, wait: float) -> None:
+def test_seconds_are_read(value: Any, wait: float) -> None:
     assert after(value) == wait
 
 
@@ -184,7 +184,7 @@ def test_the_wall_clock_is_read_for_a_date_only(monkeypatch: pytest.MonkeyPatch)
     assert read == [1]
 
 
-def test_milliseconds_come_first() -> None:
+def test_milliseconds_win_over_seconds() -> None:
     assert retry_after({"retry-after-ms": "1500", "retry-after": "60"}, NOW) == 1.5
     assert retry_after({"x-amz-retry-after": "250", "retry-after": "60"}, NOW) == 0.25
     assert retry_after({"retry-after-ms": "1500", "x-amz-retry-after": "250"}, NOW) == 1.5
@@ -219,7 +219,7 @@ def test_used_up_quota_is_a_hint_where_no_other_is_given(
     assert retry_after(headers, NOW) == wait
 
 
-def test_a_bad_header_leaves_the_word_to_the_next() -> None:
+def test_bad_header_is_skipped_for_the_next() -> None:
     assert retry_after({"retry-after-ms": "-1", "x-amz-retry-after": "x", "retry-after": "60"}, NOW) == 60.0
 
 
@@ -310,7 +310,7 @@ def test_a_clock_without_a_date_gives_no_wait(now: float) -> None:
         ([("x-should-retry", "true"), ("x-should-retry", "false")], False),
     ],
 )
-def test_should_retry(headers: Any, told: bool | None) -> None:
+def test_should_retry_header_is_read(headers: Any, told: bool | None) -> None:
     assert server_hints.should_retry(server_hints.read(headers)) is told
 
 
@@ -339,7 +339,7 @@ def test_should_retry(headers: Any, told: bool | None) -> None:
         (42, None),
     ],
 )
-def test_pushback(metadata: Any, answer: Any) -> None:
+def test_pushback_metadata_is_read(metadata: Any, answer: Any) -> None:
     assert pushback(metadata) == answer
 
 

@@ -160,7 +160,7 @@ def test_a_list_of_strategies_may_repeat_a_kind() -> None:
         ({"hedge": {"after": "p95", "max": 3, "idempotent": True}}, None),
     ],
 )
-def test_values(strategies: dict[str, Any], expected: Any) -> None:
+def test_values_of_a_file_become_options(strategies: dict[str, Any], expected: Any) -> None:
     made = policy(**strategies).strategies[0]
     if expected is not None:
         assert repr(made) == repr(sp.Policy(expected, name="p").strategies[0])
@@ -294,7 +294,7 @@ def test_clock_and_rng_reach_the_policies(tmp_path: Path) -> None:
 # --- the registry as a mapping -----------------------------------------------------------------------------
 
 
-def test_it_is_a_mapping() -> None:
+def test_registry_is_a_mapping() -> None:
     registry = Registry.from_data({"policies": {"a": {}, "b": {"retry": {}}}})
     assert list(registry) == ["a", "b"]
     assert len(registry) == 2
@@ -700,7 +700,7 @@ def test_missing_file_raises_file_not_found(tmp_path: Path) -> None:
         load(tmp_path / "gone.toml")
 
 
-def test_not_utf8(tmp_path: Path) -> None:
+def test_file_that_is_not_utf8_is_refused_at_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_bytes(b"[policies.a]\n# caf\xe9\n")
     with pytest.raises(ConfigError, match="must be UTF-8") as caught:
@@ -742,7 +742,7 @@ def test_yaml_without_pyyaml_names_the_extra_to_install(
     assert "install stormproof[yaml]" in refused(tmp_path, "policies: {}\n", "a.yaml").message
 
 
-def test_yaml_keys_are_words_and_not_booleans(tmp_path: Path) -> None:
+def test_yaml_keys_are_strings_and_not_booleans(tmp_path: Path) -> None:
     # In YAML 1.1 `on` is true, and the option would be lost.
     registry = read(
         tmp_path, "policies:\n  yes:\n    retry: {on: ConnectionError, retry_exhausted: true}\n", "a.yaml"
@@ -980,7 +980,7 @@ def test_a_variable_that_fits_two_policies_is_refused() -> None:
         Registry.from_data(data, environ={"STORMPROOF_A_B__RETRY__ATTEMPTS": "2"})
 
 
-def test_other_variables_are_none_of_our_business(tmp_path: Path) -> None:
+def test_unrelated_variables_are_ignored(tmp_path: Path) -> None:
     registry = overridden(
         tmp_path, STORMPROOF_DEBUG="1", PATH="/bin", STORMPROOFER_X__RETRY__ATTEMPTS="1", STORMPROOF="1"
     )

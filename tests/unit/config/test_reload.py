@@ -340,7 +340,7 @@ def test_new_window_keeps_the_counts_within_its_reach(window: str, advance: floa
     assert made["p"].strategies[0].counts.failures == failures
 
 
-def test_from_a_window_that_never_clears_to_one_that_does() -> None:
+def test_window_that_never_clears_may_become_one_that_does() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"min_calls": 100, "window": "none"}})
     function = made["p"](Callee())
@@ -437,7 +437,7 @@ def test_a_budget_of_another_kind_starts_anew() -> None:
     assert old.balance == 4.0
 
 
-def test_all_users_of_a_shared_budget_get_the_new_kind() -> None:
+def test_shared_budget_of_a_new_kind_reaches_all_its_users() -> None:
     policies = {"p": {"retry": {"budget": "b"}}, "q": {"retry": {"budget": "b"}}}
     made = registry(shared={"budgets": {"b": {}}}, **policies)
     assert reload(made, shared={"budgets": {"b": {"kind": "quota"}}}, **policies) == ("p", "q")
@@ -624,7 +624,7 @@ def test_a_bulkhead_shrinks_as_those_inside_leave() -> None:
     assert not bulkhead._waiting
 
 
-def test_a_bulkhead_that_shrank_too_far_may_grow_again() -> None:
+def test_bulkhead_that_shrank_below_its_use_may_grow_again() -> None:
     made = registry(p={"bulkhead": 4})
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])

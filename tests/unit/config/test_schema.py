@@ -43,7 +43,7 @@ def policy(**strategies: Any) -> dict[str, Any]:
     return {"policies": {"p": strategies}}
 
 
-def test_it_is_a_valid_schema_and_plain_json() -> None:
+def test_schema_is_valid_and_plain_json() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert json.loads(json.dumps(SCHEMA, allow_nan=False)) == SCHEMA
 

@@ -29,7 +29,7 @@ def scope(limit: float | None, name: str = "deadline", clock: Any = None, **opti
     return Scope(limit, name, clock or Hand(), **options)
 
 
-def test_a_new_scope() -> None:
+def test_new_scope_has_its_limit_and_name() -> None:
     made = Scope(5.0)
     assert (made.limit, made.name, made.disabled, made.cancelled) == (5.0, "deadline", False, False)
     assert made.last_error is None

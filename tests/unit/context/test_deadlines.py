@@ -212,7 +212,7 @@ def test_a_policy_s_deadline_is_named_after_the_operation(play: Any) -> None:
 
 
 @each_way
-def test_a_scope_that_was_over_at_the_start_is_named_too(play: Any) -> None:
+def test_scope_over_at_the_start_is_named(play: Any) -> None:
     def over() -> sp.Scope:
         return sp.deadline(0, "request")
 
@@ -237,7 +237,7 @@ def test_a_cut_off_attempt_names_the_scope(loop: Loop) -> None:
 
 
 @each_loop
-def test_it_cancels_the_running_attempt(loop: Loop) -> None:
+def test_deadline_cancels_the_running_attempt(loop: Loop) -> None:
     log: list[str] = []
 
     @sp.Policy(sp.Deadline(SOON), sp.Retry(on=Exception, attempts=5), name="op")
@@ -256,7 +256,7 @@ def test_it_cancels_the_running_attempt(loop: Loop) -> None:
 
 
 @each_loop
-def test_it_cancels_the_second_attempt_and_remembers_why_the_first_failed(loop: Loop) -> None:
+def test_deadline_cancels_the_second_attempt_with_the_first_error_as_cause(loop: Loop) -> None:
     error = Boom("the first")
     calls: list[int] = []
 
@@ -377,7 +377,7 @@ def test_the_outer_scope_cuts_through_the_inner(loop: Loop) -> None:
 
 
 @each_loop
-def test_async_with_works_too(loop: Loop) -> None:
+def test_async_with_deadline_works(loop: Loop) -> None:
     async def main() -> None:
         async with sp.deadline(0.001) as scope:
             assert isinstance(scope, sp.Scope)
@@ -418,7 +418,7 @@ def test_a_sync_policy_called_from_a_task_is_not_disturbed(loop: Loop) -> None:
     assert loop.run(main) == "late"
 
 
-def test_another_s_cancellation_beats_our_deadline_in_asyncio() -> None:
+def test_foreign_cancellation_beats_our_deadline_in_asyncio() -> None:
     """Both in the same turn of the loop: the task was cancelled, and must know."""
 
     async def body() -> None:
@@ -440,7 +440,7 @@ def test_another_s_cancellation_beats_our_deadline_in_asyncio() -> None:
     assert run_asyncio(main) is True
 
 
-def test_another_s_cancellation_beats_our_deadline_in_trio() -> None:
+def test_foreign_cancellation_beats_our_deadline_in_trio() -> None:
     seen: list[str] = []
 
     async def main() -> None:
@@ -860,7 +860,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def test_a_pool_s_thread_does_not_see_the_deadline_by_itself(pool: ThreadPoolExecutor) -> None:
+def test_thread_of_a_pool_does_not_inherit_the_deadline(pool: ThreadPoolExecutor) -> None:
     with sp.deadline(5):
         assert pool.submit(sp.remaining).result() is None
 

@@ -189,7 +189,9 @@ async def test_a_request_that_expects_a_go_ahead(server: Server, opens: Opens) -
 
 
 @with_server
-async def test_other_middlewares_see_the_call_or_the_attempts(server: Server, opens: Opens) -> None:
+async def test_other_middlewares_see_the_call_or_the_attempts_by_position(
+    server: Server, opens: Opens
+) -> None:
     server.on("/", answer(503), answer(200))
     seen: list[str] = []
 

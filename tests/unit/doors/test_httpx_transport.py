@@ -168,7 +168,7 @@ class Script:
 
 
 @each
-def test_a_short_answer_is_read_in_the_attempt_and_can_be_read_as_ever(way: Way) -> None:
+def test_short_answer_is_read_in_the_attempt_and_stays_readable(way: Way) -> None:
     reply = whole(200, b'{"a": 1}')
     got = way.send(way.script(reply), policy())
     assert got.json() == {"a": 1}
@@ -448,7 +448,7 @@ def test_without_a_retry_a_failure_is_just_its_response(way: Way) -> None:
 
 
 @each
-def test_switched_off(way: Way) -> None:
+def test_disabled_transport_does_not_retry(way: Way) -> None:
     with sp.disabled():
         assert way.send(way.script(whole(503)), policy()).status_code == 503
 
@@ -488,7 +488,7 @@ def test_on_may_leave_statuses_alone(way: Way) -> None:
 
 
 @each
-def test_a_fallback_answers(way: Way) -> None:
+def test_fallback_answers_and_closes_the_response(way: Way) -> None:
     reply = Reply(503, b"x" * 10)
     under = sp.Policy(
         sp.Fallback(lambda error: way.library.Response(200, text=type(error).__name__)),
@@ -529,7 +529,7 @@ def test_tables_of_the_policys_classifier_count(way: Way) -> None:
 
 
 @each
-def test_the_server_has_the_last_word(way: Way) -> None:
+def test_should_retry_header_of_the_last_answer_counts(way: Way) -> None:
     script = way.script(whole(409, x_should_retry="true"), whole(503, x_should_retry="false"))
     assert way.send(script, policy()).status_code == 503
     assert len(script.requests) == 2
@@ -870,7 +870,7 @@ def test_request_without_a_deadline_is_sent_unchanged(way: Way) -> None:
 
 
 @each
-def test_a_timeout_is_asked_for_when_its_phase_begins(way: Way) -> None:
+def test_timeout_is_computed_when_its_phase_begins(way: Way) -> None:
     clock = sp.testing.FakeClock()
     seen: list[float] = []
     script = way.script(lambda: whole(200))
@@ -1040,7 +1040,7 @@ def test_a_hook_that_raises_ends_the_call_with_its_error(way: Way) -> None:
 
 
 @each
-def test_a_hook_that_raises_does_so_without_a_retry_too(way: Way) -> None:
+def test_error_of_a_hook_is_raised_without_a_retry(way: Way) -> None:
     error = LookupError("no token")
 
     def broken(draft: Any, response: Any) -> None:
@@ -1073,7 +1073,7 @@ def test_an_answer_is_discarded_by_the_end_of_the_call_or_by_the_attempt_and_not
 
 
 @each
-def test_an_async_hook(way: Way) -> None:
+def test_async_hook_is_awaited(way: Way) -> None:
     async def later(draft: Any, response: Any) -> None:
         draft.headers["Authorization"] = "new"
 
@@ -1187,7 +1187,7 @@ def test_bad_arguments_are_refused(make: Callable[[], object], says: str) -> Non
         make()
 
 
-def test_one_transport_serves_many_threads() -> None:
+def test_transport_may_be_shared_by_threads() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     seen: dict[str, list[str | None]] = {}
@@ -1225,13 +1225,13 @@ def test_nothing_is_kept_of_a_request() -> None:
     assert [ref() for ref in kept] == [None] * 3
 
 
-def test_its_options_can_be_seen() -> None:
+def test_options_are_readable() -> None:
     options = stormproof.httpx.Transport(policy(), buffer=5, drain=0).options
     assert (options.buffer, options.drain) == (5, 0)
     assert options == stormproof.httpx.ClientOptions(buffer=5, drain=0)
 
 
-def test_its_repr_names_policy_and_transport() -> None:
+def test_repr_names_the_policy() -> None:
     assert "name='shop'" in repr(stormproof.httpx.Transport(policy()))
 
 
@@ -1255,7 +1255,7 @@ def test_a_broken_answer_is_not_bound_to_the_buffering_of_headers(way: Way) -> N
 
 
 @each
-def test_on_result_is_not_asked_about_failed_answers(way: Way) -> None:
+def test_on_result_is_not_called_for_failed_answers(way: Way) -> None:
     asked: list[int] = []
 
     def refuses(response: Any) -> bool:

@@ -131,7 +131,7 @@ def test_events_land_on_the_span_of_their_own_task(telemetry) -> None:
         assert [event.attributes["stormproof.operation"] for event in span.events] == [span.name] * 2
 
 
-def test_counters_and_histogram(telemetry, stormproof_instant) -> None:
+def test_counters_and_histogram_are_recorded(telemetry, stormproof_instant) -> None:
     flaky("otel-counted", 1)()
     flaky("otel-counted", 0)()
     assert telemetry.value("attempts", operation="otel-counted") == 3
@@ -144,7 +144,7 @@ def test_counters_and_histogram(telemetry, stormproof_instant) -> None:
     assert (waits.count, waits.sum) == (1, 0.25)
 
 
-def test_gauges(telemetry) -> None:
+def test_gauges_are_recorded(telemetry) -> None:
     breaker = sp.Breaker()
     call = sp.Policy(sp.Retry(on=OSError, budget=sp.Budget(burst=3)), breaker, name="otel-live")(lambda: 1)
     call()
@@ -153,7 +153,7 @@ def test_gauges(telemetry) -> None:
     assert telemetry.value("breaker_state", operation="otel-live", state="open") == 0
 
 
-def test_no_events_outside_a_span_or_for_first_tries(telemetry, stormproof_instant) -> None:
+def test_calls_outside_a_span_and_first_tries_add_no_span_event(telemetry, stormproof_instant) -> None:
     flaky("otel-none", 1)()
     with telemetry.tracer.start_as_current_span("request"):
         flaky("otel-none", 0)()

@@ -163,6 +163,6 @@ def test_option_without_a_counterpart_is_refused(tenacity, options, message):
         sp.policy_from_tenacity(tenacity.Retrying(**options(tenacity)))
 
 
-def test_other_objects_are_refused():
+def test_foreign_object_is_refused():
     with pytest.raises(TypeError, match="must be a tenacity retry object"):
         sp.policy_from_tenacity(3)

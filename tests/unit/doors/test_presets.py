@@ -104,7 +104,7 @@ def test_every_preset_is_a_policy_that_works(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
-def test_every_preset_has_state_of_its_own(name: str) -> None:
+def test_every_preset_has_its_own_state(name: str) -> None:
     one, two = retry_of(ALL[name]()).budget, retry_of(ALL[name]()).budget
     assert one is None or one is not two
 
@@ -130,7 +130,7 @@ def test_presets_are_listed_and_found() -> None:
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, ALMOST_ONE])
-def test_aws_standard_waits(u: float) -> None:
+def test_aws_standard_waits_as_published(u: float) -> None:
     # u * min(2**(i-1), 20) before retry i.
     expected = [u * wait for wait in (1, 2, 4, 8, 16, 20, 20)]
     assert waits(retry_of(presets.aws_standard()).backoff, u, 7) == expected
@@ -142,7 +142,7 @@ def test_aws_standard_makes_three_attempts(play: Any) -> None:
     played.raised_the_last_error().made(3).slept(0.5, 1.0)
 
 
-def test_aws_standard_quota() -> None:
+def test_aws_standard_quota_is_charged_as_published() -> None:
     policy = presets.aws_standard()
     quota = retry_of(policy).budget
     assert quota.balance == 500
@@ -238,7 +238,7 @@ def test_aws_ceiling_and_mean_are_those_of_a_plain_failure() -> None:
         ({"cap": math.inf}, "AwsBackoff: cap must be finite"),
     ],
 )
-def test_aws_backoff_refuses(options: Any, says: str) -> None:
+def test_aws_backoff_refuses_bad_options(options: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         presets.AwsBackoff(**options)
 
@@ -268,7 +268,7 @@ def hedging(**policy: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, ALMOST_ONE])
-def test_grpc_waits(u: float) -> None:
+def test_grpc_waits_as_specified(u: float) -> None:
     # min(initial * multiplier**(n-1), max) * U(0.8, 1.2)
     backoff = retry_of(presets.grpc(service(), "s/m")).backoff
     expected = [wait * (0.8 + 0.4 * u) for wait in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0)]
@@ -306,7 +306,7 @@ def test_grpc_makes_five_attempts_at_most(given: int, attempts: int) -> None:
         ([14, "UNAVAILABLE"], ("UNAVAILABLE",)),
     ],
 )
-def test_grpc_codes(codes: list[Any], names: tuple[str, ...]) -> None:
+def test_grpc_codes_are_read(codes: list[Any], names: tuple[str, ...]) -> None:
     assert retry_of(presets.grpc(service(retryableStatusCodes=codes), "s/m")).on.codes == names  # type: ignore[union-attr]
 
 
@@ -394,7 +394,7 @@ def test_grpc_refuses_retrying_and_hedging_at_once() -> None:
         ({"maxTokens": 10}, "retryThrottling"),
     ],
 )
-def test_grpc_refuses_throttling(throttling: Any, key: str) -> None:
+def test_grpc_refuses_bad_throttling(throttling: Any, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         presets.grpc_throttle({"retryThrottling": throttling})
     assert caught.value.key == key
@@ -409,7 +409,7 @@ def test_grpc_takes_throttling_at_its_bounds(throttling: Any) -> None:
     assert (budget.max_tokens, budget.token_ratio) == (throttling["maxTokens"], throttling["tokenRatio"])
 
 
-def test_grpc_throttle_sequence() -> None:
+def test_grpc_throttle_charges_as_specified() -> None:
     # 10 tokens: refused while <= 5; -1 per failing attempt, +0.1 per success.
     policy = presets.grpc(SERVICE, "pkg.Service/Get", rng=lambda: 0.5).with_(on=Boom)
     budget = retry_of(policy).budget
@@ -490,7 +490,7 @@ def test_grpc_deadline_is_outermost() -> None:
     assert policy.strategies[0].seconds == 2.5
 
 
-def test_grpc_hedging() -> None:
+def test_grpc_hedging_policy_becomes_a_hedge() -> None:
     hedge = presets.grpc(
         hedging(hedgingDelay="0.25s", nonFatalStatusCodes=["UNAVAILABLE"]), "s/m"
     ).strategies[0]
@@ -584,7 +584,7 @@ def test_grpc_pushback_in_the_loop() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize(("u", "factor"), [(0.0, 0.5), (0.5, 1.0), (ALMOST_ONE, 1.5)])
-def test_cenkalti_waits(version: int, u: float, factor: float) -> None:
+def test_cenkalti_waits_as_published(version: int, u: float, factor: float) -> None:
     # 0.5 s * 1.5**n, held to 60 s before the jitter; the original truncates to nanoseconds.
     intervals = [0.5, 0.75, 1.125, 1.6875, 2.53125, 3.796875, 5.6953125, 8.54296875, 12.814453125]
     intervals += [19.221679687, 28.832519530, 43.248779295, 60.0, 60.0]
@@ -644,7 +644,7 @@ def statuses(policy: sp.Policy) -> set[int]:
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, ALMOST_ONE])
-def test_retryablehttp_waits(u: float) -> None:
+def test_retryablehttp_waits_as_published(u: float) -> None:
     assert waits(retry_of(presets.retryablehttp()).backoff, u, 7) == [1, 2, 4, 8, 16, 30, 30]
 
 
@@ -678,7 +678,7 @@ def test_retryablehttp_does_not_wait_for_ever() -> None:
         (ALMOST_ONE, [0.5, 1.0, 2.0, 4.0, 4.0]),
     ],
 )
-def test_stripe_waits(u: float, expected: list[float]) -> None:
+def test_stripe_waits_as_published(u: float, expected: list[float]) -> None:
     # min(0.5 * 2**n, 4) * (1 + u) / 2, and never less than 0.5.
     assert waits(retry_of(presets.stripe()).backoff, u, 5) == pytest.approx(expected)
 
@@ -694,7 +694,7 @@ def test_stripe_makes_three_attempts_and_asks_for_keys() -> None:
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, ALMOST_ONE])
-def test_google_waits(u: float) -> None:
+def test_google_waits_as_published(u: float) -> None:
     expected = [u * wait for wait in (1, 2, 4, 8, 16, 32, 60, 60)]
     assert waits(retry_of(presets.google()).backoff, u, 8) == expected
 
@@ -747,7 +747,7 @@ def _boom() -> None:
 @pytest.mark.parametrize(
     ("options", "says"), [({"ttl": 0.5}, "ttl must be >= 1"), ({"ttl": 61}, "ttl must be <= 60")]
 )
-def test_finagle_refuses(options: Any, says: str) -> None:
+def test_finagle_refuses_bad_options(options: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         presets.finagle(**options)
     assert presets.finagle(1) and presets.finagle(60)
@@ -757,7 +757,7 @@ def test_finagle_refuses(options: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, ALMOST_ONE])
-def test_envoy_waits(u: float) -> None:
+def test_envoy_waits_as_published(u: float) -> None:
     expected = [u * wait for wait in (0.025, 0.05, 0.1, 0.2, 0.25, 0.25)]
     assert waits(retry_of(presets.envoy()).backoff, u, 6) == expected
     assert retry_of(presets.envoy()).attempts == 2
@@ -883,7 +883,7 @@ def polly_original(us: list[float], delay: float) -> list[float]:
         [0.3, 0.7, 0.11, 0.99, 0.5, 0.42],
     ],
 )
-def test_polly_sequences(us: list[float]) -> None:
+def test_polly_waits_as_published(us: list[float]) -> None:
     backoff = presets.PollyJitter(2.0)
     expected = polly_original(us, 2.0)
     assert list(itertools.islice(backoff.delays(draws(*us)), 6)) == pytest.approx(expected)
@@ -895,7 +895,7 @@ def test_polly_sequences(us: list[float]) -> None:
     assert n == 6
 
 
-def test_polly_known_numbers() -> None:
+def test_polly_gives_the_known_numbers() -> None:
     # By hand: 2**0.5 * tanh(sqrt 2) = 1.41421 * 0.888386 = 1.25637; 2 * tanh 2 = 2 * 0.964028 = 1.92806.
     assert presets.PollyJitter(1.0).delay(0, None, 0.5) == pytest.approx(1.25637 / 1.4, rel=1e-5)
     assert polly_original([0.0, 0.0], 1.0)[1] == pytest.approx(1.92806 / 1.4, rel=1e-5)
@@ -963,7 +963,7 @@ def test_polly_stays_finite(n: int, u: float) -> None:
         assert 0 <= backoff.plan(n, memory, FAILED, draws(u))[0] < math.inf
 
 
-def test_polly_preset() -> None:
+def test_polly_preset_has_its_options() -> None:
     policy = presets.polly()
     assert (retry_of(policy).attempts, retry_of(policy).backoff) == (4, presets.PollyJitter(2.0))
     assert retry_of(presets.polly(1, 5, max_delay=30)).backoff == presets.PollyJitter(1.0, cap=30)
@@ -988,7 +988,7 @@ BACKOFFS = [
 
 
 @pytest.mark.parametrize("backoff", BACKOFFS, ids=repr)
-def test_backoffs_are_values(backoff: Any) -> None:
+def test_preset_backoffs_compare_and_round_trip(backoff: Any) -> None:
     names = {name: getattr(presets, name) for name in presets.__all__}
     assert eval(repr(backoff), names) == backoff
     assert pickle.loads(pickle.dumps(backoff)) == backoff
@@ -997,7 +997,7 @@ def test_backoffs_are_values(backoff: Any) -> None:
     assert Registry.from_data({"policies": {"p": to_data(policy)}})["p"].strategies[0].backoff == backoff
 
 
-def test_hinted_exponential_refuses() -> None:
+def test_hinted_exponential_refuses_an_unknown_hint() -> None:
     with pytest.raises(ValueError, match="HintedExponential: hint must be one of 'restart', 'replace'"):
         presets.HintedExponential(hint="ignore")
 

@@ -127,7 +127,7 @@ def test_first_tries_are_counted_once_beside_a_thorough_subscriber(scrape) -> No
     assert scrape().get("attempts_total", operation="prom-both") == 2
 
 
-def test_hooked_calls_count_too(scrape) -> None:
+def test_calls_with_hooks_are_counted(scrape) -> None:
     @sp.retry(on=ConnectionError, before_attempt=lambda attempt: None, name="prom-hooked")
     def fine() -> int:
         return 1
@@ -173,7 +173,7 @@ def test_give_ups_by_reason(scrape, stormproof_instant) -> None:
     assert now.get("attempts_total", operation="prom-reasons") == 5
 
 
-def test_states_and_balances(scrape) -> None:
+def test_states_and_balances_are_exported(scrape) -> None:
     policy = sp.Policy(
         sp.Retry(on=ConnectionError, budget=sp.Budget(burst=7)),
         sp.Breaker(name="prom-gate"),
@@ -234,7 +234,7 @@ def test_refusals_are_counted_by_strategy(scrape, make, by) -> None:
     assert labels == {by: 1}
 
 
-def test_labels_are_bounded(monkeypatch, stormproof_instant) -> None:
+def test_labels_are_bounded_in_number(monkeypatch, stormproof_instant) -> None:
     fresh = stormproof._events.operations.Census()
     monkeypatch.setattr(stormproof._events.operations, "LIMIT", 3)
     names = {fresh.name(f"op-{i}") for i in range(10)}
@@ -242,7 +242,7 @@ def test_labels_are_bounded(monkeypatch, stormproof_instant) -> None:
     assert fresh.name("op-1") == "op-1"
 
 
-def test_no_secret_in_a_scrape(scrape, stormproof_instant) -> None:
+def test_scrape_contains_no_secret(scrape, stormproof_instant) -> None:
     @sp.retry(on=ConnectionError, attempts=2, name="prom-secret\n# HELP evil")
     def call(token: str) -> None:
         raise ConnectionError(f"https://user:{token}@example.invalid/?key={token}")

@@ -37,7 +37,7 @@ def mounted(policy: sp.Policy, **options: Any) -> requests.Session:
     return session
 
 
-def test_it_is_an_adapter_and_takes_an_adapters_keywords() -> None:
+def test_adapter_takes_the_keywords_of_an_http_adapter() -> None:
     adapter = stormproof.requests.Adapter(retry(), pool_maxsize=3, pool_block=True, buffer=10)
     assert isinstance(adapter, requests.adapters.HTTPAdapter)
     assert (adapter._pool_maxsize, adapter.options.buffer, adapter.max_retries.total) == (3, 10, 0)

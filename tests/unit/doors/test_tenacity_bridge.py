@@ -140,7 +140,7 @@ def state(error=None, result=None, upcoming=0.0):
     return found
 
 
-def test_stop_at_deadline_stops_where_the_wait_would_end_too_late():
+def test_stop_at_deadline_stops_if_the_wait_would_end_too_late():
     with sp.testing.instant() as clock, sp.deadline(5):
         stop = stop_at_deadline()
         assert not stop(state(Down(), upcoming=4.9))

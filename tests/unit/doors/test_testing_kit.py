@@ -79,7 +79,7 @@ def test_an_async_policy_on_a_fake_clock(run: Any) -> None:
     assert clock.sleeps == [3600, 3600]
 
 
-def test_one_fake_clock_for_policy_budget_and_deadline() -> None:
+def test_fake_clock_serves_policy_budget_and_deadline() -> None:
     clock = sp.testing.FakeClock()
     budget = sp.RateBudget(rate=1 / 3600, burst=1, clock=clock)
     with pytest.raises(Boom):
@@ -249,7 +249,7 @@ def test_run_gives_the_result_and_waits_for_nothing() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_run_records_the_waits_of_plain_functions_too_and_timers_keep_up_with_them() -> None:
+def test_run_records_waits_of_plain_functions_and_advances_timers() -> None:
     async def main(clock: sp.testing.FakeClock) -> tuple[list[float], float]:
         @slow()
         def callee() -> None:
@@ -353,7 +353,7 @@ def test_each_test_starts_afresh(stormproof_instant):
 pytest_plugins = ["pytester"]
 
 
-def test_the_pytest_fixture(pytester: pytest.Pytester, pytestconfig: pytest.Config) -> None:
+def test_pytest_fixture_is_installed(pytester: pytest.Pytester, pytestconfig: pytest.Config) -> None:
     pytester.makepyfile(TEST_FILE)
     # Installed, the plugin is found by its entry point; from a source tree it has to be named.
     named = [] if pytestconfig.pluginmanager.has_plugin("stormproof") else ["-p", "stormproof.pytest_plugin"]

@@ -28,7 +28,7 @@ def http() -> Iterator[stormproof.urllib3.PoolManager]:
     manager.clear()
 
 
-def test_it_is_a_pool_manager_and_takes_its_keywords() -> None:
+def test_pool_manager_takes_the_keywords_of_urllib3() -> None:
     manager = stormproof.urllib3.PoolManager(retry(), 5, headers={"A": "b"}, maxsize=3, buffer=10)
     assert isinstance(manager, urllib3.PoolManager)
     assert manager.headers == {"A": "b"} and manager.options.buffer == 10
@@ -46,7 +46,7 @@ def _chain(server: Server, length: int) -> None:
     server.on(f"/{length}", answer(200, b"there"))
 
 
-def test_redirects_are_counted_as_ever(server: Server, http: Any) -> None:
+def test_redirects_are_counted_as_in_urllib3(server: Server, http: Any) -> None:
     _chain(server, 4)
     assert http.request("GET", server.url("/1")).data == b"there"
     with pytest.raises(urllib3.exceptions.MaxRetryError, match="too many redirects"):
@@ -166,7 +166,7 @@ def test_requests_through_a_proxy(server: Server) -> None:
     proxy.clear()
 
 
-def test_another_origin_needs_a_manager(server: Server) -> None:
+def test_pool_refuses_another_origin(server: Server) -> None:
     server.on("/", answer(200))
     manager = stormproof.urllib3.PoolManager(retry(before_attempt=_elsewhere))
     pool = manager.connection_from_url(server.url())

@@ -191,7 +191,7 @@ def test_without_a_name_it_is_the_function_s(play: Any, script: list[Any]) -> No
         assert event.operation.endswith(expected)
 
 
-def test_a_partial_or_a_callable_object_has_a_name_too() -> None:
+def test_partial_or_callable_object_has_a_name() -> None:
     import functools
 
     class Client:
@@ -322,7 +322,7 @@ def test_control_characters_are_escaped_and_text_is_capped(
     assert all(len(event.operation) <= 200 for event in seen.events)
 
 
-def test_a_function_s_and_an_exception_s_odd_name_is_cleaned_too() -> None:
+def test_odd_names_of_functions_and_exceptions_are_cleaned() -> None:
     odd = type("Evil\nName\x1b" + "x" * 500, (Exception,), {})
 
     def callee() -> None:

@@ -42,7 +42,7 @@ def give_up() -> None:
         policy.call(failing)
 
 
-def test_no_handler_means_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logger_without_a_handler_writes_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     bare_logger(monkeypatch)
     assert not would_write(logging.WARNING)
 

@@ -9,7 +9,7 @@ import pytest
 from stormproof._http.options import ABSENT, CREDENTIALS, ClientOptions, RequestOverrides
 
 
-def test_the_defaults() -> None:
+def test_default_options_are_the_documented_ones() -> None:
     options = ClientOptions()
     assert (options.idempotency_key, options.key_header) == (None, "Idempotency-Key")
     assert (options.buffer, options.drain, options.replay) == (65536, 65536, 16 * 2**20)

@@ -83,7 +83,7 @@ def test_a_pipe_has_no_place() -> None:
         os.close(writing)
 
 
-def test_the_size_limit() -> None:
+def test_replay_is_bounded_in_size() -> None:
     assert replay_of(b"x" * 10, None, 10) is WHOLE
     assert (
         replay_of(b"x" * 11, None, 10).refusal()
@@ -146,7 +146,7 @@ async def _joined(body: AsyncBody) -> bytes:
     return b"".join([chunk async for chunk in body])
 
 
-def test_an_async_body_takes_async_iterables_too() -> None:
+def test_async_body_accepts_async_iterables() -> None:
     async def twice() -> tuple[bytes, bytes]:
         body = AsyncBody(_agenerate)
         return await _joined(body), await _joined(body)
@@ -164,7 +164,7 @@ def test_make_must_be_callable_and_give_bytes(kind: Any) -> None:
         b"".join(Body(lambda: 5))
 
 
-def test_neither_kind_passes_for_the_other() -> None:
+def test_sync_and_async_body_are_not_interchangeable() -> None:
     # httpx takes what can be iterated for the body of a sync client.
     assert not hasattr(AsyncBody, "__iter__") and not hasattr(Body, "__aiter__")
 

@@ -76,20 +76,20 @@ def test_the_host_header_follows_unless_it_is_the_callers_own() -> None:
 @pytest.mark.parametrize(
     "url", ["", "/p", "ftp://b/", "https://", "https://b:99999/", "https://[b/", "b.example"]
 )
-def test_only_whole_urls(url: str) -> None:
+def test_relative_url_is_refused(url: str) -> None:
     made = draft()
     with pytest.raises(ValueError, match="url must be absolute"):
         made.url = url
     assert (made.url, made.headers["authorization"]) == ("https://a.example/p?q=1", "Bearer s")
 
 
-def test_only_strings() -> None:
+def test_url_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(TypeError, match="url must be a string, got a int"):
         draft().url = 5  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("host", ["", "b/c", "u:p@b", "b?x", "b#f", "b c", "b\r\nX: y"])
-def test_only_hosts(host: str) -> None:
+def test_invalid_host_is_refused(host: str) -> None:
     with pytest.raises(ValueError, match="host must be a host") as caught:
         draft().host = host
     assert "u:p" not in str(caught.value)
@@ -106,7 +106,7 @@ def test_repr_contains_no_secrets() -> None:
     assert repr(made.headers) == "<headers Host, Authorization, COOKIE, X-Api-Key, Accept>"
 
 
-def test_origins() -> None:
+def test_origin_is_normalised() -> None:
     assert origin("HTTPS://Example.com/") == ("https", "example.com", 443)
     assert origin("http://[::1]:8000/x") == ("http", "::1", 8000)
     assert origin("mailto:x@y") is None
@@ -158,5 +158,5 @@ def test_a_field_is_text() -> None:
         ([("content-length", "9" * 5000)], None),
     ],
 )
-def test_the_announced_length(pairs: list[tuple[str, str]], length: int | None) -> None:
+def test_announced_length_is_read(pairs: list[tuple[str, str]], length: int | None) -> None:
     assert announced(pairs) == length

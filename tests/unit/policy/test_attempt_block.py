@@ -29,7 +29,7 @@ def block(**options: Any) -> Any:
     return retry(**options).retrying()
 
 
-def test_the_documented_shape(clock: sp.testing.FakeClock) -> None:
+def test_documented_block_retries(clock: sp.testing.FakeClock) -> None:
     numbers = []
     for attempt in sp.retrying(on=Boom, attempts=3, backoff=sp.Constant(2)):
         with attempt:
@@ -159,7 +159,7 @@ def test_an_attempt_is_entered_once() -> None:
         pass
 
 
-def test_one_block_object_serves_many_loops() -> None:
+def test_block_object_serves_many_loops() -> None:
     one = block(attempts=2)
     for _ in range(3):
         turns = 0
@@ -186,7 +186,7 @@ def test_nested_loops_over_one_object_do_not_mix() -> None:
     assert log == [(1, 1), (1, 2)]
 
 
-def test_one_block_object_in_many_threads() -> None:
+def test_block_object_serves_many_threads() -> None:
     one = block(attempts=3, backoff=sp.Constant(0))
     barrier = threading.Barrier(8)
 
@@ -223,7 +223,7 @@ def test_tasks_that_share_a_block_each_get_their_own_error() -> None:
 
 @pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
 @pytest.mark.parametrize("form", ["async with", "with"])
-def test_the_async_shape(run: Any, form: str, clock: sp.testing.FakeClock) -> None:
+def test_documented_async_block_retries(run: Any, form: str, clock: sp.testing.FakeClock) -> None:
     numbers: list[int] = []
 
     async def main() -> None:

@@ -97,7 +97,7 @@ def test_sound_rows_are_not_warned_about() -> None:
         (lambda: (retry(budget=sp.Budget(ratio=0.1)), sp.Timeout(2)), 3, 8, 3 * 2 + 2 * 66, 1.1),
     ],
 )
-def test_the_worst_case(
+def test_worst_case_is_computed(
     row: Any, attempts: float, seconds: float, hinted: float, amplification: float
 ) -> None:
     worst = sp.Policy(*row()).worst_case()
@@ -107,7 +107,7 @@ def test_the_worst_case(
     assert worst.amplification == pytest.approx(amplification)
 
 
-def test_the_worst_case_in_words() -> None:
+def test_worst_case_is_put_into_words() -> None:
     worst = sp.Policy(retry(budget=sp.Budget(ratio=0.1), max_hint=0), sp.Timeout(2)).worst_case()
     assert str(worst) == "at most 3 attempts, 8 s, 1.1 times the load in the long run"
     worst = sp.Policy(retry(budget=sp.Budget(ratio=0.1), max_hint=10), sp.Timeout(2)).worst_case()
@@ -121,7 +121,7 @@ def test_the_worst_case_of_retry_and_hedge_is_a_sum() -> None:
     assert worst.attempts == 4 + 3 - 1
 
 
-def test_each_key_has_a_breaker_of_its_own() -> None:
+def test_each_key_has_its_own_breaker() -> None:
     breakers = sp.keyed(sp.Breaker(consecutive=1), key=lambda host: host)
 
     @sp.Policy(breakers)

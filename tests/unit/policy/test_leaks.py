@@ -238,7 +238,7 @@ def test_a_deadline_around_it_keeps_no_error_of_a_call_that_is_over(run: Callabl
             assert failing.alive() == []
 
 
-def test_nested_layers_are_freed_too() -> None:
+def test_nested_layers_are_freed() -> None:
     failing = Failing(Boom)
     inner = retry()(failing.step)
 
@@ -356,7 +356,7 @@ def test_a_successful_async_call_keeps_nothing(name: str) -> None:
     asyncio.run(main())
 
 
-def test_a_failed_call_keeps_nothing_either(quiet: None) -> None:
+def test_failed_call_keeps_nothing(quiet: None) -> None:
     policy = sp.retry(on=Boom, attempts=2, backoff=sp.Constant(0), budget=None, clock=sp.testing.FakeClock())
 
     @policy

@@ -60,7 +60,7 @@ def plays(*outcomes: Any) -> Callable[[], Any]:
     return callee
 
 
-def test_a_function() -> None:
+def test_function_is_retried() -> None:
     step = fails_twice()
 
     @retry()
@@ -72,7 +72,7 @@ def test_a_function() -> None:
     assert add(1, 1, c=1) == 3
 
 
-def test_a_coroutine_function() -> None:
+def test_coroutine_function_is_retried() -> None:
     step = fails_twice()
 
     @retry()
@@ -85,7 +85,7 @@ def test_a_coroutine_function() -> None:
     assert asyncio.run(add(1)) == 3
 
 
-def test_a_generator_function() -> None:
+def test_generator_function_is_retried() -> None:
     step = fails_twice()
 
     @retry()
@@ -177,7 +177,7 @@ class Child(Service):
     pass
 
 
-def test_methods() -> None:
+def test_methods_are_retried() -> None:
     assert Service("a").method(1) == ("a", 1)
     assert Service.method(Service("b"), 2) == ("b", 2)
     assert asyncio.run(Service("c").async_method(3)) == ("c", 3)
@@ -191,24 +191,24 @@ def test_methods() -> None:
 
 
 @pytest.mark.parametrize("name", ["inner_class_method", "outer_class_method"])
-def test_class_methods_in_either_order(name: str) -> None:
+def test_class_methods_are_retried_in_either_order(name: str) -> None:
     assert getattr(Service, name)(fails_twice()) == "Service"
     assert getattr(Child, name)(fails_twice()) == "Child"
     assert getattr(Child(), name)(fails_twice()) == "Child"
 
 
 @pytest.mark.parametrize("name", ["inner_static_method", "outer_static_method"])
-def test_static_methods_in_either_order(name: str) -> None:
+def test_static_methods_are_retried_in_either_order(name: str) -> None:
     assert getattr(Service, name)(fails_twice()) == "static"
     assert getattr(Child(), name)(fails_twice()) == "static"
 
 
-def test_a_bound_method() -> None:
+def test_bound_method_is_retried() -> None:
     assert retry()(Service("x").method)(1) == ("x", 1)
     assert asyncio.run(retry()(Service("x").async_method)(1)) == ("x", 1)
 
 
-def test_partials() -> None:
+def test_partials_are_retried() -> None:
     def sync(step: Callable[[], None], a: int, b: int = 0) -> int:
         step()
         return a + b
@@ -227,7 +227,7 @@ def test_partials() -> None:
     assert list(retry()(functools.partial(gen, fails_twice()))(7)) == [7]
 
 
-def test_callable_objects() -> None:
+def test_callable_objects_are_retried() -> None:
     class Sync:
         def __init__(self) -> None:
             self.step = fails_twice()
@@ -251,7 +251,7 @@ def test_callable_objects() -> None:
     assert list(retry()(Generates())(3)) == [3]
 
 
-def test_builtins_and_lambdas() -> None:
+def test_builtins_and_lambdas_are_retried() -> None:
     assert retry()(len)([1, 2]) == 2
     assert retry()(divmod)(7, 2) == (3, 1)
     assert retry()(lambda a, *rest, k=1, **more: (a, rest, k, more))(1, 2, k=3, z=4) == (1, (2,), 3, {"z": 4})
@@ -259,14 +259,14 @@ def test_builtins_and_lambdas() -> None:
 
 
 @pytest.mark.parametrize("mock", [Mock, MagicMock])
-def test_mocks(mock: type[Mock]) -> None:
+def test_mocks_are_retried(mock: type[Mock]) -> None:
     fake = mock(side_effect=[Boom(), Boom(), "ok"])
     assert retry()(fake)(1, key=2) == "ok"
     assert fake.call_count == 3
     fake.assert_called_with(1, key=2)
 
 
-def test_async_mocks() -> None:
+def test_async_mocks_are_retried() -> None:
     fake = AsyncMock(side_effect=[Boom(), Boom(), "ok"])
     wrapped = retry()(fake)
     assert inspect.iscoroutinefunction(wrapped)
@@ -625,7 +625,7 @@ def test_the_repr_rebuilds_it(policy: sp.Policy) -> None:
 
 
 @each_policy
-def test_pickle_rebuilds_it(policy: sp.Policy) -> None:
+def test_pickle_rebuilds_the_policy(policy: sp.Policy) -> None:
     # From 3 on: the older ones rename ConnectionError for Python 2.
     for protocol in range(3, pickle.HIGHEST_PROTOCOL + 1):
         rebuilt = pickle.loads(pickle.dumps(policy, protocol))
@@ -677,7 +677,7 @@ def test_copies_share_the_live_state(policy: sp.Policy) -> None:
     assert options_of(copied) == options_of(policy)
 
 
-def test_equal_policies() -> None:
+def test_policies_of_equal_options_are_equal() -> None:
     assert sp.Policy(sp.Deadline(5), name="a") == sp.Policy(sp.Deadline(5.0), name="a")
     assert sp.Policy(sp.Deadline(5)) != sp.Policy(sp.Deadline(6))
     assert sp.Policy(sp.Deadline(5)) != "Policy"
@@ -691,7 +691,7 @@ def test_retry_is_a_policy_of_one_retry() -> None:
     )
 
 
-def test_the_documented_defaults() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     one = sp.Retry()
     assert (one.on, one.attempts, one.within) == (sp.transient, 4, 30.0)
     assert one.backoff == sp.Exponential(base=0.1, factor=2.0, cap=5.0, jitter="full", min=0.0)
@@ -709,7 +709,7 @@ def test_durations_may_be_timedeltas() -> None:
 # Sharing.
 
 
-def test_one_policy_in_many_threads() -> None:
+def test_policy_may_be_shared_by_threads() -> None:
     policy = retry(attempts=3, backoff=sp.Constant(0))
 
     @policy
@@ -743,7 +743,7 @@ def test_first_use_in_many_threads_at_once() -> None:
             assert list(pool.map(use, range(4))) == ["ok"] * 4
 
 
-def test_one_policy_in_many_tasks() -> None:
+def test_policy_may_be_shared_by_tasks() -> None:
     @retry(attempts=3)
     async def callee(number: int) -> int:
         await asyncio.sleep(0)
@@ -763,7 +763,7 @@ def test_one_policy_in_many_tasks() -> None:
         assert str(result) == str(number)
 
 
-def test_one_policy_in_several_loops_and_libraries() -> None:
+def test_policy_may_be_shared_by_loops_and_libraries() -> None:
     policy = sp.Policy(sp.Deadline(60), sp.Retry(on=Boom, budget=None))
 
     @policy
@@ -778,7 +778,7 @@ def test_one_policy_in_several_loops_and_libraries() -> None:
         assert list(pool.map(lambda _: asyncio.run(callee(fails_twice())), range(9))) == ["ok"] * 9
 
 
-def test_one_policy_for_sync_and_async_shares_the_budget() -> None:
+def test_sync_and_async_use_of_a_policy_share_the_budget() -> None:
     budget = sp.Budget(burst=2)
     policy = retry(budget=budget)
     assert policy.call(plays(Boom, "ok")) == "ok"
@@ -811,7 +811,7 @@ def test_a_names_budget_outlives_its_last_policy() -> None:
     assert sp.retry(on=Boom, name="short-lived").strategies[0].budget.balance == 2
 
 
-def test_every_retry_has_a_budget_of_its_own() -> None:
+def test_every_retry_has_its_own_budget() -> None:
     first, second = sp.Retry(on=Boom), sp.Retry(on=Boom)
     assert isinstance(first.budget, sp.Budget)
     assert first.budget is not second.budget
@@ -930,7 +930,7 @@ def test_an_unknown_option_is_refused() -> None:
             make(on=Boom, atempts=3)  # type: ignore[operator]
 
 
-def test_on_is_required_where_nothing_else_is_said() -> None:
+def test_on_is_required_by_retry_and_retrying() -> None:
     for make in (sp.retry, sp.retrying):
         with pytest.raises(TypeError, match="on"):
             make()
@@ -968,7 +968,7 @@ def test_a_budget_may_be_anything_that_behaves_like_one(budget: Any) -> None:
         (lambda: sp.testing.FakeClock().advance(math.nan), "FakeClock: seconds"),
     ],
 )
-def test_the_other_public_makers_refuse_too(make: Callable[[], Any], word: str) -> None:
+def test_other_public_makers_refuse_bad_options(make: Callable[[], Any], word: str) -> None:
     with pytest.raises((TypeError, ValueError), match=word):
         make()
 

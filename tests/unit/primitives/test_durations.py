@@ -36,7 +36,7 @@ from stormproof._primitives.durations import PATTERN, parse, spell
         ("9" * 350 + "s", math.inf),
     ],
 )
-def test_reads(text: str, seconds: float) -> None:
+def test_duration_text_is_parsed(text: str, seconds: float) -> None:
     assert parse(text) == seconds
     assert re.match(PATTERN, text.replace("μ", "µ"))
 
@@ -75,7 +75,7 @@ def test_reads(text: str, seconds: float) -> None:
         "1s\n",
     ],
 )
-def test_refuses(text: str) -> None:
+def test_invalid_duration_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"must read like '10ms'.*got"):
         parse(text)
     assert re.fullmatch(PATTERN, text) is None
@@ -88,13 +88,13 @@ def test_a_huge_text_is_refused_in_short() -> None:
 
 
 @pytest.mark.parametrize("value", [5, 5.0, None, b"5s"])
-def test_only_text(value: object) -> None:
+def test_duration_that_is_not_text_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="must read like"):
         parse(value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("5", 5.0), ("0.25", 0.25), ("2s", 2.0)])
-def test_bare_numbers_are_seconds_when_asked_for(text: str, seconds: float) -> None:
+def test_bare_numbers_are_seconds_if_allowed(text: str, seconds: float) -> None:
     assert parse(text, bare=True) == seconds
 
 
@@ -119,7 +119,7 @@ def test_bare_does_not_mean_anything_goes(text: str) -> None:
         (math.inf, "inf"),
     ],
 )
-def test_spells(seconds: float, text: str) -> None:
+def test_duration_is_spelt_as_text(seconds: float, text: str) -> None:
     assert spell(seconds) == text
 
 
@@ -129,7 +129,7 @@ def test_spelt_duration_reads_back_as_the_same_float(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [5e-324, sys.float_info.max, sys.float_info.min, 2.0**53 + 2, 1e22])
-def test_the_far_ends_read_back_too(seconds: float) -> None:
+def test_extreme_durations_read_back(seconds: float) -> None:
     assert parse(spell(seconds)) == seconds
 
 

@@ -116,7 +116,7 @@ def test_the_result_is_made_once_and_kept(value: Any) -> None:
     assert (setup.__name__, setup.__doc__) == ("setup", "Makes it.")
 
 
-def test_it_is_also_a_plain_function_call() -> None:
+def test_call_equals_get() -> None:
     shared = once(object)
     assert shared() is shared.get()
 
@@ -278,7 +278,7 @@ def test_deadline_of_the_runner_does_not_fail_the_waiters() -> None:
     assert gate.runs == 2
 
 
-def test_a_wait_that_does_not_fit_the_runners_deadline_hands_over_too() -> None:
+def test_wait_beyond_the_runners_deadline_hands_over() -> None:
     # The loop refuses to sleep past the deadline: DeadlineExceeded before the deadline is over.
     gate = Gate(Boom("first"), "pool")
     shared = once(gate, retry(attempts=3, backoff=sp.Constant(60)))
@@ -296,7 +296,7 @@ def test_a_wait_that_does_not_fit_the_runners_deadline_hands_over_too() -> None:
     assert crowd.join() == ["pool"] * 2
 
 
-def test_a_deadline_inside_the_set_up_is_everybodys() -> None:
+def test_deadline_inside_the_set_up_fails_every_waiter() -> None:
     gate = Gate(sp.DeadlineExceeded("too slow", "inner"), "pool")
     shared = once(gate)
 
@@ -518,7 +518,7 @@ def test_a_cancelled_runner_hands_over(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_heir_that_is_cancelled_hands_over_too(loop: Loop) -> None:
+def test_cancelled_successor_hands_over(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -581,7 +581,7 @@ def test_runner_and_heir_cancelled_at_one_instant(loop: Loop) -> None:
 
 
 @each_loop
-def test_all_cancelled_and_the_next_call_starts_anew(loop: Loop) -> None:
+def test_call_after_all_were_cancelled_starts_anew(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -764,7 +764,7 @@ def test_closed_coroutine_hands_the_setup_over() -> None:
 # Forgetting.
 
 
-def test_reset_forgets() -> None:
+def test_reset_makes_the_next_call_run() -> None:
     values = iter(range(10))
     shared = once(lambda: next(values))
     assert not shared.reset()
@@ -930,7 +930,7 @@ def module_level() -> list[int]:
     return [1]
 
 
-def test_it_pickles_by_name() -> None:
+def test_once_is_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(Client("a").pool))()[0] == "a"
     assert copy.copy(module_level) is module_level
 

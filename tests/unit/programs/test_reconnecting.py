@@ -304,7 +304,7 @@ def test_within_counts_from_the_first_failure_of_a_streak(ride: Way) -> None:
 
 
 @each_way
-def test_no_wait_starts_that_would_end_past_the_deadline(ride: Way) -> None:
+def test_wait_that_would_end_past_the_deadline_is_refused(ride: Way) -> None:
     # Entered around the loop's own code in the sync ride only: in a task it would cut the body.
     ridden = ride(100, 1, policy=policy(), inside=lambda: sp.deadline(103))
     assert isinstance(ridden.error, sp.DeadlineExceeded)
@@ -421,7 +421,7 @@ def test_loss_reported_for_one_connection_is_not_used_for_the_next(ride: Way) ->
     assert type(ridden.error) is ConnectionLost
 
 
-def test_guard_leaves_the_block_on_errors_that_a_new_connection_may_cure() -> None:
+def test_guard_reconnects_after_errors_that_a_new_connection_may_cure() -> None:
     with sp.testing.instant() as clock:
         line = Line(clock, 100, (100, Bang()), 1)
         link = reconnecting(line.connect, policy())
@@ -459,7 +459,7 @@ def test_lost_needs_a_loop_and_an_exception() -> None:
 
 
 @each_way
-def test_events(ride: Way) -> None:
+def test_events_describe_the_connections(ride: Way) -> None:
     ridden = ride(100, Boom(), 1, 100, 1, policy=policy(), tell=_tell)
     name = "tests.support.scripted.Boom"
     assert [event.as_dict() for event in ridden.events] == [
@@ -685,7 +685,7 @@ def test_a_connection_that_is_its_own_context_manager() -> None:
     assert recorder.log == ["enter", "close"] * 2
 
 
-def test_close_of_ones_own() -> None:
+def test_close_option_replaces_the_protocol() -> None:
     closed: list[Any] = []
     in_turn(later(lambda: ("reader", "writer")), close=closed.append)
     assert closed == [("reader", "writer")] * 2
@@ -771,7 +771,7 @@ def test_break_closes_without_a_with() -> None:
         gc.enable()
 
 
-def test_an_error_in_the_body_closes_too() -> None:
+def test_error_in_the_body_closes_the_connection() -> None:
     recorder = Recorder()
 
     async def main(clock: sp.testing.FakeClock) -> None:
@@ -854,7 +854,7 @@ def test_the_old_connection_and_its_error_are_let_go(told: bool) -> None:
                     link.lost(error)
 
 
-def test_trio() -> None:
+def test_reconnecting_works_under_trio() -> None:
     recorder = Recorder()
     times: list[float] = []
     given = sp.Retry(backoff=sp.Exponential(8, cap=8), budget=None)
@@ -931,7 +931,7 @@ def test_a_with_without_a_loop_opens_nothing_and_closes_nothing() -> None:
     assert recorder.log == []
 
 
-def test_repr() -> None:
+def test_repr_names_the_operation() -> None:
     assert repr(reconnecting(object)) == "<reconnecting object>"
     assert repr(reconnecting(object, policy())) == "<reconnecting feed>"
 
@@ -981,7 +981,7 @@ def test_two_hundred_dropped_clients_come_back_spread_out() -> None:
     assert busiest <= 25, "a quarter of a second saw more than an eighth of the herd"
 
 
-def test_the_default_policy_spreads_them_too() -> None:
+def test_default_policy_spreads_reconnects() -> None:
     # Not seeded: each bound is missed less often than once in 10**8 runs.
     waits = [first for (first,) in herd(lambda number: None)]
     assert min(waits) >= 0 and max(waits) < 5

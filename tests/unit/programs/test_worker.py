@@ -129,7 +129,7 @@ class Odd(BaseException):
     ],
     ids=repr,
 )
-def test_no_job_kills_the_worker(mode: Mode, poison: BaseException) -> None:
+def test_poisonous_job_does_not_kill_the_worker(mode: Mode, poison: BaseException) -> None:
     letters = Letters()
 
     def handle(job: int) -> None:
@@ -221,7 +221,7 @@ def test_worker_runs_at_most_concurrency_jobs_at_once(mode: Mode) -> None:
 
 
 @each_mode
-def test_events(mode: Mode) -> None:
+def test_events_describe_the_run(mode: Mode) -> None:
     seen: list[Any] = []
     stop = sp.subscribe(seen.append)
 
@@ -326,7 +326,7 @@ def test_async_result_of_a_sync_callback_is_logged(caplog: pytest.LogCaptureFixt
     assert "TypeError" in caplog.text
 
 
-def test_so_is_a_callback_that_gives_something_else_to_await(caplog: pytest.LogCaptureFixture) -> None:
+def test_awaitable_result_of_a_sync_callback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Promise:
         """To be awaited, and no coroutine: there is nothing to close."""
 
@@ -366,7 +366,7 @@ def fill(made: Any, jobs: Any) -> Any:
 
 @each_mode
 @pytest.mark.parametrize("make", [queue.Queue, queue.LifoQueue, queue.SimpleQueue])
-def test_queues(mode: Mode, make: Callable[[], Any]) -> None:
+def test_worker_drains_every_kind_of_queue(mode: Mode, make: Callable[[], Any]) -> None:
     jobs = fill(make(), range(20))
     seen: list[int] = []
 
@@ -385,7 +385,7 @@ def test_queues(mode: Mode, make: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_an_asyncio_queue(plain: bool) -> None:
+def test_worker_drains_an_asyncio_queue(plain: bool) -> None:
     async def handle_async(job: int) -> None:
         handle(job)
 
@@ -410,7 +410,7 @@ def test_an_asyncio_queue(plain: bool) -> None:
     assert seen == list(range(20))
 
 
-def test_run_takes_async_sources_and_handlers_too() -> None:
+def test_run_accepts_async_sources_and_handlers() -> None:
     async def jobs() -> AsyncIterator[int]:
         for job in range(5):
             await asyncio.sleep(0)
@@ -426,7 +426,7 @@ def test_run_takes_async_sources_and_handlers_too() -> None:
     assert Worker(handle).run([7, 8]).succeeded == 2
 
 
-def test_a_trio_channel() -> None:
+def test_worker_drains_a_trio_channel() -> None:
     seen: list[int] = []
 
     async def main() -> Stats:
@@ -446,7 +446,7 @@ def test_a_trio_channel() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES[1:], ids=lambda mode: mode.name)
-def test_a_plain_queue_that_is_empty_for_now_is_asked_again(mode: Mode) -> None:
+def test_empty_plain_queue_is_asked_again(mode: Mode) -> None:
     """Under an event loop, which goes on meanwhile."""
 
     class Slow(queue.SimpleQueue[int]):
@@ -606,7 +606,7 @@ class Watched:
 
 
 @each_mode
-def test_items_are_asked_for_one_at_a_time(mode: Mode) -> None:
+def test_items_are_taken_one_at_a_time(mode: Mode) -> None:
     items = Watched(40)
     # It is both kinds of iterable; `map` makes it a plain one.
     jobs: Any = map(int, items) if mode.name in ("threads", "trio") else items
@@ -728,7 +728,7 @@ def test_job_that_outlasts_the_drain_is_cancelled_and_handed_over() -> None:
     sp.testing.run(main)
 
 
-def test_it_is_put_back_instead_if_there_is_a_way() -> None:
+def test_unfinished_job_is_requeued_if_requeue_is_given() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         async def requeue(job: float) -> None:
             await field.jobs.put(job)
@@ -782,7 +782,7 @@ def test_stop_now_does_not_wait() -> None:
     sp.testing.run(main)
 
 
-def test_no_drain_at_all() -> None:
+def test_drain_of_zero_ends_at_once() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100, drain=0)
         assert await field.run(3) == Stats(taken=1, unfinished=1)
@@ -1043,7 +1043,7 @@ def test_a_thread_that_waits_in_a_policy_is_woken() -> None:
     assert out == [Stats(taken=1, requeued=1)] and back == [1]
 
 
-def test_a_plain_job_under_asyncio_is_left_behind_too() -> None:
+def test_plain_job_under_asyncio_is_abandoned_after_the_drain() -> None:
     busy = Busy()
     back: list[int] = []
     worker = Worker(busy, drain=0.01, requeue=back.append)
@@ -1145,7 +1145,7 @@ def test_a_signal_stops_it_and_goes_on_to_the_handler_that_was_there(former: lis
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other platform: signals")
-def test_a_handler_that_was_set_meanwhile_is_left_in_place(former: list[int]) -> None:
+def test_signal_handler_set_during_the_run_is_left_in_place(former: list[int]) -> None:
     theirs: list[int] = []
 
     async def handle(job: int) -> None:
@@ -1286,7 +1286,7 @@ def test_a_worker_runs_again() -> None:
     assert worker.run([1, 2]) == Stats(taken=3, succeeded=3)
 
 
-def test_one_run_at_a_time() -> None:
+def test_second_run_at_the_same_time_is_refused() -> None:
     busy = Busy()
     worker = Worker(busy)
     thread, _ = background(lambda: worker.run([1]))

@@ -85,7 +85,7 @@ def test_a_servers_hint_is_waited_for() -> None:
     assert 7 <= answer.wait <= 7.7
 
 
-def test_the_budget_is_asked_and_paid_back() -> None:
+def test_budget_is_charged_and_refunded() -> None:
     budget = sp.QuotaBudget(capacity=12)
     requeue = Requeue(sp.retry(on=ConnectionError, backoff=sp.Constant(0), budget=budget), "task", "test")
     first = requeue.failed(ConnectionError(), Memory(), START)

@@ -107,7 +107,7 @@ def test_none_is_this_process_s_own_generator():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 42, 10**30])
-def test_a_whole_number_seeds_a_generator_of_its_own(seed: int):
+def test_whole_number_seeds_a_new_generator(seed: int):
     expected = random.Random(seed)
     assert draws(seed) == [expected.random() for _ in range(8)]
     assert draws(seed) == draws(seed)
@@ -116,11 +116,11 @@ def test_a_whole_number_seeds_a_generator_of_its_own(seed: int):
     assert [first(), first()] == [second(), second()]
 
 
-def test_a_numpy_whole_number_is_a_seed_too():
+def test_numpy_integer_is_a_seed():
     assert draws(np.int64(7)) == draws(7)
 
 
-def test_an_object_with_random_is_asked():
+def test_random_method_of_an_object_is_used():
     assert draws(random.Random(3)) == draws(3)
     expected = np.random.default_rng(5)
     assert draws(np.random.default_rng(5)) == [expected.random() for _ in range(8)]
@@ -132,7 +132,7 @@ def test_an_object_with_random_is_asked():
         random.setstate(state)
 
 
-def test_a_callable_is_used_as_it_is():
+def test_callable_is_used_unchanged():
     def half() -> float:
         return 0.5
 

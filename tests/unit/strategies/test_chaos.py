@@ -26,13 +26,13 @@ def chaotic(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> sp.
 
 
 @each_way
-def test_it_is_off_unless_switched_on(play: Any) -> None:
+def test_chaos_is_off_unless_switched_on(play: Any) -> None:
     seen = play(chaotic(fault=Boom, rate=1), "fine").returned("fine").made(1)
     assert seen.events == []
 
 
 @each_way
-def test_it_is_on_inside_the_block(play: Any) -> None:
+def test_chaos_is_on_inside_the_block(play: Any) -> None:
     policy = chaotic(fault=Boom)
     seen = play(policy, "never", inside=sp.chaos).raised(Boom).made(0)
     assert seen.events == [sp.events.ChaosInjected("pay", "fault")]
@@ -68,7 +68,7 @@ def test_an_inner_block_replaces_the_outer_one() -> None:
     assert policy.call(lambda: "fine") == "fine"
 
 
-def test_it_ends_with_the_block_even_when_that_fails() -> None:
+def test_chaos_ends_with_its_block_after_an_error() -> None:
     with pytest.raises(KeyError), sp.chaos(rate=1):
         raise KeyError
     assert chaotic(fault=Boom).call(lambda: "fine") == "fine"
@@ -83,7 +83,7 @@ def test_a_block_is_entered_once_at_a_time() -> None:
     assert repr(sp.chaos("db", rate=0.5)) == "chaos('db', rate=0.5)"
 
 
-def test_another_thread_and_another_task_are_spared() -> None:
+def test_chaos_spares_other_threads_and_tasks() -> None:
     policy = chaotic(fault=Boom)
     answers: list[Any] = []
     with sp.chaos():
@@ -384,12 +384,12 @@ def test_a_bad_latency_from_a_factory_is_refused_when_it_comes() -> None:
 
 
 @pytest.mark.parametrize(("args", "rate"), [((5,), None), (("",), None), ((), 2), ((), float("nan"))])
-def test_a_switch_is_checked_too(args: Any, rate: Any) -> None:
+def test_bad_switch_is_refused(args: Any, rate: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="chaos: "):
         sp.chaos(*args, rate=rate)
 
 
-def test_defaults_and_equality() -> None:
+def test_chaos_has_defaults_and_compares_by_value() -> None:
     chaos = sp.Chaos(fault=ValueError, when=sum)
     assert chaos.rate == 0.001
     assert pickle.loads(pickle.dumps(chaos)) == chaos

@@ -24,7 +24,7 @@ def falling(value: Any, **options: Any) -> sp.Policy:
 
 
 @each_way
-def test_a_success_passes(play: Any) -> None:
+def test_success_passes_through(play: Any) -> None:
     seen = play(falling("plan b"), "fine").returned("fine").made(1)
     assert seen.events == []
 
@@ -149,7 +149,7 @@ def test_an_async_callable_is_awaited(loop: Loop) -> None:
     assert loop.run(call) == "instead of Boom"
 
 
-def test_a_lambda_around_an_async_function_is_awaited_too() -> None:
+def test_awaitable_result_of_a_lambda_is_awaited() -> None:
     async def other(where: str) -> str:
         return where
 
@@ -209,7 +209,7 @@ def test_refusals_are_failures_like_any_other(refusal: Exception) -> None:
     SYNC(falling("plan b", on=(ConnectionError,)), refusal).raised(type(refusal))
 
 
-def test_it_stands_in_when_the_breaker_inside_is_open() -> None:
+def test_fallback_replaces_an_open_breaker() -> None:
     breaker = sp.Breaker()
     breaker.force_open()
     SYNC(sp.Policy(sp.Fallback("plan b"), breaker), "never").returned("plan b").made(0)

@@ -67,7 +67,7 @@ class Bench:
         (1.5, 10, 10, 5 / 21),
     ],
 )
-def test_the_share_refused(k: float, accepted: int, failed: int, share: float) -> None:
+def test_rejection_follows_the_formula(k: float, accepted: int, failed: int, share: float) -> None:
     bench = Bench(k=k)
     bench.send(accepted, failed)
     assert bench.throttle.rejection == pytest.approx(share, abs=1e-12)
@@ -119,7 +119,7 @@ def test_every_way_of_calling(play: Any) -> None:
 # What counts.
 
 
-def test_another_failure_is_an_answer() -> None:
+def test_failure_outside_on_counts_as_an_answer() -> None:
     bench = Bench()
     for _ in range(5):
         with pytest.raises(Bang):
@@ -213,7 +213,7 @@ def test_the_share_may_be_capped() -> None:
 # The window.
 
 
-def test_the_window_forgets() -> None:
+def test_window_forgets_old_calls() -> None:
     bench = Bench(window=120)
     bench.send(failed=10)
     bench.clock.advance(60)
@@ -258,7 +258,7 @@ def test_policys_clock_is_taken_and_counts_are_kept() -> None:
     assert throttle.rejection == 0
 
 
-def test_a_clock_of_its_own_is_kept() -> None:
+def test_own_clock_is_kept() -> None:
     own, policys = sp.testing.FakeClock(5.0), sp.testing.FakeClock(5.0)
     throttle = sp.Throttle(on=Boom, clock=own)
     SYNC(sp.Policy(throttle, clock=policys), Boom)
@@ -352,7 +352,7 @@ def test_two_throttles_are_two_and_a_copy_is_fresh() -> None:
     }
 
 
-def test_one_per_key() -> None:
+def test_keyed_throttles_are_independent() -> None:
     policy = sp.Policy(sp.keyed(sp.Throttle(on=Boom), key=lambda host: host), rng=lambda: 0.0)
 
     @policy

@@ -22,7 +22,9 @@ from stormproof._strategies.throttle import Ledger, rejection
         (10, 9, 2, 0.0),
     ],
 )
-def test_the_probability(requests: float, accepts: float, k: float, share: float) -> None:
+def test_rejection_probability_follows_the_formula(
+    requests: float, accepts: float, k: float, share: float
+) -> None:
     assert rejection(requests, accepts, k) == pytest.approx(share)
 
 
@@ -84,7 +86,7 @@ def test_a_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
     assert not ledger.hot
 
 
-def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
+def test_new_clock_continues_the_time_of_the_first() -> None:
     ledger = Ledger(20.0, 100.0)
     ledger.lose()
     ledger.move(1e6)
@@ -113,7 +115,7 @@ def throttle(**options: Any) -> sp.Throttle:
     return sp.Throttle(clock=sp.testing.FakeClock(), **options)
 
 
-def test_the_defaults() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     made = sp.Throttle()
     assert (made.k, made.window, made.min_calls, made.max_rejection, made.name) == (2.0, 120.0, 0, 1.0, None)
 
@@ -170,7 +172,7 @@ def test_nothing_is_drawn_while_nothing_is_refused() -> None:
     assert draws.times == 0
 
 
-def test_one_without_a_name_is_called_throttle() -> None:
+def test_unnamed_throttle_emits_as_throttle() -> None:
     made = throttle(on=ConnectionError)
     made.settle(ConnectionError())
     events: list[Any] = []

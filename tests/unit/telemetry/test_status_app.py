@@ -92,7 +92,7 @@ def test_living_policies_are_shown_with_their_state(client: httpx.Client) -> Non
     assert '<td class="open">open</td>' in client.get("/").text
 
 
-def test_recent_trouble_is_bounded(client: httpx.Client, stormproof_instant: object) -> None:
+def test_recent_events_are_bounded(client: httpx.Client, stormproof_instant: object) -> None:
     for i in range(5):
         trouble(f"status-many-{i}")
     recent = [row["operation"] for row in client.get("/data.json").json()["recent"]]
@@ -106,7 +106,7 @@ def test_names_are_text_not_html(client: httpx.Client, stormproof_instant: objec
     assert "&lt;script&gt;alert(&quot;x&quot;)" in page
 
 
-def test_it_is_read_only_and_locked_down(client: httpx.Client) -> None:
+def test_status_page_is_read_only_and_locked_down(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
     assert page.headers["cache-control"] == "no-store"
@@ -123,7 +123,7 @@ def test_closed_it_counts_no_further(stormproof_instant: object) -> None:
     assert app._status.read()["recent"] == []
 
 
-def test_served_by_itself_it_starts_and_stops_with_its_server(app: StatusApp) -> None:
+def test_standalone_app_starts_and_stops_with_its_server(app: StatusApp) -> None:
     told = ["lifespan.startup", "lifespan.shutdown"]
     sent: list[str] = []
 
@@ -143,6 +143,6 @@ def test_websocket_scope_is_refused(app: StatusApp) -> None:
 
 
 @pytest.mark.parametrize("options", [{"recent": 0}, {"refresh": 0}, {"refresh": 1.5}])
-def test_bad_options(options: dict[str, float]) -> None:
+def test_bad_option_is_refused(options: dict[str, float]) -> None:
     with pytest.raises((TypeError, ValueError), match=f"StatusApp: {next(iter(options))} must be"):
         StatusApp(**options)  # type: ignore[arg-type]

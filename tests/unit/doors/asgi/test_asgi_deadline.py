@@ -41,7 +41,7 @@ def left(header: str, *values: str) -> float | None:
         ("1_000", None),
     ],
 )
-def test_milliseconds(value: str, seconds: float | None) -> None:
+def test_millisecond_header_is_read(value: str, seconds: float | None) -> None:
     assert left("x-request-timeout-ms", value) == seconds
 
 
@@ -64,11 +64,11 @@ def test_milliseconds(value: str, seconds: float | None) -> None:
         ("", None),
     ],
 )
-def test_grpc_timeouts(value: str, seconds: float | None) -> None:
+def test_grpc_timeout_header_is_read(value: str, seconds: float | None) -> None:
     assert left("grpc-timeout", value) == (None if seconds is None else pytest.approx(seconds))
 
 
-def test_the_least_of_all_that_is_said() -> None:
+def test_smallest_of_all_headers_counts() -> None:
     values = {"x-request-timeout-ms": ["900", "garbage", "700"], "grpc-timeout": ["1S", "800m"]}
     assert time_left(lambda name: values[name], list(values)) == 0.7
 
@@ -184,7 +184,7 @@ def test_a_deadline_that_has_ended_is_not_lifted(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_retry_that_would_end_too_late_is_the_requests_deadline(loop: Loop) -> None:
+def test_retry_that_would_end_too_late_is_a_504(loop: Loop) -> None:
     policy = sp.Policy(sp.Retry(on=ConnectionError, backoff=sp.Constant(30)))
     calls: list[int] = []
 
@@ -214,7 +214,7 @@ def test_a_shorter_deadline_inside_is_the_applications_own(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("kind", ["websocket", "lifespan"])
-def test_other_connections_pass(kind: str) -> None:
+def test_other_connections_pass_through(kind: str) -> None:
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -234,7 +234,7 @@ def test_other_connections_pass(kind: str) -> None:
         ({"header": ""}, "header must be a header's name"),
     ],
 )
-def test_options_are_checked(options: dict[str, Any], says: str) -> None:
+def test_bad_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         DeadlineMiddleware(handler([]), **options)
     with pytest.raises(TypeError, match="app must be an ASGI application"):

@@ -76,7 +76,7 @@ def test_a_repetition_gets_the_same_answer(loop: Loop) -> None:
 
 
 @each_loop
-def test_other_keys_and_none_run(loop: Loop) -> None:
+def test_other_keys_and_missing_keys_run(loop: Loop) -> None:
     handler = Handler()
     app = guard(handler)
     requests = [post(app, headers={"Idempotency-Key": f"order-{n}"}) for n in (1, 2)]
@@ -85,7 +85,7 @@ def test_other_keys_and_none_run(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS"])
-def test_other_methods_pass(method: str) -> None:
+def test_other_methods_pass_through(method: str) -> None:
     handler = Handler()
     app = guard(handler, required=True)
     in_turn(Loop("asyncio"), post(app, method=method), post(app, method=method))
@@ -134,7 +134,7 @@ def test_a_key_may_be_required(loop: Loop) -> None:
         ("schlüssel", None),
     ],
 )
-def test_reading_the_key(value: str, key: str | None) -> None:
+def test_key_header_is_parsed(value: str, key: str | None) -> None:
     found = replay.read_key([value.encode("latin-1")])
     if key is None:
         assert isinstance(found, Problem) and found.status == 400
@@ -201,7 +201,7 @@ def test_bodies_in_parts_are_one_body() -> None:
 
 
 @each_loop
-def test_a_request_body_that_is_too_large_is_a_413(loop: Loop) -> None:
+def test_request_body_that_is_too_large_is_a_413(loop: Loop) -> None:
     handler = Handler()
     app = guard(handler, max_request=10)
     large, fits = in_turn(loop, post(app, body=(b"x" * 6, b"x" * 6)), post(app, body=b"x" * 10))
@@ -259,7 +259,7 @@ def test_a_stream_within_the_bound_is_kept(loop: Loop) -> None:
 
 @each_loop
 @pytest.mark.parametrize("length", [10, 500])
-def test_the_headers_of_an_answer_count_too(loop: Loop, length: int) -> None:
+def test_headers_count_towards_the_size_of_an_answer(loop: Loop, length: int) -> None:
     handler = Handler()
     handler.headers = [(b"x-note", b"n" * length)]
     app = guard(handler, store=MemoryStore(max_answer=400))
@@ -368,7 +368,7 @@ def test_any_raised_error_leaves_the_outcome_unknown(loop: Loop, error: Exceptio
 
 
 @each_loop
-def test_raised_errors_may_release_the_key_where_the_application_says_so(loop: Loop) -> None:
+def test_settle_may_release_the_key_of_a_raised_error(loop: Loop) -> None:
     handler = Handler(sp.CircuitOpen("x"), 201)
     app = guard(handler, settle=lambda status: "keep" if status < 500 else "release")
 
@@ -530,7 +530,7 @@ def test_an_answer_that_cannot_be_recorded_is_still_given(loop: Loop) -> None:
     assert third.problem["code"] == "idempotency_unknown"
 
 
-def test_a_key_is_kept_as_long_as_asked() -> None:
+def test_key_is_kept_for_its_ttl() -> None:
     clock = FakeClock()
     handler = Handler()
     app = guard(handler, store=MemoryStore(clock=clock), ttl=60)
@@ -588,7 +588,7 @@ def test_receive_after_the_body_reaches_the_server() -> None:
 
 
 @pytest.mark.parametrize("kind", ["websocket", "lifespan"])
-def test_other_connections_pass(kind: str) -> None:
+def test_other_connections_pass_through(kind: str) -> None:
     seen: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -615,6 +615,6 @@ def test_other_connections_pass(kind: str) -> None:
         ({"drop_headers": ["X:Trace"]}, ValueError, "drop_headers must hold header names"),
     ],
 )
-def test_options_are_checked(options: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_bad_option_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         IdempotencyMiddleware(Handler(), **{"store": MemoryStore(), **options})

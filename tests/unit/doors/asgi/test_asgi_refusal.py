@@ -69,7 +69,9 @@ CASES = [
 
 @each_loop
 @pytest.mark.parametrize(("error", "status", "code", "after"), CASES, ids=lambda value: repr(value)[:30])
-def test_refusals(loop: Loop, error: Exception, status: int, code: str, after: float | None) -> None:
+def test_refusals_become_problem_answers(
+    loop: Loop, error: Exception, status: int, code: str, after: float | None
+) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise error
 
@@ -119,7 +121,7 @@ def test_idempotency_errors_become_problem_answers(
     ids=repr,
 )
 @each_loop
-def test_other_errors_are_the_applications(loop: Loop, error: Exception) -> None:
+def test_other_errors_reach_the_server(loop: Loop, error: Exception) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise error
 
@@ -193,7 +195,7 @@ def test_an_absurd_hint_is_a_day() -> None:
     assert dict(problem.headers(lambda: 0.0))["retry-after"] == "86400"
 
 
-def test_answers_pass() -> None:
+def test_answers_pass_through() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, 200, b"fine")
 
@@ -201,7 +203,7 @@ def test_answers_pass() -> None:
 
 
 @pytest.mark.parametrize("kind", ["websocket", "lifespan"])
-def test_other_connections_pass(kind: str) -> None:
+def test_other_connections_pass_through(kind: str) -> None:
     error, sent = sp.CircuitOpen("down"), []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -226,7 +228,7 @@ def test_the_body_is_a_problem_document() -> None:
     assert json.loads(problem.body()) == {"title": "Too many requests", "status": 429, "code": "rate_limited"}
 
 
-def test_no_framework_is_needed() -> None:
+def test_middlewares_import_no_framework() -> None:
     code = "import sys, stormproof.asgi, stormproof.wsgi; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

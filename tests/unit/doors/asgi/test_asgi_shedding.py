@@ -166,7 +166,7 @@ def test_which_attempt_it_is(headers: dict[str, str], number: int) -> None:
     assert attempt_number(lambda name: [headers[name]] if name in headers else [], ATTEMPT_HEADERS) == number
 
 
-def test_another_header_for_the_attempt() -> None:
+def test_attempt_header_may_be_renamed() -> None:
     loop = Loop("asyncio")
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=4, retry_share=0, attempt_header="X-Try")
@@ -334,7 +334,7 @@ def test_shed_requests_are_emitted_with_their_reason() -> None:
 
 
 @pytest.mark.parametrize("kind", ["websocket", "lifespan"])
-def test_other_connections_pass(kind: str) -> None:
+def test_other_connections_pass_through(kind: str) -> None:
     seen: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -373,6 +373,6 @@ def test_answer_that_cannot_be_sent_gives_its_place_back() -> None:
         ({"attempt_header": "a:b"}, ValueError, "attempt_header must be a header's name"),
     ],
 )
-def test_options_are_checked(options: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_bad_option_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         SheddingMiddleware(Busy(Loop("asyncio")), **options)

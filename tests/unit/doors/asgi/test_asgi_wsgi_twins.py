@@ -134,7 +134,7 @@ def test_a_deadline_after_the_first_part_is_an_error() -> None:
         call(app, x_request_timeout_ms="5000")
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_pass_through() -> None:
     for middleware in (DeadlineMiddleware, RefusalMiddleware, SheddingMiddleware):
         for app in (fails(LookupError("mine")), lazily(fails(LookupError("mine")))):
             with pytest.raises(LookupError, match="mine"):
@@ -142,7 +142,7 @@ def test_other_errors_pass() -> None:
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_refusals(lazy: bool) -> None:
+def test_refusals_become_problem_answers(lazy: bool) -> None:
     error = sp.CircuitOpen("token=s3cret", retry_after=10)
     fail = fails(error)
     app = lazily(fail) if lazy else fail

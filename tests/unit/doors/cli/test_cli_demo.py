@@ -49,7 +49,7 @@ def series(**rows: Buckets) -> Series:
 # --- the frame ---------------------------------------------------------------------------------------------
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     from stormproof._version import __version__
 
     assert cli.main(["--version"]) == 0
@@ -75,7 +75,7 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert err.startswith("stormproof: ") and err.count("\n") == 1 and word in err
 
 
-def test_no_command_shows_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_command_prints_help_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     out, _ = capsys.readouterr()
     assert "demo" in out and "Exit codes" in out
@@ -96,7 +96,7 @@ def test_a_missing_dependency_is_one_line(
     assert err == f"stormproof: {missing} is missing: install stormproof[cli]\n"
 
 
-def test_a_command_is_imported_only_when_it_is_asked_for() -> None:
+def test_command_is_imported_only_when_used() -> None:
     script = (
         "import sys; from stormproof.cli import main; code = main(['--version']);"
         "print(code, sorted(m for m in sys.modules if m.startswith('stormproof.cli.') and '._' not in m))"
@@ -107,7 +107,7 @@ def test_a_command_is_imported_only_when_it_is_asked_for() -> None:
     assert done.stdout.splitlines()[1] == "0 []"
 
 
-def test_a_command_that_cannot_run_says_so_in_one_line(
+def test_command_that_cannot_run_prints_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("stormproof.cli._demo_server.allow_open_files", lambda wanted: 256)
@@ -130,7 +130,7 @@ def test_an_event_counts_in_the_bucket_it_falls_into() -> None:
     assert made.upto(7) == [3, 1, 0, 0, 1, 0, 0]
 
 
-def test_rate_is_per_second_of_the_span_asked_for() -> None:
+def test_rate_is_per_second_of_the_given_span() -> None:
     made = buckets(10, 20, 30, 40)
     assert made.rate(0, 4) == 100.0
     assert made.rate(2, 4) == 140.0
@@ -163,7 +163,7 @@ def test_short_reprieve_does_not_count_as_recovery() -> None:
     assert recovered([0, 0, 20, 20, 0, 0, 0, 0, 20, 20, 20, 20]) == 1.5
 
 
-def test_one_late_bucket_does_not_undo_a_recovery() -> None:
+def test_late_bucket_does_not_undo_a_recovery() -> None:
     assert recovered([0, 0, 20, 20, 20, 20, 20, 12, 28, 20, 20, 20]) == 0.0
 
 

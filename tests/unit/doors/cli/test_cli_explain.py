@@ -238,7 +238,7 @@ def test_a_plot_without_waits_and_in_plain_characters() -> None:
     assert all(row.isascii() for row in rows) and "#" in rows[0]
 
 
-def test_text_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_reports_order_fit_and_advice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "stormproof.toml:fraud-score", "--slo", "2s"]) == 1
     out = capsys.readouterr().out
     assert "Deadline > Retry > Timeout" in out
@@ -247,7 +247,7 @@ def test_text_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "\x1b" not in out
 
 
-def test_no_picture_needs_more_than_the_streams_encoding(
+def test_picture_fits_the_streams_encoding(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import io
@@ -257,6 +257,6 @@ def test_no_picture_needs_more_than_the_streams_encoding(
     assert cli.main(["explain", "stormproof.toml"]) == 0
 
 
-def test_times_read_well() -> None:
+def test_times_are_printed_in_readable_units() -> None:
     shown = [tell(s) for s in (0, 0.0001, 0.05, 0.9994, 0.99999, 1, 2.25, 90, 3600, math.inf)]
     assert shown == ["0", "0.1 ms", "50 ms", "999 ms", "1 s", "1 s", "2.25 s", "90 s", "60 min", "unbounded"]

@@ -112,7 +112,7 @@ def test_the_url_from_the_environment(filled: Server) -> None:
     assert "smtp" in fleet(STORMPROOF_STORE__URL=filled.url).stdout
 
 
-def test_an_empty_store(server: Server) -> None:
+def test_empty_store_is_reported(server: Server) -> None:
     assert "Nothing is kept there." in fleet(server.url, "--prefix", "nobody").stdout
 
 

@@ -69,7 +69,7 @@ def test_policy_files_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[st
     assert linted(capsys, ".") == (1, ["stormproof.toml:2 SP008", "conf/x.toml:2 SP008"])
 
 
-def test_configuration(
+def test_configuration_and_options_choose_files_and_rules(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(
@@ -119,13 +119,13 @@ def test_unreadable_file_exits_2_and_other_findings_are_reported(
     assert "a.py: is in no known encoding" in err and "c.py: No such file" in err and err.count("\n") == 2
 
 
-def test_other_encodings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_declared_encodings_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "latin.py").write_bytes(b"# coding: latin-1\nx = '\xe4'\n" + BAD.encode())
     (folder / "bom.py").write_bytes(b"\xef\xbb\xbf" + BAD.encode())
     assert linted(capsys, ".") == (1, ["bom.py:2 SP003", "latin.py:4 SP003"])
 
 
-def test_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_printed_in_every_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder, bad_dot_py=BAD, good_dot_py=GOOD)
     assert cli.main(["lint", "."]) == 1
     out = capsys.readouterr().out
@@ -148,7 +148,7 @@ def test_the_rules_are_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--rules" in capsys.readouterr().err
 
 
-def test_nothing_is_imported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_linted_files_are_not_imported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         folder,
         trap_dot_py="raise SystemExit('imported')\nimport retry\n",

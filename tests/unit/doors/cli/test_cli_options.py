@@ -65,7 +65,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("argv", PLAIN, ids=" ".join)
-def test_both_ways_give_the_same_values(argv: list[str]) -> None:
+def test_fast_parser_and_typer_give_the_same_values(argv: list[str]) -> None:
     assert parse(TABLE, argv) == typed(TABLE, argv)
 
 
@@ -84,7 +84,7 @@ def test_words_after_a_commands_name_belong_to_that_command(argv: list[str]) -> 
     assert parse(RUNNER, argv) == typed(RUNNER, argv, interspersed=False)
 
 
-def test_all_short_lines_are_read_alike_or_left_to_typer() -> None:
+def test_short_command_lines_are_parsed_alike_or_left_to_typer() -> None:
     import typer
 
     usage = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -195,7 +195,7 @@ def test_a_plain_line_starts_without_typer_and_rich(tmp_path: Path) -> None:
         assert done.stdout.splitlines()[-1] == "set()", (line, done.stdout, done.stderr)
 
 
-def test_completions(tmp_path: Path) -> None:
+def test_completions_list_options_and_values(tmp_path: Path) -> None:
     def complete(words: str) -> set[str]:
         more = {
             "_STORMPROOF_COMPLETE": "complete_bash",

@@ -91,7 +91,7 @@ def test_only_the_chosen_codes_are_retried(
     assert (done.returncode, runs(tmp_path)) == (code, expected)
 
 
-def test_codes_in_ranges() -> None:
+def test_exit_codes_may_be_ranges() -> None:
     assert exit_codes([]) is None
     assert exit_codes(["1,75", "100-102"]) == {1, 75, 100, 101, 102}
     assert exit_codes(["255"]) == {255}
@@ -185,7 +185,7 @@ def test_a_report_as_json(tmp_path: Path) -> None:
     assert data["attempts"][0]["wait"] == 0.008 and "wait" not in data["attempts"][1]
 
 
-def test_quiet(tmp_path: Path) -> None:
+def test_quiet_prints_nothing(tmp_path: Path) -> None:
     done = run(*QUICK, "--quiet", "--attempts", "2", "--", *fails(99), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (3, "")
 
@@ -214,7 +214,7 @@ def test_the_policy_is_one_plain_retry() -> None:
     assert policy.name == "run"
 
 
-def test_a_pipe_on_stdin_cannot_be_read_again_and_that_is_said(tmp_path: Path) -> None:
+def test_pipe_on_stdin_that_cannot_be_reread_is_reported_once(tmp_path: Path) -> None:
     done = run(*QUICK, "--attempts", "3", "--", "sh", "-c", "cat; exit 1", cwd=tmp_path, input="hello\n")
     assert done.stdout == "hello\n"
     assert done.stderr.count("what it read from the pipe on stdin is gone") == 1

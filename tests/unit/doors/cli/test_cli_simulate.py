@@ -61,7 +61,7 @@ def test_collapsed_run_exits_1(folder: Path, capsys: pytest.CaptureFixture[str])
     assert out.startswith("storm: collapsed\n  Collapsed: ") and "\x1b" not in out
 
 
-def test_the_seed_decides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seed_decides_the_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("stormproof.toml:steady", "--scenario", "rolling-deploy", "--scale", "0.05")
     first, again, other = (simulated(capsys, *options, "--seed", seed)[1] for seed in ("3", "3", "4"))
     assert first == again and first[0]["metrics"] != other[0]["metrics"]

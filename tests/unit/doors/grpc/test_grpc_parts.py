@@ -40,7 +40,7 @@ ONE, TWO, THREE = (sp.Policy(name=name) for name in ("one", "two", "three"))
         (lambda method: None, None),
     ],
 )
-def test_routes(policies: Any, found: Any) -> None:
+def test_routes_find_the_policy_of_a_method(policies: Any, found: Any) -> None:
     assert Routes(policies).find("/pkg.Service/Method") is found
 
 
@@ -78,7 +78,7 @@ class Message:
         return 7
 
 
-def test_sizes() -> None:
+def test_sizes_of_messages_are_estimated() -> None:
     assert [size_of(each) for each in (b"abc", bytearray(2), "ab", Message(), object())] == [3, 2, 2, 7, 0]
 
 
@@ -110,7 +110,7 @@ def test_a_single_message_can_always_be_sent_again() -> None:
     assert replay.request() is replay.request()
 
 
-def test_each_attempt_has_a_stream_of_its_own() -> None:
+def test_each_attempt_has_its_own_stream() -> None:
     for given in ([1, 2], lambda: iter([1, 2])):
         replay = Replay(given, True, 9, 9)
         assert [list(replay.request()), list(replay.request())] == [[1, 2], [1, 2]]
@@ -127,7 +127,7 @@ def test_each_attempt_has_a_stream_of_its_own() -> None:
         ({"attempt_metadata": ("X-A",)}, "attempt_metadata must be a tuple of lower-case"),
     ],
 )
-def test_bad_options(options: Any, says: str) -> None:
+def test_bad_option_is_refused(options: Any, says: str) -> None:
     for make in (hfg.interceptors, hfg.aio_interceptors):
         with pytest.raises((TypeError, ValueError), match=says):
             make(ONE, **options)
@@ -205,12 +205,12 @@ def test_deadline_exceeded_is_retried_only_for_the_attempts_own_deadline(
     assert (verdict.retry, verdict.kind) == ((True, "timeout") if worth else (False, "fatal"))
 
 
-def test_a_deadline_without_a_scope_is_nobodys() -> None:
+def test_deadline_exceeded_without_a_scope_is_fatal() -> None:
     rpc, _ = rpc_of()
     assert not sp.transient(rpc.failed(Failure(DEADLINE)))
 
 
-def test_other_errors_pass() -> None:
+def test_errors_without_a_status_pass_through() -> None:
     rpc, _ = rpc_of(iter(()), True)
     error = ValueError("x")
     assert rpc.failed(error) is error
@@ -330,7 +330,7 @@ def test_control_characters_are_not_sent() -> None:
 # Answers.
 
 
-def test_time_left() -> None:
+def test_time_left_is_none_without_a_deadline() -> None:
     assert [answers.time_left(told) for told in (None, 9.2e18, 5.0, 0.0, -1.0)] == [None, None, 5.0, 0.0, 0.0]
 
 

@@ -55,7 +55,7 @@ def test_every_entry_is_checked() -> None:
         from_service_config(broken)
 
 
-def test_round_trip() -> None:
+def test_service_config_survives_a_round_trip() -> None:
     written = json.loads(to_service_config(from_service_config(WHOLE)))
     assert written == WHOLE
     assert from_service_config({}) == {}
@@ -67,7 +67,7 @@ def test_an_empty_entry_keeps_its_place() -> None:
     assert json.loads(to_service_config(from_service_config(config))) == config
 
 
-def test_one_policy_is_for_all_methods() -> None:
+def test_single_policy_is_written_for_all_methods() -> None:
     written = json.loads(to_service_config(sp.Policy(sp.Deadline(0.25))))
     assert written == {"methodConfig": [{"name": [{}], "timeout": "0.25s"}]}
 
@@ -157,7 +157,7 @@ def test_undeclared_hedging_is_not_written() -> None:
     assert "hedgingPolicy" not in to_service_config(sp.Policy(sp.Hedge(0.1)), lossy=True)
 
 
-def test_all_methods_of_a_channel_share_one_throttle() -> None:
+def test_methods_of_a_channel_must_share_one_throttle() -> None:
     one, other = sp.ThrottleBudget(10, 0.1), sp.ThrottleBudget(20, 0.1)
     same = {"a.B": sp.Policy(retrying(budget=one)), "a.C": sp.Policy(retrying(budget=one))}
     assert json.loads(to_service_config(same))["retryThrottling"] == {"maxTokens": 10, "tokenRatio": 0.1}

@@ -74,7 +74,7 @@ class Calls:
 
 
 @each_colour
-def test_the_second_call_gets_the_first_ones_result(colour: Colour) -> None:
+def test_second_call_gets_the_first_result(colour: Colour) -> None:
     calls = Calls({"id": 7}, {"id": 8})
     charge = colour.decorate(calls, key=first, store=MemoryStore())
     assert charge("order-1") == {"id": 7}
@@ -179,7 +179,7 @@ def test_two_functions_do_not_answer_for_each_other() -> None:
     assert (charge("order-1"), refund("order-1")) == ("charged", "refunded")
 
 
-def test_a_codec_of_ones_own() -> None:
+def test_codec_encodes_and_decodes_results() -> None:
     codec = (lambda value: repr(value).encode(), lambda kept: ("decoded", kept.decode()))
 
     @idempotent(key=first, store=MemoryStore(), codec=codec)
@@ -213,7 +213,7 @@ def test_codec_that_does_not_return_bytes_raises_and_is_not_run_again(colour: Co
 
 
 @each_colour
-def test_a_result_that_is_too_large_goes_to_the_first_caller_only(colour: Colour) -> None:
+def test_result_that_is_too_large_goes_to_the_first_caller_only(colour: Colour) -> None:
     calls = Calls("x" * 200, 1)
     charge = colour.decorate(calls, key=first, store=MemoryStore(max_answer=100))
     assert charge("k") == "x" * 200
@@ -388,7 +388,7 @@ def test_the_lease_is_renewed_while_a_coroutine_blocks_its_loop() -> None:
     assert asyncio.run(charge("k")) == 1
 
 
-def test_a_store_that_fails_to_renew_is_asked_again() -> None:
+def test_renewal_is_repeated_after_an_error_of_the_store() -> None:
     failures = iter([True, True])
 
     class Shaky(Counting):
@@ -456,7 +456,7 @@ def test_leases_that_have_ended_are_let_go_long_before_they_would_be_renewed() -
     assert busy("k") > 100
 
 
-def test_it_is_still_the_same_function() -> None:
+def test_decorated_function_keeps_name_and_signature() -> None:
     @idempotent(key=first, store=MemoryStore())
     async def charge(order: str, *, amount: int = 3) -> int:
         """Charge it."""
@@ -467,7 +467,7 @@ def test_it_is_still_the_same_function() -> None:
     assert list(inspect.signature(charge).parameters) == ["order", "amount"]
 
 
-def test_methods() -> None:
+def test_decorated_method_runs_once_per_key() -> None:
     class Shop:
         def __init__(self) -> None:
             self.charged = 0

@@ -127,6 +127,6 @@ def test_a_forked_child_starts_empty() -> None:
         ({"max_answer": 0}, "max_answer must be >= 1"),
     ],
 )
-def test_options_are_checked(options: dict[str, Any], says: str) -> None:
+def test_bad_option_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         MemoryStore(**options)

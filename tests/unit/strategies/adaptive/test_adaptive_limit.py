@@ -97,7 +97,7 @@ def test_vegas_first_learns_then_judges() -> None:
     assert feed(rule, (4.0, 20, False), (2.0, 20, False), (2.0, 20, False)) == [20, 20, 26]
 
 
-def test_vegas_smooths() -> None:
+def test_vegas_smooths_its_steps() -> None:
     assert feed(vegas(20, smoothing=0.5), (1.0, 20, False)) == [23]
 
 
@@ -228,7 +228,7 @@ def test_a_failure_that_on_matches_is_a_drop(play: Any) -> None:
 
 @each_way
 @pytest.mark.parametrize("error", [Bang, sp.CircuitOpen, sp.Cancelled])
-def test_another_failure_teaches_nothing(play: Any, error: Any) -> None:
+def test_failure_that_is_not_transient_leaves_the_limit(play: Any, error: Any) -> None:
     limit = sp.AdaptiveLimit("aimd", initial=1, max=2)
     play(sp.Policy(limit), error).raised(error)
     assert (limit.limit, limit.in_use) == (1, 0)
@@ -242,7 +242,7 @@ def test_transient_errors_count_as_drops() -> None:
 
 
 @each_way
-def test_one_call_too_many_is_refused(play: Any) -> None:
+def test_call_beyond_the_limit_is_refused(play: Any) -> None:
     limit = sp.AdaptiveLimit(initial=2, min=1, name="search")
     policy = sp.Policy(limit)
     with limit.admit(), limit.admit() as second:
@@ -302,7 +302,7 @@ def test_a_cancelled_call_leaves_its_place_and_teaches_nothing(loop: Loop) -> No
 
 
 @each_loop
-def test_tasks_share_it(loop: Loop) -> None:
+def test_tasks_share_the_limit(loop: Loop) -> None:
     limit = sp.AdaptiveLimit(initial=3)
 
     @sp.Policy(limit)

@@ -49,7 +49,7 @@ def test_growth_after_a_throttling() -> None:
     )
 
 
-def test_growth_and_throttling() -> None:
+def test_growth_and_throttling_follow_the_published_sequence() -> None:
     rule = cubic()
     rule._w, rule._throttled_at = 10.0, 5.0
     assert rule.grown(5) == pytest.approx(7.0)
@@ -88,7 +88,7 @@ SENDING = [
 ]
 
 
-def test_the_sending_rate() -> None:
+def test_sending_rate_follows_the_published_sequence() -> None:
     rule = cubic()
     for throttled, now, measured, fill in SENDING:
         rule.settle(throttled, now)
@@ -164,7 +164,7 @@ class Server:
             self.call(TooMany())
 
 
-def test_it_is_off_until_the_server_throttles() -> None:
+def test_adaptive_rate_is_off_until_the_server_throttles() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     for _ in range(100):
@@ -176,7 +176,7 @@ def test_it_is_off_until_the_server_throttles() -> None:
     assert clock.sleeps == []
 
 
-def test_it_plays_awss_sequence() -> None:
+def test_strategy_follows_the_published_sequence() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     for throttled, now, measured, _ in SENDING[:10]:
@@ -200,7 +200,7 @@ def test_after_that_calls_wait_for_their_token(play: Any) -> None:
     assert max(clock.sleeps) <= 1, "it looks again every second, whether the rate has grown"
 
 
-def test_it_keeps_to_the_rate_it_has_learnt() -> None:
+def test_strategy_keeps_to_its_learnt_rate() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     for _ in range(40):
@@ -253,7 +253,7 @@ def test_waiting_has_a_limit() -> None:
     assert sum(clock.sleeps) == pytest.approx(1.5)
 
 
-def test_zero_is_not_at_all() -> None:
+def test_max_wait_of_zero_does_not_wait() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock, max_wait=0)
     server.throttle()
@@ -329,7 +329,7 @@ def test_clock_set_back_does_not_lengthen_a_wait() -> None:
     assert sum(clock.sleeps) == pytest.approx(2)
 
 
-def test_it_takes_the_policys_clock() -> None:
+def test_adaptive_rate_takes_the_policys_clock() -> None:
     rate = sp.AdaptiveRate(on=on)
     clock = sp.testing.FakeClock()
     sp.Policy(rate, clock=clock)

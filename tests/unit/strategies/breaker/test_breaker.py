@@ -133,7 +133,7 @@ def test_without_a_window_nothing_is_forgotten(clock: sp.testing.FakeClock) -> N
     assert breaker.state == "open"
 
 
-def test_a_rule_of_ones_own_replaces_the_others(clock: sp.testing.FakeClock) -> None:
+def test_trip_replaces_the_built_in_rules(clock: sp.testing.FakeClock) -> None:
     seen: list[tuple[int, int]] = []
 
     def trip(counts: Any) -> bool:
@@ -157,7 +157,7 @@ def test_the_rule_may_use_the_breaker(clock: sp.testing.FakeClock) -> None:
     assert looks == ["closed"]
 
 
-def test_slow_calls(clock: sp.testing.FakeClock) -> None:
+def test_slow_calls_open_the_breaker(clock: sp.testing.FakeClock) -> None:
     """The slow call that makes it four calls, half of them slow, is the one that opens it."""
     breaker = sp.Breaker(slow_call=2, slow_ratio=0.5, min_calls=4, clock=clock)
     succeed(breaker, 2)
@@ -198,7 +198,7 @@ def test_an_open_circuit_says_when_and_why(clock: sp.testing.FakeClock) -> None:
     assert "payments" in str(refusal)
 
 
-def test_it_is_open_until_strictly_after_open_for(clock: sp.testing.FakeClock) -> None:
+def test_breaker_is_open_until_strictly_after_open_for(clock: sp.testing.FakeClock) -> None:
     breaker = opened(clock, open_for=30)
     clock.advance(30)
     assert breaker.state == "open"
@@ -383,7 +383,7 @@ def test_the_call_that_opens_it_gets_its_own_error(play: Play) -> None:
 
 
 @each_way
-def test_as_a_strategy(play: Play) -> None:
+def test_breaker_as_a_strategy_refuses_with_the_last_failure(play: Play) -> None:
     breaker = sp.Breaker(min_calls=3)
     policy = sp.Policy(breaker)
     with sp.testing.instant():
@@ -494,7 +494,9 @@ def test_a_judge_that_raises_leaves_the_place_free(clock: sp.testing.FakeClock) 
 # By hand.
 
 
-def test_forced_open(clock: sp.testing.FakeClock, changes: list[tuple[str, str]]) -> None:
+def test_forced_open_breaker_refuses_until_released(
+    clock: sp.testing.FakeClock, changes: list[tuple[str, str]]
+) -> None:
     breaker = sp.Breaker(clock=clock)
     breaker.force_open()
     assert breaker.state == "open"
@@ -508,7 +510,7 @@ def test_forced_open(clock: sp.testing.FakeClock, changes: list[tuple[str, str]]
     assert changes == [("closed", "open"), ("open", "closed")]
 
 
-def test_forced_closed(clock: sp.testing.FakeClock) -> None:
+def test_forced_closed_breaker_admits_until_released(clock: sp.testing.FakeClock) -> None:
     breaker = opened(clock)
     breaker.force_closed()
     assert breaker.state == "closed"
@@ -535,7 +537,7 @@ def test_observing_emits_but_never_refuses(clock: sp.testing.FakeClock) -> None:
     succeed(breaker)
 
 
-def test_reset_forgets(clock: sp.testing.FakeClock) -> None:
+def test_reset_forgets_failures_before_it(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(consecutive=2, clock=clock)
     old = breaker.admit()
     fail(breaker)
@@ -548,7 +550,7 @@ def test_reset_forgets(clock: sp.testing.FakeClock) -> None:
 
 
 @pytest.mark.parametrize("by_hand", ["force_open", "force_closed", "observe_only"])
-def test_by_hand_works_on_a_decorated_function_too(by_hand: str) -> None:
+def test_manual_controls_act_on_a_decorated_function(by_hand: str) -> None:
     breaker = sp.Breaker(consecutive=1)
     policy = sp.Policy(breaker)
 
@@ -635,7 +637,7 @@ def test_durations_may_be_timedeltas() -> None:
     assert (breaker.window, breaker.open_for) == (60, 86401)
 
 
-def test_its_repr_rebuilds_it() -> None:
+def test_repr_rebuilds_the_breaker() -> None:
     breaker = sp.Breaker(0.25, 7, window=None, open_for=3, exclude=KeyError, name="b", ramp=2)
     again = eval(repr(breaker), {"sp": sp, "Breaker": sp.Breaker, "KeyError": KeyError})
     assert repr(again) == repr(breaker)
@@ -648,7 +650,7 @@ def test_options_are_frozen() -> None:
 
 
 @pytest.mark.parametrize("copy", [lambda b: b.fresh(), lambda b: pickle.loads(pickle.dumps(b))])
-def test_a_copy_has_the_options_and_a_state_of_its_own(copy: Callable[[sp.Breaker], sp.Breaker]) -> None:
+def test_copy_has_the_options_and_its_own_state(copy: Callable[[sp.Breaker], sp.Breaker]) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=7)
     fail(breaker)
     again = copy(breaker)
@@ -667,7 +669,7 @@ def test_policies_share_a_breaker_by_passing_it() -> None:
         other.with_(sp.Timeout(3)).call(_raise, Boom())
 
 
-def test_it_describes_its_state(clock: sp.testing.FakeClock) -> None:
+def test_describe_shows_state_and_counts(clock: sp.testing.FakeClock) -> None:
     breaker = opened(clock, open_for=30, name="b")
     described = breaker.describe()
     assert (described["state"], described["open_for"], described["name"]) == ("open", 30, "b")

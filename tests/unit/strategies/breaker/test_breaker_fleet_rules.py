@@ -66,7 +66,7 @@ def test_circuit_opened_by_itself_uses_its_own_rules() -> None:
     assert one.state == "closed" and not one.votes
 
 
-def test_it_opens_with_the_fleet_for_as_long_as_the_fleet() -> None:
+def test_circuit_opens_with_the_fleet_for_the_fleets_time() -> None:
     one = circuit()
     one.follow("open", 3.0, 10)
     assert one.state == "open" and one.bound and not one.votes
@@ -95,7 +95,7 @@ def test_expired_lease_admits_no_probe() -> None:
     assert one.admit_probe(12) is None
 
 
-def test_a_probes_success_closes_nothing_until_the_fleet_says_so() -> None:
+def test_successful_probe_closes_nothing_before_the_fleet_closes() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 2.0, 10)

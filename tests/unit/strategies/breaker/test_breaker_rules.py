@@ -63,7 +63,7 @@ def test_counts_begin_at_zero_and_a_copy_is_a_snapshot() -> None:
 # The window.
 
 
-def test_counts_show_themselves() -> None:
+def test_repr_of_counts_shows_its_fields() -> None:
     counts = Counts()
     counts.failures = 3
     shown = repr(counts)
@@ -205,7 +205,7 @@ def test_a_window_moves_with_its_clock() -> None:
 # Closed.
 
 
-def test_it_begins_closed_with_nothing_counted() -> None:
+def test_circuit_starts_closed_with_empty_counts() -> None:
     made = circuit(now=7.0)
     assert (made.state, made.generation, made.reopenings, made.closed_at) == ("closed", 0, 0, -math.inf)
     assert made.counts() == Counts()
@@ -281,7 +281,7 @@ def test_circuit_trips_once_and_only_for_its_current_generation() -> None:
     assert made.roll(4.0) is None
 
 
-def test_it_stays_open_to_the_last_moment() -> None:
+def test_circuit_stays_open_to_the_last_moment() -> None:
     made = circuit()
     made.trip(made.generation, 0.0)
     assert made.wait_for(0.0) == 10.0
@@ -316,7 +316,7 @@ def test_half_open_admits_at_most_probes() -> None:
     assert made.wait_for(13.0) == 3.0
 
 
-def test_all_probes_must_succeed_to_close_it() -> None:
+def test_circuit_closes_after_all_probes_succeed() -> None:
     made = half_open(probes=3)
     for place in (1, 2):
         probe = made.admit_probe(11.0)
@@ -333,7 +333,7 @@ def test_all_probes_must_succeed_to_close_it() -> None:
     assert made.counts() == Counts()
 
 
-def test_one_failed_probe_opens_it_again_for_the_next_time() -> None:
+def test_failed_probe_reopens_the_circuit_for_the_next_open_time() -> None:
     asked: list[int] = []
 
     def longer(reopenings: int) -> float:
@@ -417,7 +417,7 @@ def test_the_oldest_lease_says_when_there_is_room() -> None:
 # By hand, and by another clock.
 
 
-def test_it_is_closed_by_hand() -> None:
+def test_close_resets_the_circuit() -> None:
     made = half_open()
     probe = made.admit_probe(11.0)
     assert probe is not None
@@ -492,7 +492,7 @@ def test_the_ratio_of_slow_calls(seen: Counts, trips: bool) -> None:
     assert not default_trip(None, 10, None, None)(seen)
 
 
-def test_one_slow_call_of_two_is_half() -> None:
+def test_slow_half_of_the_calls_trips() -> None:
     assert default_trip(None, 2, None, 0.5)(counts(slow=1, successes=2))
     assert default_trip(None, 1, None, 1.0)(counts(slow=1, successes=1))
 

@@ -197,7 +197,7 @@ def test_shortage_of_every_kind_is_one_line_that_names_its_options(made: Any) ->
     assert "\n" not in made.shortage()
 
 
-def test_it_pays_down_to_nothing_and_not_below() -> None:
+def test_budget_pays_down_to_zero_and_not_below() -> None:
     made, _ = budget(ratio=0.1, burst=1.5)
     assert made.withdraw() == 1.0
     assert made.balance == 0.5
@@ -219,7 +219,7 @@ def test_ten_tenths_are_one() -> None:
     assert made.balance == 0.0
 
 
-def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
+def test_new_clock_continues_the_time_of_the_first() -> None:
     made = sp.Budget(ratio=1.0, burst=0, window=20)
     made.success()
     assert settled(made) == 1.0
@@ -235,7 +235,7 @@ def test_another_clock_goes_on_from_the_time_of_the_first() -> None:
     assert made.clock is clock
 
 
-def test_time_before_zero_is_time_too() -> None:
+def test_negative_times_are_summed() -> None:
     sums = Slices(20.0, -5.5)
     assert sums.end == -5.0
     sums.add(1.0)
@@ -347,7 +347,7 @@ def test_a_quota_is_credited_for_each_success() -> None:
     assert made.balance == 66.0
 
 
-def test_a_rate_budget_of_its_own() -> None:
+def test_rate_budget_has_documented_defaults_and_bounds() -> None:
     made = sp.RateBudget()
     assert (made.rate, made.burst, made.wait) == (100.0, 200, False)
     assert sp.RateBudget(burst=10**15).burst == 10**15

@@ -173,13 +173,13 @@ def test_through_a_policy_and_by_hand_is_the_same(kind: Any) -> None:
 # The default: earned by success.
 
 
-def test_budget_defaults() -> None:
+def test_budget_defaults_are_the_documented_ones() -> None:
     budget = sp.Budget()
     assert (budget.ratio, budget.burst, budget.window) == (0.1, 3, 10.0)
     assert budget.balance == 3
 
 
-def test_it_starts_with_the_burst(clock: sp.testing.FakeClock) -> None:
+def test_budget_starts_with_the_burst(clock: sp.testing.FakeClock) -> None:
     assert drain(sp.Budget(burst=7, clock=clock)) == 7
     assert drain(sp.Budget(burst=0, clock=clock)) == 0
 
@@ -282,7 +282,7 @@ def test_a_ratio_above_one_is_legal(clock: sp.testing.FakeClock) -> None:
 # Finagle's.
 
 
-def test_window_budget_defaults() -> None:
+def test_window_budget_defaults_are_the_documented_ones() -> None:
     budget = sp.WindowBudget()
     assert (budget.ratio, budget.floor, budget.window) == (0.2, 10.0, 10.0)
 
@@ -335,7 +335,7 @@ def test_window_budget_keeps_paying_through_an_outage(clock: sp.testing.FakeCloc
 # AWS's.
 
 
-def test_quota_budget_defaults() -> None:
+def test_quota_budget_defaults_are_the_documented_ones() -> None:
     budget = sp.QuotaBudget()
     assert (budget.capacity, budget.retry_cost, budget.timeout_cost) == (500, 5, 10)
     assert budget.success_credit == 1
@@ -412,7 +412,7 @@ def test_quota_budget_of_v2_1(play: Any) -> None:
 # gRPC's.
 
 
-def test_throttle_budget_defaults() -> None:
+def test_throttle_budget_defaults_are_the_documented_ones() -> None:
     budget = sp.ThrottleBudget()
     assert (budget.max_tokens, budget.token_ratio) == (10, 0.1)
     assert budget.balance == 10

@@ -99,7 +99,7 @@ def test_a_wait_in_the_queue_is_bounded(loop: Loop) -> None:
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
 
-def test_the_deadline_bounds_the_wait_too() -> None:
+def test_deadline_bounds_the_wait_for_a_place() -> None:
     bulkhead = sp.Bulkhead(1, queue=5)
     policy = sp.Policy(bulkhead)
 

@@ -82,7 +82,7 @@ def test_a_quick_answer_is_not_hedged(loop: Loop) -> None:
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_another_is_launched_after_each_delay_up_to_max(loop: Loop) -> None:
+def test_hedge_launches_another_attempt_after_each_delay_up_to_max(loop: Loop) -> None:
     backend = Backend(loop, (100, "a"), (100, "b"), (4, "c"))
     assert backend.play(hedge(1, 3)) == ("c", 6)
     assert backend.began == [0, 1, 2]
@@ -98,7 +98,7 @@ def test_the_first_may_still_win(loop: Loop) -> None:
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_no_delay_launches_all_at_once(loop: Loop) -> None:
+def test_delay_of_zero_launches_all_at_once(loop: Loop) -> None:
     backend = Backend(loop, (3, "a"), (2, "b"), (1, "c"))
     assert backend.play(hedge(0, 3)) == ("c", 1)
     assert backend.began == [0, 0, 0]
@@ -221,7 +221,7 @@ def test_cancelled_caller_leaves_no_attempt_running(loop: Loop) -> None:
     assert (len(backend.began), backend.inside, backend.cancelled) == (3, 0, 3)
 
 
-def test_a_measured_percentile() -> None:
+def test_percentile_delay_is_measured() -> None:
     """Nothing is hedged until enough is known; then at the latency 95 % of the calls stay within."""
     made = hedge("p95", 2)
     for place in range(1, 101):
@@ -403,7 +403,7 @@ def test_threads_a_late_answer_is_closed_once() -> None:
 
 
 @pytest.mark.parametrize("fatal", [False, True])
-def test_threads_failures(fatal: bool) -> None:
+def test_threads_fatal_failure_stops_and_others_launch_the_next(fatal: bool) -> None:
     errors = iter([Bang(), Bang()] if fatal else [Boom("1"), Boom("2"), Boom("3")])
     calls: list[int] = []
 

@@ -34,7 +34,7 @@ def test_overshoot_grows_with_rate_and_instances() -> None:
     ("level", "instances", "credit"),
     [(0.99, 1, 0), (-5, 1, 0), (1, 1, 1), (1, 50, 1), (10, 1, 5), (10, 2, 2), (10, 0, 5), (11, 1, 5)],
 )
-def test_credit(level: float, instances: int, credit: int) -> None:
+def test_credit_is_a_share_of_half_the_level(level: float, instances: int, credit: int) -> None:
     assert credit_of(level, instances) == credit
 
 
@@ -57,7 +57,7 @@ def test_demand_is_measured_over_the_time_that_passed() -> None:
     assert demand.rate == pytest.approx(50.0)
 
 
-def test_demand_ends() -> None:
+def test_demand_decays_to_zero() -> None:
     demand = Demand(0.0)
     demand.rate = 0.002
     demand.measure(0.0, 1.0)
@@ -246,7 +246,7 @@ def test_held_is_the_usable_and_the_maturing_amount() -> None:
     assert made._maturing(1.0) == 2.0
 
 
-def test_lease_is_at_most_the_overshoot_bound() -> None:
+def test_largest_lease_follows_the_rate_and_the_level() -> None:
     made = leased()
     assert made.most() == pytest.approx(1.5)
     made.level_seen = 40.0
@@ -331,7 +331,7 @@ def test_when_the_store_could_lend_one_more() -> None:
 # A purse.
 
 
-def test_a_new_purse() -> None:
+def test_new_purse_holds_nothing_but_its_credit() -> None:
     purse = Purse(10.0, 3, 2, 5.0)
     assert (purse.held, purse.kept, purse.missed, purse.most, purse.level_seen) == (0, 0, 0, 10.0, 10.0)
     assert (purse.instances, purse.credit, purse.demand.at) == (3, 2, 5.0)
@@ -368,7 +368,7 @@ def test_purse_asks_for_half_of_the_level_unless_it_is_alone() -> None:
 # Slow fleets, and what happens twice.
 
 
-def test_a_slow_fleet_is_a_fleet_too() -> None:
+def test_leases_of_a_slow_fleet_follow_the_same_rules() -> None:
     made = leased(rate=1.0, instances=2)
     grant = made.reserve(1, 0.0, None)
     assert (grant.ok, grant.at) == (True, pytest.approx(2.1))
@@ -383,7 +383,7 @@ def test_a_slow_fleet_is_a_fleet_too() -> None:
     assert next_visit(5.5, demand, 1, False, 0.0) == (pytest.approx(5.55), pytest.approx(5.505))
 
 
-def test_a_call_of_the_whole_burst_is_sought_too() -> None:
+def test_call_of_the_whole_burst_is_asked_for() -> None:
     made = leased(burst=3)
     assert not made.reserve(3, 0.0, 0.0).ok
     assert made.sought == 3

@@ -105,7 +105,7 @@ def test_a_target_covers_the_horizon_and_keeps_the_limit(rate: float, instances:
 
 
 @given(st.integers(1, 100_000))
-def test_all_instances_together_make_at_most_two_thousand_exchanges_a_second(instances: int) -> None:
+def test_all_instances_make_at_most_2000_exchanges_a_second(instances: int) -> None:
     assert instances / leases.period_s(instances) <= 2000 + 1e-6
 
 
@@ -206,7 +206,7 @@ def test_a_refusal_takes_nothing_and_is_counted() -> None:
     assert bucket.missed == 7
 
 
-def test_many_that_were_refused_at_once_are_asked_for_at_once() -> None:
+def test_refused_demand_is_asked_for_at_once() -> None:
     bucket, pool = lease(rate=1, burst=100, instances=1, credit=1), Pool(1, 100, 1)
     assert not bucket.reserve(100, 0.0, 0.0).ok
     visit(bucket, pool, 0.01)
@@ -227,7 +227,7 @@ def test_many_that_were_refused_are_kept_for_a_second() -> None:
     assert bucket.held(3.0) == 0
 
 
-def test_more_than_the_burst_is_never_asked_for() -> None:
+def test_lease_never_asks_for_more_than_the_burst() -> None:
     bucket = lease(rate=1, burst=10, instances=1, credit=1)
     assert not bucket.reserve(11, 0.0, 0.0).ok
     assert bucket.ask(0.01)[1] <= bucket.most()

@@ -28,7 +28,7 @@ def clock() -> sp.testing.FakeClock:
 # Taking tokens.
 
 
-def test_it_starts_full_and_refills_with_time(clock: sp.testing.FakeClock) -> None:
+def test_limiter_starts_full_and_refills_with_time(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(2, 3, clock=clock)
     assert [limiter.allow() for _ in range(4)] == [True, True, True, False]
     clock.advance(0.5)
@@ -37,7 +37,7 @@ def test_it_starts_full_and_refills_with_time(clock: sp.testing.FakeClock) -> No
     assert limiter.tokens() == 3
 
 
-def test_several_at_once(clock: sp.testing.FakeClock) -> None:
+def test_several_tokens_are_taken_at_once(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(3)
     assert not limiter.allow(3)
@@ -116,7 +116,7 @@ def test_cancelling_the_last_one_gives_all_back(clock: sp.testing.FakeClock) -> 
     assert limiter.tokens() == 0
 
 
-def test_cancelling_one_that_others_stand_behind_gives_back_the_rest(clock: sp.testing.FakeClock) -> None:
+def test_cancelled_reservation_with_others_behind_gives_back_the_rest(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 3, clock=clock)
     limiter.allow(3)
     first, behind = limiter.reserve(3), limiter.reserve(1)
@@ -215,7 +215,7 @@ def test_a_deadline_that_has_passed_takes_nothing(clock: sp.testing.FakeClock) -
     assert limiter.tokens() == 1
 
 
-def test_more_than_the_burst_is_said_before_the_deadline(clock: sp.testing.FakeClock) -> None:
+def test_request_beyond_the_burst_is_refused_before_the_deadline_check(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
     with sp.deadline(0, clock=clock), pytest.raises(sp.RateLimited):
         limiter.wait(2)
@@ -415,7 +415,7 @@ def test_a_copy_is_full_and_on_its_own(clock: sp.testing.FakeClock) -> None:
     assert limiter.describe() == {"kind": "Limiter", "rate": 2.0, "burst": 3, "tokens": 0.0}
 
 
-def test_it_takes_the_policys_clock_and_keeps_its_tokens(clock: sp.testing.FakeClock) -> None:
+def test_limiter_takes_the_policys_clock_and_keeps_its_tokens(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0.001, 3)
     limiter.allow(2)
     limiter.keep_time(clock)
@@ -427,7 +427,7 @@ def test_it_takes_the_policys_clock_and_keeps_its_tokens(clock: sp.testing.FakeC
     assert limiter.clock is clock
 
 
-def test_one_per_key() -> None:
+def test_keyed_limiters_are_independent() -> None:
     limiters = sp.keyed(sp.Limiter(0, 1), limit=2)
     assert limiters["a"].allow() and not limiters["a"].allow()
     assert limiters["b"].allow()

@@ -26,7 +26,7 @@ def test_grant_delay_is_the_time_until_it_is_due() -> None:
 # Tokens.
 
 
-def test_it_begins_full_and_refills_at_its_rate_up_to_the_burst() -> None:
+def test_bucket_starts_full_and_refills_at_its_rate_up_to_the_burst() -> None:
     made = bucket()
     assert (made.tokens(0.0), made.tokens(100.0), made.last_event) == (10.0, 10.0, -math.inf)
     assert made.reserve(10, 0.0, 0.0).ok
@@ -179,7 +179,7 @@ def test_nothing_comes_back_of_nothing() -> None:
     assert made.booked == 10
 
 
-def test_no_more_comes_back_than_the_burst_holds() -> None:
+def test_refund_stops_at_the_burst() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     grant = made.reserve(10, 0.0, None)
@@ -212,7 +212,7 @@ def test_change_settles_the_refill_first() -> None:
     assert made.tokens(3.0) == 9.0
 
 
-def test_it_moves_with_its_clock() -> None:
+def test_bucket_moves_with_its_clock() -> None:
     made = bucket()
     made.reserve(10, 1.0, None)
     made.move(100.0)
@@ -263,7 +263,7 @@ def test_waiter_whose_own_timer_is_right_is_not_woken() -> None:
     assert made.arrive(second, 2.0) == []
 
 
-def test_waiters_that_are_due_pass_the_one_that_sleeps_on() -> None:
+def test_due_waiters_pass_a_sleeping_one() -> None:
     made, (first, second, third) = waiting(1, 1, 1)
     # The first one's loop is blocked: the second one's own timer lets both pass.
     assert made.advance(1.0) == [first, second]
@@ -288,7 +288,7 @@ def test_line_is_empty_in_a_forked_child() -> None:
     assert (made.queued, made.advance(0.0)) == (0, [])
 
 
-def test_all_may_leave_in_any_order() -> None:
+def test_waiters_may_leave_in_any_order() -> None:
     for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
         made, grants = waiting(1, 2, 3)
         for place in order:
@@ -302,7 +302,7 @@ def test_leave_of_a_refused_grant_changes_nothing() -> None:
     assert (made.booked, made.level) == (12, -2.0)
 
 
-def test_one_may_leave_a_line_that_does_not_exist() -> None:
+def test_leave_at_an_infinite_rate_changes_nothing() -> None:
     endless = bucket(rate=math.inf)
     endless.leave(endless.reserve(3, 0.0, None), 0.0)
     assert (endless.booked, endless.tokens(0.0)) == (0, 10.0)
@@ -316,7 +316,7 @@ def test_cancelled_grant_of_a_slow_bucket_comes_back(rate: float) -> None:
     assert (made.level, grant.given_back) == (2.0, 2.0)
 
 
-def test_the_last_event_of_a_slow_bucket_goes_back_too() -> None:
+def test_last_event_of_a_slow_bucket_goes_back() -> None:
     made = bucket(rate=0.5, burst=1)
     made.reserve(1, 0.0, None)
     made.reserve(1, 0.0, None)

@@ -48,7 +48,7 @@ def test_a_cost_is_paid_after_the_call(clock: sp.testing.FakeClock) -> None:
     assert pacer.allow(100)
 
 
-def test_no_cost_no_place(clock: sp.testing.FakeClock) -> None:
+def test_cost_of_zero_takes_no_place(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     assert pacer.allow(0) and pacer.ready_in(0) == 0
@@ -125,7 +125,7 @@ def test_a_place_cancelled_after_the_rate_has_changed(clock: sp.testing.FakeCloc
     assert pacer.ready_in() == 1
 
 
-def test_another_burst(clock: sp.testing.FakeClock) -> None:
+def test_new_burst_applies_at_once(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     pacer.set_burst(3)
@@ -152,7 +152,7 @@ def test_a_place_keeps_its_delay_when_the_clock_is_set_back(clock: sp.testing.Fa
     assert place.delay == 3
 
 
-def test_waiting(clock: sp.testing.FakeClock) -> None:
+def test_wait_sleeps_until_its_place(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(4, clock=clock)
     for _ in range(3):
         pacer.wait()
@@ -283,7 +283,7 @@ def test_a_copy_is_fresh(clock: sp.testing.FakeClock) -> None:
     assert pacer.clock is clock
 
 
-def test_it_takes_the_policys_clock_and_keeps_its_place() -> None:
+def test_pacer_takes_the_policys_clock_and_keeps_its_place() -> None:
     pacer = sp.Pacer(0.001)
     pacer.allow()
     clock = sp.testing.FakeClock(7.0)

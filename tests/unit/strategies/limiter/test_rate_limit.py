@@ -28,7 +28,7 @@ def clock() -> sp.testing.FakeClock:
 
 
 @each_way
-def test_it_refuses_at_once_and_says_when(play: Any) -> None:
+def test_rate_limit_refuses_at_once_with_retry_after(play: Any) -> None:
     clock = sp.testing.FakeClock()
     policy = limited(clock=clock)
     play(policy, "one").returned("one")
@@ -44,7 +44,7 @@ def test_it_refuses_at_once_and_says_when(play: Any) -> None:
 
 
 @each_way
-def test_it_waits_as_long_as_it_takes(play: Any) -> None:
+def test_rate_limit_without_max_wait_waits_for_its_token(play: Any) -> None:
     clock = sp.testing.FakeClock()
     policy = limited(max_wait=None, clock=clock)
     for _ in range(4):
@@ -89,7 +89,7 @@ def test_retries_do_not_retry_it_by_themselves() -> None:
     assert clock.sleeps == []
 
 
-def test_every_attempt_pays() -> None:
+def test_every_attempt_pays_a_token() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(0, 10, clock=clock)
     policy = sp.Policy(*retry(attempts=3).strategies, sp.RateLimit(limiter), clock=clock)
@@ -119,7 +119,7 @@ def test_a_wait_past_the_deadline_is_not_begun(play: Any, max_wait: float | None
     assert limiter.tokens() == 0
 
 
-def test_impatience_is_said_before_the_deadline(clock: sp.testing.FakeClock) -> None:
+def test_wait_beyond_max_wait_is_refused_before_the_deadline_check(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0.1, 1, clock=clock)
     limiter.allow()
     for max_wait in (0, 2):
@@ -192,7 +192,7 @@ def test_tasks_go_at_the_rate(loop: Loop) -> None:
 # Costs.
 
 
-def test_a_fixed_cost(clock: sp.testing.FakeClock) -> None:
+def test_fixed_cost_is_charged(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 10, clock=clock)
     policy = limited(limiter, cost=4, clock=clock)
     policy.call(lambda: None)
@@ -203,7 +203,7 @@ def test_a_fixed_cost(clock: sp.testing.FakeClock) -> None:
     assert caught.value.retry_after == 2
 
 
-def test_no_cost(clock: sp.testing.FakeClock) -> None:
+def test_cost_of_zero_is_not_charged(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0, 1, clock=clock)
     policy = limited(limiter, cost=0, clock=clock)
     for _ in range(3):
@@ -356,7 +356,7 @@ def test_policies_share_a_limiter_by_sharing_the_object(clock: sp.testing.FakeCl
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["keyed limiter", "keyed strategy"])
-def test_one_per_key(inside: bool) -> None:
+def test_keyed_rate_limits_are_independent(inside: bool) -> None:
     def by_host(host: str) -> str:
         return host
 

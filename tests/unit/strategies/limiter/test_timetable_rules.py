@@ -181,7 +181,7 @@ def cubic(now: float = 0.0) -> Cubic:
     return Cubic(now, beta=0.7, scale=0.4, smoothing=0.8, min_rate=0.5)
 
 
-def test_it_begins_off_and_at_its_floor() -> None:
+def test_cubic_starts_disabled_at_its_floor() -> None:
     made = cubic()
     assert (made.enabled, made.fill, made.measured) == (False, 0.5, 0.0)
 
@@ -215,7 +215,7 @@ def test_throttling_cuts_the_measured_rate() -> None:
     assert made.fill == pytest.approx(5.6)
 
 
-def test_it_grows_along_the_curve() -> None:
+def test_cubic_grows_along_the_curve() -> None:
     made = throttled()
     k = (8.0 * 0.3 / 0.4) ** (1 / 3)
     assert made.grown(1.0) == pytest.approx(5.6)

@@ -91,7 +91,7 @@ def test_exponential_far_value_never_passes_a_cap_that_it_only_just_misses():
         assert Exponential(base=5e-324, factor=2.0, cap=cap).ceiling(2097) <= cap
 
 
-def test_linear_ceiling():
+def test_linear_ceiling_grows_to_its_cap():
     b = Linear(0.25, cap=1.1)
     assert [b.ceiling(n) for n in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.1, 1.1]
     assert Linear(0.1).ceiling(2) == 0.1 * 3
@@ -104,7 +104,7 @@ def test_linear_with_a_tiny_base_is_exact_where_n_fits_no_float():
     assert b.ceiling(10**700) == 1e300
 
 
-def test_constant_ceiling():
+def test_constant_ceiling_is_its_wait():
     assert [Constant(1.5).ceiling(n) for n in (0, 1, HUGE)] == [1.5, 1.5, 1.5]
     assert Constant(0).delay(3, None, 0.5) == 0.0
 
@@ -117,7 +117,7 @@ def test_schedule_repeats_its_last_value():
     assert Schedule([2, 0]).ceiling(9) == 0.0
 
 
-def test_fibonacci_ceiling():
+def test_fibonacci_ceiling_grows_to_its_cap():
     b = Fibonacci(base=0.1, cap=5.0)
     numbers = [1, 1, 2, 3, 5, 8, 13, 21, 34]
     assert [b.ceiling(n) for n in range(9)] == [0.1 * f for f in numbers]
@@ -157,7 +157,7 @@ def test_each_jitter_at_its_ends_and_middle():
     assert waits(lambda u, ceiling: u + ceiling) == [8.0, 8.25, 8.5, 9.0]
 
 
-def test_default_jitters():
+def test_default_jitters_are_the_documented_ones():
     full = [Exponential(), Linear(), Fibonacci()]
     assert [b.jitter for b in full] == ["full", "full", "full"]
     assert [b.delay(0, None, 0.5) for b in full] == [0.05, 0.05, 0.05]
@@ -165,7 +165,7 @@ def test_default_jitters():
     assert Symmetric().r == 0.5
 
 
-def test_default_numbers():
+def test_default_numbers_are_the_documented_ones():
     assert Exponential().fields() == {"base": 0.1, "factor": 2.0, "cap": 5.0, "jitter": "full", "min": 0.0}
     assert Decorrelated().fields() == {"base": 0.1, "cap": 5.0, "clip": "range", "min": 0.0}
     for kind in (Linear, Fibonacci):
@@ -192,7 +192,7 @@ def test_symmetric_passes_the_cap_by_its_share_and_no_further():
 
 
 @pytest.mark.parametrize("answer", [math.nan, math.inf, -math.inf, -0.001, None, "1", True, 1j, [], HUGE])
-def test_a_jitter_that_answers_nonsense_is_named_with_its_answer(answer: object):
+def test_invalid_result_of_a_jitter_is_named(answer: object):
     b = Exponential(jitter=lambda u, ceiling: answer)
     words = f"finite number of seconds >= 0, got {answer!r} for u=0.5, ceiling=0.2"
     with pytest.raises(ValueError) as caught:
@@ -395,7 +395,7 @@ def test_preview_rows_and_worst_case():
     assert Exponential(1, cap=4, jitter=double).preview(1) == [Row(0, 0.0, None, math.inf, math.inf)]
 
 
-def test_no_retries_wait_no_time():
+def test_zero_retries_take_no_time():
     assert Exponential().preview(0) == []
     assert Exponential().worst_case(0) == 0.0
 
@@ -575,7 +575,7 @@ def test_every_duration_refuses_an_invalid_time(
 
 
 @pytest.mark.parametrize("kind", [Exponential, Decorrelated, Linear, Fibonacci])
-def test_base_and_cap(kind: type[Backoff]):
+def test_base_and_cap_are_validated(kind: type[Backoff]):
     for field in ("base", "cap"):
         with pytest.raises(ValueError) as caught:
             kind(**{field: 0})
@@ -600,7 +600,7 @@ def test_base_and_cap(kind: type[Backoff]):
         (None, TypeError, "must be a number, got None"),
     ],
 )
-def test_factor(factor: object, error: type[Exception], words: str):
+def test_invalid_factor_is_refused(factor: object, error: type[Exception], words: str):
     with pytest.raises(error) as caught:
         Exponential(factor=factor)
     assert str(caught.value) == f"Exponential: factor {words}"
@@ -673,7 +673,7 @@ def test_only_the_first_argument_goes_without_a_name():
 
 
 @pytest.mark.parametrize("b", [*EVERY_KIND, Symmetric(0.25)], ids=repr)
-def test_options_are_values(b: Backoff):
+def test_options_compare_copy_and_freeze(b: Backoff):
     for twin in (pickle.loads(pickle.dumps(b)), copy.copy(b), copy.deepcopy(b), b.replace()):
         assert twin == b
         assert hash(twin) == hash(b)

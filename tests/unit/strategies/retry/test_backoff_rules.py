@@ -83,7 +83,7 @@ def test_a_preview_adds_up_the_worst() -> None:
 # Decorrelated.
 
 
-def test_decorrelated_waits() -> None:
+def test_decorrelated_waits_are_bounded_by_base_and_cap() -> None:
     rule = sp.Decorrelated(1, cap=10)
     assert rule.delay(0, None, 0.0) == 1.0
     assert rule.delay(0, None, 1.0) == 3.0
@@ -138,7 +138,7 @@ def test_delay_refuses_invalid_arguments(rule: Any, arguments: Any, names: str) 
         rule.delay(*many)
 
 
-def test_whole_numbers_and_small_ones_are_numbers_too() -> None:
+def test_integers_and_small_arrays_are_accepted() -> None:
     rule = sp.Exponential(1, cap=8)
     assert rule.delay(2, None, 1) == 4.0
     assert rule.delay(2, 7, 0) == 0.0

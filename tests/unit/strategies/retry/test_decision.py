@@ -128,7 +128,7 @@ class Answer:
     """A response that takes a mark."""
 
 
-def test_a_refused_result_that_an_inner_layer_gave_up_on_is_not_asked_for_again() -> None:
+def test_refused_result_that_an_inner_layer_gave_up_on_is_not_retried() -> None:
     answer = Answer()
     mark(answer, Mark("inner", object(), 3, "attempts used up"))
     seen = SYNC(retry(on_result=lambda result: result is answer), answer, "never").made(1)
@@ -136,7 +136,7 @@ def test_a_refused_result_that_an_inner_layer_gave_up_on_is_not_asked_for_again(
     assert seen.events[-1].reason == "exhausted"
 
 
-def test_a_refused_result_without_a_mark_is_asked_for_again() -> None:
+def test_refused_result_without_a_mark_is_retried() -> None:
     answer = Answer()
     SYNC(retry(on_result=lambda result: result is answer), answer, "ok").returned("ok").made(2)
 
@@ -377,7 +377,7 @@ def test_an_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
     assert names[-1] == "mark_it"
 
 
-def test_a_hint_that_is_too_long_is_left_on_the_error() -> None:
+def test_hint_beyond_max_hint_is_kept_on_the_error() -> None:
     error = Boom()
     run = run_of()
     run.number, run.visible_error, run.verdict = 1, error, Verdict(True, 99.0)
@@ -541,7 +541,7 @@ def test_an_error_that_was_raised_keeps_its_own_way() -> None:
     assert at.tb_frame.f_code.co_name == "break_down"
 
 
-def test_the_scope_that_ended_is_the_one_that_is_named() -> None:
+def test_scope_that_ended_is_the_one_named() -> None:
     scope = sp.deadline(5, name="job")
     stop = scope_ended(scope)
     assert (stop.reason, stop.scope) == ("deadline", scope)

@@ -193,7 +193,7 @@ def test_result_rules_see_the_item_not_our_own_bookkeeping(collected: Callable[.
 
 
 @each_stream
-def test_nothing_runs_before_the_first_item_is_asked_for(collected: Callable[..., list[Any]]) -> None:
+def test_generator_runs_nothing_before_its_first_item(collected: Callable[..., list[Any]]) -> None:
     source = Source([1])
     decorated = retry()(source.read)
     decorated()
@@ -384,7 +384,7 @@ def test_the_running_attempt_is_known_in_the_generator() -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_each_call_is_a_stream_of_its_own() -> None:
+def test_each_call_is_its_own_stream() -> None:
     calls = 0
 
     @retry()
@@ -399,7 +399,7 @@ def test_each_call_is_a_stream_of_its_own() -> None:
     assert [next(first), next(second), next(first), next(second), next(second)] == [0, 0, 1, 1, 2]
 
 
-def test_one_event_per_opening() -> None:
+def test_each_opening_emits_one_event() -> None:
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:

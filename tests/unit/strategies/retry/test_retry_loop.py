@@ -256,7 +256,7 @@ def test_a_fatal_error_is_raised_at_once(play: Any) -> None:
 
 
 @every_way
-def test_a_fatal_error_after_retries_says_so_in_a_note(play: Any) -> None:
+def test_fatal_error_after_retries_is_noted(play: Any) -> None:
     seen = play(retry(), Boom, Bang, "never").raised_the_last_error().made(2)
     assert len(seen.notes) == 1
     assert "2 attempts" in seen.notes[0]
@@ -339,7 +339,7 @@ def test_retry_after_from_a_cause_counts_like_one_with_a_cause(play: Any) -> Non
 
 
 @every_way
-def test_retry_after_alone_is_retryable_by_itself(play: Any) -> None:
+def test_retry_after_without_a_cause_is_retryable(play: Any) -> None:
     play(retry(attempts=3), sp.RetryAfter(3), ...).raised(sp.RetryAfter).made(3)
 
 
@@ -443,7 +443,7 @@ def test_the_last_exception_is_raised_itself(play: Any) -> None:
 
 
 @every_way
-def test_its_traceback_leads_to_where_it_was_raised(play: Any) -> None:
+def test_traceback_of_the_error_leads_to_its_origin(play: Any) -> None:
     def deep() -> None:
         raise Boom("deep down")
 
@@ -454,7 +454,7 @@ def test_its_traceback_leads_to_where_it_was_raised(play: Any) -> None:
 
 
 @every_way
-def test_its_cause_and_context_are_left_alone(play: Any) -> None:
+def test_cause_and_context_of_the_error_are_left_alone(play: Any) -> None:
     cause = Bang("the user's own")
 
     def chained() -> None:
@@ -637,7 +637,7 @@ def test_within_counts_from_the_first_failure(play: Any) -> None:
 
 
 @every_way
-def test_within_counts_the_attempts_too(play: Any) -> None:
+def test_within_includes_time_in_attempts(play: Any) -> None:
     play(retry(within=4), Boom, takes(3, Boom), "never").stopped_for("within").made(2).slept(1)
 
 
@@ -744,7 +744,7 @@ def test_a_denial_never_sleeps_first(play: Any) -> None:
 
 
 @every_way
-def test_the_budget_is_asked_last(play: Any) -> None:
+def test_budget_is_charged_last(play: Any) -> None:
     """A retry refused for another reason is not paid for."""
     for policy, outcome in [
         (retry(attempts=1, budget=(attempts := BudgetSpy())), Boom()),
@@ -1023,7 +1023,7 @@ def test_hint_lengthens_the_wait_only_if_valid_and_longer(
 
 @every_way
 @pytest.mark.parametrize("value", ["61", "1000000000000", "9" * 5_000], ids=["61", "10^12", "5000 digits"])
-def test_a_server_s_hint_that_is_too_long_stops(play: Any, value: str) -> None:
+def test_hint_beyond_max_hint_stops(play: Any, value: str) -> None:
     seen = hinted(play, Retry_After=value).raised_the_last_error().made(1).slept()
     assert seen.error.retry_after > 60  # type: ignore[union-attr]
     seen.error.close()  # type: ignore[union-attr]
