@@ -32,13 +32,13 @@ def loaded() -> ModuleType:
 script = loaded()
 
 
-def test_the_sessions_are_current() -> None:
+def test_sessions_are_current() -> None:
     page = script.PAGE.read_text(encoding="utf-8")
     now = script.recorded(page, every=False)
     assert script.quiet(now) == script.quiet(page), "run tools/record-sessions"
 
 
-def test_the_rules_page_is_current() -> None:
+def test_rules_page_is_current() -> None:
     assert script.RULES.read_text(encoding="utf-8") == script.rules_page(), "run tools/record-sessions"
 
 
@@ -71,7 +71,7 @@ old
 """
 
 
-def test_a_page_is_recorded() -> None:
+def test_page_is_recorded() -> None:
     now = script.recorded(SMALL)
     assert "$ cat in/x.txt; exit 3\nhello\n$ echo $?\n3\n```" in now
     assert "$ echo new\nnew\n```" in now and "old" not in now

@@ -145,14 +145,14 @@ def test_blocks_share_a_namespace_and_may_await() -> None:
     run(found)
 
 
-def test_a_failure_names_the_pages_line() -> None:
+def test_failure_names_the_pages_line() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         run(blocks("page.md", PAGE + "\n```python\n\n1 / 0\n```\n"))
     last = caught.traceback[-1]
     assert (Path(str(last.path)).name, last.lineno + 1) == ("page.md", 29)
 
 
-def test_a_block_that_does_not_run_still_compiles() -> None:
+def test_block_that_does_not_run_still_compiles() -> None:
     with pytest.raises(SyntaxError):
         run(blocks("page.md", '```python no-run reason="why"\nx = = 1\n```\n'))
 
@@ -171,6 +171,6 @@ def test_no_block_is_left_out_without_a_reason(info: str, says: str) -> None:
         blocks("page.md", f"```{info}\npass\n```\n")
 
 
-def test_a_fence_left_open_is_an_error() -> None:
+def test_fence_left_open_is_an_error() -> None:
     with pytest.raises(AssertionError, match="never closed"):
         blocks("page.md", "```python\npass\n")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
-def test_the_load_is_not_multiplied() -> None:
+def test_load_is_not_multiplied() -> None:
     done = subprocess.run(
         [sys.executable, "examples/layers/run.py", "30"],
         cwd=ROOT,

@@ -188,7 +188,7 @@ def test_search_for_numeric_options_finds_known_ones():
 
 
 @each_option
-def test_a_good_value_is_taken(name, option):
+def test_good_value_is_taken(name, option):
     """Else the refusals below would prove nothing."""
     build(name, **{option: GOOD.get((name, option), 1)})
 
@@ -256,7 +256,7 @@ def test_base_and_min_above_cap(make):
 
 
 @pytest.mark.parametrize("factor", [0, 0.999, -2])
-def test_a_factor_that_shrinks(factor):
+def test_factor_that_shrinks(factor):
     with pytest.raises(ValueError, match=f"factor must be >= 1, got {factor}"):
         sp.Exponential(factor=factor)
 
@@ -342,7 +342,7 @@ def _no_calls():
 
 
 @pytest.mark.parametrize("kind", ["int", "numpy"])
-def test_a_schedule_may_answer_with_any_kind_of_number(kind):
+def test_schedule_may_answer_with_any_kind_of_number(kind):
     wait = 2 if kind == "int" else pytest.importorskip("numpy").float64(2)
     clock = sp.testing.FakeClock()
     with pytest.raises(ConnectionError):
@@ -396,7 +396,7 @@ def test_jitter_that_returns_an_invalid_wait_raises(wait):
         ("strategies", lambda: sp.Policy(sp.Retry)),
     ],
 )
-def test_a_class_or_a_number_in_place_of_an_object(field, make):
+def test_class_or_a_number_in_place_of_an_object(field, make):
     with pytest.raises(TypeError, match=rf"\b{field}\b"):
         make()
 

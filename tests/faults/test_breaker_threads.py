@@ -196,7 +196,7 @@ def test_breaker_opens_once_under_parallel_failures() -> None:
 
 
 @pytest.mark.proves("invariant 11")
-def test_a_thread_that_hangs_inside_a_probe_is_given_up() -> None:
+def test_thread_that_hangs_inside_a_probe_is_given_up() -> None:
     """The lease frees the place; the result that comes after all changes nothing."""
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, probe_timeout=5, clock=clock)

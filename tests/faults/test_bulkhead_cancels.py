@@ -56,7 +56,7 @@ def test_permits_come_back_after_many_random_cancels(seed: int) -> None:
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
 
-def test_a_place_handed_to_a_task_cancelled_at_that_moment_goes_on() -> None:
+def test_place_handed_to_a_task_cancelled_at_that_moment_goes_on() -> None:
     bulkhead = sp.Bulkhead(1, queue=2)
     policy = sp.Policy(bulkhead)
 
@@ -135,7 +135,7 @@ def test_threads_asyncio_and_trio_on_one_bulkhead() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_loop_closed_while_its_task_waits_does_not_keep_the_place() -> None:
+def test_loop_closed_while_its_task_waits_does_not_keep_the_place() -> None:
     bulkhead = sp.Bulkhead(1, queue=3)
     policy = sp.Policy(bulkhead)
     inside, go_on = threading.Event(), threading.Event()

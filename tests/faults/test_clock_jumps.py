@@ -23,7 +23,7 @@ each_jump = pytest.mark.parametrize("jump", JUMPS, ids=lambda jump: f"{jump:+g}s
 
 @every_way
 @each_jump
-def test_a_jump_in_an_attempt(play, jump):
+def test_jump_in_an_attempt(play, jump):
     policy = retry(attempts=4, within=10, backoff=sp.Constant(1))
     played = play(policy, Boom, takes(jump, Boom), Boom, "ok")
     if jump > 0:
@@ -46,7 +46,7 @@ def test_clock_jump_reports_no_negative_times(play, jump, late):
 
 @every_way
 @each_jump
-def test_a_success_after_a_jump(play, jump):
+def test_success_after_a_jump(play, jump):
     played = play(retry(within=None), Boom, takes(jump, "ok")).returned("ok").slept(1)
     assert played.events[-1].elapsed >= 0
 
@@ -59,7 +59,7 @@ class Suspended(sp.testing.FakeClock):
         self.advance(HOUR)
 
 
-def test_a_sleep_that_overruns_the_deadline_is_followed_by_no_attempt():
+def test_sleep_that_overruns_the_deadline_is_followed_by_no_attempt():
     clock = Suspended()
     calls = []
 
@@ -74,7 +74,7 @@ def test_a_sleep_that_overruns_the_deadline_is_followed_by_no_attempt():
 
 
 @each_loop
-def test_the_same_in_async_code(loop):
+def test_same_in_async_code(loop):
     clock = Suspended()
     calls = []
 
@@ -94,7 +94,7 @@ def test_the_same_in_async_code(loop):
 
 
 @pytest.mark.parametrize("jump", [-HOUR, -TEN_YEARS])
-def test_a_deadline_never_has_more_left_than_it_was_given(jump):
+def test_deadline_never_has_more_left_than_it_was_given(jump):
     clock = sp.testing.FakeClock()
     with sp.deadline(5, clock=clock) as scope:
         clock.advance(jump)
@@ -105,7 +105,7 @@ def test_a_deadline_never_has_more_left_than_it_was_given(jump):
 
 
 @pytest.mark.parametrize("jump", [HOUR, TEN_YEARS])
-def test_a_deadline_jumped_over_has_ended(jump):
+def test_deadline_jumped_over_has_ended(jump):
     clock = sp.testing.FakeClock()
     with sp.deadline(5, clock=clock):
         clock.advance(jump)
@@ -138,7 +138,7 @@ def drain(budget, most=100):
 @pytest.mark.proves("invariant 15")
 @each_budget
 @each_jump
-def test_a_jump_pays_no_more_than_a_full_budget(name, jump):
+def test_jump_pays_no_more_than_a_full_budget(name, jump):
     make, full = BUDGETS[name]
     clock = sp.testing.FakeClock(start=1e9)
     budget = make(clock)

@@ -123,7 +123,7 @@ def test_error_thrown_into_a_generator_closes_its_source(policy):
 
 
 @each_policy
-def test_a_generator_that_refuses_to_close(policy):
+def test_generator_that_refuses_to_close(policy):
     @policy
     def stubborn():
         try:
@@ -138,7 +138,7 @@ def test_a_generator_that_refuses_to_close(policy):
 
 
 @each_policy
-def test_an_error_while_closing(policy):
+def test_error_while_closing(policy):
     @policy
     def bad_end():
         try:
@@ -152,7 +152,7 @@ def test_an_error_while_closing(policy):
         items.close()
 
 
-def test_an_interrupt_while_opening():
+def test_interrupt_while_opening():
     log = []
 
     @retry(on=BaseException)
@@ -358,7 +358,7 @@ def test_dropped_in_trio_is_closed_by_trio(policy):
 # Blocks
 
 
-def test_a_block_left_early():
+def test_block_left_early():
     budget = sp.Budget()
     for attempt in retry(budget=budget).retrying():
         with attempt:
@@ -367,7 +367,7 @@ def test_a_block_left_early():
     assert budget.balance == pytest.approx(sp.Budget().burst + 0.1), "leaving without an error is a success"
 
 
-def test_a_block_dropped_between_attempts():
+def test_block_dropped_between_attempts():
     iterator = iter(retry().retrying())
     with next(iterator):
         raise Boom
@@ -376,7 +376,7 @@ def test_a_block_dropped_between_attempts():
     ends_clean()
 
 
-def test_a_generator_that_yields_inside_a_block():
+def test_generator_that_yields_inside_a_block():
     """Closed while the attempt is running: GeneratorExit is not a failure."""
     budget = sp.Budget()
 
@@ -393,7 +393,7 @@ def test_a_generator_that_yields_inside_a_block():
 
 
 @each_loop
-def test_an_async_generator_that_yields_inside_a_block(loop):
+def test_async_generator_that_yields_inside_a_block(loop):
     async def items():
         async for attempt in retry().retrying():
             with attempt:

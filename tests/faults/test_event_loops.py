@@ -65,7 +65,7 @@ def test_objects_work_in_one_loop_after_the_other(sequence):
 
 
 @each_sequence
-def test_a_first_loop_that_died_in_the_middle(sequence):
+def test_first_loop_that_died_in_the_middle(sequence):
     """Its tasks were left waiting in a retry, a limiter and a deadline when it was given up."""
     work = Work()
     first, second = map(Loop, sequence)
@@ -137,7 +137,7 @@ async def _fails():
     raise Boom
 
 
-def test_a_retry_abandoned_in_its_wait_by_a_closed_loop():
+def test_retry_abandoned_in_its_wait_by_a_closed_loop():
     """The coroutine is destroyed by the garbage collector, outside any loop: GeneratorExit and no more."""
     budget = sp.Budget()
     calls = 0
@@ -231,7 +231,7 @@ def test_four_loops_and_a_thread_share_everything():
 
 
 @each_loop
-def test_a_scope_of_one_loop_is_cancelled_from_another_thread(loop):
+def test_scope_of_one_loop_is_cancelled_from_another_thread(loop):
     entered = threading.Event()
     scopes = []
 
@@ -254,7 +254,7 @@ def test_a_scope_of_one_loop_is_cancelled_from_another_thread(loop):
 
 
 @each_loop
-def test_a_scope_entered_outside_the_loop_bounds_what_runs_inside(loop):
+def test_scope_entered_outside_the_loop_bounds_what_runs_inside(loop):
     clock = sp.testing.FakeClock()
     calls = []
 
@@ -287,7 +287,7 @@ def test_tasks_of_one_loop_do_not_share_a_scope(loop):
     loop.run(scenario)
 
 
-def test_a_sync_policy_inside_a_running_loop():
+def test_sync_policy_inside_a_running_loop():
     """Blocking, and so rarely wise; but it must work, and its deadline must not cancel the task around it."""
 
     async def main():

@@ -89,7 +89,7 @@ def run(code):
         "sp.RateBudget()",
     ],
 )
-def test_a_budget_whose_lock_another_thread_held(make):
+def test_budget_whose_lock_another_thread_held(make):
     run(f"""
         budget = {make}
         policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=budget)
@@ -247,7 +247,7 @@ def test_forked_while_a_loop_runs_in_another_thread(library):
     """)
 
 
-def test_the_counter_without_a_gil():
+def test_counter_without_a_gil():
     """On a free-threaded build the counter of successes has a lock too, which must be free in a child."""
     run("""
         from stormproof._runtime import counters

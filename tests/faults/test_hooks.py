@@ -56,7 +56,7 @@ RAISING = {
 
 @every_way
 @pytest.mark.parametrize("hook", RAISING)
-def test_a_raising_hook_ends_the_call(play, hook):
+def test_raising_hook_ends_the_call(play, hook):
     played = play(retry(**RAISING[hook]), Boom)  # a second attempt would be beyond the script
     assert isinstance(played.error, Broken)
     assert sp.attempt() is None
@@ -88,7 +88,7 @@ def test_hook_error_that_refuses_a_context_is_raised_unchanged(play):
 
 @every_way
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_hooks_error_is_never_retried(play, number):
+def test_hooks_error_is_never_retried(play, number):
     """Even where every exception is: it is a bug of the caller's, not a failure of the call."""
     asked = []
 
@@ -103,14 +103,14 @@ def test_a_hooks_error_is_never_retried(play, number):
 
 
 @every_way
-def test_a_raising_on_result(play):
+def test_raising_on_result(play):
     played = play(retry(on=Exception, on_result=broken), "ok")
     assert isinstance(played.error, Broken)
 
 
 @every_way
 @pytest.mark.parametrize("hook", RAISING)
-def test_the_next_call_is_not_disturbed(play, hook):
+def test_next_call_is_not_disturbed(play, hook):
     options = {**RAISING[hook], "budget": sp.Budget()}
     policy = retry(**options)
     play(policy, Boom)
@@ -120,7 +120,7 @@ def test_the_next_call_is_not_disturbed(play, hook):
 
 @every_way
 @pytest.mark.parametrize("answer", [1, "yes", object()], ids=["1", "str", "object"])
-def test_an_answer_that_is_neither_true_nor_false(play, answer):
+def test_answer_that_is_neither_true_nor_false(play, answer):
     play(retry(on=lambda error: answer), Boom, "ok").returned("ok")
     play(retry(on_result=lambda value: answer, attempts=2), 1, 2).returned(2)
 
@@ -139,7 +139,7 @@ def test_async_hook_in_sync_code_raises():
 
 
 @each_loop
-def test_an_async_hook_that_raises_is_a_hook_that_raises(loop):
+def test_async_hook_that_raises_is_a_hook_that_raises(loop):
     async def before(attempt):
         await loop.sleep(1)
         raise Broken
@@ -183,7 +183,7 @@ def test_raising_subscriber_disturbs_no_other_subscriber(play, reports):
 
 
 @every_way
-def test_a_subscriber_that_leaves_or_joins_during_an_event(play):
+def test_subscriber_that_leaves_or_joins_during_an_event(play):
     seen = []
     stops = []
 
@@ -199,7 +199,7 @@ def test_a_subscriber_that_leaves_or_joins_during_an_event(play):
 
 
 @every_way
-def test_a_subscriber_that_calls_a_policy_itself(play, reports):
+def test_subscriber_that_calls_a_policy_itself(play, reports):
     """It reports every event through a client with a policy, whose own events it would have to report ..."""
     sent = []
 
@@ -243,7 +243,7 @@ BLOCKING = {
 
 
 @pytest.mark.parametrize("hook", BLOCKING)
-def test_a_blocking_hook_blocks_only_its_own_call(hook):
+def test_blocking_hook_blocks_only_its_own_call(hook):
     budget = sp.Budget(burst=20)
     local = threading.local()
     gate = []
@@ -284,7 +284,7 @@ def _boom():
     raise Boom
 
 
-def test_a_blocking_subscriber_blocks_only_its_own_call():
+def test_blocking_subscriber_blocks_only_its_own_call():
     local = threading.local()
     gate = []
 
@@ -333,14 +333,14 @@ def test_hooks_may_use_the_same_policy(play):
     assert 0 <= budget.balance < 99
 
 
-def test_a_key_function_may_use_the_same_keyed_budget():
+def test_key_function_may_use_the_same_keyed_budget():
     budgets = sp.keyed(sp.Budget(burst=1), key=lambda: budgets["other"] and "mine")
     with sp.testing.instant(), pytest.raises(Boom):
         retry(budget=budgets)(_boom)()
     assert budgets["mine"].balance == 0 and budgets["other"].balance == 1
 
 
-def test_a_factory_of_a_keyed_budget_may_raise():
+def test_factory_of_a_keyed_budget_may_raise():
     budgets = sp.keyed(broken)
     for _ in range(2):
         with pytest.raises(Broken):
@@ -349,7 +349,7 @@ def test_a_factory_of_a_keyed_budget_may_raise():
 
 
 @each_loop
-def test_a_hook_that_is_cancelled(loop):
+def test_hook_that_is_cancelled(loop):
     async def before(attempt):
         await loop.sleep(60)
 
@@ -360,7 +360,7 @@ def test_a_hook_that_is_cancelled(loop):
     loop.run(scenario)
 
 
-def test_a_cancelled_subscriber_is_a_cancelled_call():
+def test_cancelled_subscriber_is_a_cancelled_call():
     """A subscriber runs in the caller's task: what is not an Exception goes on its way."""
 
     def subscriber(event):

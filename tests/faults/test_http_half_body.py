@@ -20,7 +20,7 @@ async def test_wherever_it_is_cut_the_caller_gets_the_whole(http: Http) -> None:
 
 
 @each_client
-async def test_an_answer_that_is_never_whole_is_the_clients_own_error(http: Http) -> None:
+async def test_answer_that_is_never_whole_is_the_clients_own_error(http: Http) -> None:
     http.server.on("/", half(BODY))
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry(attempts=3)).get("/")
@@ -29,13 +29,13 @@ async def test_an_answer_that_is_never_whole_is_the_clients_own_error(http: Http
 
 
 @each_client
-async def test_an_unfinished_error_answer_is_still_an_answer_to_retry(http: Http) -> None:
+async def test_unfinished_error_answer_is_still_an_answer_to_retry(http: Http) -> None:
     http.server.on("/", half(b"half", status=503), answer(200, BODY))
     assert (await http.client(retry()).get("/")).body == BODY
 
 
 @each_client
-async def test_a_post_whose_answer_was_cut_short_is_sent_again_only_with_a_key(http: Http) -> None:
+async def test_post_whose_answer_was_cut_short_is_sent_again_only_with_a_key(http: Http) -> None:
     http.server.on("/bare", half(BODY), answer(200, BODY))
     with pytest.raises(http.kind.lost):
         await http.client(retry()).post("/bare")

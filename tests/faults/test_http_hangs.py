@@ -18,7 +18,7 @@ TIMEOUT_S = 0.5
 
 
 @each_client
-async def test_a_server_that_never_answers_costs_the_attempts_time_and_no_more(http: Http) -> None:
+async def test_server_that_never_answers_costs_the_attempts_time_and_no_more(http: Http) -> None:
     http.server.on("/", hang())
     started = time.monotonic()
     with pytest.raises(http.kind.slow) as caught:
@@ -29,7 +29,7 @@ async def test_a_server_that_never_answers_costs_the_attempts_time_and_no_more(h
 
 
 @each_client
-async def test_a_connection_that_is_never_read_costs_the_same(http: Http) -> None:
+async def test_connection_that_is_never_read_costs_the_same(http: Http) -> None:
     http.server.on_accept("hang", "hang")
     with pytest.raises(http.kind.slow):
         await http.client(retry(attempts=2)).get("/", timeout=TIMEOUT_S)

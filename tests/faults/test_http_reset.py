@@ -56,7 +56,7 @@ async def test_resets_of_a_request_that_was_read(http: Http, when: str) -> None:
 
 
 @each_client
-async def test_a_post_is_sent_once_since_a_reset_proves_nothing(http: Http) -> None:
+async def test_post_is_sent_once_since_a_reset_proves_nothing(http: Http) -> None:
     client = http.client(retry())
     for path, step in (("/", reset()), ("/headers", _in_the_headers)):
         http.server.on(path, step, answer(200))
@@ -66,7 +66,7 @@ async def test_a_post_is_sent_once_since_a_reset_proves_nothing(http: Http) -> N
 
 
 @each_client
-async def test_a_post_with_a_key_is_sent_again_under_it(http: Http) -> None:
+async def test_post_with_a_key_is_sent_again_under_it(http: Http) -> None:
     http.server.on_accept("reset")
     http.server.on("/", reset(), _in_the_headers, answer(200, b"ok"))
     assert (await http.client(retry(), idempotency_key="auto").post("/")).body == b"ok"

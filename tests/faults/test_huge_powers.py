@@ -48,14 +48,14 @@ def test_every_wait_is_finite_and_within_its_cap(measured: Callable[[str], None]
     measured(f"{waits:,} waits of {len(SCHEDULES)} schedules, n up to 2**1100, all finite and in bounds")
 
 
-def test_the_waits_before_may_be_as_large_as_they_like() -> None:
+def test_waits_before_may_be_as_large_as_they_like() -> None:
     for clip, previous in itertools.product(("range", "sample"), (1e308, 1.7e308)):
         wait = sp.Decorrelated(0.1, cap=20, clip=clip).delay(5, previous, 0.999)
         assert 0.1 <= wait <= 20
 
 
 @every_way
-def test_a_loop_of_1100_retries_and_more(play: Any) -> None:
+def test_loop_of_1100_retries_and_more(play: Any) -> None:
     played = play(
         retry(attempts=1300, backoff=sp.Exponential(0.1, cap=5, jitter="none")), *[Boom] * 1299, "ok"
     )
@@ -125,7 +125,7 @@ OPTIONS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_of_2_to_the_1100_is_refused_by_name(option: str) -> None:
+def test_option_of_2_to_the_1100_is_refused_by_name(option: str) -> None:
     """And never by an OverflowError from somewhere within."""
     with pytest.raises(ValueError, match=rf"\b{option.split(maxsplit=1)[0]}\b"):
         OPTIONS[option]()

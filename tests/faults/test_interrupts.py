@@ -305,7 +305,7 @@ def test_signal_handler_may_use_an_object_that_its_thread_is_using(kind):
     assert len(handled) == 1
 
 
-def test_a_signal_handler_may_cancel_the_scope_it_interrupts():
+def test_signal_handler_may_cancel_the_scope_it_interrupts():
     with sp.deadline(60) as scope:
         before = signal.signal(signal.SIGUSR1, lambda *_: scope.cancel())
         try:

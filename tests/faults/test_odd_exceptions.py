@@ -273,7 +273,7 @@ def deep(levels):
 @each_use
 @pytest.mark.parametrize("shape", RETRIED)
 @each_rule
-def test_a_group_is_retried_if_every_leaf_is(way, shape, on):
+def test_group_is_retried_if_every_leaf_is(way, shape, on):
     error = RETRIED[shape]()
     call = raises(error, error, error)
     assert settle(way, retry(on=on, attempts=3), call) is error
@@ -300,7 +300,7 @@ def test_final_leaves_stay_final_when_everything_is_retried(way, shape, on):
 @every_way
 @pytest.mark.parametrize("leaf", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 @pytest.mark.parametrize("on", [Exception, BaseException, lambda error: True], ids=["Exc", "BaseExc", "any"])
-def test_a_group_with_an_interrupt_is_an_interrupt(play, leaf, on):
+def test_group_with_an_interrupt_is_an_interrupt(play, leaf, on):
     def call():
         raise BaseExceptionGroup("several", [Boom(), leaf()])
 
@@ -310,13 +310,13 @@ def test_a_group_with_an_interrupt_is_an_interrupt(play, leaf, on):
 
 
 @every_way
-def test_the_longest_hint_of_a_group_counts(play):
+def test_longest_hint_of_a_group_counts(play):
     error = group(sp.RetryAfter(5, Boom()), sp.RetryAfter(9, Boom()), Boom())
     for on in (Boom, sp.transient, lambda error: isinstance(error, Boom)):
         play(retry(on=on, rng=lambda: 0.0), error, "ok").returned("ok").slept(9)
 
 
-def test_a_task_groups_error_is_retried():
+def test_task_groups_error_is_retried():
     calls = 0
 
     async def one():

@@ -122,7 +122,7 @@ class Pipe(io.RawIOBase):
 
 
 @each_client_that_takes_files
-async def test_a_file_that_does_not_go_back(http: Http) -> None:
+async def test_file_that_does_not_go_back(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     assert (await _put(http, "/", io.BufferedReader(Pipe(WHOLE))))[0] == 503
     assert [seen.body for seen in http.server.seen] == [WHOLE]

@@ -96,7 +96,7 @@ def test_command_cancelled_in_trio_leaves_later_answers_in_order(server: Server,
     trio.run(scenario)
 
 
-def test_a_thread_that_is_interrupted_drops_its_connection(server: Server, store: RedisStore) -> None:
+def test_thread_that_is_interrupted_drops_its_connection(server: Server, store: RedisStore) -> None:
     """KeyboardInterrupt while it waits for the answer."""
     for round_ in range(3):
         (used,) = _connections(server)
@@ -116,7 +116,7 @@ def test_a_thread_that_is_interrupted_drops_its_connection(server: Server, store
         eventually(lambda gone=used: gone not in _connections(server))
 
 
-def test_a_command_that_runs_out_of_time_drops_its_connection(server: Server) -> None:
+def test_command_that_runs_out_of_time_drops_its_connection(server: Server) -> None:
     with RedisStore(server.url, timeout=0.05) as store:
         store.call(*_ask(1))
         (used,) = _connections(server)
@@ -155,7 +155,7 @@ def test_idempotent_call_cancelled_in_the_store_gives_its_key_back(server: Serve
     assert server.keys_without_ttl() == []
 
 
-def test_a_limiter_whose_waiter_is_cancelled_in_the_middle_of_an_exchange(server: Server) -> None:
+def test_limiter_whose_waiter_is_cancelled_in_the_middle_of_an_exchange(server: Server) -> None:
     """Waiting callers wait for tokens, not for the socket: a cancelled one gives back what it had booked."""
     with RedisStore(server.url, timeout=0.2) as store:
         limiter = sp.Limiter(50, 5, store=store, name="x")

@@ -58,7 +58,7 @@ def run(server: Server, body: str) -> str:
     return done.stdout
 
 
-def test_a_child_has_nothing_of_its_parents_lease(server: Server) -> None:
+def test_child_has_nothing_of_its_parents_lease(server: Server) -> None:
     run(
         server,
         """
@@ -122,7 +122,7 @@ def test_children_of_a_parent_that_only_made_it(server: Server) -> None:
     )
 
 
-def test_a_policy_with_a_store_goes_to_spawned_processes(server: Server) -> None:
+def test_policy_with_a_store_goes_to_spawned_processes(server: Server) -> None:
     run(
         server,
         """
@@ -135,7 +135,7 @@ def test_a_policy_with_a_store_goes_to_spawned_processes(server: Server) -> None
     )
 
 
-def test_the_end_of_the_program_gives_leases_back(server: Server) -> None:
+def test_end_of_the_program_gives_leases_back(server: Server) -> None:
     admitted = run(
         server,
         """
@@ -152,7 +152,7 @@ def test_the_end_of_the_program_gives_leases_back(server: Server) -> None:
     assert level == (1000 - int(admitted)) * 1_000_000
 
 
-def test_a_child_begins_with_its_part_of_the_places(server: Server) -> None:
+def test_child_begins_with_its_part_of_the_places(server: Server) -> None:
     run(
         server,
         """
@@ -172,7 +172,7 @@ def test_a_child_begins_with_its_part_of_the_places(server: Server) -> None:
     )
 
 
-def test_a_child_is_not_kept_by_a_lock_of_its_parents(server: Server) -> None:
+def test_child_is_not_kept_by_a_lock_of_its_parents(server: Server) -> None:
     run(
         server,
         """

@@ -123,7 +123,7 @@ def test_every_signal_reaches_the_command(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_wait_ends_at_once(number: signal.Signals) -> None:
+def test_wait_ends_at_once(number: signal.Signals) -> None:
     with started("--base", "1h", "--cap", "1h", "--jitter", "none", "--", "false") as process:
         assert "again in 60 min" in said(process)
         began = time.monotonic()
@@ -134,7 +134,7 @@ def test_a_wait_ends_at_once(number: signal.Signals) -> None:
         assert f"stopped by {number.name}" in said(process)
 
 
-def test_a_command_that_dies_of_the_signal_is_not_tried_again(tmp_path: Path) -> None:
+def test_command_that_dies_of_the_signal_is_not_tried_again(tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/runs; echo ready; exec sleep 60"
     with started("--base", "1ms", "--", "sh", "-c", script) as process:
         assert line(process) == "ready"
@@ -143,7 +143,7 @@ def test_a_command_that_dies_of_the_signal_is_not_tried_again(tmp_path: Path) ->
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
-def test_a_signal_that_was_ignored_stays_ignored() -> None:
+def test_signal_that_was_ignored_stays_ignored() -> None:
     # As under nohup.
     script = (
         f"trap '' HUP; exec {sys.executable} -m stormproof.cli run -- sh -c 'echo ready; read x; echo $x'"
@@ -161,7 +161,7 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
         process.communicate()
 
 
-def test_a_parent_that_ignores_its_children_does_not_hide_a_failure() -> None:
+def test_parent_that_ignores_its_children_does_not_hide_a_failure() -> None:
     # What is ignored stays so across exec; children are then collected by the kernel, codes and all.
     script = (
         "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
@@ -172,7 +172,7 @@ def test_a_parent_that_ignores_its_children_does_not_hide_a_failure() -> None:
     assert done.returncode == 5
 
 
-def test_a_timeout_ends_the_whole_group_and_is_tried_again(tmp_path: Path) -> None:
+def test_timeout_ends_the_whole_group_and_is_tried_again(tmp_path: Path) -> None:
     script = f"sleep 60 & echo $! >> {tmp_path}/pids; echo $$ >> {tmp_path}/pids; wait"
     with started(
         "--attempts", "2", "--base", "1ms", "--timeout", "300ms", "--", "sh", "-c", script
@@ -202,7 +202,7 @@ def test_command_that_cleans_up_has_the_grace_to_finish(tmp_path: Path) -> None:
     assert (tmp_path / "state").read_text() == "clean\n"
 
 
-def test_the_deadline_cuts_off_the_running_attempt(tmp_path: Path) -> None:
+def test_deadline_cuts_off_the_running_attempt(tmp_path: Path) -> None:
     script = f"echo $$ >> {tmp_path}/pid; sleep 60"
     with started("--deadline", "300ms", "--", "sh", "-c", script) as process:
         assert process.wait(20) == 124
@@ -256,7 +256,7 @@ def terminals() -> Iterator[list[Terminal]]:
         terminal.close()
 
 
-def test_the_command_has_the_terminal(terminals: list[Terminal]) -> None:
+def test_command_has_the_terminal(terminals: list[Terminal]) -> None:
     script = "[ -t 0 ] && [ -t 1 ] && echo a terminal; read x; echo got $x; exit 3"
     terminals.append(terminal := Terminal("--attempts", "2", "--base", "1ms", "--", "sh", "-c", script))
     terminal.until("a terminal")
@@ -298,7 +298,7 @@ def test_ctrl_z_stops_both_and_fg_goes_on(terminals: list[Terminal]) -> None:
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-def test_a_stop_from_elsewhere_stops_both(waiting: bool) -> None:
+def test_stop_from_elsewhere_stops_both(waiting: bool) -> None:
     rest = ("--base", "1h", "--cap", "1h", "--", "false") if waiting else ("--", sys.executable, "-c", CHILD)
     with started(*rest) as process:
         pid = int(line(process).split()[1]) if not waiting else 0

@@ -201,7 +201,7 @@ def test_block_may_be_shared_by_threads():
     assert race(run) == [[1, 2, 3] * 30] * THREADS
 
 
-def test_the_first_call_of_a_policy_happens_everywhere_at_once():
+def test_first_call_of_a_policy_happens_everywhere_at_once():
     for _ in range(20):
         policy = sp.retry(on=Boom)
         assert race(lambda place, policy=policy: policy.call(str, place)) == [str(n) for n in range(THREADS)]
@@ -356,7 +356,7 @@ assert len({tuple(map(id, row)) for row in seen}) == 1, "two copies of a class"
 """
 
 
-def test_the_first_use_of_the_package():
+def test_first_use_of_the_package():
     source = str(Path(sp.__file__).parents[1])
     for _ in range(3):
         subprocess.run([sys.executable, "-c", FIRST_USE, source], check=True, timeout=30)

@@ -229,7 +229,7 @@ def test_sigterm_ends_an_idle_worker(start: Start, kind: str) -> None:
 
 
 @each_kind
-def test_a_second_sigterm_does_not_wait(start: Start, kind: str) -> None:
+def test_second_sigterm_does_not_wait(start: Start, kind: str) -> None:
     child = start(BODIES[kind], steps=100_000)
     child.until("began a")
     child.send(signal.SIGTERM)
@@ -259,7 +259,7 @@ def test_job_that_outlasts_the_drain_becomes_a_dead_letter(start: Start, kind: s
 
 
 @pytest.mark.parametrize("run", ["worker.run(jobs)", "asyncio.run(worker.run_async(jobs))"])
-def test_a_job_that_does_not_stop_does_not_keep_the_process(start: Start, run: str) -> None:
+def test_job_that_does_not_stop_does_not_keep_the_process(start: Start, run: str) -> None:
     body = f"""
     def handle(job):
         say("began", job)
@@ -306,7 +306,7 @@ def test_ctrl_c_may_be_set_to_drain(start: Start, kind: str) -> None:
     assert "ended a" in child.said and "left 1" in child.said
 
 
-def test_a_server_beside_the_worker_gets_the_signal_as_well(start: Start) -> None:
+def test_server_beside_the_worker_gets_the_signal_as_well(start: Start) -> None:
     body = """
     async def handle(job):
         say("began", job)

@@ -42,7 +42,7 @@ def test_hanging_backend_serves_work_of_callers_that_have_gone() -> None:
     assert quick.successes > result.successes
 
 
-def test_a_failing_backend_answers_at_once() -> None:
+def test_failing_backend_answers_at_once() -> None:
     place = lab.Scenario(
         clients=1,
         arrival_rps=100,
@@ -113,7 +113,7 @@ def test_429_with_a_hint() -> None:
     assert seen.metrics["p99"] >= 2.0
 
 
-def test_a_brownout_and_a_ramp_take_capacity() -> None:
+def test_brownout_and_a_ramp_take_capacity() -> None:
     base = lab.Scenario(
         clients=1, arrival_rps=100, capacity_rps=100, duration=40, arrivals="even", resolution=1
     )
@@ -126,7 +126,7 @@ def test_a_brownout_and_a_ramp_take_capacity() -> None:
     assert column(ramp, "goodput", 19) == pytest.approx(90, abs=2)
 
 
-def test_a_cold_cache_warms_up_by_serving() -> None:
+def test_cold_cache_warms_up_by_serving() -> None:
     place = lab.Scenario(
         clients=1,
         arrival_rps=100,
@@ -169,7 +169,7 @@ def test_answer_at_the_very_end_of_the_timeout_is_too_late() -> None:
     assert once(place.replace(timeout=0.5000001)).successes == 10
 
 
-def test_a_partition_is_for_some_of_the_clients() -> None:
+def test_partition_is_for_some_of_the_clients() -> None:
     place = lab.Scenario(
         clients=10,
         arrival_rps=100,
@@ -188,7 +188,7 @@ def test_a_partition_is_for_some_of_the_clients() -> None:
     assert refused.metrics["failures"] == {"503": 300}
 
 
-def test_a_rolling_deploy_refuses_a_share_for_a_while() -> None:
+def test_rolling_deploy_refuses_a_share_for_a_while() -> None:
     place = lab.Scenario(
         clients=10,
         arrival_rps=500,
@@ -226,7 +226,7 @@ def test_more_load_and_crowds() -> None:
     ]  # type: ignore[arg-type]
 
 
-def test_a_closed_loop_waits_for_its_answers() -> None:
+def test_closed_loop_waits_for_its_answers() -> None:
     """10 clients with 1 s of thinking: 10/s while it is quick; nothing piles up while it hangs."""
     place = lab.Scenario(
         clients=10,

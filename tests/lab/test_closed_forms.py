@@ -95,7 +95,7 @@ def test_below_half_the_capacity_it_drains(load: float) -> None:
     assert result.recovery_time == pytest.approx(drained, abs=2.0)
 
 
-def test_the_threshold_lies_between_140_and_160() -> None:
+def test_threshold_lies_between_140_and_160() -> None:
     place = lab.Scenario(
         clients=1, capacity_rps=300, timeout=1, outage=lab.Outage(10, 10), duration=160, arrivals="even"
     )
@@ -107,7 +107,7 @@ def test_the_threshold_lies_between_140_and_160() -> None:
 
 
 @pytest.mark.parametrize("failing", [0.3, 1.0])
-def test_the_budget_bounds_the_load(failing: float) -> None:
+def test_budget_bounds_the_load(failing: float) -> None:
     """At most 1 + ratio + burst / calls attempts per call, whatever fails."""
     ratio, burst = 0.1, 20
     place = lab.Scenario(
@@ -144,7 +144,7 @@ def test_only_a_budget_earned_by_success_recovers(kind: Any, recovers: bool) -> 
         assert result.recovery_time == pytest.approx(drained, abs=3)
 
 
-def test_a_retry_limit_per_key() -> None:
+def test_retry_limit_per_key() -> None:
     """One retry in 30 s for each segment of each player, though everything fails."""
     players, segments, duration = 5, 4, 89
     place = lab.Scenario(

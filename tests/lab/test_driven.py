@@ -45,7 +45,7 @@ def test_hedges_cut_the_tail() -> None:
     assert 1.03 < hedged.amplification < 1.08
 
 
-def test_a_bulkhead_with_a_queue() -> None:
+def test_bulkhead_with_a_queue() -> None:
     """A client's three places hold back what a hanging backend would have got."""
     down = place(outage=lab.Outage(5, 5), timeout=2)
     free = run(None, down)
@@ -54,7 +54,7 @@ def test_a_bulkhead_with_a_queue() -> None:
     assert held.attempts < free.attempts
 
 
-def test_a_fallback_is_a_success() -> None:
+def test_fallback_is_a_success() -> None:
     result = run(
         sp.Policy(sp.Fallback("cached", on=lab.BackendError)), place(outage=lab.Outage(5, 5, "fail"))
     )
@@ -62,7 +62,7 @@ def test_a_fallback_is_a_success() -> None:
     assert result.successes == result.calls
 
 
-def test_an_adaptive_limit_runs() -> None:
+def test_adaptive_limit_runs() -> None:
     result = run(sp.Policy(sp.AdaptiveLimit()), place(outage=lab.Outage(5, 2)))
     assert result.successes > 0
     assert result.path == "driven"
@@ -98,7 +98,7 @@ def test_three_layers_multiply_unless_marks_are_honoured(honoured: bool, attempt
     assert result.successes == 0
 
 
-def test_a_layer_that_does_not_pass_marks_on_is_retried() -> None:
+def test_layer_that_does_not_pass_marks_on_is_retried() -> None:
     policy = sp.Policy(sp.Retry(on=ON, attempts=3, budget=None, backoff=sp.Constant(0.01)))
     down = lab.Scenario(
         clients=1,
@@ -113,13 +113,13 @@ def test_a_layer_that_does_not_pass_marks_on_is_retried() -> None:
     assert result.attempts == 9 * result.calls
 
 
-def test_a_layers_own_work_takes_its_time() -> None:
+def test_layers_own_work_takes_its_time() -> None:
     through = place(layers=[lab.Layer("gateway", capacity_rps=100)])
     assert run(None, through).p50 >= 0.01 + 0.005  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("told", "attempts"), [(False, 4), (True, 1)])
-def test_a_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) -> None:
+def test_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) -> None:
     """The caller has 50 ms; the layer's retries take longer, and go on unless it knows of the deadline."""
     slow = sp.Policy(sp.Retry(on=ON, attempts=4, budget=None, backoff=sp.Constant(0.1)))
     down = lab.Scenario(
@@ -148,7 +148,7 @@ def test_fleet_shares_one_budget() -> None:
 
 
 @pytest.mark.parametrize(("mode", "retries"), [("closed", 10), ("open", None), ("local", 20)])
-def test_the_store_is_lost(mode: str, retries: int | None) -> None:
+def test_store_is_lost(mode: str, retries: int | None) -> None:
     """Ten shared retries; without the store each of the ten processes has one of its own."""
     policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=sp.Budget(ratio=0.0, burst=10)))
     down = place(outage=lab.Outage(0, 20, "fail"), fleet=True, faults=[lab.StoreLoss(10, 10, mode)])
@@ -160,7 +160,7 @@ def test_the_store_is_lost(mode: str, retries: int | None) -> None:
         assert made == retries
 
 
-def test_a_policy_with_a_store_shares_it_without_touching_it() -> None:
+def test_policy_with_a_store_shares_it_without_touching_it() -> None:
     class Budget(sp.Budget):
         __slots__ = ("store",)
 
@@ -178,7 +178,7 @@ def test_a_policy_with_a_store_shares_it_without_touching_it() -> None:
     assert lost.attempts == lost.calls, "its store says closed"
 
 
-def test_the_users_policy_is_left_alone() -> None:
+def test_users_policy_is_left_alone() -> None:
     budget, breaker = sp.Budget(burst=5), sp.Breaker(min_calls=2)
     policy = sp.Policy(sp.Retry(on=ON, budget=budget), breaker, name="kept")
     run(policy, place(outage=lab.Outage(5, 5, "fail")))
@@ -210,7 +210,7 @@ def test_two_threads_at_once() -> None:
     assert found == [run(hedged, down, seed).to_json() for seed in (1, 2)]
 
 
-def test_an_interrupted_run_leaves_nothing_behind() -> None:
+def test_interrupted_run_leaves_nothing_behind() -> None:
     def interrupt(state: lab.Progress) -> None:
         if state.now > 4:
             raise KeyboardInterrupt
@@ -232,7 +232,7 @@ def test_simulate_runs_inside_a_running_event_loop() -> None:
     assert asyncio.run(_within_a_loop()).calls > 50
 
 
-def test_a_broken_strategy_is_not_hidden() -> None:
+def test_broken_strategy_is_not_hidden() -> None:
     class Broken:
         def sync(self, call: Any, env: Any, like: Any) -> Any:
             return call

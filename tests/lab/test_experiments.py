@@ -80,7 +80,7 @@ def test_data_has_several_runs(compared: lab.Comparison, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["kept.jsonl", pytest.param("kept.parquet", marks=pytest.mark.long)])
-def test_a_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.Comparison) -> None:
+def test_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.Comparison) -> None:
     path = tmp_path / name
     first = Counting()
     lab.compare(POLICIES, SCENARIO, seeds=range(2), executor=first, save=path)
@@ -94,7 +94,7 @@ def test_a_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.C
     assert other.jobs == 9, "another scenario is another experiment"
 
 
-def test_a_line_cut_short_is_made_again(tmp_path: Path) -> None:
+def test_line_cut_short_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
     lab.compare({"none": None}, SCENARIO, seeds=range(3), save=path)
     text = path.read_text()
@@ -154,7 +154,7 @@ def test_comparison_on_a_dask_cluster_is_the_same(compared: lab.Comparison) -> N
     assert there.to_json() == compared.to_json()
 
 
-def test_a_sweep_finds_where_it_tips(tmp_path: Path) -> None:
+def test_sweep_finds_where_it_tips(tmp_path: Path) -> None:
     swept = lab.sweep(
         {"naive": POLICIES["naive"], "none": None},
         SCENARIO,
@@ -175,7 +175,7 @@ def test_a_sweep_finds_where_it_tips(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_sweep_is_written_as_parquet(tmp_path: Path) -> None:
+def test_sweep_is_written_as_parquet(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     swept = lab.sweep({"none": None}, SCENARIO, {"arrival_rps": [20, 75]}, seeds=[0])
@@ -184,14 +184,14 @@ def test_a_sweep_is_written_as_parquet(tmp_path: Path) -> None:
     assert columns["arrival_rps"] == [row["arrival_rps"] for row in swept.rows]
 
 
-def test_a_sweep_over_an_option_of_the_policy() -> None:
+def test_sweep_over_an_option_of_the_policy() -> None:
     swept = lab.sweep(POLICIES["naive"], SCENARIO, {"policy.attempts": [1, 2, 6]}, seeds=[0])
     loads = [row["amplification"] for row in swept.rows]
     assert loads == sorted(loads)
     assert loads[0] == 1.0
 
 
-def test_the_search_keeps_the_bounds_and_shows_the_trade_off(tmp_path: Path) -> None:
+def test_search_keeps_the_bounds_and_shows_the_trade_off(tmp_path: Path) -> None:
     space = {"attempts": [1, 2, 4], "budget": [None, sp.Budget(burst=1)]}
     goal = lab.Objective(availability=0.5, peak=2.0)
     found = lab.tune(SCENARIO, goal, space, seeds=[0, 1])
@@ -213,7 +213,7 @@ def test_the_search_keeps_the_bounds_and_shows_the_trade_off(tmp_path: Path) -> 
     assert "None keeps the bounds" in str(nothing)
 
 
-def test_the_search_draws_from_a_large_space() -> None:
+def test_search_draws_from_a_large_space() -> None:
     space = {"attempts": list(range(1, 30)), "within": [float(n) for n in range(1, 30)]}
     short = SCENARIO.replace(duration=4)
     found = [
@@ -237,7 +237,7 @@ def test_wilson_interval_agrees_with_published_values() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def test_the_interval_of_a_mean() -> None:
+def test_interval_of_a_mean() -> None:
     assert mean_of([]) is None
     assert mean_of([None]) is None
     assert mean_of([2.0, None]) == (2.0, 2.0, 2.0)
@@ -246,7 +246,7 @@ def test_the_interval_of_a_mean() -> None:
     assert high - mean == pytest.approx(1.96 / 3**0.5, abs=1e-3) == mean - low
 
 
-def test_a_bar_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     lab.compare({"none": None}, SCENARIO.replace(duration=4), seeds=range(2), progress=True)
     assert "simulating" in capsys.readouterr().out
 

@@ -186,7 +186,7 @@ def same(got: Raw, wanted: Raw) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_is_the_exact_engines_run(name: str) -> None:
+def test_run_is_the_exact_engines_run(name: str) -> None:
     rule, setting = CASES[name]
     assert engine.why_not(rule, setting) is None
     wanted = exact(rule, setting, 3)
@@ -199,7 +199,7 @@ def test_a_run_is_the_exact_engines_run(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["herd", "metastable", "cold-cache", "rolling-deploy", "reconnects"])
-def test_the_shipped_stories_come_out_the_same(name: str, seed: int) -> None:
+def test_shipped_stories_come_out_the_same(name: str, seed: int) -> None:
     story = scenarios[name].scaled(0.2)
     for rule in story.policies.values():
         same(engine.run(rule, story.scenario, seed, None), exact(rule, story.scenario, seed))
@@ -248,7 +248,7 @@ def test_why_not_names_the_part_that_is_not_compiled(why: str) -> None:
     assert engine.why_not(*REFUSED[why]) == why
 
 
-def test_a_backoff_of_the_users_own_is_not_compiled() -> None:
+def test_backoff_of_the_users_own_is_not_compiled() -> None:
     class Mine(sp.Exponential):
         def delay(self, n: Any, prev: Any, u: Any) -> float:
             return 1.0
@@ -304,7 +304,7 @@ def test_first_compilation_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
 # A run as a whole.
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_does_not() -> None:
+def test_same_seed_gives_the_same_bytes_and_another_does_not() -> None:
     def bytes_of(seed: int) -> bytes:
         raw = engine.run(policy(), scenario(service="lognormal", latency=0.01), seed, None)
         columns = (raw.offered, raw.received, raw.succeeded, raw.p50, raw.p99, raw.queue, raw.budget)

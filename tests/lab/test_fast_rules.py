@@ -104,7 +104,7 @@ def test_waits_are_the_shipped_backoffs(backoff: sp.Backoff) -> None:
         assert got == backoff.delay(n, prev, u), (n, prev, u)
 
 
-def test_the_table_of_waits_ends_where_they_no_longer_change() -> None:
+def test_table_of_waits_ends_where_they_no_longer_change() -> None:
     assert list(ceilings(sp.Retry(backoff=sp.Exponential(1, cap=5)))) == [1, 2, 4]
     assert list(ceilings(sp.Retry(attempts=None, backoff=sp.Exponential(1, cap=5)))) == [1, 2, 4, 5]
     assert list(ceilings(sp.Retry(attempts=9, backoff=sp.Schedule([1, 3, 1])))) == [1, 3, 1]
@@ -176,7 +176,7 @@ def test_budgets_pay_as_the_shipped_ones(budget: Any, pace: float) -> None:
 
 
 @pytest.mark.parametrize("start", [0.0, 1e6])
-def test_a_rate_budget_at_exact_pace_pays_every_time(start: float) -> None:
+def test_rate_budget_at_exact_pace_pays_every_time(start: float) -> None:
     clock = RunClock()
     clock.time = start
     budget = sp.RateBudget(10, 1, clock=clock)
@@ -188,7 +188,7 @@ def test_a_rate_budget_at_exact_pace_pays_every_time(start: float) -> None:
 
 
 @pytest.mark.parametrize("budget", [sp.RateBudget(2, 3, wait=True), sp.RateBudget(0, 2, wait=True)], ids=repr)
-def test_a_budget_that_waits_promises_the_same_time(budget: sp.RateBudget) -> None:
+def test_budget_that_waits_promises_the_same_time(budget: sp.RateBudget) -> None:
     rng, clock = Random(5), RunClock()
     shipped = sp.RateBudget(**budget.fields(), clock=clock)
     made, purse = rules(sp.Retry(budget=budget)), np.zeros(1, layout.PURSE)[0]

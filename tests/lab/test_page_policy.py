@@ -47,13 +47,13 @@ def turned(knob: str, value: str, text: str = PLAIN) -> dict[str, Any]:
         ("burst", "3", {"retry": {"attempts": 4, "budget": {"burst": 3}}}),
     ],
 )
-def test_a_knob_changes_its_option_and_nothing_else(knob: str, value: str, table: dict[str, Any]) -> None:
+def test_knob_changes_its_option_and_nothing_else(knob: str, value: str, table: dict[str, Any]) -> None:
     result = turned(knob, value)
     assert result == table
     assert list(result) == list(table), "the order of the keys is the order of the strategies"
 
 
-def test_a_strategy_that_is_added_stands_where_it_belongs() -> None:
+def test_strategy_that_is_added_stands_where_it_belongs() -> None:
     text = "[policies.p]\nretry = {}\nbulkhead = 5\n"
     assert list(turned("breaker", "on", text)) == ["retry", "breaker", "bulkhead"]
     assert list(turned("timeout", "1s", text)) == ["retry", "bulkhead", "timeout"]
@@ -61,7 +61,7 @@ def test_a_strategy_that_is_added_stands_where_it_belongs() -> None:
 
 
 @pytest.mark.parametrize("value", ["none", ""])
-def test_a_strategy_is_taken_out(value: str) -> None:
+def test_strategy_is_taken_out(value: str) -> None:
     text = "[policies.p]\ndeadline = 5\nretry = {}\nbreaker = { consecutive = 3 }\ntimeout = 1\n"
     for knob in ("deadline", "breaker", "timeout"):
         assert knob not in turned(knob, value, text)
@@ -121,7 +121,7 @@ def test_other_policies_and_shared_parts_of_the_text_stay() -> None:
         ("timeout", "0", "policies.p.timeout"),
     ],
 )
-def test_a_value_that_is_none_is_refused_at_its_place(knob: str, value: str, key: str) -> None:
+def test_value_that_is_none_is_refused_at_its_place(knob: str, value: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         edited(read(PLAIN), knob, value)
     assert caught.value.key == key
@@ -137,7 +137,7 @@ def test_knob_that_cannot_be_turned_raises() -> None:
     assert set(read("[[policies.p.strategies]]\nretry = {}\n").described()["knobs"].values()) == {None}
 
 
-def test_a_text_without_policies_is_refused() -> None:
+def test_text_without_policies_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one policy"):
         read("[policies]\n")
 
@@ -179,7 +179,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
-def test_the_python_to_take_away_makes_the_policy_again(policy: sp.Policy) -> None:
+def test_python_to_take_away_makes_the_policy_again(policy: sp.Policy) -> None:
     assert repr(made(policy_text.python(policy))) == repr(policy)
 
 

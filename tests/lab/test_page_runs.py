@@ -34,7 +34,7 @@ async def messages(worker: page_runs.Worker, **values: Any) -> list[dict[str, An
     return [message async for message in worker.play(job(**values))]
 
 
-def test_a_process_serves_one_run_after_the_other() -> None:
+def test_process_serves_one_run_after_the_other() -> None:
     async def body() -> None:
         worker = page_runs.Worker()
         try:
@@ -52,7 +52,7 @@ def test_a_process_serves_one_run_after_the_other() -> None:
     asyncio.run(body())
 
 
-def test_a_long_run_is_none_for_the_fast_engine() -> None:
+def test_long_run_is_none_for_the_fast_engine() -> None:
     scenario = page_scenario.chosen("metastable", {**SHORT, **LONG})
     assert MANY_CALLS / 2 < scenario.expected_calls < MANY_CALLS
 
@@ -93,7 +93,7 @@ def test_run_beyond_its_time_limit_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(body())
 
 
-def test_a_cancelled_run_stops_and_its_process_stays() -> None:
+def test_cancelled_run_stops_and_its_process_stays() -> None:
     async def body() -> None:
         runs = page_runs.Runs()
         try:
@@ -134,7 +134,7 @@ def test_reader_that_leaves_cancels_the_run() -> None:
     asyncio.run(body())
 
 
-def test_a_process_that_dies_is_an_error_of_the_run() -> None:
+def test_process_that_dies_is_an_error_of_the_run() -> None:
     async def body() -> None:
         runs = page_runs.Runs()
         try:
@@ -167,7 +167,7 @@ def test_reader_that_falls_behind_misses_curves_but_not_the_outcome() -> None:
     asyncio.run(body())
 
 
-def test_a_cancelled_job_sends_nothing_but_that() -> None:
+def test_cancelled_job_sends_nothing_but_that() -> None:
     sent: list[tuple[str, dict[str, Any]]] = []
 
     class Out:

@@ -53,7 +53,7 @@ class Seen(html.parser.HTMLParser):
             self.scripts[-1] += data
 
 
-def test_the_page_without_data_is_small_enough(page: Path) -> None:
+def test_page_without_data_is_small_enough(page: Path) -> None:
     assert page.stat().st_size <= LARGEST_PAGE
 
 
@@ -69,12 +69,12 @@ def test_report_names_no_external_resource(page: Path) -> None:
     assert [tag for tag, _ in seen.elements].count("script") == 2
 
 
-def test_the_charts_licence_goes_with_it(page: Path) -> None:
+def test_charts_licence_goes_with_it(page: Path) -> None:
     text = page.read_text()
     assert "uPlot" in text and "Permission is hereby granted" in text
 
 
-def test_the_report_holds_exactly_the_data(result: lab.Result) -> None:
+def test_report_holds_exactly_the_data(result: lab.Result) -> None:
     text = report.render(result.to_data())
     seen = Seen(text)
     assert json.loads(seen.scripts[0]) == result.to_data()
@@ -82,7 +82,7 @@ def test_the_report_holds_exactly_the_data(result: lab.Result) -> None:
     assert seen.elements == Seen(report.page().replace("connect-src 'self'", "connect-src 'none'")).elements
 
 
-def test_a_report_may_not_even_ask_its_own_server(result: lab.Result) -> None:
+def test_report_may_not_even_ask_its_own_server(result: lab.Result) -> None:
     text = report.render(result.to_data())
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
@@ -90,7 +90,7 @@ def test_a_report_may_not_even_ask_its_own_server(result: lab.Result) -> None:
     assert "'self'" not in policy[1] and "unsafe" not in policy[1]
 
 
-def test_the_same_data_gives_the_same_bytes(result: lab.Result, tmp_path: Path) -> None:
+def test_same_data_gives_the_same_bytes(result: lab.Result, tmp_path: Path) -> None:
     result.report(tmp_path / "one.html")
     report.write(str(tmp_path / "two.html"), result.to_data())
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()

@@ -90,7 +90,7 @@ def test_data_has_the_shared_form(result: lab.Result) -> None:
     assert run["verdict"] == result.verdict
 
 
-def test_the_policy_comes_back_from_its_texts(result: lab.Result) -> None:
+def test_policy_comes_back_from_its_texts(result: lab.Result) -> None:
     policy = result.to_data()["runs"][0]["policy"]
     namespace: dict[str, Any] = {}
     exec(policy["python"], namespace)
@@ -244,12 +244,12 @@ def test_without_a_fault_there_is_nothing_to_recover_from(
     assert (result.recovered, result.recovery_time) == (recovered, None)
 
 
-def test_a_fault_at_the_very_beginning_is_one() -> None:
+def test_fault_at_the_very_beginning_is_one() -> None:
     cold = lab.simulate(None, lab.Scenario(arrival_rps=50, duration=60, faults=lab.ColdCache(0, 5, 500)))
     assert str(cold).startswith("Recovered ") and cold.recovery_time > 1  # type: ignore[operator]
 
 
-def test_a_single_strategy_is_a_policy() -> None:
+def test_single_strategy_is_a_policy() -> None:
     one = lab.simulate(sp.Retry(on=ON), SCENARIO, seed=3)
     assert one.metrics == lab.simulate(sp.Policy(sp.Retry(on=ON)), SCENARIO, seed=3).metrics
 

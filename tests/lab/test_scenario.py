@@ -98,17 +98,17 @@ def test_refused_option_is_named_with_its_value(field: str, value: Any, error: t
     assert repr(value) in said or repr(value).strip("()[]") in said
 
 
-def test_an_outage_goes_in_outage() -> None:
+def test_outage_goes_in_outage() -> None:
     with pytest.raises(TypeError, match="faults="):
         Scenario(outage=lab.Spike(1, 1))  # type: ignore[arg-type]
 
 
-def test_a_fault_after_the_end_is_refused() -> None:
+def test_fault_after_the_end_is_refused() -> None:
     with pytest.raises(ValueError, match=r"duration must reach past .*Outage\(at=30"):
         Scenario(outage=lab.Outage(30, 1), duration=30)
 
 
-def test_a_closed_loop_makes_its_own_load() -> None:
+def test_closed_loop_makes_its_own_load() -> None:
     with pytest.raises(ValueError, match="closed loop"):
         Scenario(closed_loop=True, faults=[lab.Spike(1, 1)])
     with pytest.raises(ValueError, match="arrival_rps must be > 0"):
@@ -116,12 +116,12 @@ def test_a_closed_loop_makes_its_own_load() -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "HANG", None, 1])
-def test_an_outage_has_two_modes(mode: Any) -> None:
+def test_outage_has_two_modes(mode: Any) -> None:
     with pytest.raises(ValueError, match="mode must be one of 'hang', 'fail'"):
         lab.Outage(1, 1, mode)
 
 
-def test_the_step_gives_about_600_points() -> None:
+def test_step_gives_about_600_points() -> None:
     assert Scenario(duration=30).step == 0.05
     assert Scenario(duration=300).step == 0.5
     assert Scenario(duration=100_000).step == pytest.approx(100_000 / 600)

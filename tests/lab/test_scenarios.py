@@ -128,7 +128,7 @@ def test_contention_story_gives_its_figures() -> None:
     assert max(found, key=lambda name: found[name].completion_time) == "exponential, no jitter"
 
 
-def test_a_smaller_story_keeps_its_proportions() -> None:
+def test_smaller_story_keeps_its_proportions() -> None:
     small = scenarios["failover"].scaled(0.01)
     assert (small.scenario.clients, small.scenario.arrival_rps, small.scenario.capacity_rps) == (
         1000,

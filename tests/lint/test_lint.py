@@ -47,18 +47,18 @@ def test_comment_on_its_own_line_applies_to_the_next() -> None:
     assert codes(above.replace("]\n@", "]\n\n@")) == ["SP002", "SP003"]
 
 
-def test_a_comment_for_the_whole_file() -> None:
+def test_comment_for_the_whole_file() -> None:
     assert codes("# stormproof: ignore-file[SP003]\n" + BARE.format("")) == ["SP002"]
     assert codes(BARE.format("") + "# stormproof: ignore-file\n") == []
 
 
-def test_a_comment_anywhere_inside_a_long_call() -> None:
+def test_comment_anywhere_inside_a_long_call() -> None:
     text = "import tenacity\nr = tenacity.Retrying(\n    sleep=s,  # stormproof: ignore\n)\n"
     assert codes(text.replace("  # stormproof: ignore", "")) == ["SP002", "SP003"]
     assert codes(text) == []
 
 
-def test_a_comment_in_a_policy_file() -> None:
+def test_comment_in_a_policy_file() -> None:
     text = '[policies.a]\nretry = { budget = "none" }  # stormproof: ignore[SP008]\n'
     assert check(text, "stormproof.toml") == []
     assert [f.code for f in check(text.partition("  #")[0], "stormproof.toml")] == ["SP008"]
@@ -123,14 +123,14 @@ def test_text_that_does_not_parse_is_a_finding(text: str, line: int, says: str) 
     assert (found.code, found.place.line) == ("SP000", line) and says in found.message
 
 
-def test_a_file_that_mentions_nothing_is_not_parsed() -> None:
+def test_file_that_mentions_nothing_is_not_parsed() -> None:
     assert check("def f(:\n", "module.py") == []
     for rule in RULES:
         if rule.language == "python":
             assert any(trigger in rule.failing for trigger in TRIGGERS)
 
 
-def test_a_policy_file_that_is_broken_says_where() -> None:
+def test_policy_file_that_is_broken_says_where() -> None:
     (found,) = check("[policies.a]\nretry = {}\ntimeout = -1\n", "stormproof.toml")
     assert (found.code, found.place.line) == ("SP000", 3) and "timeout" in found.message
     (found,) = check("[policies.a\n", "stormproof.toml")
@@ -314,7 +314,7 @@ def test_sarif_is_valid() -> None:
     assert first["region"] == {"startLine": 3, "startColumn": 5, "endLine": 4, "endColumn": 9}
 
 
-def test_the_rules_can_be_read() -> None:
+def test_rules_can_be_read() -> None:
     told = reports.rules_as_text()
     assert all(rule.code in told and rule.fix in told for rule in RULES)
     assert [row["code"] for row in reports.rules_as_data()] == [rule.code for rule in RULES]

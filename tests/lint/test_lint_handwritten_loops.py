@@ -203,7 +203,7 @@ RETRIES = {
 
 
 @pytest.mark.parametrize("name", RETRIES)
-def test_a_retry_loop_is_found(name: str) -> None:
+def test_retry_loop_is_found(name: str) -> None:
     text, lacking = RETRIES[name]
     assert messages(text) == [f"SP009 {lacking}"]
 
@@ -423,7 +423,7 @@ def test_loop_that_is_not_a_careless_retry_is_left_alone(name: str) -> None:
     assert messages(OTHERS[name]) == []
 
 
-def test_the_finding_stands_at_the_loop() -> None:
+def test_finding_stands_at_the_loop() -> None:
     (found,) = findings(RETRIES["while true"][0])
     assert (found.place.line, found.place.column) == (4, 5)
 
@@ -457,7 +457,7 @@ def test_bare_except_and_blocking_sleep() -> None:
     assert {f.code for f in findings(text.format("pass"))} == {"SP010", "SP013"}
 
 
-def test_a_loop_around_a_function_that_retries() -> None:
+def test_loop_around_a_function_that_retries() -> None:
     text = """
     import stamina
     @stamina.retry(on=OSError)

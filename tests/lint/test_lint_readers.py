@@ -118,7 +118,7 @@ def test_stamina_options_are_read(options: str, found: list[str]) -> None:
     assert codes(f"import asyncio\nimport stamina\n@stamina.retry({options})\ndef f(): ...") == found
 
 
-def test_the_packages_retry_and_retrying() -> None:
+def test_packages_retry_and_retrying() -> None:
     assert codes("from retry import retry\n@retry(OSError, tries=3, delay=1)\ndef f(): ...") == ["SP001"]
     assert codes("from retry import retry\n@retry(OSError, delay=1, jitter=(0, 1))\ndef f(): ...") == [
         "SP003"
@@ -287,14 +287,14 @@ def test_policy_file_is_checked_without_importing_the_types_it_names() -> None:
     assert codes(text, "stormproof.toml") == []
 
 
-def test_a_policy_files_finding_stands_at_its_key() -> None:
+def test_policy_files_finding_stands_at_its_key() -> None:
     text = '# policies\n\n[policies.a]\ndeadline = 1\nretry = { attempts = 3, budget = "none" }\n'
     (found,) = check(text, "stormproof.toml", EVERY)
     assert (found.place.line, found.place.column) == (5, 25)
     assert found.place.end_column - found.place.column == len("budget")
 
 
-def test_a_policy_that_decorates_by_its_name() -> None:
+def test_policy_that_decorates_by_its_name() -> None:
     text = """
     import stormproof as sp, requests
     policy = sp.Policy({}, sp.Timeout(1))

@@ -17,7 +17,7 @@ def path_of(rule: Rule) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_the_failing_sample_fails(rule: Rule) -> None:
+def test_failing_sample_fails(rule: Rule) -> None:
     only = make({}, select=[rule.code])
     found = check(rule.failing, path_of(rule), only)
     assert [finding.code for finding in found] == [rule.code]
@@ -34,7 +34,7 @@ def test_passing_sample_passes_the_rule_and_all_default_ones(rule: Rule) -> None
     assert check(rule.passing, path_of(rule), make({}, select=[rule.code])) == []
 
 
-def test_the_table_is_whole() -> None:
+def test_table_is_whole() -> None:
     codes = [rule.code for rule in RULES]
     assert codes == [f"SP{number:03}" for number in range(len(RULES))]
     assert len({rule.name for rule in RULES}) == len(RULES)

@@ -122,7 +122,7 @@ def test_clip_sample_piles_up_at_the_cap_and_is_uniform_below_it(prev: float):
     assert mean_is(waits, b.mean(3, prev) or 0.0)
 
 
-def test_a_decorrelated_chain_is_uniform_step_by_step():
+def test_decorrelated_chain_is_uniform_step_by_step():
     b = Decorrelated(base=0.1, cap=5.0)
     waits = np.array(list(islice(b.delays(11), DRAWS)))
     before = np.concatenate([[0.1], waits[:-1]])
@@ -131,7 +131,7 @@ def test_a_decorrelated_chain_is_uniform_step_by_step():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_the_mean_over_all_decorrelated_chains(n: int):
+def test_mean_over_all_decorrelated_chains(n: int):
     b = Decorrelated(base=0.1, cap=5.0)
     prev = None
     for step in range(n + 1):
@@ -144,7 +144,7 @@ def test_the_mean_over_all_decorrelated_chains(n: int):
 
 @pytest.mark.parametrize("floor", [0.05, 0.4, 0.8])
 @pytest.mark.parametrize("jitter", ["full", "equal", Symmetric(0.5)], ids=repr)
-def test_the_mean_with_a_min(jitter: object, floor: float):
+def test_mean_with_a_min(jitter: object, floor: float):
     b = Exponential(jitter=jitter, min=floor)
     waits = b.delay(3, None, uniform_draws())
     expected = b.mean(3)

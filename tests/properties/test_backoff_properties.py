@@ -87,7 +87,7 @@ def test_ceilings_are_finite_and_never_fall(b: Backoff, n: int):
 
 
 @given(decorrelated, retry_numbers, st.one_of(st.none(), durations), draws)
-def test_a_decorrelated_wait_is_in_base_and_cap(b: Decorrelated, n: int, prev: float | None, u: float):
+def test_decorrelated_wait_is_in_base_and_cap(b: Decorrelated, n: int, prev: float | None, u: float):
     assert b.base <= b.delay(n, prev, u) <= b.cap
 
 
@@ -154,7 +154,7 @@ def test_arrays_give_the_very_floats_that_scalars_give(
 
 
 @given(backoffs, st.integers(0, 40))
-def test_a_mean_lies_within_the_bounds(b: Backoff, n: int):
+def test_mean_lies_within_the_bounds(b: Backoff, n: int):
     mean = b.mean(n)
     low, high = b.bounds(n)
     if mean is not None:
@@ -162,7 +162,7 @@ def test_a_mean_lies_within_the_bounds(b: Backoff, n: int):
 
 
 @given(backoffs, st.integers(0, 25))
-def test_a_preview_adds_up(b: Backoff, retries: int):
+def test_preview_adds_up(b: Backoff, retries: int):
     rows = b.preview(retries)
     total = 0.0
     for n, row in enumerate(rows):
@@ -181,5 +181,5 @@ def test_options_survive_pickle_and_repr(b: Backoff):
 
 
 @given(backoffs, st.integers(0, 2**64))
-def test_a_seed_repeats_the_waits(b: Backoff, seed: int):
+def test_seed_repeats_the_waits(b: Backoff, seed: int):
     assert list(islice(b.delays(seed), 10)) == list(islice(b.delays(seed), 10))

@@ -31,7 +31,7 @@ HOUR = 3600.0
 @pytest.mark.proves("invariant 11")
 @pytest.mark.parametrize("lease", [0.001, 1.0, 30.0, 86_400.0])
 @pytest.mark.parametrize("probes", [1, 3])
-def test_a_lost_probe_frees_its_place_within_probe_timeout(lease: float, probes: int) -> None:
+def test_lost_probe_frees_its_place_within_probe_timeout(lease: float, probes: int) -> None:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, probes=probes, probe_timeout=lease, clock=clock)
     breaker.admit().failure()
@@ -228,7 +228,7 @@ def test_results_of_an_older_generation_change_nothing(measured: Measured) -> No
 
 
 @pytest.mark.proves("invariant 12")
-def test_a_late_result_of_a_decorated_call_changes_nothing() -> None:
+def test_late_result_of_a_decorated_call_changes_nothing() -> None:
     """The way of a closed circuit without a ticket: a call begun before it opened, ended after."""
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, clock=clock)
@@ -263,9 +263,7 @@ def neutral(before: dict[str, int], after: dict[str, int]) -> bool:
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, sp.Cancelled, Stop]
 )
-def test_an_interrupted_call_is_neutral_in_every_state(
-    error: type[BaseException], measured: Measured
-) -> None:
+def test_interrupted_call_is_neutral_in_every_state(error: type[BaseException], measured: Measured) -> None:
     tried = 0
     for state, breaker, _ in life(3):
         if state == OPEN:
@@ -287,7 +285,7 @@ def _raise(error: type[BaseException]) -> None:
 
 @pytest.mark.proves("invariant 12")
 @each_loop
-def test_a_cancelled_task_is_neutral_in_every_state(loop: Loop) -> None:
+def test_cancelled_task_is_neutral_in_every_state(loop: Loop) -> None:
     async def main() -> int:
         tried = 0
         for state, breaker, _ in life(3):

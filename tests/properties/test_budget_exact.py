@@ -221,7 +221,7 @@ def test_budget_stays_in_bounds_and_loses_nothing_under_threads() -> None:
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.proves("invariant 7")
-def test_the_other_kinds_stay_in_bounds_under_threads(budget: Any, cap: float) -> None:
+def test_other_kinds_stay_in_bounds_under_threads(budget: Any, cap: float) -> None:
     _, _, wrong = hammer(budget, cap)
     assert wrong == []
     assert 0 <= budget.balance <= cap
@@ -318,7 +318,7 @@ def a_hundred_operations(budget: Any, draw: Callable[[], float]) -> None:
     ],
     ids=["Budget", "WindowBudget", "QuotaBudget", "ThrottleBudget", "RateBudget"],
 )
-def test_a_million_operations_leave_it_in_bounds(make: Callable[[Any], Any], cap: float | None) -> None:
+def test_million_operations_leave_it_in_bounds(make: Callable[[Any], Any], cap: float | None) -> None:
     clock = sp.testing.FakeClock()
     budget, draw = make(clock), random.Random(7).random
     for _ in range(10_000):

@@ -105,7 +105,7 @@ def switching() -> Iterator[None]:
 
 @pytest.mark.proves("invariant 7")
 @pytest.mark.usefixtures("switching")
-def test_the_balance_that_sixteen_threads_see(measured: Measured) -> None:
+def test_balance_that_sixteen_threads_see(measured: Measured) -> None:
     """The cap is what was earned so far, not what will have been: it is tight at every moment."""
     ratio, burst = 0.25, 50
     budget = sp.Budget(ratio=ratio, burst=burst, clock=sp.testing.FakeClock())
@@ -229,7 +229,7 @@ class Still(sp.testing.FakeClock):
 
 
 @pytest.mark.proves("invariant 8")
-def test_the_load_in_a_total_outage(measured: Measured) -> None:
+def test_load_in_a_total_outage(measured: Measured) -> None:
     seen: list[tuple[int, int, float]] = []
 
     @settings(max_examples=25)
@@ -305,7 +305,7 @@ def test_nested_layers_pay_once(measured: Measured) -> None:
 
 @pytest.mark.proves("invariant 8")
 @each_loop
-def test_an_outage_met_by_many_tasks_at_once(loop: Loop, measured: Measured) -> None:
+def test_outage_met_by_many_tasks_at_once(loop: Loop, measured: Measured) -> None:
     """A whole policy: deadline, retries, hedges, a limit to one attempt; 500 calls meet it together."""
     clock = sp.testing.FakeClock()
     budget = sp.Budget(ratio=0.1, burst=10, window=10, clock=clock)
@@ -359,7 +359,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 @pytest.mark.proves("invariant 9")
 @every_way
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_denial_takes_no_time(play: Any, kind: str, measured: Measured) -> None:
+def test_denial_takes_no_time(play: Any, kind: str, measured: Measured) -> None:
     """One retry is paid for; the second is denied in the instant in which its attempt failed."""
     policy = retry(budget=KINDS[kind](), attempts=10, within=100)
     seen = play(policy, Boom, ...).stopped_for("budget")
@@ -381,7 +381,7 @@ class CountedLoop(VirtualLoop):
 
 
 @pytest.mark.proves("invariant 9")
-def test_a_denial_comes_in_the_same_turn_of_the_loop(measured: Measured) -> None:
+def test_denial_comes_in_the_same_turn_of_the_loop(measured: Measured) -> None:
     loop = CountedLoop()
     failed: list[int] = []
     waited: list[int] = []
@@ -407,9 +407,7 @@ def test_a_denial_comes_in_the_same_turn_of_the_loop(measured: Measured) -> None
 
 
 @pytest.mark.proves("invariant 9")
-def test_a_denial_never_asks_the_machine_to_sleep(
-    monkeypatch: pytest.MonkeyPatch, measured: Measured
-) -> None:
+def test_denial_never_asks_the_machine_to_sleep(monkeypatch: pytest.MonkeyPatch, measured: Measured) -> None:
     """By the real clock, with waits of an hour: the time it takes is only reported."""
     slept: list[Any] = []
     monkeypatch.setattr("stormproof._drivers.sync.sleep", lambda *args: slept.append(args))

@@ -299,7 +299,7 @@ TestThrottleBudget = ThrottleMachine.TestCase
 TestRateBudget = RateMachine.TestCase
 
 
-def test_the_models_are_not_the_code() -> None:
+def test_models_are_not_the_code() -> None:
     """A model that leaned on the budget would agree with any mistake in it."""
     budget = sp.Budget(ratio=1, burst=0, clock=sp.testing.FakeClock())
     model = BudgetModel(ratio=1, burst=0, window=10)

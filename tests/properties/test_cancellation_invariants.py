@@ -288,7 +288,7 @@ def half_open(loop: Loop) -> Stage:
 
 @pytest.mark.proves("invariant 5")
 @each_loop
-def test_a_cancelled_probe_frees_its_place(loop: Loop, measured: Measured) -> None:
+def test_cancelled_probe_frees_its_place(loop: Loop, measured: Measured) -> None:
     freed = 0
     for stage, turns in sweep(half_open, loop, "ok"):
         assert turns.in_time
@@ -310,7 +310,7 @@ def rated(loop: Loop) -> Stage:
 
 @pytest.mark.proves("invariant 5")
 @each_loop
-def test_a_token_that_a_cancelled_retry_waited_for_is_back(loop: Loop, measured: Measured) -> None:
+def test_token_that_a_cancelled_retry_waited_for_is_back(loop: Loop, measured: Measured) -> None:
     given_back = 0
     for stage, turns in sweep(rated, loop, "ok"):
         assert turns.in_time
@@ -391,7 +391,7 @@ def in_a_thread(where: str, at: int, end: str) -> tuple[int, int, int]:
 
 @pytest.mark.proves("invariant 5")
 @pytest.mark.parametrize("end", ["signal", "cancel"])
-def test_a_thread_interrupted_anywhere(end: str, measured: Measured) -> None:
+def test_thread_interrupted_anywhere(end: str, measured: Measured) -> None:
     # Attempts begin with or without a wait for the limiter: 1, sleep, 2, sleep, wait, 3, sleep, wait, ...
     places = [("attempt", at) for at in range(1, 7)] + [("sleep", at) for at in range(1, 9)]
     for where, at in places:

@@ -94,7 +94,7 @@ class Call:
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_a_thousand_random_hedged_calls(loop: Loop, measured: Measured) -> None:
+def test_thousand_random_hedged_calls(loop: Loop, measured: Measured) -> None:
     most = launched = cancelled = closed = called_off = 0
     for seed in range(1000):
         call = Call(loop, seed)

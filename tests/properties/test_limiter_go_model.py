@@ -194,7 +194,7 @@ def test_no_window_admits_more_than_its_share(rate: float, burst: int, gaps: lis
     st.integers(1, 10),
     st.lists(st.tuples(st.floats(-3600, 3600), st.integers(0, 12)), max_size=30),
 )
-def test_a_jumping_clock_admits_at_most_the_burst_more(rate: float, burst: int, jumps: list[Any]) -> None:
+def test_jumping_clock_admits_at_most_the_burst_more(rate: float, burst: int, jumps: list[Any]) -> None:
     """A jump, either way, gives at most a full bucket; and no caller waits longer for it."""
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(rate, burst, clock=clock)

@@ -42,7 +42,7 @@ def worst_window(admitted: list[tuple[float, int]], rate: float) -> float:
     return worst
 
 
-def test_the_windows_are_counted_as_stated() -> None:
+def test_windows_are_counted_as_stated() -> None:
     """The short way to the worst window is the long one's: all pairs."""
     rng = random.Random(1)
     times = sorted(rng.choice([0, 1, 1.5, 2]) * rng.random() * 10 for _ in range(60))
@@ -181,7 +181,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 @pytest.mark.proves("invariant 14")
 @each_loop
 @each_maker
-def test_a_thousand_tasks_are_served_as_they_came(loop: Loop, make: Maker, measured: Measured) -> None:
+def test_thousand_tasks_are_served_as_they_came(loop: Loop, make: Maker, measured: Measured) -> None:
     """Every third of them is called off while it waits, wherever it stands."""
     rng = random.Random(3)
     served: list[int] = []

@@ -208,7 +208,7 @@ def test_every_n_up_to_a_million(measured: Measured) -> None:
 
 @pytest.mark.proves("invariant 2")
 @each_way
-def test_the_waits_that_the_loop_asks_for(play: Any, measured: Measured) -> None:
+def test_waits_that_the_loop_asks_for(play: Any, measured: Measured) -> None:
     waits: list[float] = []
 
     @settings(max_examples=40)
@@ -303,7 +303,7 @@ def told(events: list[Any]) -> int:
 
 @pytest.mark.proves("invariant 6")
 @every_way
-def test_the_last_exception_and_the_sum_of_events(play: Any, measured: Measured) -> None:
+def test_last_exception_and_the_sum_of_events(play: Any, measured: Measured) -> None:
     calls, errors, refusals = 0, 0, 0
 
     @settings(max_examples=40)

@@ -49,20 +49,20 @@ def test_whole_seconds_are_read_exactly(seconds: int) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 999_999))
-def test_a_fraction_is_read_exactly(whole: int, micro: int) -> None:
+def test_fraction_is_read_exactly(whole: int, micro: int) -> None:
     text = f"{whole}.{micro:06d}"
     assert retry_after({"retry-after": text}, NOW) == float(text)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
-def test_the_longest_of_several_counts_however_they_are_spelt(waits: list[int]) -> None:
+def test_longest_of_several_counts_however_they_are_spelt(waits: list[int]) -> None:
     apart = [("retry-after", str(wait)) for wait in waits]
     joined = {"retry-after": ", ".join(map(str, waits))}
     assert retry_after(apart, NOW) == retry_after(joined, NOW) == max(waits)
 
 
 @given(st.integers(0, 2**33), st.integers(-(10**6), 10**6))
-def test_a_date_is_the_time_that_the_standard_library_wrote(at: int, shift: int) -> None:
+def test_date_is_the_time_that_the_standard_library_wrote(at: int, shift: int) -> None:
     assert http_date(formatdate(at, usegmt=True), NOW) == at
     headers = {
         "retry-after": formatdate(max(0, at + shift), usegmt=True),

@@ -59,7 +59,7 @@ def failing(*strategies: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_a_later_attempt_refused_further_in_raises_the_failure_before_it(reason: str) -> None:
+def test_later_attempt_refused_further_in_raises_the_failure_before_it(reason: str) -> None:
     strategy, kind = REFUSALS[reason]
     call, error = failing(strategy())
     with pytest.raises(Boom) as caught:
@@ -76,7 +76,7 @@ def test_a_later_attempt_refused_further_in_raises_the_failure_before_it(reason:
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_the_refusal_on_request(reason: str) -> None:
+def test_refusal_on_request(reason: str) -> None:
     strategy, kind = REFUSALS[reason]
     call, error = failing(strategy(), raises="refusal")
     with pytest.raises(kind) as caught:
@@ -94,7 +94,7 @@ def test_the_refusal_on_request(reason: str) -> None:
         ({"within": 0}, (KeyError, sp.StormproofError)),
     ],
 )
-def test_a_fallback_that_names_the_refusal_answers(options: dict[str, Any], named: Any) -> None:
+def test_fallback_that_names_the_refusal_answers(options: dict[str, Any], named: Any) -> None:
     def fail() -> str:
         raise Boom
 
@@ -104,7 +104,7 @@ def test_a_fallback_that_names_the_refusal_answers(options: dict[str, Any], name
         sp.Policy(sp.Fallback("kept", on=sp.CircuitOpen), fails).call(fail)
 
 
-def test_an_outer_retry_takes_it_as_final_unless_it_names_the_refusal() -> None:
+def test_outer_retry_takes_it_as_final_unless_it_names_the_refusal() -> None:
     calls = 0
 
     @sp.retry(on=Boom, budget=sp.Budget(burst=0))
@@ -121,7 +121,7 @@ def test_an_outer_retry_takes_it_as_final_unless_it_names_the_refusal() -> None:
         assert calls == made
 
 
-def test_a_breaker_outside_counts_the_failure() -> None:
+def test_breaker_outside_counts_the_failure() -> None:
     breaker = sp.Breaker(consecutive=1, on=Boom)
     policy = sp.Policy(breaker, sp.Retry(Boom, budget=sp.Budget(burst=0)))
 

@@ -23,7 +23,7 @@ def ended(folder: Path, words: list[str], without: str = "nothing") -> tuple[int
     return done.returncode, done.stderr
 
 
-def test_a_policy_that_is_not_in_the_file(folder: Path) -> None:
+def test_policy_that_is_not_in_the_file(folder: Path) -> None:
     code, said = ended(folder, ["explain", "stormproof.toml:male"])
     assert (code, said) == (2, "stormproof: stormproof.toml: unknown policy 'male'; did you mean 'mail'?\n")
 
@@ -31,7 +31,7 @@ def test_a_policy_that_is_not_in_the_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "words", [["simulate", "stormproof.toml", "--scenario", "herd"], ["lab", "--no-open"]]
 )
-def test_a_library_that_is_not_installed(folder: Path, words: list[str]) -> None:
+def test_library_that_is_not_installed(folder: Path, words: list[str]) -> None:
     code, said = ended(folder, words, without="numpy")
     assert (code, said) == (2, f"stormproof: {words[0]}: numpy is missing: install stormproof[lab]\n")
 

@@ -13,7 +13,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 
 @pytest.mark.parametrize(("module", "library"), [("lab", "numpy"), ("redis", "redis"), ("grpc", "grpc")])
-def test_the_error_names_the_extra(module: str, library: str) -> None:
+def test_error_names_the_extra(module: str, library: str) -> None:
     program = f"import sys; sys.modules[{library!r}] = None; from stormproof import {module}"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False

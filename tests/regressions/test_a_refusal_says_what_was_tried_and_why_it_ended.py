@@ -52,6 +52,6 @@ def test_a_number_in_the_place_of_a_budget() -> None:
         of(budget=0.2)
 
 
-def test_a_hedge_that_was_not_declared() -> None:
+def test_hedge_that_was_not_declared() -> None:
     with pytest.raises(ValueError, match=r"to hedge a plain function \(Policy.call\)"):
         sp.Policy(sp.Hedge(after=1)).call(int)

@@ -10,7 +10,7 @@ import pytest
 import stormproof as sp
 
 
-def test_the_block_is_not_entered() -> None:
+def test_block_is_not_entered() -> None:
     breaker = sp.Breaker(consecutive=1)
     breaker.admit().failure()
     entered = False

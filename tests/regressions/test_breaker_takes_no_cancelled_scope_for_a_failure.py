@@ -12,7 +12,7 @@ from tests.support.scripted import Boom
 import stormproof as sp
 
 
-def test_a_wait_that_was_cancelled_opens_nothing() -> None:
+def test_wait_that_was_cancelled_opens_nothing() -> None:
     breaker = sp.Breaker(consecutive=1)
     limiter = sp.Limiter(1, 1)
     limiter.allow()
@@ -38,7 +38,7 @@ def test_cancelled_retry_inside_does_not_count_as_a_failure() -> None:
 
 
 @each_loop
-def test_a_cancelled_probe_frees_its_place(loop: Loop) -> None:
+def test_cancelled_probe_frees_its_place(loop: Loop) -> None:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=30, probe_timeout=None, clock=clock)
     breaker.admit().failure()

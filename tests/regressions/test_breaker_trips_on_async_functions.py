@@ -24,7 +24,7 @@ def test_awaited_failures_open_it() -> None:
             asyncio.run(call())
 
 
-def test_a_coroutine_function_is_not_called_as_a_plain_one() -> None:
+def test_coroutine_function_is_not_called_as_a_plain_one() -> None:
     async def call() -> None:
         pass
 

@@ -123,7 +123,7 @@ def test_cancelled_while_opening_a_stream(loop):
 
 
 @each_loop
-def test_a_zero_wait_lets_the_cancellation_land(loop):
+def test_zero_wait_lets_the_cancellation_land(loop):
     calls = 0
 
     @sp.retry(on=ConnectionError, attempts=1000, backoff=sp.Constant(0), budget=None)

@@ -126,7 +126,7 @@ def test_copies_of_a_policy_keep_clock_and_rng(copier):
     assert made.rng == 7
 
 
-def test_a_pickled_policy_keeps_its_seed():
+def test_pickled_policy_keeps_its_seed():
     policy = pickle.loads(pickle.dumps(sp.retry(on=KeyError, rng=7)))
     assert policy.rng == 7
 
@@ -138,7 +138,7 @@ def test_copies_of_a_budget_keep_the_clock(copier, name):
     assert isinstance(made.clock, Steps)
 
 
-def test_a_fresh_budget_keeps_the_clock():
+def test_fresh_budget_keeps_the_clock():
     """``keyed`` makes one for each key with it: on a test's clock they must all live on that clock."""
     clock = Steps()
     assert sp.Budget(clock=clock).fresh().clock is clock

@@ -57,7 +57,7 @@ def test_cycle_of_causes_is_judged(play, shape, on):
 
 
 @pytest.mark.parametrize("shape", CYCLES)
-def test_an_outer_layer_still_sees_the_mark(shape):
+def test_outer_layer_still_sees_the_mark(shape):
     error = CYCLES[shape]()
     calls = 0
 

@@ -39,7 +39,7 @@ def test_ambient_deadline_bounds_attempts_and_waits(play):
 
 
 @each_way
-def test_the_smaller_one_counts(play):
+def test_smaller_one_counts(play):
     policy = sp.Policy(sp.Deadline(10), ENDLESS, name="job")
     played = play(policy, takes(2, Boom), ..., inside=lambda: sp.deadline(5, "request"))
     assert played.times == pytest.approx([0, 3])
@@ -58,7 +58,7 @@ def test_ambient_deadline_spans_calls():
 
 
 @every_way
-def test_a_late_success_in_a_thread_is_still_a_success(play):
+def test_late_success_in_a_thread_is_still_a_success(play):
     play(retry(), Boom, takes(100, "ok"), inside=lambda: sp.deadline(10)).returned("ok")
 
 

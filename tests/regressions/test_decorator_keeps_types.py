@@ -71,7 +71,7 @@ def outcome(call):
 
 
 @each_policy
-def test_the_same_calls_are_taken_and_refused(policy):
+def test_same_calls_are_taken_and_refused(policy):
     for plain, wrapped in zip(calls(full), calls(policy(full)), strict=True):
         told, expected = outcome(wrapped), outcome(plain)
         if isinstance(expected, str):
@@ -81,7 +81,7 @@ def test_the_same_calls_are_taken_and_refused(policy):
             assert told == expected
 
 
-def test_a_wrong_call_is_the_callers_bug_and_not_retried():
+def test_wrong_call_is_the_callers_bug_and_not_retried():
     events = []
     stop = sp.subscribe(events.append)
 

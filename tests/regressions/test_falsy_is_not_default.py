@@ -69,7 +69,7 @@ def test_max_hint_0_heeds_no_hint(play):
 
 
 @every_way
-def test_an_empty_budget_pays_nothing(play):
+def test_empty_budget_pays_nothing(play):
     play(retry(budget=sp.Budget(burst=0)), Boom).stopped_for("budget")
     play(retry(budget=sp.Budget(ratio=0, burst=1), attempts=9), Boom, Boom).stopped_for("budget")
 
@@ -80,7 +80,7 @@ def test_wait_of_0_does_not_sleep(play):
 
 
 @every_way
-def test_a_deadline_of_0_makes_no_attempt(play):
+def test_deadline_of_0_makes_no_attempt(play):
     played = play(retry(), inside=lambda: sp.deadline(0))  # a first call would be beyond the script
     played.raised(sp.DeadlineExceeded).made(0)
 
@@ -106,7 +106,7 @@ class Falsy(sp.testing.FakeClock):
 
 
 @pytest.mark.parametrize("loop", [None, "asyncio", "trio"])
-def test_a_falsy_clock_is_a_clock(loop):
+def test_falsy_clock_is_a_clock(loop):
     clock = Falsy()
     policy = retry(attempts=3, clock=clock, budget=sp.Budget(clock=clock))
     with pytest.raises(Boom), sp.deadline(60, clock=clock):
@@ -114,7 +114,7 @@ def test_a_falsy_clock_is_a_clock(loop):
     assert clock.sleeps == [1, 2]
 
 
-def test_an_empty_keyed_budget_is_a_budget():
+def test_empty_keyed_budget_is_a_budget():
     """It has no keys yet, and so a length of 0."""
     budgets = sp.keyed(sp.Budget(burst=0), key=lambda: "key")
     assert len(budgets) == 0

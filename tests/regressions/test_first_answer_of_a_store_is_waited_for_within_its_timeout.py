@@ -18,7 +18,7 @@ TIMEOUT = 2.0
 
 
 @pytest.mark.redis
-def test_a_server_that_hangs_from_the_start():
+def test_server_that_hangs_from_the_start():
     with Server() as server:
         server.pause()
         with RedisStore(server.url, timeout=TIMEOUT) as store:

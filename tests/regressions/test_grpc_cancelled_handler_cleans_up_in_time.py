@@ -12,7 +12,7 @@ import stormproof as sp
 from stormproof.grpc import server_interceptors
 
 
-def test_a_handler_whose_caller_has_gone_cleans_up_within_the_callers_time() -> None:
+def test_handler_whose_caller_has_gone_cleans_up_within_the_callers_time() -> None:
     left: list[float | None] = []
     cleaned, gone = threading.Event(), threading.Event()
 

@@ -42,7 +42,7 @@ PUSHED = Failed("RESOURCE_EXHAUSTED", ("grpc-retry-pushback-ms", "5"))
 
 @pytest.mark.parametrize("codes", [(), ("UNAVAILABLE",)])
 @pytest.mark.parametrize("error", [ConnectionError(), TimeoutError(), ConnectionResetError(104, "reset")])
-def test_an_error_without_a_status_is_fatal(error: Exception, codes: tuple[str, ...]) -> None:
+def test_error_without_a_status_is_fatal(error: Exception, codes: tuple[str, ...]) -> None:
     assert judged(error, *codes) == (False, "no gRPC status")
 
 
@@ -80,7 +80,7 @@ def test_error_without_a_grpc_status_sends_no_further_hedge() -> None:
     assert made == [ConnectionError, Failed, Failed, Failed]
 
 
-def test_a_group_needs_a_listed_code_in_every_leaf() -> None:
+def test_group_needs_a_listed_code_in_every_leaf() -> None:
     listed = Failed("UNAVAILABLE")
     assert judged(ExceptionGroup("", [listed, ExceptionGroup("", [listed])]), "UNAVAILABLE")[0]
     assert judged(ExceptionGroup("", [listed, sp.RetryAfter(1, listed)]), "UNAVAILABLE")[0]
@@ -88,7 +88,7 @@ def test_a_group_needs_a_listed_code_in_every_leaf() -> None:
     assert judged(ExceptionGroup("", [listed, PUSHED]), "UNAVAILABLE") == (False, "gRPC RESOURCE_EXHAUSTED")
 
 
-def test_an_attempt_cut_off_is_deadline_exceeded() -> None:
+def test_attempt_cut_off_is_deadline_exceeded() -> None:
     """As the channel's own timeout of one attempt is, in sync calls."""
     cut_off = sp.AttemptTimeout("")
     assert judged(cut_off, "UNAVAILABLE") == (False, "gRPC DEADLINE_EXCEEDED")

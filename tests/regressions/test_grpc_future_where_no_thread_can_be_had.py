@@ -16,7 +16,7 @@ async def answer() -> int:
     return 42
 
 
-def test_the_next_future_finds_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_future_finds_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

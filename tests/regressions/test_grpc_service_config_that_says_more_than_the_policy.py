@@ -59,14 +59,14 @@ def test_hedge_beside_a_retry_is_a_loss_in_either_order(retry_first: bool) -> No
 
 @pytest.mark.parametrize("retry_first", [True, False])
 @pytest.mark.parametrize("nothing", [{"attempts": 1}, {"on": StatusCodes(())}], ids=["once", "no codes"])
-def test_a_retry_that_never_retries_leaves_the_hedge(nothing: dict[str, Any], retry_first: bool) -> None:
+def test_retry_that_never_retries_leaves_the_hedge(nothing: dict[str, Any], retry_first: bool) -> None:
     budget = sp.ThrottleBudget(10, 0.1)
     row: list[Any] = [hedging(0.1, budget), retrying(budget=budget, **nothing)]
     written = json.loads(to_service_config(sp.Policy(*(reversed(row) if retry_first else row))))
     assert written["methodConfig"][0].keys() == {"name", "hedgingPolicy"}
 
 
-def test_the_first_of_two_hedges_is_written() -> None:
+def test_first_of_two_hedges_is_written() -> None:
     budget = sp.ThrottleBudget(10, 0.1)
     policy = sp.Policy(hedging(0.1, budget), hedging(0.3, budget))
     assert losses(policy) == ("all methods: Hedge beside Hedge",)
@@ -74,13 +74,13 @@ def test_the_first_of_two_hedges_is_written() -> None:
 
 
 @pytest.mark.parametrize("deadlines", [(1, 5), (5, 1)])
-def test_the_smaller_of_two_deadlines_counts(deadlines: tuple[float, float]) -> None:
+def test_smaller_of_two_deadlines_counts(deadlines: tuple[float, float]) -> None:
     written = json.loads(to_service_config(sp.Policy(*map(sp.Deadline, deadlines), retrying())))
     assert written["methodConfig"][0]["timeout"] == "1s"
 
 
 @pytest.mark.filterwarnings("ignore:Policy. Deadline inside Retry")
-def test_a_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
+def test_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
     budget = sp.ThrottleBudget(10, 0.1)
     for outer in (retrying(budget=budget), hedging(0.1, budget)):
         policy = sp.Policy(sp.Deadline(9), outer, sp.Deadline(1))
@@ -91,7 +91,7 @@ def test_a_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
     assert json.loads(to_service_config(inner))["methodConfig"] == [{"name": [{}], "timeout": "1s"}]
 
 
-def test_a_hint_in_place_of_one_wait() -> None:
+def test_hint_in_place_of_one_wait() -> None:
     replaced = presets.HintedExponential(jitter=PLAIN, hint="replace")
     (loss,) = losses(sp.Policy(retrying(backoff=replaced)))
     assert (
@@ -100,7 +100,7 @@ def test_a_hint_in_place_of_one_wait() -> None:
     to_service_config(sp.Policy(retrying(backoff=presets.HintedExponential(jitter=PLAIN))))
 
 
-def test_a_schedule_derived_from_a_known_one_is_another() -> None:
+def test_schedule_derived_from_a_known_one_is_another() -> None:
     class Odd(sp.Exponential):
         def _ceiling(self, n: int) -> float:
             return 0.5

@@ -47,13 +47,13 @@ def test_short_waits_become_2_ms(wait: float) -> None:
         assert (first["initialBackoff"], first["maxBackoff"]) == ("0.002s", "1s")
 
 
-def test_the_shortest_wait_that_is_kept() -> None:
+def test_shortest_wait_that_is_kept() -> None:
     entry = json.loads(to_service_config(retrying(constant(0.002))))["methodConfig"][0]
     assert entry["retryPolicy"]["initialBackoff"] == "0.002s"
 
 
 @pytest.mark.parametrize("seconds", [0, 1e-11, 0.0009])
-def test_a_timeout_is_never_none(seconds: float) -> None:
+def test_timeout_is_never_none(seconds: float) -> None:
     told = f"a Deadline of {seconds:g} s, which becomes 0.001 s"
     assert written(sp.Policy(sp.Deadline(seconds)), told)["timeout"] == "0.001s"
 

@@ -27,7 +27,7 @@ def room_for_one(monkeypatch):
 
 
 @pytest.mark.usefixtures("room_for_one")
-def test_the_first_attempt_finishes():
+def test_first_attempt_finishes():
     budget = sp.Budget()
     before, calls = budget.balance, []
 
@@ -43,7 +43,7 @@ def test_the_first_attempt_finishes():
 
 
 @pytest.mark.usefixtures("room_for_one")
-def test_the_first_attempts_error():
+def test_first_attempts_error():
     @sp.Policy(sp.Hedge(after=0.01, idempotent=True, on=KeyError))
     def fetch():
         time.sleep(0.05)
@@ -54,7 +54,7 @@ def test_the_first_attempts_error():
 
 
 @pytest.mark.usefixtures("room_for_one")
-def test_a_thread_that_could_not_be_started_takes_no_room(monkeypatch):
+def test_thread_that_could_not_be_started_takes_no_room(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 

@@ -21,7 +21,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_the_first_attempt_is_still_running(name):
+def test_first_attempt_is_still_running(name):
     calls, release = [], threading.Event()
 
     @POLICIES[name]

@@ -27,7 +27,7 @@ def test_once_for_each_attempt(play):
 
 
 @each_loop
-def test_an_async_hook_is_awaited_once_for_each_attempt(loop):
+def test_async_hook_is_awaited_once_for_each_attempt(loop):
     entered, left = [], []
 
     async def before(attempt):
@@ -54,7 +54,7 @@ def test_an_async_hook_is_awaited_once_for_each_attempt(loop):
 
 
 @every_way
-def test_the_attempt_is_gone_afterwards(play):
+def test_attempt_is_gone_afterwards(play):
     inside = []
     played = play(retry(), Boom, does(lambda: inside.append(sp.attempt()) or "ok")).returned("ok")
     assert inside[0].number == 2 and inside[0].last_error is played.last
@@ -75,7 +75,7 @@ def test_unsubscribe_ends_the_events():
     assert len(seen) == 3
 
 
-def test_a_failed_call_leaves_no_references():
+def test_failed_call_leaves_no_references():
     """Neither the policy nor a context variable keeps an error, and with it every frame, alive."""
     policy = retry(attempts=3)
     kept = []

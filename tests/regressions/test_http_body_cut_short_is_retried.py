@@ -27,7 +27,7 @@ def test_body_cut_short_is_retried(step):
         assert len(server.seen) == 2
 
 
-def test_a_post_may_have_been_done():
+def test_post_may_have_been_done():
     with Server() as server, client() as http:
         server.on("/", half(b"ha"))
         with pytest.raises(httpx.TransportError) as caught:
@@ -41,7 +41,7 @@ def test_a_post_may_have_been_done():
     [half(b"x" * 10, announced=65537), chunked(b"ha", ends=False)],
     ids=["longer than the buffer", "without a length"],
 )
-def test_a_body_that_is_streamed(step):
+def test_body_that_is_streamed(step):
     with Server() as server, client() as http:
         server.on("/", step)
         with pytest.raises(httpx.TransportError):

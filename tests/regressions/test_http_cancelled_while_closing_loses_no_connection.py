@@ -86,7 +86,7 @@ def test_shielded_coroutine_returns_and_raises_as_if_awaited() -> None:
     asyncio.run(main())
 
 
-def test_a_cancellation_is_not_lost_in_an_error() -> None:
+def test_cancellation_is_not_lost_in_an_error() -> None:
     async def main() -> None:
         async def bad() -> None:
             await asyncio.sleep(0)
@@ -174,7 +174,7 @@ def test_while_another_request_looks_at_the_same_connection() -> None:
     assert asyncio.run(main()) == {}
 
 
-def test_a_wait_inside_a_shield_is_not_cut_short() -> None:
+def test_wait_inside_a_shield_is_not_cut_short() -> None:
     async def main() -> list[str]:
         log: list[str] = []
         lock = anyio.Lock()
@@ -200,7 +200,7 @@ def test_a_wait_inside_a_shield_is_not_cut_short() -> None:
     assert asyncio.run(main()) == ["let go", "closed"]
 
 
-def test_a_time_limit_inside_a_shield_holds() -> None:
+def test_time_limit_inside_a_shield_holds() -> None:
     async def main() -> list[bool]:
         ended = []
 
@@ -215,7 +215,7 @@ def test_a_time_limit_inside_a_shield_holds() -> None:
     assert asyncio.run(main()) == [True]
 
 
-def test_a_shield_around_all_of_it_is_none_of_ours() -> None:
+def test_shield_around_all_of_it_is_none_of_ours() -> None:
     """A caller's own shield is against anyio's scopes: ``task.cancel()`` goes through it as ever."""
 
     async def main() -> bool:

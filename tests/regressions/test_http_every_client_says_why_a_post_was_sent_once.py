@@ -21,7 +21,7 @@ def told(error: BaseException) -> list[str]:
 
 
 @each_client
-async def test_a_post_that_was_reset(http: Http) -> None:
+async def test_post_that_was_reset(http: Http) -> None:
     http.server.on("/", reset())
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).post("/")
@@ -31,7 +31,7 @@ async def test_a_post_that_was_reset(http: Http) -> None:
 
 
 @each_client
-async def test_a_post_that_was_reset_when_sent_again(http: Http) -> None:
+async def test_post_that_was_reset_when_sent_again(http: Http) -> None:
     http.server.on("/", answer(429), reset())
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).post("/")

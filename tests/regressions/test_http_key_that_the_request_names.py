@@ -29,7 +29,7 @@ def test_named_key_is_sent_with_any_method(method: str) -> None:
         assert [seen.header("Idempotency-Key") for seen in server.seen] == ["order-17"] * 4
 
 
-def test_the_clients_own_option_is_for_methods_that_need_it() -> None:
+def test_clients_own_option_is_for_methods_that_need_it() -> None:
     with Server() as server:
         server.on("/", answer(200))
         transport = stormproof.httpx.Transport(retry(), idempotency_key="auto")

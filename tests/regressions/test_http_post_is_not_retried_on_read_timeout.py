@@ -42,7 +42,7 @@ def test_post_without_a_key_is_not_retried_after_a_reset_or_5xx(step):
 
 
 @pytest.mark.parametrize("status", [425, 429])
-def test_the_server_says_that_nothing_was_done(status):
+def test_server_says_that_nothing_was_done(status):
     with Server() as server, client() as http:
         server.on("/", answer(status), answer(200))
         assert http.post(server.url("/"), content=b"pay").status_code == 200
@@ -68,7 +68,7 @@ def test_with_a_key_it_is_sent_again_under_that_key():
         assert len(server.seen) == 3 and len(keys) == 1 and None not in keys
 
 
-def test_the_answer_of_a_get_is_waited_for_again():
+def test_answer_of_a_get_is_waited_for_again():
     with Server() as server, client() as http:
         server.on("/", hang(), answer(200))
         assert http.get(server.url("/")).status_code == 200

@@ -37,7 +37,7 @@ def test_one_connection_serves_all_attempts():
 
 
 @pytest.mark.parametrize("step", STEPS[:2], ids=["with a length", "without"])
-def test_a_waiting_retry_holds_no_connection(step):
+def test_waiting_retry_holds_no_connection(step):
     with Server() as server:
         server.on("/", step, answer(200, b"ok"))
         server.on("/other", answer(200, b"other"))

@@ -38,18 +38,18 @@ def test_too_long_is_the_end(value):
     assert response.extensions["stormproof"].reason.startswith("the server asked for ")
 
 
-def test_a_hint_is_kept_to():
+def test_hint_is_kept_to():
     response, sleeps, _ = get(asks("20"), asks("0.5", 429), answer(200))
     assert (response.status_code, sleeps) == (200, [20.0, 0.5])
 
 
 @pytest.mark.parametrize("value", ["-1", "soon", "", "Fri, 31 Dec 1999 23:59:59 GMT", "nan", "1e3"])
-def test_a_hint_that_says_nothing_leaves_our_own_wait(value):
+def test_hint_that_says_nothing_leaves_our_own_wait(value):
     response, sleeps, _ = get(asks(value), answer(200))
     assert (response.status_code, sleeps) == (200, [0.25])
 
 
-def test_the_longest_of_several():
+def test_longest_of_several():
     step = answer(503, b"", [("Retry-After", "1"), ("Retry-After", "7")])
     assert get(step, answer(200))[1] == [7.0]
 
@@ -60,5 +60,5 @@ def test_hint_past_the_deadline_stops():
     assert response.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")
 
 
-def test_the_cap_is_the_users():
+def test_cap_is_the_users():
     assert get(asks("3600"), answer(200), max_hint=7200, within=None)[1] == [3600.0]

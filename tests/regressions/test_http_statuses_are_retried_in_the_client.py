@@ -42,14 +42,14 @@ def test_fatal_status_is_returned_at_once(server, client, status):
     assert len(server.seen) == 1
 
 
-def test_a_redirect_is_the_clients_affair_and_each_step_is_retried(server, client):
+def test_redirect_is_the_clients_affair_and_each_step_is_retried(server, client):
     server.on("/", answer(503), answer(302, headers=[("Location", "/there")]))
     server.on("/there", answer(503), answer(200, b"there"))
     assert client.get(server.url("/"), follow_redirects=True).text == "there"
     assert [seen.path for seen in server.seen] == ["/", "/", "/there", "/there"]
 
 
-def test_the_last_answer_comes_back_as_a_response(server, client):
+def test_last_answer_comes_back_as_a_response(server, client):
     server.on("/", answer(503, b"first"), answer(500, b"last"))
     got = client.get(server.url("/"))
     assert (got.status_code, got.text) == (500, "last")

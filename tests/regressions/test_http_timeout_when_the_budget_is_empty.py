@@ -42,14 +42,14 @@ def _is_the_clients(error: Exception, attempts: int, reason: str) -> None:
 
 @each_loop
 @pytest.mark.parametrize("burst", [0, 1])
-def test_the_budget_is_empty(loop: Loop, burst: int) -> None:
+def test_budget_is_empty(loop: Loop, burst: int) -> None:
     budget = sp.Budget(ratio=0, burst=burst)
     policy = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=budget), sp.Timeout(0.5), name="shop")
     _is_the_clients(_error_of(loop, policy), burst + 1, "budget")
 
 
 @each_loop
-def test_the_circuit_is_open_by_then(loop: Loop) -> None:
+def test_circuit_is_open_by_then(loop: Loop) -> None:
     policy = sp.Policy(
         sp.Retry(on=(sp.AttemptTimeout,), backoff=sp.Constant(0), budget=None),
         sp.Breaker(consecutive=1),
@@ -60,7 +60,7 @@ def test_the_circuit_is_open_by_then(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_refusal_before_any_attempt_stays_one(loop: Loop) -> None:
+def test_refusal_before_any_attempt_stays_one(loop: Loop) -> None:
     limiter = sp.Limiter(0, 1)
     assert limiter.allow()
     policy = sp.Policy(sp.Retry(budget=None), sp.RateLimit(limiter), sp.Timeout(0.5), name="shop")

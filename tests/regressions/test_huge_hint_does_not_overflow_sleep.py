@@ -23,7 +23,7 @@ HUGE = [1e12, 1e18, 1e300, 10**300]
 
 @every_way
 @pytest.mark.parametrize("seconds", HUGE)
-def test_the_servers_error_surfaces(play, seconds):
+def test_servers_error_surfaces(play, seconds):
     error = Boom()
     played = play(retry(), sp.RetryAfter(seconds, error)).made(1)
     assert played.error is error and error.retry_after == float(seconds)
@@ -31,12 +31,12 @@ def test_the_servers_error_surfaces(play, seconds):
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "1000000000000", "1" + "0" * 400])
-def test_a_header_of_many_digits_is_longer_than_any_limit(text):
+def test_header_of_many_digits_is_longer_than_any_limit(text):
     assert retry_after({"Retry-After": text}) > 1e9
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5])
-def test_an_endless_hint_is_never_shortened(u):
+def test_endless_hint_is_never_shortened(u):
     """inf * 0.0 is NaN, and a wait of NaN loses against any other."""
     endless = sp.Verdict(True, after=math.inf)
     policy = retry(on=lambda error: endless, max_hint=math.inf, attempts=2, rng=lambda: u)
@@ -68,14 +68,14 @@ def asks_for(seconds):
 
 
 @pytest.mark.parametrize("seconds", HUGE)
-def test_a_real_sleep_takes_it(seconds, alarm):
+def test_real_sleep_takes_it(seconds, alarm):
     with pytest.raises(Woken):
         alarm()
         retry(max_hint=math.inf).call(asks_for(seconds))
 
 
 @pytest.mark.parametrize("seconds", HUGE)
-def test_a_real_sleep_in_a_scope_takes_it(seconds):
+def test_real_sleep_in_a_scope_takes_it(seconds):
     with sp.deadline(None) as scope:
         timer = threading.Timer(0.05, scope.cancel)
         timer.start()
@@ -86,7 +86,7 @@ def test_a_real_sleep_in_a_scope_takes_it(seconds):
 
 @each_loop
 @pytest.mark.parametrize("seconds", HUGE)
-def test_an_event_loop_takes_it(loop, seconds):
+def test_event_loop_takes_it(loop, seconds):
     @retry(max_hint=math.inf)
     async def call():
         raise sp.RetryAfter(seconds, Boom())

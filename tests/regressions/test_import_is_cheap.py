@@ -59,7 +59,7 @@ def test_use_loads_no_heavy_module(what):
     assert not (loaded(what) & HEAVY) - allowed
 
 
-def test_a_failure_needs_randomness_and_no_more():
+def test_failure_needs_randomness_and_no_more():
     what = (
         "import stormproof as sp\n"
         "try: sp.retry(on=OSError, backoff=sp.Constant(0)).call(open, '/nonexistent')\n"

@@ -27,13 +27,13 @@ AT_THE_CAP = [
 
 
 @pytest.mark.parametrize(("schedule", "waits"), AT_THE_CAP, ids=lambda value: type(value).__name__)
-def test_the_wait_depends_on_the_draw(schedule, waits):
+def test_wait_depends_on_the_draw(schedule, waits):
     for n in (20, 1000):
         assert [schedule.delay(n, 8.0, u) for u in (0.0, 0.25, 0.75)] == pytest.approx(waits)
 
 
 @pytest.mark.parametrize(("schedule", "waits"), AT_THE_CAP, ids=lambda value: type(value).__name__)
-def test_a_fleet_does_not_come_back_in_step(schedule, waits):
+def test_fleet_does_not_come_back_in_step(schedule, waits):
     fleet = {schedule.delay(20, 8.0, place / 1000) for place in range(1000)}
     assert len(fleet) == 1000
 
@@ -47,5 +47,5 @@ def test_waits_at_the_cap_differ(play):
     assert len({*waits[0], *waits[1]}) == len(waits[0]) * 2
 
 
-def test_the_default_is_jittered():
+def test_default_is_jittered():
     assert sp.Retry().backoff.jitter == "full"

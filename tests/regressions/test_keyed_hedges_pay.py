@@ -9,7 +9,7 @@ import pytest
 import stormproof as sp
 
 
-def test_a_keyed_hedge_pays_the_budget_of_the_retries() -> None:
+def test_keyed_hedge_pays_the_budget_of_the_retries() -> None:
     budget = sp.Budget(ratio=0, burst=1)
     policy = sp.Policy(
         sp.Retry(on=OSError, budget=budget),

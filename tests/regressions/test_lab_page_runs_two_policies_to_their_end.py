@@ -66,7 +66,7 @@ def test_when_one_fails_the_other_is_ended() -> None:
     asyncio.run(asyncio.wait_for(body(), 10))
 
 
-def test_a_cancelled_run_is_over_when_both_have_stopped() -> None:
+def test_cancelled_run_is_over_when_both_have_stopped() -> None:
     async def body() -> None:
         first, second = Scripted({"type": "cancelled"}), Scripted({"type": "cancelled"})
         runs, run = await played(first, second)

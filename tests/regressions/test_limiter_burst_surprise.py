@@ -21,7 +21,7 @@ def times(limiter: sp.Limiter | sp.Pacer, clock: sp.testing.FakeClock, calls: in
     return out
 
 
-def test_a_pacer_spaces_calls_evenly_after_a_quiet_time() -> None:
+def test_pacer_spaces_calls_evenly_after_a_quiet_time() -> None:
     clock = sp.testing.FakeClock()
     pacer = sp.Pacer("10/s", clock=clock)
     clock.advance(3600)

@@ -35,7 +35,7 @@ def test_three_tokens_and_one() -> None:
     assert limiter.tokens() == 0
 
 
-def test_a_pacers_waiters_leave_from_the_front() -> None:
+def test_pacers_waiters_leave_from_the_front() -> None:
     clock = sp.testing.FakeClock()
     pacer = sp.Pacer(1, 1, clock=clock)
     assert pacer.allow()

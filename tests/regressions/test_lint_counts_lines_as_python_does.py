@@ -10,7 +10,7 @@ SOURCE = "from tenacity import retry\n{}\n@retry{}\ndef f():\n    pass\n"
 
 
 @pytest.mark.parametrize("between", ["\x0c", 's = "\x0c"', 's = "\u2028\x85"', "\x0c# ä", "s = '\x1c'"])
-def test_a_comment_counts_for_its_own_line(between: str) -> None:
+def test_comment_counts_for_its_own_line(between: str) -> None:
     assert {finding.place.line for finding in check(SOURCE.format(between, ""), "a.py")} == {3}
     assert check(SOURCE.format(between, "  # stormproof: ignore"), "a.py") == []
 

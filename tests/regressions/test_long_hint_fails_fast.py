@@ -24,14 +24,14 @@ def test_hint_beyond_max_hint_raises_at_once(play, max_hint, hint):
 
 
 @every_way
-def test_the_default_is_a_minute(play):
+def test_default_is_a_minute(play):
     play(sp.retry(on=Boom, within=None), sp.RetryAfter(60, Boom()), "ok").returned("ok")
     assert play(sp.retry(on=Boom, within=None), sp.RetryAfter(60.1, Boom())).error.retry_after == 60.1
 
 
 @every_way
 @pytest.mark.parametrize(("u", "wait"), [(0.0, 30), (0.5, 31.5), (0.999, 32.997)])
-def test_a_hint_is_a_floor(play, u, wait):
+def test_hint_is_a_floor(play, u, wait):
     """hint + up to 10 % of it, so that callers with the same hint do not come back together."""
     play(retry(rng=lambda: u), sp.RetryAfter(30, Boom()), "ok").returned("ok").slept(wait)
 
@@ -50,7 +50,7 @@ def test_hint_past_the_deadline_raises_at_once(play):
 
 
 @every_way
-def test_a_hint_is_not_the_next_waits_base(play):
+def test_hint_is_not_the_next_waits_base(play):
     policy = retry(backoff=sp.Decorrelated(1, cap=1000), rng=lambda: 1.0)
     # 3 * 1, then 3 * 3: the 40 s (+10 %) between them are the server's, not ours.
     play(policy, Boom, sp.RetryAfter(40, Boom()), Boom, "ok").returned("ok").slept(3, 44, 27)

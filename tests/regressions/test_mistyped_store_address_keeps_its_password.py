@@ -19,13 +19,13 @@ from stormproof._fleet.address import Address
         "redis+sentinel:://user:hunter2@host/mymaster/0",
     ],
 )
-def test_a_refusal_does_not_repeat_it(url: str) -> None:
+def test_refusal_does_not_repeat_it(url: str) -> None:
     with pytest.raises(ValueError, match=r"^RedisStore: url") as caught:
         Address(url)
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_socket_file_with_userinfo_in_the_wrong_place() -> None:
+def test_socket_file_with_userinfo_in_the_wrong_place() -> None:
     shown = str(Address("unix:user:hunter2@/tmp/redis.sock"))
     assert shown == "unix://***@/tmp/redis.sock"
 
@@ -33,12 +33,12 @@ def test_a_socket_file_with_userinfo_in_the_wrong_place() -> None:
 @pytest.mark.parametrize(
     "url", ["redis://h/" + "1" * 5000, "x" * 5000 + "://h", "env:" + "A" * 5000, "redis://h?db=" + "x" * 5000]
 )
-def test_a_refusal_is_short(url: str) -> None:
+def test_refusal_is_short(url: str) -> None:
     with pytest.raises(ValueError, match=r"^RedisStore: url") as caught:
         Address(url)
     assert len(str(caught.value)) < 400
 
 
-def test_a_plain_slip_is_still_shown() -> None:
+def test_plain_slip_is_still_shown() -> None:
     with pytest.raises(ValueError, match="database must be a whole number >= 0, got 'one'"):
         Address("redis://host/one")

@@ -103,7 +103,7 @@ def test_stacked_decorators_make_four_calls():
     assert backend.calls == 4
 
 
-def test_an_error_wrapped_on_the_way():
+def test_error_wrapped_on_the_way():
     backend = Backend()
 
     class Unavailable(Exception):
@@ -138,7 +138,7 @@ def test_errors_in_a_group():
     assert [backend.calls for backend in backends] == [4, 4]
 
 
-def test_an_error_from_another_process():
+def test_error_from_another_process():
     """As a process pool does it: pickled there, raised here."""
     with pytest.raises(Boom) as caught:
         retry().call(Backend())

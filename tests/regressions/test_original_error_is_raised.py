@@ -46,7 +46,7 @@ def test_attempts_are_reported_in_a_note(play):
 
 
 @every_way
-def test_the_handlers_of_the_caller_match(play):
+def test_handlers_of_the_caller_match(play):
     class Timeout(Boom, TimeoutError):
         pass
 
@@ -120,7 +120,7 @@ CALLED = retry(attempts=2)
     ],
     ids=["decorated", "block", "shared block", "call of a method", "call of a lambda"],
 )
-def test_a_reused_error_object(use):
+def test_reused_error_object(use):
     """Noted afresh after each call, and never taken for an error that a layer below has given up on."""
     connection = Connection()
     for turn in (1, 2, 3):

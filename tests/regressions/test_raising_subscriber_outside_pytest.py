@@ -19,7 +19,7 @@ assert sp.retry(on=ValueError)(lambda: 1)() == 1
 """
 
 
-def test_a_raising_subscriber_is_reported_and_the_call_succeeds() -> None:
+def test_raising_subscriber_is_reported_and_the_call_succeeds() -> None:
     source = str(Path(sp.__file__).parents[1])
     code = f"import sys; sys.path.insert(0, {source!r})\n" + PROGRAM
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)

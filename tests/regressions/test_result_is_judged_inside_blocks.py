@@ -67,7 +67,7 @@ def test_results_and_errors_share_the_attempts():
     assert numbers == [1, 2, 3, 4]
 
 
-def test_a_block_without_result_has_the_result_none():
+def test_block_without_result_has_the_result_none():
     judged = []
     for attempt in block(on_result=lambda value: judged.append(value) or False):
         with attempt:
@@ -75,7 +75,7 @@ def test_a_block_without_result_has_the_result_none():
     assert judged == [None]
 
 
-def test_a_result_set_before_an_error_does_not_hide_it():
+def test_result_set_before_an_error_does_not_hide_it():
     with pytest.raises(KeyError):
         for attempt in block(on_result=lambda value: False):
             with attempt:

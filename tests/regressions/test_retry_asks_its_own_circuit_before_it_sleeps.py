@@ -16,7 +16,7 @@ def policy(*inside: Any, **options: Any) -> sp.Policy:
 
 
 @each_way
-def test_an_open_circuit_ends_the_call_without_a_wait_or_a_token(play: Any) -> None:
+def test_open_circuit_ends_the_call_without_a_wait_or_a_token(play: Any) -> None:
     budget = BudgetSpy()
     breaker = sp.Breaker(consecutive=2, open_for=30)
     played = play(policy(breaker, budget=budget), Boom, Boom).stopped_for("circuit").made(2).slept(1)
@@ -25,13 +25,13 @@ def test_an_open_circuit_ends_the_call_without_a_wait_or_a_token(play: Any) -> N
 
 
 @each_way
-def test_a_circuit_that_admits_a_probe_by_then_is_waited_for(play: Any) -> None:
+def test_circuit_that_admits_a_probe_by_then_is_waited_for(play: Any) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=5)
     play(policy(breaker, backoff=sp.Constant(5.001)), Boom, "ok").returned("ok").slept(5.001)
 
 
 @each_way
-def test_the_refusal_on_request(play: Any) -> None:
+def test_refusal_on_request(play: Any) -> None:
     breaker = sp.Breaker(consecutive=1, name="shop")
     played = play(policy(breaker, raises="refusal"), Boom).raised(sp.CircuitOpen).caused_by_the_last_error()
     assert played.error.retry_after == 30 and played.sleeps == []

@@ -19,7 +19,7 @@ def lines(path: Path) -> int:
     return len(path.read_bytes().splitlines())
 
 
-def test_a_lost_newline_at_the_end_is_put_back(tmp_path: Path) -> None:
+def test_lost_newline_at_the_end_is_put_back(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
     compare(path, 2)
     whole = path.read_bytes()
@@ -63,7 +63,7 @@ def test_foreign_line_is_named_and_kept(tmp_path: Path, content: bytes, number: 
 
 
 @pytest.mark.long
-def test_a_torn_parquet_file_is_named(tmp_path: Path) -> None:
+def test_torn_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "kept.parquet"
     compare(path, 1)
     assert [file.name for file in tmp_path.iterdir()] == ["kept.parquet"]

@@ -158,7 +158,7 @@ BUDGET = sp.Budget(burst=3)
         lambda n: (BUDGET, BUDGET if n == 1 else sp.Budget(burst=3)),
     ],
 )
-def test_the_same_is_the_same_and_another_is_another(make: Callable[[int], Any]) -> None:
+def test_same_is_the_same_and_another_is_another(make: Callable[[int], Any]) -> None:
     assert identity(make(1)) == identity(make(1))
     assert identity(make(1)) != identity(make(2))
     assert "0x" not in identity(make(1))
@@ -184,6 +184,6 @@ def test_circular_functions_have_an_identity() -> None:
         identity(nested)
 
 
-def test_a_lock_is_not_known() -> None:
+def test_lock_is_not_known() -> None:
     with pytest.raises(Unknowable, match="a lock"):
         identity(threading.Lock())

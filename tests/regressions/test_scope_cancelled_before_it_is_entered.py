@@ -13,7 +13,7 @@ import stormproof as sp
 
 @each_loop
 @pytest.mark.parametrize("limit", [None, 3600])
-def test_the_first_await_ends(loop, limit):
+def test_first_await_ends(loop, limit):
     scope = sp.deadline(limit)
     scope.cancel()
     reached = []

@@ -38,7 +38,7 @@ def test_interleaved_generators_leave_nothing_behind(
     assert ambient() is None and sp.remaining() is None
 
 
-def test_the_nearest_scope_still_entered_is_in_force() -> None:
+def test_nearest_scope_still_entered_is_in_force() -> None:
     clock = sp.testing.FakeClock()
     with sp.deadline(10, clock=clock):
         first = inside(lambda: sp.deadline(1, clock=clock))
@@ -70,7 +70,7 @@ def test_work_started_in_a_scope_is_unbounded_after_its_success(kind: str) -> No
     assert kept[0].run(sp.retry(on=OSError).call, lambda: "ok") == "ok"
 
 
-def test_a_task_that_was_started_inside_goes_on() -> None:
+def test_task_that_was_started_inside_goes_on() -> None:
     async def main(clock: sp.testing.VirtualClock) -> str:
         async def refresh() -> str:
             await asyncio.sleep(5)
@@ -101,7 +101,7 @@ def test_scope_left_by_an_error_still_bounds_work_inside() -> None:
         kept.run(sp.retry(on=OSError).call, lambda: "ok")
 
 
-def test_a_scope_may_be_entered_again_after_it_was_left() -> None:
+def test_scope_may_be_entered_again_after_it_was_left() -> None:
     clock = sp.testing.FakeClock()
     scope = sp.deadline(2, clock=clock)
     for _ in range(2):

@@ -17,7 +17,7 @@ sys.exit(main(["schema"]))
 """
 
 
-def test_the_schema_is_the_same_without_redis() -> None:
+def test_schema_is_the_same_without_redis() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_REDIS], capture_output=True, text=True, timeout=60, check=False
     )

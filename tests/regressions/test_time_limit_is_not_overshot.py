@@ -29,7 +29,7 @@ each_schedule = pytest.mark.parametrize("backoff", SCHEDULES, ids=repr)
 
 @every_way
 @each_schedule
-def test_the_waits_fit_in(play, backoff):
+def test_waits_fit_in(play, backoff):
     for seed in range(5):
         played = play(retry(attempts=None, within=0.5, backoff=backoff, rng=seed), Boom, ...)
         played.stopped_for("within")
@@ -49,7 +49,7 @@ def test_slow_attempts_count_against_the_limit(play, backoff):
 
 
 @every_way
-def test_the_whole_time_is_used_on_request(play):
+def test_whole_time_is_used_on_request(play):
     policy = retry(attempts=None, within=0.5, backoff=sp.Constant(0.4), late="clip")
     played = play(policy, Boom, Boom).stopped_for("within").slept(0.4, 0.1)
     assert played.calls == 2
@@ -57,7 +57,7 @@ def test_the_whole_time_is_used_on_request(play):
 
 @each_loop
 @pytest.mark.parametrize("limit", [0.1, 0.5])
-def test_an_attempt_that_hangs_is_cut_off(loop, limit):
+def test_attempt_that_hangs_is_cut_off(loop, limit):
     @sp.Policy(sp.Deadline(limit), sp.Retry(on=Boom), name="job", clock=LoopClock(loop))
     async def call():
         await loop.sleep(1.23)

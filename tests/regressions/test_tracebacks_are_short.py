@@ -70,7 +70,7 @@ def test_traceback_of_a_block_has_no_frames_of_ours(attempts):
     assert all_[-1] == "fails"
 
 
-def test_a_line_of_a_wrapper_shows_its_text():
+def test_line_of_a_wrapper_shows_its_text():
     with pytest.raises(Boom) as caught:
         retry()(fails)()
     text = "".join(traceback.format_exception(caught.value))

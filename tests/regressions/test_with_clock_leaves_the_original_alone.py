@@ -15,7 +15,7 @@ def fail():
     raise Boom
 
 
-def test_the_originals_breaker_keeps_its_time():
+def test_originals_breaker_keeps_its_time():
     mine, other = sp.testing.FakeClock(), sp.testing.FakeClock()
     policy = sp.Policy(sp.Breaker(consecutive=1, open_for=30), clock=mine)
     policy.with_(clock=other)
@@ -28,7 +28,7 @@ def test_the_originals_breaker_keeps_its_time():
     assert policy.call(str) == ""
 
 
-def test_the_originals_breaker_keeps_real_time():
+def test_originals_breaker_keeps_real_time():
     policy = sp.Policy(sp.Breaker(consecutive=1, open_for=3600))
     clock = sp.testing.FakeClock()
     copy = policy.with_(clock=clock)

@@ -56,7 +56,7 @@ def test_keyed_strategies_are_bounded(template: Any) -> None:
     assert len(kept) == 20
 
 
-def test_a_map_of_the_most_recent(measured: Callable[[str], None]) -> None:
+def test_map_of_the_most_recent(measured: Callable[[str], None]) -> None:
     kept = keyed.Recent(100)
     for number in range(20_000):
         kept.put(number, number)
@@ -208,7 +208,7 @@ def test_running_keys_in_memory_are_bounded() -> None:
     ("sent", "answered", "status", "replayed"),
     [(50, 50, 200, True), (500, 50, 413, False), (50, 500, 200, False)],
 )
-def test_a_servers_request_and_answer(sent: int, answered: int, status: int, replayed: bool) -> None:
+def test_servers_request_and_answer(sent: int, answered: int, status: int, replayed: bool) -> None:
     runs, held = [], []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -248,7 +248,7 @@ def test_a_servers_request_and_answer(sent: int, answered: int, status: int, rep
     assert store._bytes <= 400
 
 
-def test_an_endless_request_body_is_not_held_for_a_retry() -> None:
+def test_endless_request_body_is_not_held_for_a_retry() -> None:
     """Streams are sent once, and what is sent again is held by the caller already."""
     sent = []
 
@@ -266,7 +266,7 @@ def test_an_endless_request_body_is_not_held_for_a_retry() -> None:
     assert sent == [50_000]
 
 
-def test_a_breaker_and_a_hedge_keep_counts_and_no_records() -> None:
+def test_breaker_and_a_hedge_keep_counts_and_no_records() -> None:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(window=60, clock=clock, slow_call=1, slow_ratio=1)
     hedge = sp.Hedge(after="p95", idempotent=True)

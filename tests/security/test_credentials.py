@@ -42,7 +42,7 @@ def _nothing_secret(other: Server) -> int:
 
 
 @each_client
-async def test_a_hook_that_goes_elsewhere(http: Http, measured: Callable[[str], None]) -> None:
+async def test_hook_that_goes_elsewhere(http: Http, measured: Callable[[str], None]) -> None:
     with Server() as other:
         other.on("/", answer(503), reset(), answer(200, b"other"))
         http.server.on("/", answer(503))
@@ -89,7 +89,7 @@ async def test_headers_of_the_users_own(http: Http) -> None:
 
 
 @each_client
-async def test_a_redirect_to_another_origin(http: Http) -> None:
+async def test_redirect_to_another_origin(http: Http) -> None:
     """Following it is the client's own affair; retries bring nothing back that it has taken off."""
     with Server() as other:
         other.on("/there", answer(503), reset(), answer(200, b"there"))

@@ -93,7 +93,7 @@ def test_credentials_that_change_need_a_scope_of_their_own(bank: Bank) -> None:
     assert bank.charged == ["ann/1", "bob/1"]
 
 
-def test_a_scope_cannot_be_left_by_a_clever_key() -> None:
+def test_scope_cannot_be_left_by_a_clever_key() -> None:
     """However a key is made, it does not reach into another scope."""
     parts = ["", "a", "b", "ab", "a:", ":a", "1:a", "a\\0b", "\x01"]
     seen = [digest(scope, key) for scope in parts for key in parts]
@@ -102,7 +102,7 @@ def test_a_scope_cannot_be_left_by_a_clever_key() -> None:
     assert len({fingerprint(*parts) for parts in lists}) == len(lists)
 
 
-def test_a_request_cannot_pass_for_another() -> None:
+def test_request_cannot_pass_for_another() -> None:
     """Path, query and body are kept apart, not joined."""
     bank = Bank()
     app = IdempotencyMiddleware(bank, store=MemoryStore())
@@ -138,7 +138,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("stored", EVIL, ids=repr)
-def test_a_record_that_was_tampered_with_is_not_replayed(bank: Bank, stored: bytes) -> None:
+def test_record_that_was_tampered_with_is_not_replayed(bank: Bank, stored: bytes) -> None:
     assert replay.unpack(stored) is None
     store = MemoryStore()
     app = IdempotencyMiddleware(bank, store=store, scope=lambda scope: "s")
@@ -172,7 +172,7 @@ def test_no_credential_reaches_the_store(bank: Bank, path: Path) -> None:
         assert secret not in kept
 
 
-def test_the_file_is_its_owners_alone(path: Path) -> None:
+def test_file_is_its_owners_alone(path: Path) -> None:
     store = SqliteStore(path)
     store.begin("k", "", "a", 60)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
@@ -194,7 +194,7 @@ def test_events_and_refusals_contain_no_key(bank: Bank) -> None:
     assert "s3cret" not in repr(seen)
 
 
-def test_a_flood_of_keys_is_bounded(bank: Bank) -> None:
+def test_flood_of_keys_is_bounded(bank: Bank) -> None:
     store = MemoryStore(limit=50, max_bytes=1000)
     app = IdempotencyMiddleware(bank, store=store)
 

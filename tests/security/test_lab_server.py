@@ -36,7 +36,7 @@ def test_server_listens_on_loopback_only(lab: Served) -> None:
         socket.create_connection((other, lab.port), timeout=5).close()
 
 
-def test_the_page_itself_holds_no_secret_and_changes_nothing(lab: Served) -> None:
+def test_page_itself_holds_no_secret_and_changes_nothing(lab: Served) -> None:
     status, _, body = lab.ask("GET", "/", headers={"Host": f"127.0.0.1:{lab.port}"})
     assert status == 200
     assert lab.token.encode() not in body
@@ -98,7 +98,7 @@ def test_two_hosts_or_none_are_refused(lab: Served) -> None:
     assert re.search(r" 4\d\d ", raw(lab, "GET / HTTP/1.0\n\n"))
 
 
-def test_a_header_that_comes_twice_counts_for_nothing(lab: Served) -> None:
+def test_header_that_comes_twice_counts_for_nothing(lab: Served) -> None:
     """Two parsers may each take another one of two values; so neither is taken."""
     post = (
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
@@ -116,7 +116,7 @@ CALLS = ["/api/policy", "/api/run", "/api/cancel", "/api/report"]
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "x" * 32])
 @pytest.mark.parametrize("path", CALLS)
-def test_a_call_without_the_token_is_refused(lab: Served, path: str, token: str | None) -> None:
+def test_call_without_the_token_is_refused(lab: Served, path: str, token: str | None) -> None:
     status, answer = lab.post(path, {"toml": POLICY}, X_Stormproof_Token=token)
     assert status == 403
     assert "token" in answer["error"]["message"]
@@ -141,7 +141,7 @@ def test_token_is_required_for_reads_and_not_accepted_in_the_address(lab: Served
     ],
 )
 @pytest.mark.parametrize("path", CALLS)
-def test_a_post_from_another_page_is_refused_even_with_the_token(
+def test_post_from_another_page_is_refused_even_with_the_token(
     lab: Served, path: str, origin: str | None
 ) -> None:
     given = None if origin is None else origin.format(port=lab.port)
@@ -152,7 +152,7 @@ def test_a_post_from_another_page_is_refused_even_with_the_token(
 @pytest.mark.parametrize(
     "kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
-def test_a_form_of_another_page_cannot_be_a_call(lab: Served, kind: str | None) -> None:
+def test_form_of_another_page_cannot_be_a_call(lab: Served, kind: str | None) -> None:
     assert lab.post("/api/policy", {"toml": POLICY}, Content_Type=kind)[0] == 415
 
 
@@ -178,7 +178,7 @@ def test_body_that_is_too_large_is_refused_unread(lab: Served) -> None:
     assert "at most 65536 characters" in answer["error"]["message"]
 
 
-def test_a_body_without_a_length_is_refused(lab: Served) -> None:
+def test_body_without_a_length_is_refused(lab: Served) -> None:
     line = raw(
         lab,
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
@@ -188,7 +188,7 @@ def test_a_body_without_a_length_is_refused(lab: Served) -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "99999999999999999999", "0x10", ""])
-def test_a_length_that_is_none_is_refused(lab: Served, length: str) -> None:
+def test_length_that_is_none_is_refused(lab: Served, length: str) -> None:
     line = raw(
         lab,
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
@@ -250,7 +250,7 @@ def test_every_answer_forbids_the_browser_anything_else(lab: Served) -> None:
         assert "unsafe" not in policy
 
 
-def test_the_pages_policy_allows_its_own_script_by_hash_and_no_other(lab: Served) -> None:
+def test_pages_policy_allows_its_own_script_by_hash_and_no_other(lab: Served) -> None:
     import base64
     import hashlib
 
@@ -270,7 +270,7 @@ def test_the_pages_policy_allows_its_own_script_by_hash_and_no_other(lab: Served
 
 @pytest.mark.parametrize("key", ["on", "exclude", "fault"])
 @pytest.mark.parametrize("name", ["trap_module.Error", "os.error", "stormproof.cli.main", "antigravity.x"])
-def test_a_name_in_a_policy_imports_nothing(lab: Served, key: str, name: str, tmp_path: Path) -> None:
+def test_name_in_a_policy_imports_nothing(lab: Served, key: str, name: str, tmp_path: Path) -> None:
     strategy = {"on": "retry", "exclude": "breaker", "fault": "chaos"}[key]
     for value in (f'"{name}"', f'["ValueError", "{name}"]'):
         status, answer = lab.post(
@@ -284,14 +284,14 @@ def test_a_name_in_a_policy_imports_nothing(lab: Served, key: str, name: str, tm
 
 
 @pytest.mark.parametrize("name", ["on", "exclude", "fault", "store"])
-def test_a_policys_own_name_opens_no_way_to_import(lab: Served, name: str) -> None:
+def test_policys_own_name_opens_no_way_to_import(lab: Served, name: str) -> None:
     text = f'[policies.{name}]\nretry = {{ on = "antigravity.Nope" }}\n'
     status, answer = lab.post("/api/policy", {"toml": text})
     assert (status, answer["error"]["field"]) == (422, f"policies.{name}.retry.on")
     assert "nothing is imported" in answer["error"]["message"]
 
 
-def test_a_store_in_a_policy_is_refused_and_nothing_connects(lab: Served) -> None:
+def test_store_in_a_policy_is_refused_and_nothing_connects(lab: Served) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         store = f'[store]\nurl = "redis://127.0.0.1:{port}/0"\n'
@@ -336,7 +336,7 @@ def test_text_that_would_be_code_elsewhere_is_only_text(lab: Served, tmp_path: P
     assert not trap.exists()
 
 
-def test_an_error_names_line_field_value_and_rule(lab: Served) -> None:
+def test_error_names_line_field_value_and_rule(lab: Served) -> None:
     _, answer = lab.post("/api/policy", {"toml": "[policies.p]\n\nretry = { attempts = 0 }\n"})
     error = answer["error"]
     assert (error["line"], error["field"]) == (3, "policies.p.retry.attempts")
@@ -364,7 +364,7 @@ def test_an_error_names_line_field_value_and_rule(lab: Served) -> None:
         ("outage_mode", "explode"),
     ],
 )
-def test_a_value_beyond_a_sliders_ends_is_refused(lab: Served, name: str, value: object) -> None:
+def test_value_beyond_a_sliders_ends_is_refused(lab: Served, name: str, value: object) -> None:
     status, answer = lab.post("/api/run", lab.request(**{name: value}))
     assert (status, answer["error"]["field"]) == (422, name)
     assert "got" in answer["error"]["message"]
@@ -399,7 +399,7 @@ def test_too_many_calls_are_refused(lab: Served) -> None:
         ({"policies": [{"toml": POLICY, "name": 1}]}, "name"),
     ],
 )
-def test_a_run_that_is_none_is_refused(lab: Served, change: dict[str, object], field: str) -> None:
+def test_run_that_is_none_is_refused(lab: Served, change: dict[str, object], field: str) -> None:
     status, answer = lab.post("/api/run", {**lab.request(), **change})
     assert (status, answer["error"]["field"]) == (422, field)
     assert len(answer["error"]["message"]) < 400
@@ -473,7 +473,7 @@ def test_html_in_a_name_is_text_in_the_report(lab: Served) -> None:
     assert json.loads(inside[1]) == done["data"]
 
 
-def test_the_same_seed_gives_the_same_data(lab: Served) -> None:
+def test_same_seed_gives_the_same_data(lab: Served) -> None:
     request = lab.request(POLICY, '[policies.q]\nretry = { budget = "none" }\n')
     first, second = (lab.run(request)[-1]["data"] for _ in range(2))
     assert first == second

@@ -81,7 +81,7 @@ def _only_constants(path: Path, called: str) -> bool:
     return all(call.args and isinstance(call.args[0], ast.Constant) for call in calls)
 
 
-def test_a_parameter_cannot_be_code() -> None:
+def test_parameter_cannot_be_code() -> None:
     """The one exec: a function whose parameters are named by hand gets the plain wrapper."""
     fired: list[int] = []
     code = (lambda a: a).__code__.replace(co_varnames=("a=__import__('sys').exit()",))
@@ -137,7 +137,7 @@ def test_hostile_toml_runs_nothing(value: str, tmp_path: Path) -> None:
     assert not canary.exists()
 
 
-def test_a_yaml_bomb_ends(tmp_path: Path) -> None:
+def test_yaml_bomb_ends(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     file = tmp_path / "stormproof.yaml"

@@ -102,7 +102,7 @@ def test_every_batch_runs_inside_its_context() -> None:
 
 
 @pytest.mark.parametrize("meter", [Calls(), Retained()])
-def test_a_case_that_returns_something_else_is_refused(meter: Any) -> None:
+def test_case_that_returns_something_else_is_refused(meter: Any) -> None:
     meter.check(ready("ours", lambda key: key))
     with pytest.raises(AssertionError, match="returned None instead of 7"):
         meter.check(ready("ours", lambda key: None))

@@ -44,7 +44,7 @@ def ready(name: str, made: Talk) -> Ready:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_client_is_compared_with_the_baseline_of_the_same_round(is_async: bool) -> None:
+def test_client_is_compared_with_the_baseline_of_the_same_round(is_async: bool) -> None:
     hand = Hand()
     meter = Talks("bare", is_async, timers=(lambda: hand.now, lambda: hand.now / 2))
     figures = meter.measure([ready("bare", hand.talk(100e-6)), ready("ours", hand.talk(103e-6))], TINY)
@@ -68,7 +68,7 @@ def test_without_the_baseline_the_median_stands_alone() -> None:
     assert Talks("bare")._figures({"ours": [1e-4, 3e-4, 2e-4]}) == pytest.approx({"ours": 200.0})
 
 
-def test_a_client_that_gives_something_else_is_refused() -> None:
+def test_client_that_gives_something_else_is_refused() -> None:
     with pytest.raises(AssertionError, match="instead of"):
         Talks("bare").check(ready("ours", Hand().talk(1e-6, b"other")))
 
@@ -81,7 +81,7 @@ def test_every_client_of_the_suite_talks_to_the_server(group) -> None:
             group.meter.check(Ready(case, case.make()))
 
 
-def test_the_server_ends_with_its_block() -> None:
+def test_server_ends_with_its_block() -> None:
     import socket
     from urllib.parse import urlsplit
 

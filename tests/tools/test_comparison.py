@@ -35,20 +35,20 @@ def ran(body: str, limit_s: float = 30.0) -> Cell:
     return in_a_process([sys.executable, "-c", ONE.format(body=body)], limit_s)
 
 
-def test_a_probe_that_obeys_its_rule() -> None:
+def test_probe_that_obeys_its_rule() -> None:
     assert ran("return 4") == Cell("4", AS_IT_SHOULD)
 
 
-def test_a_probe_that_does_not() -> None:
+def test_probe_that_does_not() -> None:
     assert ran("return 5") == Cell("5", NOT)
 
 
 @pytest.mark.long
-def test_a_probe_that_hangs_is_an_outcome() -> None:
+def test_probe_that_hangs_is_an_outcome() -> None:
     assert ran("time.sleep(60)", limit_s=3.0) == Cell("hangs", NOT)
 
 
-def test_a_probe_that_raises_says_nothing_about_the_library() -> None:
+def test_probe_that_raises_says_nothing_about_the_library() -> None:
     assert ran("raise KeyError('gone')") == Cell("KeyError: 'gone'", BROKEN)
 
 
@@ -61,7 +61,7 @@ def test_output_of_a_probe_is_not_its_outcome() -> None:
     assert ran("print('noise'); print('{}'); return 4") == Cell("4", AS_IT_SHOULD)
 
 
-def test_a_thread_left_hanging_does_not_keep_the_process() -> None:
+def test_thread_left_hanging_does_not_keep_the_process() -> None:
     body = "import threading; threading.Thread(target=time.sleep, args=(60,)).start(); return 4"
     assert ran(body) == Cell("4", AS_IT_SHOULD)
 
@@ -77,7 +77,7 @@ def test_cells_come_in_the_requested_order() -> None:
     assert [(key, cell.fact) for key, cell in seen] == [(key, key[0]) for key in wanted]
 
 
-def test_a_judge_is_the_same_for_every_library() -> None:
+def test_judge_is_the_same_for_every_library() -> None:
     probe = Probe("p", "retry", "?", "!", exactly(4, "call"))
     probe.on({"a": 4, "b": 1, "c": 4}, lambda setup: setup, without={"c": "no such thing"})
     probe.lacks("d")
@@ -97,7 +97,7 @@ def test_faults_are_broken_probes_and_rules_that_stormproof_breaks() -> None:
     assert len(faults({(gap, "stormproof"): Cell("", AS_IT_SHOULD)})) == 1
 
 
-def test_an_unknown_probe_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_probe_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["cancelled-prob"])
     assert stopped.value.code == 2
@@ -117,11 +117,11 @@ def test_every_library_of_the_table_is_probed_or_listed_as_lacking(name: str) ->
     assert not set(probe.ways) & set(probe.lacking)
 
 
-def test_the_cell_of_a_bar_does_not_end_the_column() -> None:
+def test_cell_of_a_bar_does_not_end_the_column() -> None:
     assert text(Cell("a | b", NOT)) == "✗ a \\| b"
 
 
-def test_the_page_on_disk_has_every_probe_library_and_rule() -> None:
+def test_page_on_disk_has_every_probe_library_and_rule() -> None:
     """Everything but the cells is what the probes would write today; `make rivals` writes it anew."""
     on_disk = PAGE.read_text(encoding="utf-8")
     today = page({key: Cell("", AS_IT_SHOULD) for key in keys()})

@@ -88,7 +88,7 @@ def test_metadata_of_the_wheel_is_true(made: Made) -> None:
     assert [*contents.bad_metadata(held), *contents.bad_record(held)] == []
 
 
-def test_the_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> None:
+def test_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> None:
     python = install.core(made.wheel, tmp_path / "env")
     assert install.distributions(python) == ["stormproof"]
     assert "a budget, a breaker" in install.smoke(python, "core.py", *made.without_page)
@@ -113,7 +113,7 @@ def test_the_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> 
         "at build-host-7 today",
     ],
 )
-def test_a_leak_is_found(text: str) -> None:
+def test_leak_is_found(text: str) -> None:
     found = list(contents.leaks({"a.py": f"first line\n{text}\n".encode()}, {"build-host-7": "a host"}))
     assert len(found) == 1 and found[0].startswith("a.py:2 tells ")
 
@@ -138,7 +138,7 @@ def test_additional_byte_is_found(made: Made, tmp_path: Path) -> None:
     assert "not in what they hold" in contents.differences(made.wheel, other)[0]
 
 
-def test_a_changed_file_a_lost_file_and_a_new_dependency_are_found(made: Made) -> None:
+def test_changed_file_a_lost_file_and_a_new_dependency_are_found(made: Made) -> None:
     held = contents.members(made.wheel)
     info = next(name for name in held if name.endswith(".dist-info/METADATA"))
     changed = {**held, info: b"Requires-Dist: numpy\n" + held[info]}

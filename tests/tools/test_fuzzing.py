@@ -31,7 +31,7 @@ def test_parser_keeps_its_rule_for_any_input(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_seeds_keep_the_rule(name: str) -> None:
+def test_seeds_keep_the_rule(name: str) -> None:
     for data in seeds(TARGETS[name]):
         TARGETS[name].feed(data)
 
@@ -57,7 +57,7 @@ def test_repeated_inputs_are_bounded() -> None:
     assert repeated(b"\xfe", 9) == b"\xfe" and repeated(b"plain", 4) == b"plai"
 
 
-def test_a_reproduction_line_reproduces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reproduction_line_reproduces(capsys: pytest.CaptureFixture[str]) -> None:
     data = b"\xff\x00 '\"\n\xfe"
     target = TARGETS["duration"]
     assert unspelt(spelt(data)) == data
@@ -66,7 +66,7 @@ def test_a_reproduction_line_reproduces(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "holds\n"
 
 
-def test_a_broken_target_is_reported_with_its_input(
+def test_broken_target_is_reported_with_its_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def check(data: bytes) -> None:

@@ -116,7 +116,7 @@ def put(module: ModuleType, function: str, after: str) -> None:
     swap.put(mutant, SOURCE, file, swap.index({file}))
 
 
-def test_a_function_that_exists_runs_the_mutant(sample: ModuleType) -> None:
+def test_function_that_exists_runs_the_mutant(sample: ModuleType) -> None:
     check = sample.check
     assert check(0) == "even"
     put(sample, "check", "if value <= 0:")
@@ -162,7 +162,7 @@ def test_all_killed_mutants_give_no_fault(tmp_path: Path) -> None:
     assert (seen.faults(), seen.total.score) == ([], 100.0)
 
 
-def test_a_survivor_without_a_reason_is_a_fault(tmp_path: Path) -> None:
+def test_survivor_without_a_reason_is_a_fault(tmp_path: Path) -> None:
     seen = outcome(tmp_path, ["survived"], "")
     (fault,) = seen.faults()
     assert made()[0].after in fault

@@ -41,7 +41,7 @@ def project() -> dict[str, Any]:
     return table
 
 
-def test_the_core_has_no_dependencies(project: dict[str, Any]) -> None:
+def test_core_has_no_dependencies(project: dict[str, Any]) -> None:
     assert project["dependencies"] == []
 
 
@@ -56,12 +56,12 @@ def test_extras_are_complete(project: dict[str, Any]) -> None:
     assert "stormproof[test]" in extras["dev"]
 
 
-def test_the_version_is_the_packages_own() -> None:
+def test_version_is_the_packages_own() -> None:
     assert stormproof.__version__ == __version__
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", __version__)
 
 
-def test_the_package_says_it_is_typed() -> None:
+def test_package_says_it_is_typed() -> None:
     assert (Path(stormproof.__file__).parent / "py.typed").is_file()
 
 

@@ -35,7 +35,7 @@ def holds(mark: Marked, test: str) -> bool:
 
 
 @pytest.mark.parametrize("point", names())
-def test_the_page_lists_the_tests_that_prove_a_point_and_no_other(point: str) -> None:
+def test_page_lists_the_tests_that_prove_a_point_and_no_other(point: str) -> None:
     marks, tests = [mark for mark in MARKS if mark.point == point], listed()[point]
     assert marks, f"no test proves {point!r}"
     assert [mark for mark in marks if not any(holds(mark, test) for test in tests)] == []
@@ -78,7 +78,7 @@ def test_three(): ...
     ]
 
 
-def test_the_page_shows_cases_and_figures_under_their_point() -> None:
+def test_page_shows_cases_and_figures_under_their_point() -> None:
     text = page({("invariant 2", "tests/x.py::test_y"): Seen(1200, ["3 apples"])})
     part = text.split("### Invariant 2\n")[1].split("###")[0]
     assert "- `tests/x.py`: `test_y` (1,200 cases)\n    - seen: 3 apples\n" in part
@@ -91,7 +91,7 @@ def test_page_has_each_point_once() -> None:
     assert [heading for heading in headings if text.count(heading) != 1] == []
 
 
-def test_a_tests_figure_is_kept(measured: Callable[[str], None], request: pytest.FixtureRequest) -> None:
+def test_tests_figure_is_kept(measured: Callable[[str], None], request: pytest.FixtureRequest) -> None:
     measured("3 apples")
     assert request.node.user_properties == [("measured", "3 apples")]
 

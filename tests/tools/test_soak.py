@@ -136,7 +136,7 @@ class _Lagging(Lag):
         return self._by_s
 
 
-def test_a_late_call_is_not_forgotten_for_those_that_the_machine_excuses() -> None:
+def test_late_call_is_not_forgotten_for_those_that_the_machine_excuses() -> None:
     ledger = Ledger()
     ledger.was_late("tasks", 0.40, "200, whole", _Lagging(0.0))
     for _ in range(10):
@@ -150,7 +150,7 @@ def test_connections_left_at_the_server_are_a_miss() -> None:
     assert _missed(outcome) == ["the server has no connection left"]
 
 
-def test_a_server_that_was_kinder_than_it_should_be_is_a_miss() -> None:
+def test_server_that_was_kinder_than_it_should_be_is_a_miss() -> None:
     outcome = _outcome()
     del outcome.server["counts"]["silence"]
     assert _missed(outcome) == ["the server did all that it can"]
@@ -165,7 +165,7 @@ def _answered(content: bytes, status: int = 200) -> httpx.Response:
     return httpx.Response(status, content=content, request=httpx.Request("GET", "http://x/task1/2"))
 
 
-def test_an_answer_counts_only_if_it_is_whole_and_to_this_question() -> None:
+def test_answer_counts_only_if_it_is_whole_and_to_this_question() -> None:
     whole = body_of("/task1/2")
     assert name_of(_answered(whole), "/task1/2", False) == "200, whole"
     for response, path in ((_answered(whole[:-1]), "/task1/2"), (_answered(whole), "/task1/3")):
@@ -184,14 +184,14 @@ def test_only_documented_errors_have_a_name() -> None:
             name_of(error, "/", False)
 
 
-def test_the_page_is_made_from_the_figures_alone(tmp_path: Path) -> None:
+def test_page_is_made_from_the_figures_alone(tmp_path: Path) -> None:
     page.write(_outcome(), tmp_path / "load.json", tmp_path / "soak.md")
     figures = json.loads((tmp_path / "load.json").read_text(encoding="utf-8"))
     assert (tmp_path / "soak.md").read_text(encoding="utf-8") == page.text(figures)
     assert "| 200, whole | 1,000 |" in page.text(figures)
 
 
-def test_the_page_in_the_docs_is_that_of_the_figures() -> None:
+def test_page_in_the_docs_is_that_of_the_figures() -> None:
     assert page.PAGE.exists() == page.FIGURES.exists()
     if not page.FIGURES.exists():
         return

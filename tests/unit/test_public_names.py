@@ -46,7 +46,7 @@ MODULES = ["testing"]
 
 
 @pytest.mark.parametrize("topic", sorted(CONTRACT))
-def test_the_contract_is_exported(topic: str) -> None:
+def test_contract_is_exported(topic: str) -> None:
     missing = sorted(CONTRACT[topic] - set(sp.__all__))
     assert not missing, f"stormproof.__all__ lacks {', '.join(missing)}"
 
@@ -68,7 +68,7 @@ def test_dir_lists_the_lazy_names() -> None:
     assert set(sp.__all__) <= set(dir(sp))
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     name = "no_such_name"
     with pytest.raises(AttributeError, match=name):
         getattr(sp, name)

@@ -57,7 +57,7 @@ def server(*args: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
-def test_a_request_whose_server_was_killed_is_not_run_again(tmp_path: Path) -> None:
+def test_request_whose_server_was_killed_is_not_run_again(tmp_path: Path) -> None:
     keys, journal = tmp_path / "keys.db", tmp_path / "journal"
     key = {"Idempotency-Key": "order-1"}
     with server(keys, journal, "hang") as (process, address):

@@ -72,7 +72,7 @@ def service(store: Store, *routes: Route, limit: int = 100) -> Starlette:
     )
 
 
-def test_a_repetition_gets_the_same_answer(serve: Serve, store: Store, orders: Orders) -> None:
+def test_repetition_gets_the_same_answer(serve: Serve, store: Store, orders: Orders) -> None:
     address = serve(service(store, Route("/orders", orders.create, methods=["POST"])))
     with httpx.Client(base_url=address) as client:
         answers = [
@@ -87,7 +87,7 @@ def test_a_repetition_gets_the_same_answer(serve: Serve, store: Store, orders: O
     assert orders.made == 1
 
 
-def test_a_crowd_with_one_key(serve: Serve, store: Store, orders: Orders) -> None:
+def test_crowd_with_one_key(serve: Serve, store: Store, orders: Orders) -> None:
     address = serve(service(store, Route("/slow", orders.slowly, methods=["POST"])))
 
     async def main() -> Counter[tuple[int, str | None]]:
@@ -110,7 +110,7 @@ def test_a_crowd_with_one_key(serve: Serve, store: Store, orders: Orders) -> Non
     assert orders.made == 1
 
 
-def test_a_client_that_gives_up_finds_the_answer_later(serve: Serve, store: Store, orders: Orders) -> None:
+def test_client_that_gives_up_finds_the_answer_later(serve: Serve, store: Store, orders: Orders) -> None:
     address = serve(service(store, Route("/slow", orders.slowly, methods=["POST"])))
     with httpx.Client(base_url=address, timeout=60) as client:
         with pytest.raises(httpx.ReadTimeout):
@@ -182,7 +182,7 @@ def test_beyond_its_limit_the_server_sheds(serve: Serve, orders: Orders) -> None
     assert sp.transient(shed).retry and sp.transient(shed).after == int(shed.headers["retry-after-ms"]) / 1000
 
 
-def test_the_callers_time_is_the_handlers_deadline(serve: Serve, orders: Orders) -> None:
+def test_callers_time_is_the_handlers_deadline(serve: Serve, orders: Orders) -> None:
     seen: list[float | None] = []
 
     async def look(request: Request) -> Response:

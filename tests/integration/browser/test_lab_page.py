@@ -180,7 +180,7 @@ def test_page_works_by_keyboard_alone(context: Any, lab: Served) -> None:
     assert "t =" in page.locator(".clock").inner_text()
 
 
-def test_a_run_can_be_cancelled_and_another_begun(context: Any, lab: Served) -> None:
+def test_run_can_be_cancelled_and_another_begun(context: Any, lab: Served) -> None:
     page = opened(context, lab)
     for name, value in (("duration", "600"), ("arrival_rps", "3000"), ("capacity_rps", "9000")):
         page.locator(f"#{name}-number").fill(value)
@@ -202,7 +202,7 @@ def test_a_run_can_be_cancelled_and_another_begun(context: Any, lab: Served) -> 
     finished(page)
 
 
-def test_a_mistake_is_shown_where_it_is(context: Any, lab: Served) -> None:
+def test_mistake_is_shown_where_it_is(context: Any, lab: Served) -> None:
     page = opened(context, lab)
     page.locator("#policy-a details.file summary").click()
     page.locator("#toml-a").fill("[policies.mine]\n\nretry = { atempts = 3 }\n")

@@ -117,12 +117,12 @@ def test_max_time_zero_gives_up_at_the_first_failure(run, slept):
 
 
 @pytest.mark.parametrize("max_tries", [None, 0, -1, 2.5])
-def test_a_max_tries_that_no_count_equals_sets_no_limit(run, slept, max_tries):
+def test_max_tries_that_no_count_equals_sets_no_limit(run, slept, max_tries):
     script = Script(*[KeyError()] * 30, "done")
     assert run(backoff.on_exception(backoff.constant, KeyError, max_tries=max_tries), script) == "done"
 
 
-def test_the_end_of_the_waits_gives_up_and_raises(run, slept):
+def test_end_of_the_waits_gives_up_and_raises(run, slept):
     errors = [KeyError(n) for n in range(3)]
     given_up = []
     decorator = backoff.on_exception(
@@ -184,7 +184,7 @@ def test_stacked_decorators_retry_independently(run, slept):
 # --- the wrapper
 
 
-def test_the_wrapper_keeps_identity_and_kind():
+def test_wrapper_keeps_identity_and_kind():
     @backoff.on_exception(backoff.expo, KeyError)
     def plain(x):
         "Doc."
@@ -215,7 +215,7 @@ def test_methods_are_retried_with_their_instance(slept):
     assert (Client().get(), Client().get()) == (3, 3)
 
 
-def test_a_mock_can_be_the_target(slept):
+def test_mock_can_be_the_target(slept):
     assert backoff.on_exception(backoff.expo, KeyError)(mock.Mock(side_effect=[KeyError, 1]))() == 1
     target = backoff.on_exception(backoff.expo, KeyError)(mock.AsyncMock(side_effect=[KeyError, 1]))
     assert asyncio.run(target()) == 1
@@ -272,7 +272,7 @@ def test_coroutine_functions_are_refused_for_options_that_are_not_awaited(field,
 
 
 @pytest.mark.parametrize("field", ["max_tries", "max_time"])
-def test_a_type_error_in_a_limit_is_not_taken_for_no_limit(run, slept, field):
+def test_type_error_in_a_limit_is_not_taken_for_no_limit(run, slept, field):
     with pytest.raises(TypeError, match="unsupported operand"):
         run(backoff.on_predicate(backoff.expo, **{field: lambda: 3 + "s"}), Script(0, 1))
 

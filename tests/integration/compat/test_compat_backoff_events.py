@@ -98,7 +98,7 @@ def test_handlers_run_while_the_error_is_being_handled(run, slept):
     assert seen == [error, error]
 
 
-def test_an_error_in_a_handler_ends_the_call(run, slept):
+def test_error_in_a_handler_ends_the_call(run, slept):
     def handler(details):
         raise LookupError("stop")
 
@@ -108,7 +108,7 @@ def test_an_error_in_a_handler_ends_the_call(run, slept):
     assert script.calls == 1
 
 
-def test_a_mock_that_is_also_iterable_is_called(run, slept):
+def test_mock_that_is_also_iterable_is_called(run, slept):
     handler = mock.MagicMock(return_value=None)
     run(backoff.on_predicate(backoff.expo, on_backoff=handler), Script(0, 1))
     assert handler.call_count == 1
@@ -176,7 +176,7 @@ def test_giveup_and_predicate_may_be_coroutine_functions(slept):
     assert asyncio.run(returning()) == "go"
 
 
-def test_a_task_returned_by_a_handler_is_not_waited_for(slept):
+def test_task_returned_by_a_handler_is_not_waited_for(slept):
     async def main():
         release = asyncio.Event()
         tasks = []
@@ -254,7 +254,7 @@ def test_logger_may_be_a_name_a_logger_or_an_adapter(run, slept, caplog, kind):
     assert caplog.record_tuples == [("mine", logging.INFO, prefix + "Backing off target(...) for 1.0s (0)")]
 
 
-def test_the_log_line_comes_before_the_users_handlers(run, slept, caplog):
+def test_log_line_comes_before_the_users_handlers(run, slept, caplog):
     seen = []
     run(
         backoff.on_predicate(backoff.expo, on_backoff=lambda _: seen.append(len(caplog.records))),
@@ -270,7 +270,7 @@ def test_one_decorator_on_two_functions_logs_once_per_event(run, slept, caplog):
     assert len(caplog.records) == 2
 
 
-def test_the_log_says_why_it_gave_up_at_the_end_of_the_waits(run, slept, caplog):
+def test_log_says_why_it_gave_up_at_the_end_of_the_waits(run, slept, caplog):
     run(backoff.on_predicate(backoff.constant, interval=[1]), Script(0, 0))
     with pytest.raises(KeyError):
         run(backoff.on_exception(backoff.constant, KeyError, interval=[]), Script(KeyError("k")))
@@ -280,14 +280,14 @@ def test_the_log_says_why_it_gave_up_at_the_end_of_the_waits(run, slept, caplog)
     ]
 
 
-def test_the_log_shows_the_error_not_its_note(run, slept, caplog):
+def test_log_shows_the_error_not_its_note(run, slept, caplog):
     error = ValueError("the error")
     error.add_note("a note")
     run(backoff.on_exception(backoff.expo, ValueError, jitter=None), Script(error, 1))
     assert caplog.messages == ["Backing off target(...) for 1.0s (ValueError: the error)"]
 
 
-def test_the_log_shows_the_last_line_of_a_syntax_error(run, slept, caplog):
+def test_log_shows_the_last_line_of_a_syntax_error(run, slept, caplog):
     error = SyntaxError("bad", ("file.py", 1, 1, "x ="))
     run(backoff.on_exception(backoff.expo, SyntaxError, jitter=None), Script(error, 1))
     assert caplog.messages == ["Backing off target(...) for 1.0s (SyntaxError: bad)"]
@@ -301,7 +301,7 @@ def test_log_shows_the_value_inside_an_unrelated_except(run, slept, caplog):
     assert caplog.messages == ["Backing off target(...) for 1.0s (0)"]
 
 
-def test_a_target_without_a_name_is_logged(slept, caplog):
+def test_target_without_a_name_is_logged(slept, caplog):
     def poll(value):
         return value
 

@@ -73,12 +73,12 @@ def test_limits_can_be_patched(run, slept):
     assert script.calls == 3
 
 
-def test_the_decorators_can_be_patched_away():
+def test_decorators_can_be_patched_away():
     with mock.patch(f"{PACKAGE}.on_exception", return_value=lambda function: function):
         assert backoff.on_exception(backoff.expo, KeyError)(len) is len
 
 
-def test_the_package_can_stand_in_under_its_old_name():
+def test_package_can_stand_in_under_its_old_name():
     code = """
 import sys
 from unittest import mock
@@ -117,7 +117,7 @@ def test_elapsed_is_monotonic_unless_datetime_is_replaced(run, slept, monotonic)
     assert [details["elapsed"] for details in seen] == [0, 5, 10]
 
 
-def test_a_clock_replaced_during_the_call_is_followed(run, slept, monotonic, ticks):
+def test_clock_replaced_during_the_call_is_followed(run, slept, monotonic, ticks):
     monotonic += [100.0, 100.0]
     seen = []
 
@@ -131,7 +131,7 @@ def test_a_clock_replaced_during_the_call_is_followed(run, slept, monotonic, tic
     assert abs(seen[0]["elapsed"]) > 10**6
 
 
-def test_a_patched_time_monotonic_is_left_to_its_owner(slept, monkeypatch):
+def test_patched_time_monotonic_is_left_to_its_owner(slept, monkeypatch):
     monkeypatch.delitem(sys.modules, "time_machine", raising=False)
     script = Script(0, 1)
     target = backoff.on_predicate(backoff.constant, max_time=60)(script.play)

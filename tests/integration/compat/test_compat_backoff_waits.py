@@ -73,7 +73,7 @@ def test_waits_stay_finite_and_never_fall(make):
     assert waits == sorted(waits)
 
 
-def test_a_zero_factor_stays_zero_past_the_largest_float():
+def test_zero_factor_stays_zero_past_the_largest_float():
     assert set(islice(primed(backoff.expo(base=2.0, factor=0)), 3000)) == {0}
 
 
@@ -105,7 +105,7 @@ def test_two_thousand_tries_do_not_overflow(run, slept, wait_gen, jitter):
     assert run(backoff.on_predicate(wait_gen, jitter=jitter, logger=None), script) == "done"
 
 
-def test_a_users_own_generator_loses_its_first_yield(run, slept):
+def test_users_own_generator_loses_its_first_yield(run, slept):
     def countdown(start):
         yield
         yield from ()
@@ -151,14 +151,14 @@ def test_jitter_draws_from_the_seeded_global_generator():
     assert draws == [random.uniform(0, 10), 10 + random.random()]
 
 
-def test_a_jitter_without_parameter_still_works(run, slept):
+def test_jitter_without_parameter_still_works(run, slept):
     decorator = backoff.on_predicate(backoff.constant, interval=3, jitter=lambda: 0.5)
     with pytest.warns(DeprecationWarning, match="Nullary jitter function signature is deprecated"):
         run(decorator, Script(0, 1))
     assert slept == [3.5]
 
 
-def test_a_type_error_inside_a_jitter_surfaces(run, slept):
+def test_type_error_inside_a_jitter_surfaces(run, slept):
     def jitter(value):
         return value + "s"
 

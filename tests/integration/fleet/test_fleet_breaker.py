@@ -105,7 +105,7 @@ def test_successes_elsewhere_keep_it_closed(fleet: Callable[..., Fleet]) -> None
     assert two.states() == ["closed", "closed"]
 
 
-def test_a_quorum_of_instances_that_opened_by_themselves(fleet: Callable[..., Fleet]) -> None:
+def test_quorum_of_instances_that_opened_by_themselves(fleet: Callable[..., Fleet]) -> None:
     three = fleet(3, trip=lambda counts: counts.consecutive_failures >= 2, open_for=60)
     fail(three.breakers[0], 2)
     eventually(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")
@@ -114,7 +114,7 @@ def test_a_quorum_of_instances_that_opened_by_themselves(fleet: Callable[..., Fl
     eventually(lambda: three.all_are("open"), "open everywhere")
 
 
-def test_a_fleet_of_one_needs_no_quorum(fleet: Callable[..., Fleet]) -> None:
+def test_fleet_of_one_needs_no_quorum(fleet: Callable[..., Fleet]) -> None:
     one = fleet(1, open_for=60)
     fail(one.breakers[0], 6)
     eventually(lambda: one.breakers[0]._live.circuit.bound, "open as a fleet")
@@ -134,7 +134,7 @@ def test_fleet_grants_one_probe_whose_success_closes_every_breaker(fleet: Callab
     assert holder in three.breakers
 
 
-def test_a_failed_probe_opens_it_again_for_all(fleet: Callable[..., Fleet], server: Server) -> None:
+def test_failed_probe_opens_it_again_for_all(fleet: Callable[..., Fleet], server: Server) -> None:
     two = fleet(2, open_for=0.3, open_growth=100.0)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
@@ -252,7 +252,7 @@ def test_processes_are_counted_not_objects(server: Server) -> None:
         assert entry["state"]["reporters"] == sorted([store.instance, other.instance])
 
 
-def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) -> None:
+def test_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-m", "tests.integration.fleet.permit_holder", "probe", server.url],
         cwd=Path(__file__).parents[3],
@@ -283,7 +283,7 @@ def test_a_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) 
         eventually(lambda: breaker.state == "closed", "closed")
 
 
-def test_an_instance_that_loses_the_store_decides_alone(fleet: Callable[..., Fleet], server: Server) -> None:
+def test_instance_that_loses_the_store_decides_alone(fleet: Callable[..., Fleet], server: Server) -> None:
     two = fleet(2, open_for=0.3)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
@@ -361,7 +361,7 @@ def test_breaker_option_without_an_end_is_refused_in_a_fleet(option: str) -> Non
             sp.Breaker(name="gate", store=store, **{option: None})
 
 
-def test_a_name_is_needed() -> None:
+def test_name_is_needed() -> None:
     with sp.redis.RedisStore("redis://127.0.0.1:1") as store:
         with pytest.raises(TypeError, match="Breaker: name must be a string when there is a store"):
             sp.Breaker(store=store)
@@ -377,7 +377,7 @@ def test_copies_and_keys_share_the_store(server: Server) -> None:
         assert name.startswith("gate/key-") and name == keyed["a.example"].name != keyed["b.example"].name
 
 
-def test_an_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) -> None:
+def test_inspection_names_state_and_reporters(fleet: Callable[..., Fleet]) -> None:
     two = fleet(2, open_for=60, min_calls=100)
     two.breakers[1].admit().success()
     fail(two.breakers[0], 2)

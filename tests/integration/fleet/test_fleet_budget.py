@@ -89,7 +89,7 @@ def test_time_alone_refills_nothing(pair: tuple[RedisStore, RedisStore]) -> None
     assert spend(budget, 1.0) == 0
 
 
-def test_a_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.Budget(0.0001, 0, store=store, name="x") for store in pair)
     settled(one, two)
     for _ in range(5000):
@@ -99,7 +99,7 @@ def test_a_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> N
     assert spend(one) == 1
 
 
-def test_a_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
     budgets = [sp.Budget(0.1, 3, store=store, name="x") for store in pair]
     settled(*budgets)
     calls = 0
@@ -156,18 +156,18 @@ def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
     assert repr(sp.Budget()) == "Budget(ratio=0.1, burst=3.0, window=10.0)"
 
 
-def test_the_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:
     for kind in (sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget):
         with pytest.raises(TypeError, match="store"):
             kind(store=pair[0], name="x")  # type: ignore[call-arg]
 
 
-def test_a_name_is_needed(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_name_is_needed(pair: tuple[RedisStore, RedisStore]) -> None:
     with pytest.raises(TypeError, match=r"^Budget: name must be a string"):
         sp.Budget(store=pair[0])
 
 
-def test_an_idle_budget_asks_for_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_idle_budget_asks_for_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
     budget = sp.Budget(store=pair[0], name="x")
     settled(budget)
     assert budget._fleet is not None

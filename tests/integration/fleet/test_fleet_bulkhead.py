@@ -109,7 +109,7 @@ def test_freed_places_go_to_waiting_instances(fleet: Callable[..., list[sp.Bulkh
     assert others.refused == 0
 
 
-def test_a_killed_holder_frees_its_places_within_their_lease(server: Server, calls: Calls) -> None:
+def test_killed_holder_frees_its_places_within_their_lease(server: Server, calls: Calls) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-m", "tests.integration.fleet.permit_holder", "permits", server.url],
         cwd=Path(__file__).parents[3],
@@ -165,7 +165,7 @@ def test_closed_stores_leave_no_places_behind(
     assert server.ask("HLEN", "sp:{places}:bulkhead") == 0
 
 
-def test_a_resize_never_interrupts_and_never_loses_a_place() -> None:
+def test_resize_never_interrupts_and_never_loses_a_place() -> None:
     bulkhead = sp.Bulkhead(4)
     held = sp.Policy(bulkhead)
 

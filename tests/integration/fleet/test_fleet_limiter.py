@@ -74,7 +74,7 @@ def drain(limiter: sp.Limiter) -> None:
     eventually(is_dry)
 
 
-def test_the_options_are_those_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_options_are_those_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter("100/s burst 200", store=pair[0], name="x")
     settled(limiter)
     assert (limiter.rate, limiter.burst) == (100, 200)
@@ -144,7 +144,7 @@ def test_decisions_need_no_round_trip(server: Server) -> None:
         server.resume()
 
 
-def test_an_idle_instance_gives_back_what_it_leased(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_idle_instance_gives_back_what_it_leased(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(0, 100, store=pair[0], name="x")
     settled(limiter)
     # Enough demand to lease more than it uses.
@@ -207,7 +207,7 @@ def test_many_at_once_come_as_soon_as_they_are_there(
     assert not limiters[0].allow(n)
 
 
-def test_a_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisStore, RedisStore]) -> None:
     """By its fair share of 5 a second the last one would wait for three seconds and more."""
     limiter, other = (sp.Limiter(10, 40, store=store, name="x") for store in pair)
     settled(limiter, other)
@@ -246,7 +246,7 @@ def test_waiting_in_threads_tasks_and_trio_at_once(pair: tuple[RedisStore, Redis
     assert sorted(served) == ["asyncio"] * 10 + ["thread"] * 10 + ["trio"] * 10
 
 
-def test_a_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(0.1, 1, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
@@ -257,7 +257,7 @@ def test_a_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStor
     assert time.monotonic() - start < 7
 
 
-def test_a_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(1, 10, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
@@ -330,7 +330,7 @@ def test_keyed_fleet_limiters_are_bounded(pair: tuple[RedisStore, RedisStore]) -
     eventually(lambda: len(pair[0]._exchange._members) <= 6)
 
 
-def test_a_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
     budgets = [sp.RateBudget(0, 10, store=store, name="x") for store in pair]
     settled(*(budget._shared for budget in budgets))
     paid = 0.0
@@ -341,7 +341,7 @@ def test_a_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None
     assert budgets[0].balance == 0
 
 
-def test_a_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.keyed(sp.RateBudget(0, 4, store=store, name="tenants")) for store in pair)
     assert one["a"].name == two["a"].name != one["b"].name
     assert (one["a"].rate, one["a"].burst, one["a"].store) == (0, 4, pair[0])
@@ -387,7 +387,7 @@ def test_instance_back_after_a_long_pause_has_one_token(shared_server: Server, p
             store.close()
 
 
-def test_a_hundred_thousand_decisions_cost_a_few_exchanges(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_hundred_thousand_decisions_cost_a_few_exchanges(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(leases.MOST_SHARED, 10**6, store=pair[0], name="x")
     settled(limiter)
     before = pair[0].stats()["exchanges"]

@@ -126,7 +126,7 @@ def test_error_in_the_store_table_names_its_key(data: dict[str, Any], said: str)
         sp.Registry.from_data({"policies": {}, **data})
 
 
-def test_a_password_is_not_in_the_error() -> None:
+def test_password_is_not_in_the_error() -> None:
     with pytest.raises(sp.ConfigError) as caught:
         sp.Registry.from_data({"policies": {}, "store": {"url": "http://:hunter2@h"}})
     assert "hunter2" not in str(caught.value)
@@ -138,7 +138,7 @@ def test_false_is_not_shared(opened: list[sp.Registry]) -> None:
     assert registry.store is None
 
 
-def test_the_environment_may_give_the_url(opened: list[sp.Registry]) -> None:
+def test_environment_may_give_the_url(opened: list[sp.Registry]) -> None:
     data = {"policies": {}, "store": {"url": NOWHERE}}
     registry = sp.Registry.from_data(
         data, environ={"STORMPROOF_STORE__URL": "redis://127.0.0.1:2/1", "STORMPROOF_STORE__TIMEOUT": "20ms"}
@@ -160,7 +160,7 @@ def test_reload_keeps_the_store_and_its_state(tmp_path: Path, opened: list[sp.Re
     assert before.burst == 60
 
 
-def test_a_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened: list[sp.Registry]) -> None:
+def test_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened: list[sp.Registry]) -> None:
     path = written(tmp_path, FILE)
     registry = sp.load(path, environ={})
     opened.append(registry)
@@ -189,7 +189,7 @@ def test_written_and_read_again(tmp_path: Path, opened: list[sp.Registry]) -> No
     assert again.dump() == data
 
 
-def test_a_password_is_not_written(opened: list[sp.Registry]) -> None:
+def test_password_is_not_written(opened: list[sp.Registry]) -> None:
     registry = sp.Registry.from_data({"policies": {}, "store": {"url": "redis://:hunter2@127.0.0.1:1"}})
     opened.append(registry)
     with pytest.raises(sp.ConfigError, match="password") as caught:
@@ -197,7 +197,7 @@ def test_a_password_is_not_written(opened: list[sp.Registry]) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_schema_knows_it() -> None:
+def test_schema_knows_it() -> None:
     check = jsonschema.Draft202012Validator(schema.document())
     good: dict[str, Any] = {
         "policies": {},

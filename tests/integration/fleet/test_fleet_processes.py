@@ -43,7 +43,7 @@ def on_time(told: list[dict[str, Any]]) -> bool:
         pytest.param([40] + [0] * 7, 0.95, id="one of eight"),
     ],
 )
-def test_the_limit_is_kept_and_used(server: Server, callers: list[int], used: float) -> None:
+def test_limit_is_kept_and_used(server: Server, callers: list[int], used: float) -> None:
     for _ in range(TRIES):
         told = crew(server.url, SECONDS, RATE, BURST, callers)
         admitted = sum(each["admitted"] for each in told)
@@ -77,7 +77,7 @@ time.sleep(60)
 """
 
 
-def test_a_killed_process_takes_no_more_than_its_lease_along(server: Server) -> None:
+def test_killed_process_takes_no_more_than_its_lease_along(server: Server) -> None:
     victim = subprocess.Popen([sys.executable, "-c", HOLDS, server.url], stdout=subprocess.PIPE, text=True)
     try:
         assert victim.stdout is not None

@@ -51,14 +51,14 @@ def test_bad_options_are_named(field: str, given: list[Any]) -> None:
             RedisStore(**{"url": NOWHERE, field: value})
 
 
-def test_a_server_that_is_down_keeps_nothing_from_being_made() -> None:
+def test_server_that_is_down_keeps_nothing_from_being_made() -> None:
     with RedisStore(NOWHERE) as store:
         assert store.state == "unknown"
         sp.Limiter(10, 1, store=store, name="x")
         sp.Budget(store=store, name="x")
 
 
-def test_the_environment_can_hold_the_url(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_can_hold_the_url(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_STORE", shared_server.url)
     with RedisStore("env:THE_STORE", prefix="env") as store:
         assert store.call("probe", store.key("probe", "x")) == b"OK"
@@ -97,7 +97,7 @@ def test_password_is_never_shown(url: str) -> None:
     assert "127.0.0.1:1" in repr(store)
 
 
-def test_an_unreadable_url_is_not_repeated() -> None:
+def test_unreadable_url_is_not_repeated() -> None:
     with pytest.raises(ValueError) as caught:
         RedisStore(f"http://:{SECRET}@h")
     assert SECRET not in str(caught.value)
@@ -160,7 +160,7 @@ def test_scripts_keep_the_rules(script: Any) -> None:
     assert "os.time" not in text and "math.random" not in text
 
 
-def test_a_script_that_was_flushed_is_sent_again(server: Server) -> None:
+def test_script_that_was_flushed_is_sent_again(server: Server) -> None:
     with RedisStore(server.url) as store:
         key = store.key("probe", "x")
         store.call("probe", key)
@@ -172,7 +172,7 @@ def test_a_script_that_was_flushed_is_sent_again(server: Server) -> None:
         assert store.stats()["outages"] == 0
 
 
-def test_a_whole_round_of_scripts_that_were_flushed(server: Server) -> None:
+def test_whole_round_of_scripts_that_were_flushed(server: Server) -> None:
     with RedisStore(server.url) as store:
         requests = [Request("probe", store.key("probe", name), ()) for name in "abc"]
         requests.insert(1, Request("limiter", store.key("probe", "a"), (1, 1, 0, 0, 0, 0)))
@@ -187,7 +187,7 @@ def test_a_whole_round_of_scripts_that_were_flushed(server: Server) -> None:
 # Health.
 
 
-def test_a_call_to_a_store_that_hangs_ends_with_the_timeout_and_the_next_at_once(server: Server) -> None:
+def test_call_to_a_store_that_hangs_ends_with_the_timeout_and_the_next_at_once(server: Server) -> None:
     with RedisStore(server.url, timeout=0.1) as store:
         store.call("probe", store.key("probe", "x"))
         server.pause()
@@ -262,7 +262,7 @@ def test_store_takes_a_client_of_one_server(shared_server: Server, way: str) -> 
     client.close()
 
 
-def test_a_client_lends_its_address_and_nothing_else(shared_server: Server) -> None:
+def test_client_lends_its_address_and_nothing_else(shared_server: Server) -> None:
     slow = redis.Redis(port=shared_server.port, socket_timeout=60, db=3)
     with RedisStore(slow, prefix="lent", timeout=0.25) as store:
         store.call("probe", store.key("probe", "x"))
@@ -301,7 +301,7 @@ def test_store_works_on_a_cluster(cluster: Cluster) -> None:
     assert all(server.keys_without_ttl() == [] for server in cluster.servers)
 
 
-def test_a_plain_url_of_a_cluster_and_its_client(cluster: Cluster) -> None:
+def test_plain_url_of_a_cluster_and_its_client(cluster: Cluster) -> None:
     plain = f"redis://127.0.0.1:{cluster.servers[1].port}"
     with RedisStore(plain, cluster=True, prefix="p", timeout=0.5) as store:
         assert [store.call("probe", store.key("probe", name)) for name in "abcdef"] == [b"OK"] * 6
@@ -311,7 +311,7 @@ def test_a_plain_url_of_a_cluster_and_its_client(cluster: Cluster) -> None:
     client.close()
 
 
-def test_a_cluster_that_is_down() -> None:
+def test_cluster_that_is_down() -> None:
     with RedisStore(f"redis+cluster://127.0.0.1:{free_port()}") as store:
         with pytest.raises(StoreUnavailable):
             store.call("probe", store.key("probe", "x"))
@@ -332,7 +332,7 @@ def test_calls_from_asyncio_loops_and_trio(shared_server: Server) -> None:
         assert trio.run(several) == [b"OK"] * 3
 
 
-def test_a_call_that_is_cancelled_leaves_no_half_read_answer(server: Server) -> None:
+def test_call_that_is_cancelled_leaves_no_half_read_answer(server: Server) -> None:
     with RedisStore(server.url, timeout=1) as store:
         store.call("probe", store.key("probe", "x"))
 

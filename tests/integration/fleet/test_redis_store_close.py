@@ -64,7 +64,7 @@ def test_limiter_keeps_its_store_alive(server: Server) -> None:
     limiter.store.close()
 
 
-def test_a_reload_that_fails_leaves_no_store_behind(server: Server) -> None:
+def test_reload_that_fails_leaves_no_store_behind(server: Server) -> None:
     before = threads()
     limiter = {"rate": 100, "burst": 50, "store": True, "name": "x"}
 

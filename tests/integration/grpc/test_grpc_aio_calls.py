@@ -136,7 +136,7 @@ def test_cancelled_in_a_wait_it_makes_no_further_call(connect: Callable[..., Aio
     assert server.calls == 1
 
 
-def test_a_stream_can_be_read_and_is_a_call(
+def test_stream_can_be_read_and_is_a_call(
     connect: Callable[..., Aio], server: Server, policy: sp.Policy
 ) -> None:
     client = connect(policy)
@@ -226,7 +226,7 @@ def test_refused_aio_call_cannot_be_written_to(connect: Callable[..., Aio], serv
     client.run(work)
 
 
-def test_a_fallback_gives_the_items(connect: Callable[..., Aio], server: Server) -> None:
+def test_fallback_gives_the_items(connect: Callable[..., Aio], server: Server) -> None:
     async def stale() -> Any:
         yield b"x"
 
@@ -235,7 +235,7 @@ def test_a_fallback_gives_the_items(connect: Callable[..., Aio], server: Server)
     assert client.down() == [b"x"]
 
 
-def test_an_async_hook_and_an_async_deadline(connect: Callable[..., Aio], server: Server) -> None:
+def test_async_hook_and_an_async_deadline(connect: Callable[..., Aio], server: Server) -> None:
     numbers: list[int] = []
 
     async def before(attempt: Any) -> None:

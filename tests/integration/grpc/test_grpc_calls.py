@@ -31,7 +31,7 @@ def notes(error: BaseException) -> str:
 # Retrying.
 
 
-def test_a_call_is_retried_until_it_succeeds(connect: Connect, server: Server) -> None:
+def test_call_is_retried_until_it_succeeds(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE, UNAVAILABLE]
     assert connect(sp.Policy(retrying())).unary(b"a") == b"re:a"
     assert server.attempts_told() == [None, "1", "2"]
@@ -51,7 +51,7 @@ def test_attempt_metadata_can_be_left_out(connect: Connect, server: Server) -> N
     assert server.attempts_told() == [None, None]
 
 
-def test_the_last_error_surfaces_noted_and_marked(connect: Connect, server: Server) -> None:
+def test_last_error_surfaces_noted_and_marked(connect: Connect, server: Server) -> None:
     trailers = (("x-why", "down"),)
     server.script = [UNAVAILABLE, UNAVAILABLE, (UNAVAILABLE, trailers)]
     with pytest.raises(grpc.RpcError) as caught:
@@ -68,7 +68,7 @@ def test_the_last_error_surfaces_noted_and_marked(connect: Connect, server: Serv
     assert server.calls == 3
 
 
-def test_an_outer_layer_does_not_retry_it_again(connect: Connect, server: Server) -> None:
+def test_outer_layer_does_not_retry_it_again(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 9
     client = connect(sp.Policy(retrying()))
     with pytest.raises(grpc.RpcError):
@@ -100,7 +100,7 @@ def test_do_not_retry_pushback_stops(connect: Connect, server: Server, pushback:
     assert server.calls == 1
 
 
-def test_an_empty_budget_stops_with_the_servers_error(connect: Connect, server: Server) -> None:
+def test_empty_budget_stops_with_the_servers_error(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
     client = connect(sp.Policy(retrying(budget=sp.Budget(ratio=0.1, burst=1))))
     with pytest.raises(grpc.RpcError) as caught:
@@ -134,7 +134,7 @@ def test_fallback_answers_after_exhaustion(connect: Connect, server: Server) -> 
 # Time.
 
 
-def test_the_tightest_of_three_deadlines_is_sent(connect: Connect, server: Server) -> None:
+def test_tightest_of_three_deadlines_is_sent(connect: Connect, server: Server) -> None:
     client = connect(sp.Policy(sp.Deadline(100), retrying()))
     client.unary()
     client.unary(timeout=50)
@@ -170,7 +170,7 @@ def test_timeout_of_one_attempt_leaves_time_for_another(connect: Connect, server
     server.wait_until_quiet()
 
 
-def test_the_overall_deadline_ends_the_call(connect: Connect, server: Server) -> None:
+def test_overall_deadline_ends_the_call(connect: Connect, server: Server) -> None:
     server.script = ["hang", "hang"]
     with pytest.raises(grpc.RpcError) as caught:
         connect(sp.Policy(retrying())).unary(timeout=0.5)
@@ -195,7 +195,7 @@ def test_call_past_its_deadline_is_not_sent(connect: Connect, server: Server, me
 
 
 @pytest.mark.parametrize("method", ["unary", "down"])
-def test_an_open_breaker_is_an_error_of_both_worlds(connect: Connect, server: Server, method: str) -> None:
+def test_open_breaker_is_an_error_of_both_worlds(connect: Connect, server: Server, method: str) -> None:
     breaker = sp.Breaker(name="wire")
     client = connect(sp.Policy(retrying(), breaker))
     breaker.force_open()
@@ -210,7 +210,7 @@ def test_an_open_breaker_is_an_error_of_both_worlds(connect: Connect, server: Se
     assert server.calls == 0
 
 
-def test_a_refusal_after_a_failed_attempt_is_that_attempts_error(connect: Connect, server: Server) -> None:
+def test_refusal_after_a_failed_attempt_is_that_attempts_error(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE]
     with pytest.raises(grpc.RpcError) as caught:
         connect(sp.Policy(retrying(), sp.Breaker(consecutive=1, name="wire"))).unary()
@@ -223,13 +223,13 @@ def test_a_refusal_after_a_failed_attempt_is_that_attempts_error(connect: Connec
 # Streams.
 
 
-def test_a_stream_is_retried_until_its_first_message(connect: Connect, server: Server) -> None:
+def test_stream_is_retried_until_its_first_message(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE, UNAVAILABLE]
     assert connect(sp.Policy(retrying())).down(b"a") == [b"a1", b"a2"]
     assert server.calls == 3
 
 
-def test_a_stream_that_has_begun_is_not_retried(connect: Connect, server: Server) -> None:
+def test_stream_that_has_begun_is_not_retried(connect: Connect, server: Server) -> None:
     server.script = ["break"]
     got: list[bytes] = []
     with pytest.raises(grpc.RpcError) as caught:
@@ -239,12 +239,12 @@ def test_a_stream_that_has_begun_is_not_retried(connect: Connect, server: Server
     assert server.calls == 1
 
 
-def test_a_stream_without_messages_is_a_success(connect: Connect, server: Server) -> None:
+def test_stream_without_messages_is_a_success(connect: Connect, server: Server) -> None:
     assert connect(sp.Policy(retrying())).down(b"empty") == []
     assert server.calls == 1
 
 
-def test_a_stream_that_never_begins(connect: Connect, server: Server) -> None:
+def test_stream_that_never_begins(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
     with pytest.raises(grpc.RpcError) as caught:
         connect(sp.Policy(retrying())).down()
@@ -253,7 +253,7 @@ def test_a_stream_that_never_begins(connect: Connect, server: Server) -> None:
 
 
 @pytest.mark.parametrize("as_factory", [False, True])
-def test_a_request_stream_is_sent_again(connect: Connect, server: Server, as_factory: bool) -> None:
+def test_request_stream_is_sent_again(connect: Connect, server: Server, as_factory: bool) -> None:
     messages = [b"a", b"b"]
     client = connect(sp.Policy(retrying()))
     given: Any = (lambda: client.hand_over(messages)) if as_factory else messages
@@ -263,7 +263,7 @@ def test_a_request_stream_is_sent_again(connect: Connect, server: Server, as_fac
     assert [sent for _, _, sent in server.seen] == [messages] * 6
 
 
-def test_a_request_stream_that_is_gone_is_not_sent_again(connect: Connect, server: Server) -> None:
+def test_request_stream_that_is_gone_is_not_sent_again(connect: Connect, server: Server) -> None:
     client = connect(sp.Policy(retrying()))
     server.script = [UNAVAILABLE, UNAVAILABLE]
     for method in (client.up, client.both):
@@ -286,7 +286,7 @@ def test_replay_of_a_request_stream_is_bounded(
     assert server.calls == 1
 
 
-def test_a_bidirectional_stream_that_has_begun_is_not_retried(connect: Connect, server: Server) -> None:
+def test_bidirectional_stream_that_has_begun_is_not_retried(connect: Connect, server: Server) -> None:
     server.script = ["break"]
     with pytest.raises(grpc.RpcError):
         connect(sp.Policy(retrying())).both([b"a", b"b"])
@@ -297,7 +297,7 @@ def test_a_bidirectional_stream_that_has_begun_is_not_retried(connect: Connect, 
 
 
 @pytest.mark.parametrize("method", ["unary", "down"])
-def test_the_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server: Server, method: str) -> None:
+def test_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server: Server, method: str) -> None:
     server.script = ["hang"]
     client = connect(sp.Policy(sp.Hedge(0.02, idempotent=True)))
     assert getattr(client, method)(b"a") in (b"re:a", [b"a1", b"a2"])
@@ -305,7 +305,7 @@ def test_the_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server:
     assert server.attempts_told() == [None, "1"]
 
 
-def test_a_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(
+def test_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(
     connect: Connect, server: Server
 ) -> None:
     client = connect(sp.Policy(sp.Hedge(100, idempotent=True)))
@@ -334,7 +334,7 @@ def test_nothing_else_is_hedged(connect: Connect, server: Server, declared: Any)
     assert server.calls == 20
 
 
-def test_a_stream_that_can_be_sent_once_is_not_hedged(connect: Connect, server: Server) -> None:
+def test_stream_that_can_be_sent_once_is_not_hedged(connect: Connect, server: Server) -> None:
     client = connect(sp.Policy(sp.Hedge(0, idempotent=True)))
     assert [client.up(client.hand_over([b"a", b"b"])) for _ in range(20)] == [b"a+b"] * 20
     server.wait_until_quiet()
@@ -359,7 +359,7 @@ def test_policies_are_chosen_by_method_name(connect: Connect, server: Server) ->
     assert server.calls == 5
 
 
-def test_a_method_without_a_policy_is_left_alone(connect: Connect, server: Server) -> None:
+def test_method_without_a_policy_is_left_alone(connect: Connect, server: Server) -> None:
     client = connect(lambda method: sp.Policy(retrying()) if method == "/test.Wire/Up" else None)
     server.script = [UNAVAILABLE, UNAVAILABLE, UNAVAILABLE]
     with pytest.raises(grpc.RpcError) as caught:
@@ -375,7 +375,7 @@ def test_a_method_without_a_policy_is_left_alone(connect: Connect, server: Serve
     assert server.calls == 5
 
 
-def test_the_operation_is_the_method_and_keys_see_the_call(connect: Connect, server: Server) -> None:
+def test_operation_is_the_method_and_keys_see_the_call(connect: Connect, server: Server) -> None:
     told: list[Any] = []
     keys: list[Any] = []
 
@@ -422,7 +422,7 @@ CONFIG = {
         ({}, {"maxTokens": 4, "tokenRatio": 0.1}, [UNAVAILABLE] * 9, 2),
     ],
 )
-def test_a_native_channel_makes_as_many_calls(
+def test_native_channel_makes_as_many_calls(
     connect: Connect, server: Server, change: Any, throttling: Any, script: list[Any], calls: int
 ) -> None:
     config: dict[str, Any] = {
@@ -447,7 +447,7 @@ def test_a_native_channel_makes_as_many_calls(
     assert ours[1] == calls
 
 
-def test_the_background_loop_serves_many_futures_at_once(server: Server, connect: Connect) -> None:
+def test_background_loop_serves_many_futures_at_once(server: Server, connect: Connect) -> None:
     client = connect(sp.Policy(retrying()))
     if client.name != "future":
         # Sync calls wait one by one; the aio ones run side by side in their own loop.
@@ -461,7 +461,7 @@ def test_the_background_loop_serves_many_futures_at_once(server: Server, connect
     assert got == [b"re:a"] * 300
 
 
-def test_a_method_without_a_policy_keeps_its_timeout(connect: Connect, server: Server) -> None:
+def test_method_without_a_policy_keeps_its_timeout(connect: Connect, server: Server) -> None:
     client = connect({"other.Service": sp.Policy(retrying())})
     client.unary(timeout=5)
     with sp.deadline(60):
@@ -489,7 +489,7 @@ def test_do_not_retry_pushback_overrides_on(connect: Connect, server: Server, on
     assert server.calls == 1
 
 
-def test_an_explicit_verdict_wins_over_do_not_retry(connect: Connect, server: Server) -> None:
+def test_explicit_verdict_wins_over_do_not_retry(connect: Connect, server: Server) -> None:
     server.script = [(UNAVAILABLE, (("grpc-retry-pushback-ms", "-1"),))]
     policy = sp.Policy(retrying(on=lambda error: sp.Verdict(True)))
     assert connect(policy).unary() == b"re:a"

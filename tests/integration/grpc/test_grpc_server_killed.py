@@ -118,7 +118,7 @@ def old() -> Iterator[Process]:
 
 
 @pytest.mark.parametrize("method", ["unary", "down"])
-def test_a_call_goes_on_with_the_next_server(connect: Any, old: Process, successor: Any, method: str) -> None:
+def test_call_goes_on_with_the_next_server(connect: Any, old: Process, successor: Any, method: str) -> None:
     policy = sp.Policy(
         sp.Retry(attempts=3, backoff=sp.Constant(0.01), budget=None, before_attempt=successor(old))
     )
@@ -131,7 +131,7 @@ def test_a_call_goes_on_with_the_next_server(connect: Any, old: Process, success
     assert got in (b"re:a", [b"re:a"])
 
 
-def test_a_stream_that_had_begun_ends(connect: Any, old: Process) -> None:
+def test_stream_that_had_begun_ends(connect: Any, old: Process) -> None:
     policy = sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0.01), budget=None))
     client = connect(policy, target=f"127.0.0.1:{old.port}", channel_options=RECONNECT)
     got: list[bytes] = []

@@ -182,7 +182,7 @@ def raises(error: BaseException) -> Work:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_callers_time_is_the_handlers(serve: Any, handlers: Handlers, method: str) -> None:
+def test_callers_time_is_the_handlers(serve: Any, handlers: Handlers, method: str) -> None:
     client = serve()
     assert client.call(method, timeout=30) == b"a"
     assert client.call(method) == b"a"
@@ -191,7 +191,7 @@ def test_the_callers_time_is_the_handlers(serve: Any, handlers: Handlers, method
     assert handlers.left[1] is None
 
 
-def test_a_threaded_handler_of_an_aio_server(handlers: Handlers) -> None:
+def test_threaded_handler_of_an_aio_server(handlers: Handlers) -> None:
     with aio_server(handlers) as target:
         client = Client(target)
         assert client.call("Threaded", timeout=30) == b"a"
@@ -201,7 +201,7 @@ def test_a_threaded_handler_of_an_aio_server(handlers: Handlers) -> None:
     assert handlers.left[0] is not None
 
 
-def test_a_stream_left_in_the_middle_leaves_no_deadline_behind(handlers: Handlers) -> None:
+def test_stream_left_in_the_middle_leaves_no_deadline_behind(handlers: Handlers) -> None:
     with sync_server(handlers, workers=1) as target:
         client = Client(target)
         stream = client.calls["Down"](b"a", timeout=30)
@@ -241,7 +241,7 @@ def test_work_with_too_little_time_is_refused(serve: Any, handlers: Handlers) ->
     assert client.call() == b"a"
 
 
-def test_an_async_handler_is_cut_off_at_the_deadline(handlers: Handlers) -> None:
+def test_async_handler_is_cut_off_at_the_deadline(handlers: Handlers) -> None:
     cut = threading.Event()
 
     async def slow() -> bytes:
@@ -299,7 +299,7 @@ def test_other_errors_are_left_to_grpc(serve: Any, handlers: Handlers) -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, UNAVAILABLE), (404, grpc.StatusCode.UNKNOWN)])
-def test_an_http_answer_that_forbids_retries_is_passed_on(
+def test_http_answer_that_forbids_retries_is_passed_on(
     serve: Any, handlers: Handlers, status: int, code: Any
 ) -> None:
     """As the HTTP servers do: of what would be retried otherwise; a 404 is the handler's own affair."""

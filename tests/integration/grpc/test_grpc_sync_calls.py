@@ -77,7 +77,7 @@ def test_with_call_returns_response_and_call(
     assert pairs(call.trailing_metadata())["x-trailing"] == "t"
 
 
-def test_a_future_is_there_before_its_answer(
+def test_future_is_there_before_its_answer(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = ["hang"]
@@ -116,7 +116,7 @@ def test_future_reports_result_status_and_metadata(
     assert not call.add_callback(lambda: None)
 
 
-def test_a_future_that_fails(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
+def test_future_that_fails(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
     server.script = [(UNAVAILABLE, (("x-why", "down"),))] * 3
     call = connect(policy).stub_unary.future(b"a")
     error = call.exception(LONG_S)
@@ -129,7 +129,7 @@ def test_a_future_that_fails(connect: Callable[..., Sync], server: Server, polic
     assert caught.value is error
 
 
-def test_a_future_cancelled_in_a_wait_makes_no_further_call(
+def test_future_cancelled_in_a_wait_makes_no_further_call(
     connect: Callable[..., Sync], server: Server
 ) -> None:
     server.script = [UNAVAILABLE] * 3
@@ -145,7 +145,7 @@ def test_a_future_cancelled_in_a_wait_makes_no_further_call(
     assert server.calls == 1
 
 
-def test_a_future_that_is_dropped_is_cancelled(
+def test_future_that_is_dropped_is_cancelled(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = ["hang"]
@@ -199,7 +199,7 @@ def test_other_interceptors_may_wrap_ours_or_be_wrapped(server: Server, policy: 
 # Streams.
 
 
-def test_a_stream_is_a_call(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
+def test_stream_is_a_call(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
     server.script = [UNAVAILABLE]
     done: list[Any] = []
     call = connect(policy).stub_down(b"a", timeout=50)
@@ -247,7 +247,7 @@ def test_failed_stream_raises_the_same_error_on_every_read(
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_stream_is_cancelled_from_another_thread(
+def test_stream_is_cancelled_from_another_thread(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy, begun: bool
 ) -> None:
     server.script = ["hang"]
@@ -273,7 +273,7 @@ def _failure(call: Any) -> Any:
     return caught.value
 
 
-def test_a_stream_cancelled_in_a_wait_makes_no_further_call(
+def test_stream_cancelled_in_a_wait_makes_no_further_call(
     connect: Callable[..., Sync], server: Server
 ) -> None:
     server.script = [UNAVAILABLE] * 3
@@ -287,7 +287,7 @@ def test_a_stream_cancelled_in_a_wait_makes_no_further_call(
     assert server.calls == 1
 
 
-def test_a_stream_that_is_dropped_is_cancelled(
+def test_stream_that_is_dropped_is_cancelled(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     call = connect(policy).stub_down(b"a")
@@ -297,14 +297,14 @@ def test_a_stream_that_is_dropped_is_cancelled(
     server.wait_until_quiet()
 
 
-def test_a_fallback_gives_the_items(connect: Callable[..., Sync], server: Server) -> None:
+def test_fallback_gives_the_items(connect: Callable[..., Sync], server: Server) -> None:
     server.script = [UNAVAILABLE]
     call = connect(sp.Policy(sp.Fallback(lambda: [b"x", b"y"]))).stub_down(b"a")
     assert list(call) == [b"x", b"y"]
     assert call.code() is grpc.StatusCode.OK
 
 
-def test_a_stream_cancelled_before_it_is_read_has_ended(
+def test_stream_cancelled_before_it_is_read_has_ended(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     told: list[Any] = []

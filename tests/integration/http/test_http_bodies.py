@@ -18,14 +18,14 @@ async def test_bytes_are_sent_again(http: Http) -> None:
 
 
 @each_client_that_takes_files
-async def test_a_file_is_sent_again_from_its_beginning(http: Http) -> None:
+async def test_file_is_sent_again_from_its_beginning(http: Http) -> None:
     http.server.on("/", answer(503), reset(), answer(200))
     assert (await http.client(retry()).request("PUT", "/", body=io.BytesIO(b"file"))).status == 200
     assert [seen.body for seen in http.server.seen] == [b"file"] * 3
 
 
 @each_client
-async def test_a_body_made_anew_for_every_attempt(http: Http) -> None:
+async def test_body_made_anew_for_every_attempt(http: Http) -> None:
     http.server.on("/", answer(503), reset(), answer(200))
     made: list[io.BytesIO] = []
 
@@ -39,7 +39,7 @@ async def test_a_body_made_anew_for_every_attempt(http: Http) -> None:
 
 
 @each_client
-async def test_a_body_longer_than_replay_is_sent_once(http: Http) -> None:
+async def test_body_longer_than_replay_is_sent_once(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     client = http.client(retry(), replay=10)
     assert (await client.request("PUT", "/", body=b"x" * 11)).status == 503
@@ -49,7 +49,7 @@ async def test_a_body_longer_than_replay_is_sent_once(http: Http) -> None:
 
 
 @each_client
-async def test_a_one_shot_body_is_not_sent_twice_nor_sent_empty(http: Http) -> None:
+async def test_one_shot_body_is_not_sent_twice_nor_sent_empty(http: Http) -> None:
     http.server.on("/", answer(503, b"why"), answer(200))
     got = await http.client(retry()).request("PUT", "/", body=OneShot(b"on", b"ce"))
     assert (got.status, got.body) == (503, b"why")
@@ -57,7 +57,7 @@ async def test_a_one_shot_body_is_not_sent_twice_nor_sent_empty(http: Http) -> N
 
 
 @each_client
-async def test_a_one_shot_body_is_refused_with_a_reason(http: Http) -> None:
+async def test_one_shot_body_is_refused_with_a_reason(http: Http) -> None:
     http.server.on("/", reset())
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).request("PUT", "/", body=OneShot(b"once"))
@@ -66,20 +66,20 @@ async def test_a_one_shot_body_is_refused_with_a_reason(http: Http) -> None:
 
 
 @each_client
-async def test_an_answer_within_the_buffer_that_is_cut_short_is_retried(http: Http) -> None:
+async def test_answer_within_the_buffer_that_is_cut_short_is_retried(http: Http) -> None:
     http.server.on("/", half(b"half"), answer(200, b"whole"))
     assert (await http.client(retry()).get("/")).body == b"whole"
     assert len(http.server.seen) == 2
 
 
 @each_client
-async def test_an_answer_within_the_buffer_that_stalls_is_retried(http: Http) -> None:
+async def test_answer_within_the_buffer_that_stalls_is_retried(http: Http) -> None:
     http.server.on("/", hang_in_body(b"ha", 4), answer(200, b"whole"))
     assert (await http.client(retry()).get("/", timeout=0.5)).body == b"whole"
 
 
 @each_client
-async def test_a_longer_answer_is_committed_at_its_headers(http: Http) -> None:
+async def test_longer_answer_is_committed_at_its_headers(http: Http) -> None:
     http.server.on("/", half(b"half", announced=100), answer(200, b"whole"))
     with pytest.raises(http.kind.lost):
         await http.client(retry(), buffer=50).get("/")
@@ -87,7 +87,7 @@ async def test_a_longer_answer_is_committed_at_its_headers(http: Http) -> None:
 
 
 @each_client
-async def test_an_answer_without_a_length_is_committed_at_its_headers(http: Http) -> None:
+async def test_answer_without_a_length_is_committed_at_its_headers(http: Http) -> None:
     http.server.on("/", chunked(b"part", ends=False), answer(200, b"whole"))
     with pytest.raises(http.kind.lost):
         await http.client(retry()).get("/")
@@ -95,14 +95,14 @@ async def test_an_answer_without_a_length_is_committed_at_its_headers(http: Http
 
 
 @each_client
-async def test_an_answer_without_a_length_is_read_whole(http: Http) -> None:
+async def test_answer_without_a_length_is_read_whole(http: Http) -> None:
     http.server.on("/", chunked(b"down", status=503), chunked(b"one", b"two"))
     got = await http.client(retry()).get("/")
     assert (got.status, got.body) == (200, b"onetwo")
 
 
 @each_client
-async def test_a_stream_is_handed_over_unread(http: Http) -> None:
+async def test_stream_is_handed_over_unread(http: Http) -> None:
     http.server.on("/", answer(503), hang_in_body(b"first", 100_000))
     got = await http.client(retry()).get("/", stream=True, timeout=0.5)
     assert (got.status, got.body) == (200, b"")
@@ -113,7 +113,7 @@ async def test_a_stream_is_handed_over_unread(http: Http) -> None:
 
 
 @each_client
-async def test_a_stream_can_be_read_to_its_end(http: Http) -> None:
+async def test_stream_can_be_read_to_its_end(http: Http) -> None:
     http.server.on("/", answer(503), answer(200, b"z" * 200_000))
     got = await http.client(retry()).get("/", stream=True)
     assert await got.rest() == b"z" * 200_000

@@ -67,7 +67,7 @@ async def test_hedged_call_cancelled_leaves_no_task(http: Http) -> None:
 
 
 @each_sync_client
-async def test_a_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -> None:
+async def test_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -> None:
     http.server.on("/", answer(503, b"last"))
     client = http.client(retry(backoff=sp.Constant(20)))
     with sp.deadline(60) as scope:
@@ -83,7 +83,7 @@ async def test_a_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -
 
 
 @each_sync_client
-async def test_an_interrupt_before_an_attempt_is_not_retried(http: Http) -> None:
+async def test_interrupt_before_an_attempt_is_not_retried(http: Http) -> None:
     http.server.on("/", answer(503, b"x" * 1_000_000))
 
     def interrupt(attempt: sp.attempts.Attempt) -> None:

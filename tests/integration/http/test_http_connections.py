@@ -10,14 +10,14 @@ from tests.support.http.server import answer, chunked, closing, half, hang, head
 
 
 @each_client
-async def test_a_discarded_answer_frees_its_connection_for_the_next_attempt(http: Http) -> None:
+async def test_discarded_answer_frees_its_connection_for_the_next_attempt(http: Http) -> None:
     http.server.on("/", answer(503, b"x" * 1000), chunked(b"a", b"b", status=500), answer(200))
     assert (await http.client(retry(), connections=1).get("/")).status == 200
     assert [seen.connection for seen in http.server.seen] == [1, 1, 1]
 
 
 @each_client
-async def test_an_endless_discarded_answer_is_cut_off(http: Http) -> None:
+async def test_endless_discarded_answer_is_cut_off(http: Http) -> None:
     async def endless(exchange: object) -> None:
         await exchange.send(head(503, [("Transfer-Encoding", "chunked")]))  # type: ignore[attr-defined]
         while await exchange.wait(0):  # type: ignore[attr-defined]
@@ -49,7 +49,7 @@ async def test_one_connection_suffices_for_any_mishap(http: Http) -> None:
 
 
 @each_client
-async def test_a_connection_closed_while_idle_costs_no_error(http: Http) -> None:
+async def test_connection_closed_while_idle_costs_no_error(http: Http) -> None:
     http.server.on("/", closing(answer(200, b"one")), answer(200, b"two"))
     client = http.client(retry(), connections=1)
     assert (await client.get("/")).body == b"one"

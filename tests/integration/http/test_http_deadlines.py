@@ -19,7 +19,7 @@ def _bounded(seconds: float, **options: object) -> sp.Policy:
 
 
 @each_client
-async def test_a_deadline_that_has_passed_makes_no_request(http: Http) -> None:
+async def test_deadline_that_has_passed_makes_no_request(http: Http) -> None:
     http.server.on("/", answer(200))
     client = http.client(retry())
     with pytest.raises(TimeoutError), sp.deadline(0):
@@ -28,7 +28,7 @@ async def test_a_deadline_that_has_passed_makes_no_request(http: Http) -> None:
 
 
 @each_client
-async def test_the_deadline_bounds_an_attempt_that_hangs(http: Http) -> None:
+async def test_deadline_bounds_an_attempt_that_hangs(http: Http) -> None:
     http.server.on("/", hang())
     started = time.monotonic()
     with pytest.raises(Exception) as caught:
@@ -50,7 +50,7 @@ async def test_ambient_deadline_bounds_the_call(http: Http) -> None:
 
 
 @each_client
-async def test_the_clients_own_timeout_stands_where_it_is_shorter(http: Http) -> None:
+async def test_clients_own_timeout_stands_where_it_is_shorter(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"ok"))
     assert (await http.client(_bounded(30)).get("/", timeout=0.5)).body == b"ok"
     first, second = http.server.seen
@@ -58,7 +58,7 @@ async def test_the_clients_own_timeout_stands_where_it_is_shorter(http: Http) ->
 
 
 @each_client
-async def test_the_attempts_timeout_is_the_policys_where_that_is_shorter(http: Http) -> None:
+async def test_attempts_timeout_is_the_policys_where_that_is_shorter(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"ok"))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
     assert (await http.client(policy).get("/", timeout=30)).body == b"ok"
@@ -77,7 +77,7 @@ async def test_no_wait_begins_that_would_end_past_the_deadline(http: Http) -> No
 
 
 @each_client
-async def test_a_late_answer_within_the_deadline_is_an_answer(http: Http) -> None:
+async def test_late_answer_within_the_deadline_is_an_answer(http: Http) -> None:
     http.server.on("/", late(0.05, answer(200, b"ok")))
     assert (await http.client(_bounded(30)).get("/")).body == b"ok"
 
@@ -94,7 +94,7 @@ def _pausing(seconds: float) -> Step:
 @each_client
 @pytest.mark.parametrize("headers", [[], [("Connection", "close")]], ids=["kept", "closed"])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_body_that_streams_has_the_callers_time(http: Http, stream: bool, headers: Pairs) -> None:
+async def test_body_that_streams_has_the_callers_time(http: Http, stream: bool, headers: Pairs) -> None:
     http.server.on("/", _pausing(0.6))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.4))
     got = await http.client(policy).get("/", stream=stream, timeout=30, headers=dict(headers))
@@ -103,7 +103,7 @@ async def test_a_body_that_streams_has_the_callers_time(http: Http, stream: bool
 
 
 @each_client
-async def test_a_deadline_around_the_reading_still_bounds_it(http: Http) -> None:
+async def test_deadline_around_the_reading_still_bounds_it(http: Http) -> None:
     http.server.on("/", _pausing(20))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.4))
     client = http.client(policy)
@@ -116,7 +116,7 @@ async def test_a_deadline_around_the_reading_still_bounds_it(http: Http) -> None
 
 
 @each_client
-async def test_an_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) -> None:
+async def test_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) -> None:
     http.server.on("/", hang())
     for policy, ours in (
         (sp.Policy(sp.Timeout(0.2)), sp.AttemptTimeout),
@@ -134,7 +134,7 @@ async def test_an_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) ->
 
 
 @each_client
-async def test_the_clients_own_timeout_is_not_ours(http: Http) -> None:
+async def test_clients_own_timeout_is_not_ours(http: Http) -> None:
     http.server.on("/", hang())
     with pytest.raises(http.kind.slow) as caught:
         await http.client(_bounded(30, attempts=1)).get("/", timeout=0.1)

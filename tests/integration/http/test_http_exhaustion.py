@@ -35,7 +35,7 @@ def _finish(coroutine: object) -> object:
 
 
 @each_client
-async def test_an_outer_layer_does_not_retry_an_exhausted_answer(http: Http) -> None:
+async def test_outer_layer_does_not_retry_an_exhausted_answer(http: Http) -> None:
     http.server.on("/", answer(503))
     error = await _through(http, retry(attempts=3), attempts=4)
     assert len(http.server.seen) == 3
@@ -43,7 +43,7 @@ async def test_an_outer_layer_does_not_retry_an_exhausted_answer(http: Http) -> 
 
 
 @each_client
-async def test_an_outer_layer_does_not_retry_an_exhausted_error(http: Http) -> None:
+async def test_outer_layer_does_not_retry_an_exhausted_error(http: Http) -> None:
     http.server.on("/", reset())
     error = await _through(http, retry(attempts=3), attempts=4)
     assert isinstance(error, http.kind.lost)
@@ -58,14 +58,14 @@ async def test_outer_layer_with_retry_exhausted_starts_over(http: Http) -> None:
 
 
 @each_client
-async def test_an_answer_that_was_not_retried_carries_no_mark(http: Http) -> None:
+async def test_answer_that_was_not_retried_carries_no_mark(http: Http) -> None:
     http.server.on("/", answer(404))
     got = await http.client(retry()).get("/")
     assert exhausted_by(got.native) is None
 
 
 @each_client
-async def test_the_mark_names_the_layer_and_its_attempts(http: Http) -> None:
+async def test_mark_names_the_layer_and_its_attempts(http: Http) -> None:
     http.server.on("/", answer(503))
     policy = sp.Policy(sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), name="billing")
     mark = exhausted_by((await http.client(policy).get("/")).native)
@@ -77,7 +77,7 @@ def _unready(given: object) -> bool:
 
 
 @each_client
-async def test_an_answer_that_on_result_refused_to_the_end_is_marked(http: Http) -> None:
+async def test_answer_that_on_result_refused_to_the_end_is_marked(http: Http) -> None:
     http.server.on("/", answer(202))
     client = http.client(retry(attempts=3, on_result=_unready))
 
@@ -92,7 +92,7 @@ async def test_an_answer_that_on_result_refused_to_the_end_is_marked(http: Http)
 
 
 @each_client
-async def test_an_answer_that_was_good_at_last_carries_no_mark(http: Http) -> None:
+async def test_answer_that_was_good_at_last_carries_no_mark(http: Http) -> None:
     http.server.on("/", answer(202), answer(200))
     client = http.client(retry(on_result=_unready))
     got = await client.get("/")

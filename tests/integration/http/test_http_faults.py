@@ -14,14 +14,14 @@ BREAKS = {"reset": reset(), "half": half(b"half"), "garbage": garbage(), "hang":
 
 @each_client
 @pytest.mark.parametrize("name", BREAKS)
-async def test_a_broken_answer_is_retried(http: Http, name: str) -> None:
+async def test_broken_answer_is_retried(http: Http, name: str) -> None:
     http.server.on("/", BREAKS[name], answer(200, b"ok"))
     assert (await http.client(retry()).get("/", timeout=0.5)).body == b"ok"
     assert len(http.server.seen) == 2
 
 
 @each_client
-async def test_a_connection_reset_on_accept_is_retried(http: Http) -> None:
+async def test_connection_reset_on_accept_is_retried(http: Http) -> None:
     http.server.on("/", answer(200, b"ok"))
     http.server.on_accept("reset", "reset")
     assert (await http.client(retry()).get("/")).body == b"ok"
@@ -29,7 +29,7 @@ async def test_a_connection_reset_on_accept_is_retried(http: Http) -> None:
 
 
 @each_client
-async def test_a_connection_that_is_never_read_is_retried(http: Http) -> None:
+async def test_connection_that_is_never_read_is_retried(http: Http) -> None:
     http.server.on("/", answer(200, b"ok"))
     http.server.on_accept("hang")
     assert (await http.client(retry()).get("/", timeout=0.5)).body == b"ok"
@@ -46,7 +46,7 @@ async def test_attempts_used_up_give_the_clients_own_error_noted(http: Http) -> 
 
 
 @each_client
-async def test_the_answer_after_errors_is_the_last_one(http: Http) -> None:
+async def test_answer_after_errors_is_the_last_one(http: Http) -> None:
     http.server.on("/", reset(), answer(503, b"at least"))
     got = await http.client(retry(attempts=2)).get("/")
     assert (got.status, got.body) == (503, b"at least")

@@ -17,7 +17,7 @@ def _hedged(**options: object) -> sp.Policy:
 
 
 @each_client
-async def test_a_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> None:
+async def test_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> None:
     answered = Event()
     http.server.on("/", once(answered.is_set, answer(200, b"slow")), answer(200, b"fast"))
     assert (await http.client(_hedged()).get("/")).body == b"fast"
@@ -27,14 +27,14 @@ async def test_a_slow_get_is_hedged_and_the_first_answer_wins(http: Http) -> Non
 
 @pytest.mark.proves("invariant 16")
 @each_client
-async def test_a_post_without_a_key_is_never_hedged(http: Http) -> None:
+async def test_post_without_a_key_is_never_hedged(http: Http) -> None:
     http.server.on("/", late(0.1, answer(200, b"one")), answer(200, b"two"))
     assert (await http.client(_hedged()).post("/")).body == b"one"
     assert len(http.server.seen) == 1
 
 
 @each_client
-async def test_a_post_with_a_key_is_hedged_under_that_key(http: Http) -> None:
+async def test_post_with_a_key_is_hedged_under_that_key(http: Http) -> None:
     answered = Event()
     http.server.on("/", once(answered.is_set, answer(200, b"slow")), answer(200, b"fast"))
     assert (await http.client(_hedged(), idempotency_key="auto").post("/")).body == b"fast"
@@ -44,14 +44,14 @@ async def test_a_post_with_a_key_is_hedged_under_that_key(http: Http) -> None:
 
 
 @each_client
-async def test_a_fast_answer_is_not_hedged(http: Http) -> None:
+async def test_fast_answer_is_not_hedged(http: Http) -> None:
     http.server.on("/", answer(200, b"fast"))
     assert (await http.client(_hedged(after=2.0)).get("/")).body == b"fast"
     assert len(http.server.seen) == 1
 
 
 @each_client
-async def test_a_refusal_launches_the_next_at_once(http: Http) -> None:
+async def test_refusal_launches_the_next_at_once(http: Http) -> None:
     http.server.on("/", answer(503), answer(200, b"ok"))
     assert (await http.client(_hedged(after=30.0)).get("/")).body == b"ok"
     assert len(http.server.seen) == 2
@@ -67,7 +67,7 @@ async def test_hedges_that_all_answer_503_return_the_503(http: Http) -> None:
 
 @pytest.mark.proves("invariant 16")
 @each_client
-async def test_the_loser_is_closed(http: Http) -> None:
+async def test_loser_is_closed(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"fast"))
     client = http.client(_hedged())
     assert (await client.get("/", timeout=0.5)).body == b"fast"

@@ -57,7 +57,7 @@ async def test_post_is_repeated_when_the_connection_is_refused(http: Http) -> No
 
 @each_client
 @pytest.mark.parametrize("method", UNSAFE)
-async def test_a_key_of_the_users_makes_it_repeatable(http: Http, method: str) -> None:
+async def test_key_of_the_users_makes_it_repeatable(http: Http, method: str) -> None:
     http.server.on("/", answer(503), reset(), answer(201))
     got = await http.client(retry()).request(method, "/", body=b"pay", headers={"Idempotency-Key": "k-1"})
     assert got.status == 201

@@ -12,7 +12,7 @@ import stormproof as sp
 
 
 @each_client
-async def test_the_remaining_time_goes_along_and_shrinks(http: Http) -> None:
+async def test_remaining_time_goes_along_and_shrinks(http: Http) -> None:
     http.server.on("/", late(0.05, answer(503)), late(0.05, answer(503)), answer(200))
     policy = sp.Policy(sp.Deadline(20), *retry().strategies)
     assert (await http.client(policy).get("/")).status == 200
@@ -31,7 +31,7 @@ async def test_ambient_deadline_is_sent_to_the_server(http: Http) -> None:
 
 
 @each_client
-async def test_the_attempts_number_goes_along_from_the_second_on(http: Http) -> None:
+async def test_attempts_number_goes_along_from_the_second_on(http: Http) -> None:
     http.server.on("/", answer(503), answer(503), answer(200))
     await http.client(retry()).get("/")
     assert [seen.header("X-Request-Attempt") for seen in http.server.seen] == [None, "2", "3"]
@@ -39,7 +39,7 @@ async def test_the_attempts_number_goes_along_from_the_second_on(http: Http) -> 
 
 
 @each_client
-async def test_the_headers_have_other_names_or_are_left_out(http: Http) -> None:
+async def test_headers_have_other_names_or_are_left_out(http: Http) -> None:
     http.server.on("/", answer(503), answer(200), answer(503), answer(200))
     with sp.deadline(30):
         await http.client(retry(), timeout_header="X-Left", attempt_header="X-Try").get("/")
@@ -50,7 +50,7 @@ async def test_the_headers_have_other_names_or_are_left_out(http: Http) -> None:
 
 
 @each_client
-async def test_a_request_may_say_not_to_retry(http: Http) -> None:
+async def test_request_may_say_not_to_retry(http: Http) -> None:
     if http.kind.overrides_by_middleware:
         told: dict[str, object] = {"policy": sp.Policy()}
     else:
@@ -62,7 +62,7 @@ async def test_a_request_may_say_not_to_retry(http: Http) -> None:
 
 
 @each_client
-async def test_a_request_may_bring_its_policy(http: Http) -> None:
+async def test_request_may_bring_its_policy(http: Http) -> None:
     http.server.on("/", answer(503))
     client = http.client(retry(attempts=4))
     assert (await client.get("/", override={"policy": retry(attempts=2)})).status == 503
@@ -70,7 +70,7 @@ async def test_a_request_may_bring_its_policy(http: Http) -> None:
 
 
 @each_client
-async def test_a_request_may_bring_its_key(http: Http) -> None:
+async def test_request_may_bring_its_key(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     client = http.client(retry())
     told = {"idempotency_key": "order-7"}

@@ -43,7 +43,7 @@ async def test_hint_is_a_floor_and_an_invalid_one_is_ignored(http: Http) -> None
 
 
 @each_client
-async def test_a_hint_never_shortens_our_own_wait(http: Http) -> None:
+async def test_hint_never_shortens_our_own_wait(http: Http) -> None:
     waits, status = await _waits(http, [("Retry-After", "1")], backoff=sp.Constant(7))
     assert (waits, status) == ([7.0], 200)
 
@@ -71,7 +71,7 @@ async def test_max_hint_is_the_policys(http: Http) -> None:
 
 
 @each_client
-async def test_a_hint_past_the_deadline_stops_at_once(http: Http) -> None:
+async def test_hint_past_the_deadline_stops_at_once(http: Http) -> None:
     http.server.on("/", answer(503, headers=[("Retry-After", "30")]), answer(200))
     policy = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(0), budget=None))
     assert (await http.client(policy).get("/")).status == 503
@@ -79,7 +79,7 @@ async def test_a_hint_past_the_deadline_stops_at_once(http: Http) -> None:
 
 
 @each_client
-async def test_a_hint_adds_no_attempts_and_lifts_no_budget(http: Http) -> None:
+async def test_hint_adds_no_attempts_and_lifts_no_budget(http: Http) -> None:
     http.server.on("/", answer(503, headers=[("Retry-After", "0")]))
     client = http.client(retry(attempts=2))
     assert (await client.get("/")).status == 503

@@ -13,7 +13,7 @@ FINAL = [200, 204, 304, 400, 401, 403, 404, 409, 410, 418, 422, 451, 501, 505, 5
 
 
 @each_client
-async def test_the_table_of_statuses(http: Http) -> None:
+async def test_table_of_statuses(http: Http) -> None:
     client = http.client(retry(attempts=2))
     for status in RETRIED + FINAL:
         http.server.on(f"/{status}", answer(status))
@@ -23,7 +23,7 @@ async def test_the_table_of_statuses(http: Http) -> None:
 
 
 @each_client
-async def test_a_failure_that_passes_is_not_seen(http: Http) -> None:
+async def test_failure_that_passes_is_not_seen(http: Http) -> None:
     http.server.on("/", answer(503), answer(500), answer(200, b"good", [("X-Told", "yes")]))
     got = await http.client(retry()).get("/", headers={"Authorization": "Bearer t", "X-Mine": "1"})
     assert (got.status, got.body, got.headers["x-told"]) == (200, b"good", "yes")

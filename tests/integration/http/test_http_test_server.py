@@ -14,7 +14,7 @@ from tests.support.http.each_client import Http, each_client
 
 
 @each_client
-async def test_a_script_plays_one_step_per_request_and_repeats_the_last(http: Http) -> None:
+async def test_script_plays_one_step_per_request_and_repeats_the_last(http: Http) -> None:
     http.server.on("/a", s.answer(503), s.answer(200, b"ok", [("X-Told", "1")]))
     client = http.client()
     answers = [await client.get("/a") for _ in range(3)]
@@ -117,7 +117,7 @@ def test_slow_loris_continue_and_rst_on_the_socket() -> None:
         server.no_connection_is_open()
 
 
-def test_a_connection_accepted_as_the_server_ends_is_closed() -> None:
+def test_connection_accepted_as_the_server_ends_is_closed() -> None:
     # A connection just accepted when the server ends; most of these rounds are such a moment.
     lost: list[str] = []
     with pytest.MonkeyPatch.context() as patch:

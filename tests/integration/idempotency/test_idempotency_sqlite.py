@@ -77,7 +77,7 @@ HOLDER = """
 """
 
 
-def test_a_killed_holder_frees_its_key_when_its_lease_ends(path: Path, store: SqliteStore) -> None:
+def test_killed_holder_frees_its_key_when_its_lease_ends(path: Path, store: SqliteStore) -> None:
     lease = 1.5
     with python(HOLDER, path, lease) as holder:
         assert line(holder) == "running"
@@ -92,7 +92,7 @@ def test_a_killed_holder_frees_its_key_when_its_lease_ends(path: Path, store: Sq
     assert store.begin("order-1", EMPTY, "b", 60, scope="orders", take_over=True).state == "new"
 
 
-def test_a_live_holder_keeps_its_key_past_its_first_lease(path: Path, store: SqliteStore) -> None:
+def test_live_holder_keeps_its_key_past_its_first_lease(path: Path, store: SqliteStore) -> None:
     with python(HOLDER, path, 2.0) as holder:
         assert line(holder) == "running"
         seen = store.begin("order-1", EMPTY, "b", 60, scope="orders")
@@ -102,7 +102,7 @@ def test_a_live_holder_keeps_its_key_past_its_first_lease(path: Path, store: Sql
             time.sleep(0.02)
 
 
-def test_a_crash_before_the_work_is_recorded_is_an_unknown_outcome(path: Path, store: SqliteStore) -> None:
+def test_crash_before_the_work_is_recorded_is_an_unknown_outcome(path: Path, store: SqliteStore) -> None:
     crash = """
         import os, sys
         from stormproof.idempotency import SqliteStore, idempotent
@@ -210,7 +210,7 @@ def test_neither_key_nor_scope_is_in_the_file(path: Path, store: SqliteStore) ->
     assert b"4711" not in everything and b"tenant-secret" not in everything
 
 
-def test_a_file_that_stays_locked_is_a_store_that_is_not_available(path: Path) -> None:
+def test_file_that_stays_locked_is_a_store_that_is_not_available(path: Path) -> None:
     store = SqliteStore(path, timeout=0.05)
     store.begin("order-1", "", "a", 60)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -260,7 +260,7 @@ class Failing:
         raise NotImplementedError
 
 
-def test_an_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
+def test_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
     clock = Failing()
     store = SqliteStore(path, clock=clock)
     store.begin("order-1", "", "a", 60)
@@ -277,7 +277,7 @@ def test_an_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_writer_waits_for_its_turn(path: Path, store: SqliteStore, made: bool) -> None:
+def test_writer_waits_for_its_turn(path: Path, store: SqliteStore, made: bool) -> None:
     """Also the first one, which has yet to make the tables, in a file that another one uses already."""
     if made:
         store.begin("order-1", "", "a", 60)
@@ -294,7 +294,7 @@ def test_a_writer_waits_for_its_turn(path: Path, store: SqliteStore, made: bool)
         assert asking.result().state == "new"
 
 
-def test_a_file_of_a_later_schema_is_left_alone(path: Path, store: SqliteStore) -> None:
+def test_file_of_a_later_schema_is_left_alone(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "a", 60)
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as other:
@@ -304,7 +304,7 @@ def test_a_file_of_a_later_schema_is_left_alone(path: Path, store: SqliteStore) 
         store.begin("order-1", "", "b", 60)
 
 
-def test_a_file_that_another_part_has_begun_gets_its_tables(path: Path, store: SqliteStore) -> None:
+def test_file_that_another_part_has_begun_gets_its_tables(path: Path, store: SqliteStore) -> None:
     with contextlib.closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE stormproof_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)")
         other.execute("INSERT INTO stormproof_schema VALUES ('another', 7)")
@@ -359,7 +359,7 @@ def test_waiting_for_the_file_does_not_block_the_loop(path: Path, store: SqliteS
     assert asyncio.run(main()) == ("new", 50)
 
 
-def test_a_cancelled_begin_leaves_nothing_claimed(path: Path, store: SqliteStore) -> None:
+def test_cancelled_begin_leaves_nothing_claimed(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "a", 60)
 
     async def main() -> None:
@@ -396,7 +396,7 @@ def test_cancelled_finish_takes_effect(path: Path, store: SqliteStore) -> None:
     assert store.begin("order-1", "", "b", 60).answer == b"done"
 
 
-def test_a_begin_that_never_got_a_thread_is_cancelled_and_claims_nothing(store: SqliteStore) -> None:
+def test_begin_that_never_got_a_thread_is_cancelled_and_claims_nothing(store: SqliteStore) -> None:
     """The program shuts its executor down, and with it what still waits there."""
     held = threading.Event()
 

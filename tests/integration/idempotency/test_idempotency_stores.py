@@ -15,7 +15,7 @@ from stormproof.testing import FakeClock
 DAY = 86_400.0
 
 
-def test_the_first_to_ask_runs(store: Store) -> None:
+def test_first_to_ask_runs(store: Store) -> None:
     claim = store.begin("order-1", "f", "a", 10)
     assert (claim.state, claim.answer, claim.taken_over) == ("new", None, False)
 
@@ -45,7 +45,7 @@ def test_finished_key_replays_its_answer(store: Store, answer: bytes | None) -> 
     assert (claim.state, claim.answer) == ("replay", answer)
 
 
-def test_an_answer_is_kept_a_day_from_its_end(store: Store, clock: FakeClock) -> None:
+def test_answer_is_kept_a_day_from_its_end(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     clock.advance(5)
     store.finish("order-1", "a", b"done")
@@ -67,7 +67,7 @@ def test_ttl_of_the_store_and_of_the_call(make_store: Callable[..., Store], cloc
     assert store.begin("own", "", "b", 10).state == "new"
 
 
-def test_a_lease_that_is_over_is_an_unknown_outcome(store: Store, clock: FakeClock) -> None:
+def test_lease_that_is_over_is_an_unknown_outcome(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     clock.advance(10)
     assert store.begin("order-1", "f", "b", 10).state == "unknown"
@@ -79,7 +79,7 @@ def test_a_lease_that_is_over_is_an_unknown_outcome(store: Store, clock: FakeClo
     assert store.begin("order-1", "f", "e", 10).state == "new"
 
 
-def test_the_caller_may_choose_to_run_it_again(store: Store, clock: FakeClock) -> None:
+def test_caller_may_choose_to_run_it_again(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     assert store.begin("order-1", "f", "b", 10, take_over=True).state == "in_progress"
     clock.advance(10)
@@ -131,7 +131,7 @@ def test_only_the_owner_holds_it(store: Store) -> None:
     assert store.begin("order-1", "f", "c", 10).state == "in_progress"
 
 
-def test_a_released_key_runs_again(store: Store) -> None:
+def test_released_key_runs_again(store: Store) -> None:
     store.begin("order-1", "f", "a", 10)
     assert store.release("order-1", "a") is True
     assert store.begin("order-1", "another payload", "b", 10).state == "new"
@@ -146,7 +146,7 @@ def test_finished_key_keeps_its_first_answer(store: Store) -> None:
     assert store.begin("order-1", "f", "a", 10).answer == b"first"
 
 
-def test_an_owner_that_did_not_hear_the_answer_asks_again(store: Store, clock: FakeClock) -> None:
+def test_owner_that_did_not_hear_the_answer_asks_again(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     clock.advance(5)
     assert store.begin("order-1", "f", "a", 10).state == "new"
@@ -220,7 +220,7 @@ def test_refused_argument_is_named_with_its_rule(
     assert store.begin("k", "", "z", 10).state == "new"
 
 
-def test_an_error_does_not_show_the_key(store: Store) -> None:
+def test_error_does_not_show_the_key(store: Store) -> None:
     with pytest.raises(ValueError) as caught:
         store.begin("secret-\n" * 30, "", "a", 10)
     assert "secret" not in str(caught.value)
@@ -237,7 +237,7 @@ def test_answers_beyond_max_answer_are_refused(make_store: Callable[..., Store])
 
 
 @each_loop
-def test_the_async_form_does_the_same(store: Store, clock: FakeClock, loop: Loop) -> None:
+def test_async_form_does_the_same(store: Store, clock: FakeClock, loop: Loop) -> None:
     async def main() -> list[object]:
         told: list[object] = [(await store.begin_async("k", "f", "a", 10, scope="s")).state]
         told.append((await store.begin_async("k", "f", "b", 10, scope="s")).state)
@@ -254,13 +254,13 @@ def test_the_async_form_does_the_same(store: Store, clock: FakeClock, loop: Loop
     assert store.begin("k", "f", "c", 10, scope="s").state == "in_progress"
 
 
-def test_a_claim_shows_no_answer(store: Store) -> None:
+def test_claim_shows_no_answer(store: Store) -> None:
     store.begin("k", "", "a", 10)
     store.finish("k", "a", b"card 4111")
     assert repr(store.begin("k", "", "b", 10)) == "<claim: replay, 9 bytes>"
 
 
-def test_a_record_shows_neither_its_owner_nor_its_answer() -> None:
+def test_record_shows_neither_its_owner_nor_its_answer() -> None:
     running = Record(False, "f", "owner-secret", 12.5, 86_400.0)
     assert repr(running) == "<record: running until 12.5, expires 86400>"
     done = Record(True, "f", "owner-secret", 12.5, 86_400.0, b"card 4111")

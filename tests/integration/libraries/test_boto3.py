@@ -61,14 +61,14 @@ def test_throttling_and_a_reset_pass(server: Server, table: Any, policy: sp.Poli
     assert len(server.seen) == 3
 
 
-def test_a_missing_table_does_not(server: Server, table: Any, policy: sp.Policy) -> None:
+def test_missing_table_does_not(server: Server, table: Any, policy: sp.Policy) -> None:
     server.on("/", MISSING)
     with pytest.raises(botocore.exceptions.ClientError):
         get(table, policy)
     assert len(server.seen) == 1
 
 
-def test_the_preset_pays_as_the_sdk_does(server: Server, table: Any, stormproof_instant: object) -> None:
+def test_preset_pays_as_the_sdk_does(server: Server, table: Any, stormproof_instant: object) -> None:
     policy = sp.presets.aws_standard()
     server.on("/", THROTTLED)
     with pytest.raises(botocore.exceptions.ClientError):

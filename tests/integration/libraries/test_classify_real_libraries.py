@@ -291,7 +291,7 @@ def test_refused_connection_is_retried_for_any_method(client: Client, method: st
 
 @every_client
 @pytest.mark.parametrize("act", [reset, close, "half", "garbage"], ids=["reset", "close", "half", "garbage"])
-def test_a_lost_connection_is_retried(client: Client, act: Any) -> None:
+def test_lost_connection_is_retried(client: Client, act: Any) -> None:
     answer = {"half": HALF_A_BODY, "garbage": GARBAGE}.get(act) if isinstance(act, str) else reads_then(act)
     assert answer is not None
     with serving(answer) as port:
@@ -299,7 +299,7 @@ def test_a_lost_connection_is_retried(client: Client, act: Any) -> None:
 
 
 @every_client
-def test_a_read_timeout_is_a_timeout(client: Client) -> None:
+def test_read_timeout_is_a_timeout(client: Client) -> None:
     with serving(hang) as port:
         assert verdict(fails(client, port, timeout=SHORT)) == TIMEOUT
 
@@ -308,7 +308,7 @@ def test_a_read_timeout_is_a_timeout(client: Client) -> None:
 @pytest.mark.parametrize(
     ("act", "timeout"), [(hang, SHORT), (reads_then(close), LONG)], ids=["timeout", "lost"]
 )
-def test_a_post_that_may_have_been_processed_needs_a_key(client: Client, act: Any, timeout: float) -> None:
+def test_post_that_may_have_been_processed_needs_a_key(client: Client, act: Any, timeout: float) -> None:
     with serving(act) as port:
         error = fails(client, port, "POST", timeout=timeout)
         keyed = fails(client, port, "POST", timeout=timeout, Idempotency_Key="k-1")
@@ -329,7 +329,7 @@ def test_http_statuses_are_judged_by_the_table(client: Client, status: int, retr
 
 
 @every_client
-def test_a_throttled_post_is_retried_when_the_server_says(client: Client) -> None:
+def test_throttled_post_is_retried_when_the_server_says(client: Client) -> None:
     with serving(responds("429 Slow Down", "Retry-After: 7")) as port:
         error = fails(client, port, "POST")
     assert transient(error) == Verdict(True, 7.0, "throttle", "HTTP 429")
@@ -342,7 +342,7 @@ def test_of_two_hints_the_longer_counts(client: Client) -> None:
 
 
 @every_client
-def test_a_failed_post_is_not_repeated(client: Client) -> None:
+def test_failed_post_is_not_repeated(client: Client) -> None:
     with serving(responds("503 X")) as port:
         assert verdict(fails(client, port, "POST")) == FATAL
         assert verdict(fails(client, port, "PUT")) == RETRY
@@ -351,7 +351,7 @@ def test_a_failed_post_is_not_repeated(client: Client) -> None:
 @pytest.mark.parametrize(
     "client", [_requests, _httpx, _httpx_async, _aiohttp], ids=lambda c: c.__name__.strip("_")
 )
-def test_a_failed_post_with_a_key_is_repeated(client: Client) -> None:
+def test_failed_post_with_a_key_is_repeated(client: Client) -> None:
     with serving(responds("503 X")) as port:
         assert verdict(fails(client, port, "POST", idempotency_key="k-1")) == RETRY
 
@@ -365,7 +365,7 @@ def test_should_retry_header_wins_over_the_status(client: Client) -> None:
 
 
 @every_client
-def test_an_untrusted_certificate_is_never_retried(client: Client, self_signed: ssl.SSLContext) -> None:
+def test_untrusted_certificate_is_never_retried(client: Client, self_signed: ssl.SSLContext) -> None:
     with serving(reads_then(close), self_signed) as port:
         error = fails(client, port, scheme="https")
     assert verdict(error) == FATAL
@@ -393,11 +393,11 @@ def test_only_a_temporary_dns_failure_is_retried(
     "client", [_urllib, _urllib3, _requests, _httpx, _aiohttp], ids=lambda c: c.__name__.strip("_")
 )
 @pytest.mark.parametrize("url", ["nonsense", "ftp9://127.0.0.1/", "http://"])
-def test_a_malformed_url_is_not_retried(client: Client, url: str) -> None:
+def test_malformed_url_is_not_retried(client: Client, url: str) -> None:
     assert verdict(raised(lambda: client("GET", url, {}))) == FATAL
 
 
-def test_a_redirect_loop_is_not_retried() -> None:
+def test_redirect_loop_is_not_retried() -> None:
     with serving(responds("302 Found", "Location: /")) as port:
         for client in (_requests, _aiohttp):
             assert verdict(fails(client, port)) == FATAL
@@ -426,7 +426,7 @@ def test_responses_are_judged_as_results() -> None:
         assert not transient(requests.get(url, timeout=5))
 
 
-def test_an_aiohttp_response_is_judged_as_a_result() -> None:
+def test_aiohttp_response_is_judged_as_a_result() -> None:
     aiohttp = library("aiohttp")
 
     async def call(port: int, method: str) -> Verdict:
@@ -439,7 +439,7 @@ def test_an_aiohttp_response_is_judged_as_a_result() -> None:
         assert not asyncio.run(call(port, "POST"))
 
 
-def test_a_mark_on_a_response_survives_raise_for_status() -> None:
+def test_mark_on_a_response_survives_raise_for_status() -> None:
     httpx, requests = library("httpx"), library("requests")
     with serving(responds("503 X")) as port:
         for get in (lambda url: httpx.get(url, trust_env=False), lambda url: requests.get(url, timeout=5)):
@@ -466,7 +466,7 @@ def test_httpx_errors_without_a_request_are_judged_by_their_type() -> None:
     assert not transient(httpx.Response(200))
 
 
-def test_a_tunnel_that_the_proxy_refuses_is_judged_by_its_status() -> None:
+def test_tunnel_that_the_proxy_refuses_is_judged_by_its_status() -> None:
     urllib3, httpx = library("urllib3"), library("httpx")
     for status, expected in ((503, RETRY), (407, FATAL)):
         with serving(responds(f"{status} No")) as port:
@@ -487,7 +487,7 @@ def test_error_that_urllib3_has_retried_is_final() -> None:
     assert "already retried" in transient(error).reason
 
 
-def test_an_empty_urllib3_pool_is_busy_before_anything_was_sent() -> None:
+def test_empty_urllib3_pool_is_busy_before_anything_was_sent() -> None:
     urllib3 = library("urllib3")
     with urllib3.HTTPConnectionPool("127.0.0.1", 1, maxsize=1, block=True) as pool:
         pool._get_conn()

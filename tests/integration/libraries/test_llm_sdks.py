@@ -140,7 +140,7 @@ def test_given_up_the_sdks_own_error_comes_out(sdk: Sdk, server: Server, policy:
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_an_outer_layer_does_not_try_again(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
+def test_outer_layer_does_not_try_again(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, LIMITED)
     kind = openai.RateLimitError if sdk.name == "openai" else anthropic.RateLimitError
     outer = sp.retry(on=sp.transient, attempts=3, backoff=QUICK)
@@ -150,14 +150,14 @@ def test_an_outer_layer_does_not_try_again(sdk: Sdk, server: Server, policy: sp.
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_a_bad_request_is_not_repeated(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
+def test_bad_request_is_not_repeated(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, answer(400, b'{"error": {"message": "no such model"}}', JSON))
     with pytest.raises((openai.BadRequestError, anthropic.BadRequestError)):
         sdk.ask(server, policy)
     assert len(server.requests(sdk.path)) == 1
 
 
-def test_a_stream_is_retried_until_its_headers_and_not_after(server: Server, policy: sp.Policy) -> None:
+def test_stream_is_retried_until_its_headers_and_not_after(server: Server, policy: sp.Policy) -> None:
     piece = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     delta = {"index": 0, "delta": {"content": "ye"}, "finish_reason": None}
     event = b"data: " + json.dumps({**piece, "choices": [delta]}).encode() + b"\n\n"

@@ -208,7 +208,7 @@ class Time:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_adaptive_rate_step_by_step(seed: int) -> None:
+def test_adaptive_rate_step_by_step(seed: int) -> None:
     rng = random.Random(seed)
     time = Time()
     tokens = bucket.TokenBucket(max_rate=1, clock=time)

@@ -130,7 +130,7 @@ def test_dropped_clients_come_back_spread_out() -> None:
     asyncio.run(main())
 
 
-def test_a_server_that_restarts_is_found_again() -> None:
+def test_server_that_restarts_is_found_again() -> None:
     async def main() -> None:
         async with serving() as server, listening(server) as greetings:
             await eventually_async(lambda: server.live == CLIENTS)
@@ -181,7 +181,7 @@ def test_guard_raises_close_codes_that_a_new_connection_cannot_cure() -> None:
     asyncio.run(main())
 
 
-def test_a_handshake_that_is_refused_for_now_is_tried_again() -> None:
+def test_handshake_that_is_refused_for_now_is_tried_again() -> None:
     async def main() -> None:
         statuses = [503, 429]
 
@@ -206,7 +206,7 @@ def test_a_handshake_that_is_refused_for_now_is_tried_again() -> None:
     asyncio.run(main())
 
 
-def test_a_handshake_that_is_refused_for_good_is_raised() -> None:
+def test_handshake_that_is_refused_for_good_is_raised() -> None:
     async def main() -> None:
         server = Server()
         await server.start(process_request=lambda peer, request: peer.respond(403, "no\n"))

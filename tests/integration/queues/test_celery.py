@@ -47,7 +47,7 @@ def test_attempts_are_counted_across_messages(bench: Bench, tasks: ModuleType) -
     assert len(bench.runs.of("hopeless")) == 4
 
 
-def test_a_wait_takes_no_place_in_the_worker(bench: Bench, tasks: ModuleType) -> None:
+def test_wait_takes_no_place_in_the_worker(bench: Bench, tasks: ModuleType) -> None:
     waiting = [tasks.patient.delay(f"patient-{i}") for i in range(8)]
     eventually(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
     # Two processes, eight tasks that wait: yet there is room for this one.
@@ -69,13 +69,13 @@ def test_task_that_fails_for_good_is_dead_lettered(
     assert f"doomed-{kind}" in letter["headers"]["argsrepr"]
 
 
-def test_an_empty_budget_ends_it(bench: Bench, tasks: ModuleType) -> None:
+def test_empty_budget_ends_it(bench: Bench, tasks: ModuleType) -> None:
     with pytest.raises(ConnectionError):
         tasks.broke.delay("broke").get(timeout=30)
     assert len(bench.runs.of("broke")) == 1
 
 
-def test_a_message_delivered_twice_runs_once(bench: Bench, tasks: ModuleType) -> None:
+def test_message_delivered_twice_runs_once(bench: Bench, tasks: ModuleType) -> None:
     first = tasks.careful.apply_async(("twice", 0.3), task_id="the-same")
     second = tasks.careful.apply_async(("twice", 0.3), task_id="the-same")
     assert first.get(timeout=30) == second.get(timeout=30) == 1
@@ -85,7 +85,7 @@ def test_a_message_delivered_twice_runs_once(bench: Bench, tasks: ModuleType) ->
     assert len(bench.runs.of("twice")) == 1
 
 
-def test_a_killed_worker_loses_nothing_and_runs_it_once_more(bench: Bench, tasks: ModuleType) -> None:
+def test_killed_worker_loses_nothing_and_runs_it_once_more(bench: Bench, tasks: ModuleType) -> None:
     held = tasks.careful.delay("killed", 60)
     eventually(lambda: bench.runs.of("killed"), "the first run")
     os.kill(bench.runs.of("killed")[0], signal.SIGKILL)

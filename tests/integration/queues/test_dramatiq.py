@@ -75,7 +75,7 @@ def test_message_is_retried_until_it_succeeds(bench: Bench, actors: ModuleType) 
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_wait_takes_no_place_in_the_worker(bench: Bench, actors: ModuleType) -> None:
+def test_wait_takes_no_place_in_the_worker(bench: Bench, actors: ModuleType) -> None:
     for i in range(8):
         actors.patient.send(f"patient-{i}")
     eventually(lambda: all(bench.runs.of(f"patient-{i}") for i in range(8)), "the first runs")
@@ -96,14 +96,14 @@ def test_message_that_fails_for_good_is_dead_lettered(
 
 
 @pytest.mark.usefixtures("worker")
-def test_an_actor_without_a_policy_is_not_retried(bench: Bench, actors: ModuleType) -> None:
+def test_actor_without_a_policy_is_not_retried(bench: Bench, actors: ModuleType) -> None:
     message = actors.unruled.send("unruled")
     eventually(lambda: buried(bench, message), "the dead letter")
     assert len(bench.runs.of("unruled")) == 1
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_message_delivered_twice_runs_once(bench: Bench, actors: ModuleType) -> None:
+def test_message_delivered_twice_runs_once(bench: Bench, actors: ModuleType) -> None:
     message = actors.careful.message("twice", 0.3)
     actors.broker.enqueue(message)
     # The broker knows a message by this id, the actor by the other: so it can be there twice.
@@ -113,7 +113,7 @@ def test_a_message_delivered_twice_runs_once(bench: Bench, actors: ModuleType) -
     assert len(bench.runs.of("twice")) == 1
 
 
-def test_a_killed_worker_loses_nothing_and_runs_it_once_more(
+def test_killed_worker_loses_nothing_and_runs_it_once_more(
     bench: Bench, actors: ModuleType, worker: subprocess.Popen[bytes], start: Callable[[], object]
 ) -> None:
     actors.careful.send("killed", 60)
@@ -135,7 +135,7 @@ def test_middleware_replaces_the_librarys_own_retries() -> None:
     broker.close()
 
 
-def test_a_message_that_cannot_be_queued_again_is_failed_not_lost() -> None:
+def test_message_that_cannot_be_queued_again_is_failed_not_lost() -> None:
     broker = StubBroker()
     stormproof.dramatiq.install(broker)
 
@@ -172,7 +172,7 @@ def test_actors_declared_before_are_refused() -> None:
     broker.close()
 
 
-def test_the_librarys_own_retry_options_are_refused() -> None:
+def test_librarys_own_retry_options_are_refused() -> None:
     broker = StubBroker()
     stormproof.dramatiq.install(broker)
     with pytest.raises(ValueError, match=r"actor 'both': .* max_retries must not be given.* got 3"):
@@ -182,7 +182,7 @@ def test_the_librarys_own_retry_options_are_refused() -> None:
     broker.close()
 
 
-def test_a_policy_that_cannot_be_followed_is_refused() -> None:
+def test_policy_that_cannot_be_followed_is_refused() -> None:
     broker = StubBroker()
     stormproof.dramatiq.install(broker)
     with pytest.raises(ValueError, match=r"actor 'bad': .* policy must have one Retry"):

@@ -78,14 +78,14 @@ class StatusError(imitate("httpx.HTTPStatusError")):  # type: ignore[misc]
 # --- verdicts -------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_true_when_it_says_retry() -> None:
+def test_verdict_is_true_when_it_says_retry() -> None:
     assert Verdict(True) and Verdict.RETRY
     assert not Verdict(False) and not Verdict.FATAL
     assert (Verdict.RETRY.kind, Verdict.FATAL.kind) == ("transient", "fatal")
     assert Verdict.RETRY.after is None and Verdict.RETRY.reason == ""
 
 
-def test_a_verdict_is_a_frozen_value() -> None:
+def test_verdict_is_a_frozen_value() -> None:
     made = Verdict(True, 2, "throttle", "HTTP 429")
     assert made == Verdict(True, timedelta(seconds=2), "throttle", "HTTP 429")
     assert hash(made) == hash(Verdict(True, 2.0, "throttle", "HTTP 429"))
@@ -111,7 +111,7 @@ def test_a_verdict_is_a_frozen_value() -> None:
         ((True, None, None, 5), "reason"),
     ],
 )
-def test_a_bad_verdict_is_refused_by_name(arguments: tuple[Any, ...], named: str) -> None:
+def test_bad_verdict_is_refused_by_name(arguments: tuple[Any, ...], named: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Verdict: {named}"):
         Verdict(*arguments)
 
@@ -190,13 +190,13 @@ def test_fatal_error_is_not_retried(error: Exception) -> None:
     assert verdict(error) == FATAL
 
 
-def test_a_dns_code_is_not_mistaken_for_an_errno() -> None:
+def test_dns_code_is_not_mistaken_for_an_errno() -> None:
     for number in (errno.ECONNRESET, errno.ECONNREFUSED, errno.ETIMEDOUT):
         assert verdict(socket.gaierror(number, "x")) == FATAL
         assert verdict(ssl.SSLError(number, "x")) == FATAL
 
 
-def test_a_subclass_is_judged_as_its_nearest_known_base() -> None:
+def test_subclass_is_judged_as_its_nearest_known_base() -> None:
     class Backend(ConnectionError): ...
 
     class Slow(Backend, TimeoutError): ...
@@ -233,7 +233,7 @@ def chained(outer: BaseException, *causes: BaseException) -> BaseException:
     return outer
 
 
-def test_a_wrapped_tls_failure_is_found_in_cause_and_context() -> None:
+def test_wrapped_tls_failure_is_found_in_cause_and_context() -> None:
     refused = ssl.SSLCertVerificationError(1, "certificate verify failed")
     assert verdict(ConnectError("x")) == RETRY
     assert verdict(chained(ConnectError("x"), RuntimeError("between"), refused)) == FATAL
@@ -244,7 +244,7 @@ def test_a_wrapped_tls_failure_is_found_in_cause_and_context() -> None:
     assert verdict(inside) == RETRY
 
 
-def test_an_unrelated_error_being_handled_is_not_the_cause() -> None:
+def test_unrelated_error_being_handled_is_not_the_cause() -> None:
     try:
         raise ssl.SSLCertVerificationError(1, "another call's")
     except ssl.SSLError:
@@ -301,7 +301,7 @@ def test_every_status_is_judged_by_the_table() -> None:
     assert {status for status in range(100, 1000) if transient(StatusError(Response(status)))} == RETRYABLE
 
 
-def test_the_kind_of_a_status() -> None:
+def test_kind_of_a_status() -> None:
     assert transient(Response(429)) == Verdict(True, None, "throttle", "HTTP 429")
     assert transient(Response(503)) == Verdict(True, None, "transient", "HTTP 503")
     assert transient(Response(404)) == Verdict(False, None, "fatal", "HTTP 404")
@@ -332,7 +332,7 @@ def test_should_retry_wins_over_the_table(status: int, told: str, retry: bool) -
     assert transient(Response(status, {"X-Should-Retry": told})).retry is retry
 
 
-def test_a_hint_comes_with_the_verdict_even_when_it_refuses() -> None:
+def test_hint_comes_with_the_verdict_even_when_it_refuses() -> None:
     assert transient(Response(503, {"retry-after": "7"})).after == 7.0
     assert transient(Response(429, {"retry-after": "9" * 5000})).after == math.inf
     assert transient(Response(404, {"retry-after": "7"})) == Verdict(False, 7.0, "fatal", "HTTP 404")
@@ -379,7 +379,7 @@ def test_unknown_method_does_not_prevent_a_verdict() -> None:
         assert transient(Response(503, request=Request(method)))
 
 
-def test_a_refusal_says_why() -> None:
+def test_refusal_says_why() -> None:
     reason = transient(Response(503, request=Request("POST"))).reason
     assert reason == "HTTP 503; POST without an idempotency key may have been processed"
     assert len(transient(Response(503, request=Request("P" * 5000))).reason) < 100
@@ -688,7 +688,7 @@ def test_own_refusals_are_final() -> None:
     assert isinstance(errors.DeadlineExceeded("x"), TimeoutError)
 
 
-def test_an_attempts_timeout_is_transient() -> None:
+def test_attempts_timeout_is_transient() -> None:
     assert verdict(errors.AttemptTimeout("x")) == TIMEOUT
 
 
@@ -721,7 +721,7 @@ def test_base_exceptions_are_never_retried(error: BaseException) -> None:
     assert not Classifier().register(Exception, True).register("builtins.BaseException", True)(error)
 
 
-def test_a_group_is_retried_if_every_leaf_is() -> None:
+def test_group_is_retried_if_every_leaf_is() -> None:
     def group(*leaves: Exception) -> ExceptionGroup[Exception]:
         return ExceptionGroup("x", list(leaves))
 
@@ -734,7 +734,7 @@ def test_a_group_is_retried_if_every_leaf_is() -> None:
     assert transient(group(lost, *hinted)).after == 8.0
 
 
-def test_a_pushback_in_a_group_is_not_lost() -> None:
+def test_pushback_in_a_group_is_not_lost() -> None:
     stop = rpc_error(Code("UNAVAILABLE"), (("grpc-retry-pushback-ms", "-1"),))
     found = transient(ExceptionGroup("x", [ValueError(), stop, ConnectionError()]))
     assert (found.retry, found.kind) == (False, "pushback")
@@ -846,7 +846,7 @@ def test_nothing_that_a_response_does_makes_judging_it_raise() -> None:
     assert exhausted_by(Hostile()) is None
 
 
-def test_an_exception_that_is_false_is_still_a_cause() -> None:
+def test_exception_that_is_false_is_still_a_cause() -> None:
     class Falsy(ssl.SSLCertVerificationError):
         def __bool__(self) -> bool:
             return False
@@ -854,7 +854,7 @@ def test_an_exception_that_is_false_is_still_a_cause() -> None:
     assert verdict(chained(ConnectError("x"), Falsy(1, "x"))) == FATAL
 
 
-def test_a_cycle_of_causes_ends() -> None:
+def test_cycle_of_causes_ends() -> None:
     one, two = ConnectError("x"), RuntimeError("x")
     one.__cause__, two.__cause__ = two, one
     assert verdict(one) == RETRY
@@ -881,7 +881,7 @@ def test_cycles_that_branch_end_soon() -> None:
     assert verdict(itself) == FATAL
 
 
-def test_a_long_chain_of_causes_ends() -> None:
+def test_long_chain_of_causes_ends() -> None:
     for steps, expected in ((15, FATAL), (16, RETRY), (5000, RETRY)):
         error = ConnectError("x")
         chained(error, *(RuntimeError("x") for _ in range(steps)), ssl.SSLCertVerificationError(1, "x"))
@@ -949,14 +949,14 @@ def test_registered_rules_win_over_the_tables() -> None:
     assert Classifier().register(ValueError, True)(ExceptionGroup("x", [ValueError(), TimeoutError()]))
 
 
-def test_a_rule_may_leave_it_to_the_next() -> None:
+def test_rule_may_leave_it_to_the_next() -> None:
     own = Classifier().register(Derived, lambda error: None).register(Base, lambda error: True)
     assert own(Derived())
     assert Classifier().register(TimeoutError, lambda error: None)(TimeoutError()).kind == "timeout"
 
 
 @pytest.mark.parametrize("answer", [1, 0, "yes", object(), []])
-def test_a_rule_that_answers_something_else_is_an_error(answer: Any) -> None:
+def test_rule_that_answers_something_else_is_an_error(answer: Any) -> None:
     with pytest.raises(TypeError, match="bool, a Verdict or None"):
         Classifier().register(Base, lambda error: answer)(Base())
 
@@ -975,7 +975,7 @@ def test_rules_may_name_types_by_text() -> None:
     assert Classifier().register("builtins.ValueError", True)(UnicodeDecodeError("utf-8", b"", 0, 1, "x"))
 
 
-def test_a_virtual_subclass_does_not_match() -> None:
+def test_virtual_subclass_does_not_match() -> None:
     class Meta(abc.ABCMeta): ...
 
     class Virtual(Exception, metaclass=Meta): ...
@@ -988,7 +988,7 @@ def test_a_virtual_subclass_does_not_match() -> None:
 @pytest.mark.parametrize(
     "kind", [None, 5, "", "Busy", "shop.", ".Busy", "shop.<locals>.Busy", "a b.C", (Base, Derived), Base("x")]
 )
-def test_a_bad_kind_is_refused(kind: Any) -> None:
+def test_bad_kind_is_refused(kind: Any) -> None:
     with pytest.raises(
         (TypeError, ValueError), match=r"Classifier: kind must be a class or 'module\.QualName'"
     ):
@@ -996,7 +996,7 @@ def test_a_bad_kind_is_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("rule", [None, 1, "yes", object()])
-def test_a_bad_rule_is_refused(rule: Any) -> None:
+def test_bad_rule_is_refused(rule: Any) -> None:
     with pytest.raises(TypeError, match="Classifier: rule must be"):
         Classifier().register(Base, rule)
 
@@ -1013,7 +1013,7 @@ def test_number_of_rules_is_bounded() -> None:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-def test_a_copy_does_not_change_the_original() -> None:
+def test_copy_does_not_change_the_original() -> None:
     one = Classifier().register(Base, True)
     two = one.with_(statuses={409})
     two.register(Base, False)
@@ -1068,12 +1068,12 @@ def test_tables_may_be_chosen() -> None:
         {"sqlstates": "40001"},
     ],
 )
-def test_a_bad_table_is_refused_by_name(given: dict[str, Any]) -> None:
+def test_bad_table_is_refused_by_name(given: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Classifier: {next(iter(given))} must"):
         transient.with_(**given)
 
 
-def test_the_bounds_of_a_table_are_legal() -> None:
+def test_bounds_of_a_table_are_legal() -> None:
     made = transient.with_(
         statuses={100, 999}, never={100, 999}, errnos={1}, mysql_errors={1}, grpc_codes=[1, 16]
     )
@@ -1081,7 +1081,7 @@ def test_the_bounds_of_a_table_are_legal() -> None:
     assert made.settings.statuses == {100, 999}
 
 
-def test_a_classifier_takes_settings_only() -> None:
+def test_classifier_takes_settings_only() -> None:
     assert Classifier(Settings(statuses={409}))(Response(409))
     with pytest.raises(TypeError, match="Classifier: settings must be"):
         Classifier({"statuses": {409}})  # type: ignore[arg-type]
@@ -1117,7 +1117,7 @@ def test_classifier_describes_its_options() -> None:
 # --- marks ----------------------------------------------------------------------------------------
 
 
-def test_a_mark_is_found_on_the_error_and_on_its_causes() -> None:
+def test_mark_is_found_on_the_error_and_on_its_causes() -> None:
     token = Mark("inner", object(), 4)
     error = ConnectionError("x")
     assert exhausted_by(error) is None
@@ -1129,14 +1129,14 @@ def test_a_mark_is_found_on_the_error_and_on_its_causes() -> None:
     assert repr(token) == "Mark('inner', attempts=4)"
 
 
-def test_a_context_is_not_a_cause() -> None:
+def test_context_is_not_a_cause() -> None:
     marked, after = ConnectionError("x"), ValueError("x")
     mark(marked, Mark("inner", None, 4))
     after.__context__ = marked
     assert exhausted_by(after) is None
 
 
-def test_the_nearest_mark_counts_and_a_new_one_replaces_it() -> None:
+def test_nearest_mark_counts_and_a_new_one_replaces_it() -> None:
     far, near = Mark("far", None, 4), Mark("near", None, 2)
     inner, outer = ConnectionError("x"), RuntimeError("x")
     mark(inner, far)
@@ -1146,7 +1146,7 @@ def test_the_nearest_mark_counts_and_a_new_one_replaces_it() -> None:
     assert exhausted_by(inner) is near
 
 
-def test_a_mark_on_one_leaf_exhausts_the_group() -> None:
+def test_mark_on_one_leaf_exhausts_the_group() -> None:
     token, leaf = Mark("inner", None, 4), ConnectionError("x")
     group = ExceptionGroup("x", [ValueError(), ExceptionGroup("y", [leaf])])
     assert exhausted_by(group) is None
@@ -1157,7 +1157,7 @@ def test_a_mark_on_one_leaf_exhausts_the_group() -> None:
     assert exhausted_by(group) is other
 
 
-def test_a_mark_travels_on_responses() -> None:
+def test_mark_travels_on_responses() -> None:
     token = Mark("inner", None, 4)
     response = Response(503, {"retry-after": "5"})
     mark(response, token)
@@ -1172,7 +1172,7 @@ def test_a_mark_travels_on_responses() -> None:
     assert exhausted_by(plain) is token and not transient(plain)
 
 
-def test_a_mark_on_the_error_itself_is_the_loops_affair() -> None:
+def test_mark_on_the_error_itself_is_the_loops_affair() -> None:
     error = ConnectionError("x")
     mark(error, Mark("inner", None, 4))
     assert transient(error)
@@ -1200,7 +1200,7 @@ def test_object_that_refuses_a_mark_is_left_alone() -> None:
     mark(None, Mark("inner", None, 4))
 
 
-def test_a_marked_error_can_be_pickled() -> None:
+def test_marked_error_can_be_pickled() -> None:
     error = ConnectionError("x")
     mark(error, Mark("inner", lambda: None, 4))
     again = exhausted_by(pickle.loads(pickle.dumps(error)))

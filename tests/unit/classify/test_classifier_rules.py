@@ -36,7 +36,7 @@ def test_verdict_accepts_durations_as_hints() -> None:
             Verdict(True, bad)
 
 
-def test_a_verdict_without_a_kind_has_that_of_its_answer() -> None:
+def test_verdict_without_a_kind_has_that_of_its_answer() -> None:
     assert (Verdict(True).kind, Verdict(False).kind) == ("transient", "fatal")
     assert (Verdict.RETRY.kind, Verdict.FATAL.kind) == ("transient", "fatal")
 
@@ -74,19 +74,19 @@ def said_no() -> httpx.HTTPStatusError:
     return httpx.HTTPStatusError("503", request=request, response=response)
 
 
-def test_a_pushback_in_a_group_comes_before_other_refusals() -> None:
+def test_pushback_in_a_group_comes_before_other_refusals() -> None:
     assert transient(ExceptionGroup("", [Own(), said_no()])).kind == "pushback"
     assert transient(ExceptionGroup("", [said_no(), Own()])).kind == "pushback"
     assert transient(ExceptionGroup("", [Own(), ConnectionResetError()])).kind == "fatal"
 
 
-def test_a_group_says_why_its_first_leaf_is_worth_it() -> None:
+def test_group_says_why_its_first_leaf_is_worth_it() -> None:
     rule = Classifier().register(Own, lambda error: Verdict(True, error.args[0], "throttle", error.args[1]))
     seen = rule(ExceptionGroup("", [Own(2.0, "first"), Own(5.0, "second")]))
     assert (seen.after, seen.kind, seen.reason) in [(5.0, "transient", "first"), (5.0, "transient", "second")]
 
 
-def test_a_group_of_timeouts_is_one() -> None:
+def test_group_of_timeouts_is_one() -> None:
     assert transient(ExceptionGroup("", [TimeoutError(), TimeoutError()])).kind == "timeout"
     assert transient(ExceptionGroup("", [TimeoutError(), ConnectionResetError()])).kind == "transient"
 
@@ -99,7 +99,7 @@ def response(method: str = "GET", status: int = 503, **headers: str) -> httpx.Re
     return httpx.Response(status, headers=named, request=httpx.Request(method, "http://localhost/"))
 
 
-def test_a_response_that_an_inner_layer_gave_up_on_is_final() -> None:
+def test_response_that_an_inner_layer_gave_up_on_is_final() -> None:
     answer = response(retry_after="7")
     assert transient(answer).retry
     mark(answer, Mark("inner", object(), 3))
@@ -107,13 +107,13 @@ def test_a_response_that_an_inner_layer_gave_up_on_is_final() -> None:
     assert (seen.retry, seen.after, seen.kind, seen.reason) == (False, 7.0, "fatal", "exhausted by inner")
 
 
-def test_a_method_that_may_have_been_processed_is_final_and_keeps_its_hint() -> None:
+def test_method_that_may_have_been_processed_is_final_and_keeps_its_hint() -> None:
     seen = transient(response("POST", retry_after="7"))
     assert (seen.retry, seen.after, seen.kind) == (False, 7.0, "fatal")
     assert "; POST without an idempotency key may have been processed" in seen.reason
 
 
-def test_a_long_method_is_cut() -> None:
+def test_long_method_is_cut() -> None:
     seen = transient(response("X" * 50))
     assert f"; {'X' * 20} without" in seen.reason
 
@@ -160,7 +160,7 @@ def test_rule_1025_is_refused() -> None:
         made.register("lib.Another", True)
 
 
-def test_the_tables_as_plain_data() -> None:
+def test_tables_as_plain_data() -> None:
     described = transient.describe()
     assert described["kind"] == "transient"
     assert described["rules"] == []
@@ -182,7 +182,7 @@ class Kept(ConnectionError):
 
 
 @pytest.mark.parametrize("on", ["transient", "types"])
-def test_a_verdict_kept_for_a_type_is_dropped_when_a_rule_is_registered(on: str) -> None:
+def test_verdict_kept_for_a_type_is_dropped_when_a_rule_is_registered(on: str) -> None:
     said = Verdict(False, kind="pushback")
     judged = judge(transient if on == "transient" else Kept)
     assert [judged(Kept()).retry for _ in range(3)] == [True] * 3

@@ -121,7 +121,7 @@ def test_three_layers_under_one_policy_make_four_calls(nested: Any) -> None:
 
 
 @each_nesting
-def test_the_error_that_surfaces_is_the_backend_s_own(nested: Any) -> None:
+def test_error_that_surfaces_is_the_backend_s_own(nested: Any) -> None:
     errors: list[Exception] = []
 
     def make() -> Exception:
@@ -158,7 +158,7 @@ def test_budget_shared_by_all_layers_is_charged_once_per_retry(nested: Any) -> N
 
 
 @each_nesting
-def test_a_denial_by_the_inner_budget_is_final_outside(nested: Any) -> None:
+def test_denial_by_the_inner_budget_is_final_outside(nested: Any) -> None:
     backend = Backend()
     error = nested(backend, retry(budget=sp.Budget(burst=1)), retry(on=Exception), retry(on=Exception))
     assert type(error) is Boom and sp.stopped(error).reason == "budget"
@@ -166,7 +166,7 @@ def test_a_denial_by_the_inner_budget_is_final_outside(nested: Any) -> None:
 
 
 @each_nesting
-def test_a_fatal_error_of_the_inner_layer_may_be_retried_outside(nested: Any) -> None:
+def test_fatal_error_of_the_inner_layer_may_be_retried_outside(nested: Any) -> None:
     """No layer has retried it yet: the outer layer may know better."""
     backend = Backend(Bang)
     nested(backend, retry(), retry(on=Bang))
@@ -174,14 +174,14 @@ def test_a_fatal_error_of_the_inner_layer_may_be_retried_outside(nested: Any) ->
 
 
 @each_nesting
-def test_a_single_attempt_inside_counts_as_exhausted(nested: Any) -> None:
+def test_single_attempt_inside_counts_as_exhausted(nested: Any) -> None:
     backend = Backend()
     nested(backend, retry(attempts=1), retry())
     assert backend.calls == 1
 
 
 @each_nesting
-def test_a_hint_beyond_the_limit_inside_is_final_outside(nested: Any) -> None:
+def test_hint_beyond_the_limit_inside_is_final_outside(nested: Any) -> None:
     backend = Backend(lambda: sp.RetryAfter(100, Boom()))
     error = nested(backend, retry(), retry())
     assert type(error) is Boom
@@ -202,7 +202,7 @@ def test_outer_layer_gives_up_with_reason_exhausted(nested: Any) -> None:
 
 
 @each_nesting
-def test_an_outer_success_after_an_inner_exhaustion_is_not_held_against_it(nested: Any) -> None:
+def test_outer_success_after_an_inner_exhaustion_is_not_held_against_it(nested: Any) -> None:
     """Only errors carry the mark; the next call starts anew."""
     backend = Backend()
     inner, outer = retry(), retry()
@@ -212,7 +212,7 @@ def test_an_outer_success_after_an_inner_exhaustion_is_not_held_against_it(neste
 
 
 @pytest.mark.parametrize("depth", [2, 3])
-def test_a_function_that_calls_itself_makes_four_calls(depth: int) -> None:
+def test_function_that_calls_itself_makes_four_calls(depth: int) -> None:
     backend = Backend()
 
     @retry()
@@ -227,7 +227,7 @@ def test_a_function_that_calls_itself_makes_four_calls(depth: int) -> None:
     assert backend.calls == 4
 
 
-def test_an_async_function_that_calls_itself_makes_four_calls() -> None:
+def test_async_function_that_calls_itself_makes_four_calls() -> None:
     backend = Backend()
 
     @retry()
@@ -288,7 +288,7 @@ def test_layers_in_threads_of_their_own_make_four_calls(layers: int) -> None:
 # The mark travels with what is made of the error.
 
 
-def test_an_error_raised_from_an_exhausted_one_is_exhausted() -> None:
+def test_error_raised_from_an_exhausted_one_is_exhausted() -> None:
     backend = Backend()
     inner = retry()(backend)
 
@@ -304,7 +304,7 @@ def test_an_error_raised_from_an_exhausted_one_is_exhausted() -> None:
     assert backend.calls == 4
 
 
-def test_a_group_with_an_exhausted_leaf_is_exhausted() -> None:
+def test_group_with_an_exhausted_leaf_is_exhausted() -> None:
     backend = Backend()
     inner = retry()(backend)
 
@@ -337,7 +337,7 @@ def test_retry_after_around_an_exhausted_error_is_classified_by_it() -> None:
     assert backend.calls == 4
 
 
-def test_a_pickled_error_still_carries_its_mark() -> None:
+def test_pickled_error_still_carries_its_mark() -> None:
     with pytest.raises(Boom) as caught:
         retry()(Backend())()
     travelled = pickle.loads(pickle.dumps(caught.value))
@@ -360,7 +360,7 @@ def test_copy_of_an_error_is_retried_in_a_later_call() -> None:
 # A layer ignores its own mark.
 
 
-def test_the_same_error_object_raised_again_is_retried_again() -> None:
+def test_same_error_object_raised_again_is_retried_again() -> None:
     error = Boom("reused")
     backend = Backend(lambda: error)
     decorated = retry()(backend)
@@ -371,7 +371,7 @@ def test_the_same_error_object_raised_again_is_retried_again() -> None:
         assert backend.calls == 4
 
 
-def test_the_same_error_object_in_an_async_function() -> None:
+def test_same_error_object_in_an_async_function() -> None:
     error, calls = Boom("reused"), []
 
     @retry()
@@ -395,7 +395,7 @@ class Client:
         raise self.error
 
 
-def test_the_same_error_object_from_a_method_through_call() -> None:
+def test_same_error_object_from_a_method_through_call() -> None:
     """``client.get`` is a new object each time it is looked up; the layer is the same."""
     client, policy = Client(), retry()
     for _ in range(3):
@@ -404,7 +404,7 @@ def test_the_same_error_object_from_a_method_through_call() -> None:
     assert client.calls == 12
 
 
-def test_the_same_error_object_from_a_new_lambda_each_time() -> None:
+def test_same_error_object_from_a_new_lambda_each_time() -> None:
     client, policy = Client(), retry()
     for _ in range(3):
         with pytest.raises(Boom):
@@ -412,7 +412,7 @@ def test_the_same_error_object_from_a_new_lambda_each_time() -> None:
     assert client.calls == 12
 
 
-def test_the_same_error_object_in_a_block() -> None:
+def test_same_error_object_in_a_block() -> None:
     client, policy = Client(), retry()
     for _ in range(3):
         with pytest.raises(Boom):
@@ -422,7 +422,7 @@ def test_the_same_error_object_in_a_block() -> None:
     assert client.calls == 12
 
 
-def test_the_same_error_object_in_a_generator() -> None:
+def test_same_error_object_in_a_generator() -> None:
     client = Client()
 
     @retry()
@@ -453,7 +453,7 @@ def test_notes_are_replaced_not_piled_up() -> None:
     assert "3 attempts" in ours(error)[0]
 
 
-def test_the_user_s_own_notes_are_kept() -> None:
+def test_user_s_own_notes_are_kept() -> None:
     error = Boom("reused")
     error.add_note("mine, first")
     decorated = retry()(Backend(lambda: error))
@@ -526,7 +526,7 @@ def test_hint_on_an_error_that_refuses_attributes_is_ignored(kind: type[Exceptio
     assert caught.value is error
 
 
-def test_a_cyclic_chain_of_causes_ends() -> None:
+def test_cyclic_chain_of_causes_ends() -> None:
     first, second = Boom("first"), Boom("second")
     first.__cause__, second.__cause__ = second, first
     backend = Backend(lambda: first)
@@ -559,7 +559,7 @@ class Answering(ConnectionError):
 
 
 @pytest.mark.parametrize("kind", [ConnectionError, KeyError, Silent])
-def test_an_error_of_a_type_without_attributes_is_bare_until_something_is_attached(
+def test_error_of_a_type_without_attributes_is_bare_until_something_is_attached(
     kind: type[Exception],
 ) -> None:
     assert is_bare(kind("x"))
@@ -574,9 +574,9 @@ def test_an_error_of_a_type_without_attributes_is_bare_until_something_is_attach
     "error",
     [Speaking(), Slotted(), Answering(), sp.Permanent(ValueError()), sp.RetryAfter(1), sp.CircuitOpen()],
 )
-def test_an_error_whose_type_has_something_to_read_is_not_bare(error: Exception) -> None:
+def test_error_whose_type_has_something_to_read_is_not_bare(error: Exception) -> None:
     assert not is_bare(error)
 
 
-def test_a_group_is_not_bare() -> None:
+def test_group_is_not_bare() -> None:
     assert not is_bare(ExceptionGroup("both", [ValueError(), KeyError()]))

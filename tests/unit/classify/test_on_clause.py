@@ -134,7 +134,7 @@ def test_refusals_are_final_unless_names_refusals(on: Any) -> None:
 
 
 @pytest.mark.parametrize("on", [Exception, lambda error: True], ids=["type", "callable"])
-def test_a_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
+def test_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
     refusal = sp.RateLimited("no room")
     refusal.retry_after = 4.0
     assert judge(on, names_refusals=True)(refusal).after == 4.0
@@ -145,12 +145,12 @@ def test_a_refusal_that_is_judged_brings_its_hint(on: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, 0, "", 1, "yes"])
-def test_an_answer_counts_by_its_truth(answer: Any) -> None:
+def test_answer_counts_by_its_truth(answer: Any) -> None:
     assert judge(lambda error: answer, "Hedge")(Boom()).retry is bool(answer)
     assert judge_answer(answer, "ok").retry is bool(answer)
 
 
-def test_an_answer_that_is_still_to_be_awaited_is_refused() -> None:
+def test_answer_that_is_still_to_be_awaited_is_refused() -> None:
     async def later(asked: Any) -> bool:
         return True
 
@@ -158,7 +158,7 @@ def test_an_answer_that_is_still_to_be_awaited_is_refused() -> None:
         judge(functools.partial(later), "Hedge")(Boom())
 
 
-def test_a_policy_in_the_place_of_on_is_refused() -> None:
+def test_policy_in_the_place_of_on_is_refused() -> None:
     for make in (sp.retry, sp.Retry, sp.Breaker):
         with pytest.raises(TypeError, match="on must say which errors, not how to retry them"):
             make(on=sp.retry(on=Boom))  # type: ignore[operator]
@@ -204,7 +204,7 @@ def test_refused_result_is_retried_unless_the_server_forbids() -> None:
     assert judge_answer(True, "anything") == Verdict.RETRY
 
 
-def test_a_server_s_hint_and_throttling_are_kept() -> None:
+def test_server_s_hint_and_throttling_are_kept() -> None:
     throttled = judge(OSError)(http_error(429, retry_after="7"))
     assert (throttled.retry, throttled.after, throttled.kind) == (True, 7.0, "throttle")
 
@@ -213,7 +213,7 @@ def test_a_server_s_hint_and_throttling_are_kept() -> None:
 
 
 @pytest.mark.parametrize("on", [Boom, lambda error: True], ids=["type", "callable"])
-def test_a_group_is_judged_by_its_leaves(on: Any) -> None:
+def test_group_is_judged_by_its_leaves(on: Any) -> None:
     rule = judge(on)
     assert rule(ExceptionGroup("", [Boom(), ExceptionGroup("", [Boom()])])) == Verdict.RETRY
     permanent = ExceptionGroup("", [Boom(), sp.Permanent(Boom())])
@@ -223,7 +223,7 @@ def test_a_group_is_judged_by_its_leaves(on: Any) -> None:
     assert judge(Boom)(ExceptionGroup("", [Boom(), KeyError()])) == Verdict.FATAL
 
 
-def test_a_group_that_is_named_is_not_looked_into() -> None:
+def test_group_that_is_named_is_not_looked_into() -> None:
     assert judge(ExceptionGroup)(ExceptionGroup("", [KeyError()])) == Verdict.RETRY
 
 

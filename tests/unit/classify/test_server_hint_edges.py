@@ -96,7 +96,7 @@ def test_all_three_date_forms_are_read(text: str) -> None:
     assert retry_after({"retry-after": f"{text}, {text.replace(':01:', ':02:')}"}, NOW) == 120.0
 
 
-def test_a_date_counts_from_the_response_s_own() -> None:
+def test_date_counts_from_the_response_s_own() -> None:
     headers = {"retry-after": "Mon, 16 Nov 2026 00:01:00 GMT", "date": "Mon, 16 Nov 2026 00:00:50 GMT"}
     assert retry_after(headers, NOW - 1000) == 10.0
     headers["date"] = "Mon, 16 Nov 2026 00:02:00 GMT"
@@ -107,7 +107,7 @@ def test_a_date_counts_from_the_response_s_own() -> None:
     assert retry_after(pairs, NOW) == 30.0
 
 
-def test_the_wall_clock_is_read_only_for_a_date_without_a_time_to_count_from(
+def test_wall_clock_is_read_only_for_a_date_without_a_time_to_count_from(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
@@ -166,12 +166,12 @@ def test_text_that_is_not_a_date_is_ignored(text: str) -> None:
     assert retry_after({"retry-after": text}, NOW) is None
 
 
-def test_a_leap_second_is_one_more() -> None:
+def test_leap_second_is_one_more() -> None:
     assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == at(2017, 1, 1)
     assert http_date("Sat, 31 Dec 2016 23:59:59 GMT", NOW) == at(2017, 1, 1) - 1
 
 
-def test_a_date_of_up_to_sixty_four_characters_is_read() -> None:
+def test_date_of_up_to_sixty_four_characters_is_read() -> None:
     text = "Mon, 16 Nov 2026 00:01:00 GMT"
     assert http_date(text + " " * (64 - len(text)), NOW) == NOW + 60
     assert http_date(text + " " * (65 - len(text)), NOW) is None
@@ -180,11 +180,11 @@ def test_a_date_of_up_to_sixty_four_characters_is_read() -> None:
 @pytest.mark.parametrize(
     ("digits", "year"), [("26", 2026), ("27", 2027), ("76", 2076), ("77", 1977), ("99", 1999), ("00", 2000)]
 )
-def test_a_year_of_two_digits_is_at_most_fifty_years_ahead(digits: str, year: int) -> None:
+def test_year_of_two_digits_is_at_most_fifty_years_ahead(digits: str, year: int) -> None:
     assert http_date(f"Monday, 16-Nov-{digits} 00:00:00 GMT", NOW) == at(year, 11, 16)
 
 
-def test_a_year_of_two_digits_late_in_the_century() -> None:
+def test_year_of_two_digits_late_in_the_century() -> None:
     late = at(2090, 6, 1)
     assert http_date("Monday, 16-Nov-40 00:00:00 GMT", late) == at(2140, 11, 16)
     assert http_date("Monday, 16-Nov-41 00:00:00 GMT", late) == at(2041, 11, 16)
@@ -305,7 +305,7 @@ def test_retry_headers_are_collected_in_order() -> None:
     assert found == {"date": ["x"], "retry-after": ["1", "2"]}
 
 
-def test_a_header_is_there_if_it_is_not_blank() -> None:
+def test_header_is_there_if_it_is_not_blank() -> None:
     names = frozenset({"idempotency-key", "x-key"})
     assert header({"Idempotency-Key": "a"}, names)
     assert header([("x-key", " "), ("X-Key", "b")], names)

@@ -68,7 +68,7 @@ def test_invalid_hint_is_ignored(value: Any) -> None:
 @pytest.mark.parametrize(
     "digits", [str(10**12), "9" * 16, "9" * 5000, "9" * 1_000_000, "1" + "0" * 400 + ".5"]
 )
-def test_an_absurd_wait_is_longer_than_any_limit(digits: str) -> None:
+def test_absurd_wait_is_longer_than_any_limit(digits: str) -> None:
     assert after(digits) == math.inf
     assert retry_after({"retry-after-ms": digits + "000"}, NOW) == math.inf
 
@@ -88,7 +88,7 @@ def test_leading_zeros_and_a_long_fraction_are_only_digits() -> None:
         "Mon, 06 Nov 1994 08:51:37 GMT",  # a wrong day of the week does not make the moment unclear
     ],
 )
-def test_the_three_forms_of_a_date(date: str) -> None:
+def test_three_forms_of_a_date(date: str) -> None:
     assert after(date) == 120.0
 
 
@@ -97,11 +97,11 @@ def test_past_date_gives_a_wait_of_0() -> None:
     assert after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
 
 
-def test_a_date_centuries_away_is_absurd() -> None:
+def test_date_centuries_away_is_absurd() -> None:
     assert after("Fri, 31 Dec 9999 23:59:59 GMT") == math.inf
 
 
-def test_a_leap_second_is_a_moment() -> None:
+def test_leap_second_is_a_moment() -> None:
     assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == 1483228800.0  # the midnight that follows
 
 
@@ -156,7 +156,7 @@ def test_invalid_date_is_ignored(date: str) -> None:
         ("77", 2026, 1977),
     ],
 )
-def test_a_two_digit_year_is_at_most_fifty_ahead(digits: str, this_year: int, year: int) -> None:
+def test_two_digit_year_is_at_most_fifty_ahead(digits: str, this_year: int, year: int) -> None:
     now = http_date(f"Mon, 01 Jun {this_year} 00:00:00 GMT", 0.0)
     assert now is not None
     assert http_date(f"Monday, 01-Jun-{digits} 00:00:00 GMT", now) == http_date(
@@ -164,14 +164,14 @@ def test_a_two_digit_year_is_at_most_fifty_ahead(digits: str, this_year: int, ye
     )
 
 
-def test_a_date_counts_from_the_servers_own_clock() -> None:
+def test_date_counts_from_the_servers_own_clock() -> None:
     wrong_clock = NOW + 3600
     assert retry_after({"retry-after": LATER, "date": "Sun, 06 Nov 1994 08:51:07 GMT"}, wrong_clock) == 30.0
     assert retry_after({"retry-after": LATER, "date": "yesterday"}, NOW) == 120.0
     assert retry_after({"retry-after": LATER, "date": "Sun, 06 Nov 1994 09:00:00 GMT"}, NOW) == 0.0
 
 
-def test_the_wall_clock_is_read_for_a_date_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wall_clock_is_read_for_a_date_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from stormproof._runtime import clock
 
     read = []
@@ -294,7 +294,7 @@ def test_headers_read_before_an_error_count() -> None:
 
 
 @pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 1e300])
-def test_a_clock_without_a_date_gives_no_wait(now: float) -> None:
+def test_clock_without_a_date_gives_no_wait(now: float) -> None:
     assert after(LATER, now) is None
 
 

@@ -71,7 +71,7 @@ def test_policy_of_a_file_equals_the_policy_in_code(tmp_path: Path) -> None:
     assert made(lambda x: x + 1)(1) == 2
 
 
-def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
+def test_three_formats_say_the_same(tmp_path: Path) -> None:
     import tomllib
 
     data = tomllib.loads(EXAMPLE)
@@ -101,7 +101,7 @@ def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.toml", "a.json", "a.yaml"])
-def test_the_order_of_the_file_is_the_order_of_the_strategies(tmp_path: Path, name: str) -> None:
+def test_order_of_the_file_is_the_order_of_the_strategies(tmp_path: Path, name: str) -> None:
     texts = {
         "a.toml": "[policies.a]\nbreaker = {}\nretry = {}\ntimeout = 1\n"
         "[policies.b]\nretry = {}\nbreaker = {}\n",
@@ -114,7 +114,7 @@ def test_the_order_of_the_file_is_the_order_of_the_strategies(tmp_path: Path, na
     assert kinds == {"a": ["Breaker", "Retry", "Timeout"], "b": ["Retry", "Breaker"]}
 
 
-def test_a_list_of_strategies_may_repeat_a_kind() -> None:
+def test_list_of_strategies_may_repeat_a_kind() -> None:
     made = policy(
         strategies=[{"deadline": 9}, {"breaker": {}}, {"retry": {}}, {"breaker": {}}, {"timeout": "1s"}]
     )
@@ -214,7 +214,7 @@ def test_exception_in_a_module_not_yet_imported_is_found(
         ("raise OSError('no disk')\n", "importing 'shop_broken' failed: OSError: no disk"),
     ],
 )
-def test_an_exception_in_a_module_that_cannot_be_imported(
+def test_exception_in_a_module_that_cannot_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, says: str
 ) -> None:
     (tmp_path / "shop_broken.py").write_text(source)
@@ -261,13 +261,13 @@ def test_shared_objects_are_the_same_object(tmp_path: Path) -> None:
     assert registry.breakers["partner"].name == "partner"
 
 
-def test_a_policy_without_a_budget_shares_that_of_its_name() -> None:
+def test_policy_without_a_budget_shares_that_of_its_name() -> None:
     registry = Registry.from_data({"policies": {"shared-by-name": {"retry": {}}}})
     other = sp.Policy(sp.Retry(), name="shared-by-name")
     assert registry["shared-by-name"].strategies[0].budget is other.strategies[0].budget
 
 
-def test_an_empty_policy_just_calls() -> None:
+def test_empty_policy_just_calls() -> None:
     assert policy()(lambda: 3)() == 3
 
 
@@ -307,7 +307,7 @@ def test_registry_is_a_mapping() -> None:
     assert "a, b" in repr(registry)
 
 
-def test_an_unknown_policy_is_a_key_error_with_a_suggestion() -> None:
+def test_unknown_policy_is_a_key_error_with_a_suggestion() -> None:
     registry = Registry.from_data({"policies": {"fraud-score": {}}})
     with pytest.raises(KeyError, match="did you mean 'fraud-score'"):
         registry["fraud_score"]
@@ -326,7 +326,7 @@ def test_describe_shows_live_state() -> None:
     assert told["budgets"]["b"]["balance"] == 2.0
 
 
-def test_a_policy_of_a_registry_can_be_pickled_and_changed() -> None:
+def test_policy_of_a_registry_can_be_pickled_and_changed() -> None:
     made = Registry.from_data({"policies": {"p": {"retry": {"attempts": 7}}}})["p"]
     assert pickle.loads(pickle.dumps(made)) == made
     assert made.with_(attempts=2).strategies[0].attempts == 2
@@ -614,14 +614,14 @@ def test_error_names_file_line_and_key(tmp_path: Path, case: str) -> None:
     assert isinstance(error, ValueError)
 
 
-def test_an_error_can_be_pickled() -> None:
+def test_error_can_be_pickled() -> None:
     error = ConfigError("is wrong", "f.toml", 3, "a.b")
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error) == "f.toml:3: a.b: is wrong"
     assert (copy.file, copy.line, copy.key) == ("f.toml", 3, "a.b")
 
 
-def test_an_error_in_data_has_no_file() -> None:
+def test_error_in_data_has_no_file() -> None:
     with pytest.raises(ConfigError) as caught:
         Registry.from_data({"policies": {"a": {"retry": {"attempts": 0}}}})
     assert (caught.value.file, caught.value.line) == (None, None)
@@ -708,7 +708,7 @@ def test_file_that_is_not_utf8_is_refused_at_its_line(tmp_path: Path) -> None:
     assert caught.value.line == 2
 
 
-def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path: Path) -> None:
+def test_byte_order_mark_and_windows_lines_are_fine(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_bytes(b"\xef\xbb\xbf[policies.a]\r\n\r\nretry = { attempts = 0 }\r\n")
     with pytest.raises(ConfigError) as caught:
@@ -729,7 +729,7 @@ def test_deep_nesting_is_an_error_and_not_a_crash(tmp_path: Path, name: str, tex
     assert refused(tmp_path, text, name)
 
 
-def test_a_yaml_bomb_is_refused(tmp_path: Path) -> None:
+def test_yaml_bomb_is_refused(tmp_path: Path) -> None:
     lines = ["x-a: &a0 [0, 0]"]
     lines += [f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     assert "too many values" in refused(tmp_path, "\n".join(lines), "a.yaml").message
@@ -864,7 +864,7 @@ def test_lines_of_a_json_file() -> None:
     assert lines == {('a"}',): 2, ('a"}', 0): 2, ('a"}', 1): 3, ('a"}', 1, "b"): 3, ("c",): 4}
 
 
-def test_the_scanner_is_linear() -> None:
+def test_scanner_is_linear() -> None:
     # Ten times the text takes ten times the steps; counting lines from the start each time would not.
     text = "".join(f"[policies.p{n}]\nretry = {{ attempts = {n} }}\n" for n in range(5_000))
     lines = in_toml(text)
@@ -917,12 +917,12 @@ def test_variables_change_options(tmp_path: Path) -> None:
     assert registry.budgets["big-partner"].ratio == 0.5
 
 
-def test_a_bare_number_is_seconds(tmp_path: Path) -> None:
+def test_bare_number_is_seconds(tmp_path: Path) -> None:
     registry = overridden(tmp_path, STORMPROOF_FRAUD_SCORE__TIMEOUT="2")
     assert registry["fraud-score"].strategies[2].seconds == 2.0
 
 
-def test_a_variable_may_hold_the_waits_of_a_schedule(tmp_path: Path) -> None:
+def test_variable_may_hold_the_waits_of_a_schedule(tmp_path: Path) -> None:
     registry = overridden(
         tmp_path,
         STORMPROOF_FRAUD_SCORE__RETRY__BACKOFF__KIND="schedule",
@@ -966,7 +966,7 @@ def test_a_variable_may_hold_the_waits_of_a_schedule(tmp_path: Path) -> None:
         ("STORMPROOF_BUDGETS__BIG_PARTNER__RATIOS", "1", "unknown option 'ratios'; did you mean 'ratio'?"),
     ],
 )
-def test_a_wrong_variable_is_named(tmp_path: Path, variable: str, value: str, says: str) -> None:
+def test_wrong_variable_is_named(tmp_path: Path, variable: str, value: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         overridden(tmp_path, **{variable: value})
     assert f"{variable}: " in str(caught.value)
@@ -974,7 +974,7 @@ def test_a_wrong_variable_is_named(tmp_path: Path, variable: str, value: str, sa
     assert caught.value.file is None, "the file is not at fault"
 
 
-def test_a_variable_that_fits_two_policies_is_refused() -> None:
+def test_variable_that_fits_two_policies_is_refused() -> None:
     data = {"policies": {"a-b": {"retry": {}}, "a_b": {"retry": {}}}}
     with pytest.raises(ConfigError, match="fits more than one name: 'a-b', 'a_b'"):
         Registry.from_data(data, environ={"STORMPROOF_A_B__RETRY__ATTEMPTS": "2"})
@@ -987,13 +987,13 @@ def test_unrelated_variables_are_ignored(tmp_path: Path) -> None:
     assert registry["fraud-score"].strategies[0].attempts == 4
 
 
-def test_the_prefix_can_be_chosen(tmp_path: Path) -> None:
+def test_prefix_can_be_chosen(tmp_path: Path) -> None:
     environ = {"SHOP_FRAUD_SCORE__RETRY__ATTEMPTS": "2", "STORMPROOF_GONE__RETRY__ATTEMPTS": "3"}
     registry = read(tmp_path, SOURCE, environ=environ, prefix="SHOP")
     assert registry["fraud-score"].strategies[0].attempts == 2
 
 
-def test_the_process_environment_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_environment_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS", "6")
     path = write(tmp_path, SOURCE)
     assert load(path)["fraud-score"].strategies[0].attempts == 6
@@ -1044,7 +1044,7 @@ def test_options_that_differ_are_written() -> None:
     }
 
 
-def test_a_repeated_kind_is_written_as_a_list() -> None:
+def test_repeated_kind_is_written_as_a_list() -> None:
     made = sp.Policy(sp.Breaker(), sp.Retry(), sp.Breaker(probes=2))
     assert to_data(made) == {"strategies": [{"breaker": {}}, {"retry": {}}, {"breaker": {"probes": 2}}]}
 
@@ -1102,7 +1102,7 @@ def test_policy_that_a_file_cannot_hold_is_refused(made: Any, key: str, says: st
     assert says in caught.value.message
 
 
-def test_a_local_exception_is_refused() -> None:
+def test_local_exception_is_refused() -> None:
     class Local(Exception): ...
 
     with pytest.raises(ConfigError, match="no other program can import"):

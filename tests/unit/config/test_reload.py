@@ -55,7 +55,7 @@ def attempts_of(function: Any, callee: Callee) -> int:
 # --- functions follow --------------------------------------------------------------------------------------
 
 
-def test_a_function_decorated_before_follows() -> None:
+def test_function_decorated_before_follows() -> None:
     made = registry(p={"retry": {"attempts": 3, "budget": "none"}})
     callee = Callee()
     function = made["p"](callee)
@@ -156,7 +156,7 @@ def test_strategies_may_be_added_moved_and_removed() -> None:
     assert callee.calls == 3
 
 
-def test_an_unchanged_policy_is_not_compiled_again() -> None:
+def test_unchanged_policy_is_not_compiled_again() -> None:
     made = registry(a={"retry": {}}, b={"breaker": {}, "retry": {}})
     compiled = made["a"]._now
     assert reload(made, a={"retry": {}}, b={"retry": {}, "breaker": {}}) == ("b",)
@@ -164,7 +164,7 @@ def test_an_unchanged_policy_is_not_compiled_again() -> None:
     assert [type(s).__name__ for s in made["b"].strategies] == ["Retry", "Breaker"]
 
 
-def test_a_policy_that_is_gone_goes_on_where_it_is_in_use() -> None:
+def test_policy_that_is_gone_goes_on_where_it_is_in_use() -> None:
     made = registry(a={"retry": {"attempts": 2}, "breaker": {"consecutive": 2}}, b={})
     handle = made["a"]
     callee = Callee(failing=False)
@@ -181,7 +181,7 @@ def test_a_policy_that_is_gone_goes_on_where_it_is_in_use() -> None:
     assert handle.strategies == (breaker,) and breaker.consecutive == 3
 
 
-def test_a_registry_and_its_functions_are_collected() -> None:
+def test_registry_and_its_functions_are_collected() -> None:
     made = registry(p={"retry": {}, "breaker": {}})
     function = made["p"](lambda: 1)
     alive = weakref.ref(made)
@@ -193,7 +193,7 @@ def test_a_registry_and_its_functions_are_collected() -> None:
 # --- from a file -------------------------------------------------------------------------------------------
 
 
-def test_the_file_is_read_again(tmp_path: Path) -> None:
+def test_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "h.toml"
     path.write_text("[policies.p]\nretry = { attempts = 2 }\n")
     environ: dict[str, str] = {}
@@ -216,7 +216,7 @@ def test_the_file_is_read_again(tmp_path: Path) -> None:
         None,
     ],
 )
-def test_a_bad_file_changes_nothing(tmp_path: Path, text: str | None) -> None:
+def test_bad_file_changes_nothing(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "h.toml"
     path.write_text("[budgets.b]\n[policies.p]\nretry = { attempts = 2, budget = 'b' }\nbreaker = {}\n")
     made = load(path, environ={})
@@ -231,7 +231,7 @@ def test_a_bad_file_changes_nothing(tmp_path: Path, text: str | None) -> None:
     assert made.budgets["b"] is budget and budget.ratio == 0.1
 
 
-def test_a_policy_that_a_function_cannot_have_changes_nothing() -> None:
+def test_policy_that_a_function_cannot_have_changes_nothing() -> None:
     made = registry(p={"hedge": {"idempotent": True}})
     function = made["p"](lambda: "ok")
     with pytest.raises(ConfigError, match=r"^policies.p: Hedge: idempotent must be True"):
@@ -286,7 +286,7 @@ def test_open_breaker_stays_open_and_takes_its_new_options() -> None:
     assert breaker.state == "closed"
 
 
-def test_a_longer_rest_begins_with_the_next_opening() -> None:
+def test_longer_rest_begins_with_the_next_opening() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"breaker": {"consecutive": 1, "open_for": "10s"}})
     function = made["p"](Callee())
@@ -354,7 +354,7 @@ def test_window_that_never_clears_may_become_one_that_does() -> None:
     assert breaker.counts.failures == 0
 
 
-def test_a_call_in_flight_settles_where_it_began() -> None:
+def test_call_in_flight_settles_where_it_began() -> None:
     made = registry(p={"breaker": {"consecutive": 1}})
     breaker = made["p"].strategies[0]
 
@@ -382,9 +382,7 @@ def test_a_call_in_flight_settles_where_it_began() -> None:
     ],
 )
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_budget_keeps_its_balance(
-    before: Any, after: Any, spend: int, balance: float, shared: bool
-) -> None:
+def test_budget_keeps_its_balance(before: Any, after: Any, spend: int, balance: float, shared: bool) -> None:
     clock = sp.testing.FakeClock()
 
     def data(budget: Any) -> dict[str, Any]:
@@ -401,7 +399,7 @@ def test_a_budget_keeps_its_balance(
     assert budget.balance == balance
 
 
-def test_a_throttle_budget_keeps_its_share() -> None:
+def test_throttle_budget_keeps_its_share() -> None:
     made = registry(p={"retry": {"budget": {"kind": "throttle", "max_tokens": 10}}})
     budget = made["p"].strategies[0].budget
     for _ in range(4):
@@ -427,7 +425,7 @@ def test_successes_counted_before_a_reload_earn_by_the_old_ratio() -> None:
     assert budget.balance == pytest.approx(8.0)
 
 
-def test_a_budget_of_another_kind_starts_anew() -> None:
+def test_budget_of_another_kind_starts_anew() -> None:
     made = registry(p={"retry": {"budget": {"burst": 5}}})
     old = made["p"].strategies[0].budget
     old.withdraw()
@@ -462,7 +460,7 @@ def test_giving_a_policy_its_own_budget_does_not_refill_it() -> None:
     assert made[name].strategies[0].budget is not own
 
 
-def test_a_first_budget_of_another_kind_starts_full() -> None:
+def test_first_budget_of_another_kind_starts_full() -> None:
     name = "quota-in-an-outage"
     made = registry(**{name: {"retry": {}}})
     for _ in range(2):
@@ -471,7 +469,7 @@ def test_a_first_budget_of_another_kind_starts_full() -> None:
     assert made[name].strategies[0].budget.balance == 500.0
 
 
-def test_the_default_budget_of_a_name_survives() -> None:
+def test_default_budget_of_a_name_survives() -> None:
     made = registry(**{"named-default": {"retry": {}}})
     budget = made["named-default"].strategies[0].budget
     budget.withdraw()
@@ -498,7 +496,7 @@ def test_hedge_shares_the_budget_of_the_retry_beside_it() -> None:
         assert after["Hedge"]._sketch.total == 1
 
 
-def test_a_hedge_outside_leaves_the_budget_of_the_name_alone() -> None:
+def test_hedge_outside_leaves_the_budget_of_the_name_alone() -> None:
     name = "hedged-then-given-a-budget"
     hedge = {"hedge": {"idempotent": True}}
     made = registry(**{name: {**hedge, "retry": {}}})
@@ -510,7 +508,7 @@ def test_a_hedge_outside_leaves_the_budget_of_the_name_alone() -> None:
     assert (named.ratio, own.ratio) == (0.1, 0.5)
 
 
-def test_a_hedge_without_a_retry_keeps_its_budget() -> None:
+def test_hedge_without_a_retry_keeps_its_budget() -> None:
     made = registry(p={"hedge": {"idempotent": True}})
     budget = made["p"].strategies[0].budget
     budget.withdraw()
@@ -518,7 +516,7 @@ def test_a_hedge_without_a_retry_keeps_its_budget() -> None:
     assert made["p"].strategies[0].budget is budget and budget.balance == 2.0
 
 
-def test_a_limiter_keeps_its_tokens() -> None:
+def test_limiter_keeps_its_tokens() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"rate_limit": "1/s burst 10"})
     limiter = made["p"].strategies[0].limiter
@@ -531,7 +529,7 @@ def test_a_limiter_keeps_its_tokens() -> None:
     assert limiter.tokens() == 7.0
 
 
-def test_a_pacer_keeps_its_place() -> None:
+def test_pacer_keeps_its_place() -> None:
     clock = sp.testing.FakeClock()
     pacer = {"kind": "pacer", "rate": 1}
     made = registry(clock, p={"rate_limit": {"limiter": pacer}})
@@ -584,7 +582,7 @@ class Inside:
         assert self.errors == []
 
 
-def test_a_bulkhead_grows_under_those_inside() -> None:
+def test_bulkhead_grows_under_those_inside() -> None:
     made = registry(p={"bulkhead": 2})
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])
@@ -603,7 +601,7 @@ def test_a_bulkhead_grows_under_those_inside() -> None:
     assert len(bulkhead._permits) == 3
 
 
-def test_a_bulkhead_shrinks_as_those_inside_leave() -> None:
+def test_bulkhead_shrinks_as_those_inside_leave() -> None:
     made = registry(p={"bulkhead": 4})
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])
@@ -695,7 +693,7 @@ def test_latencies_learnt_are_kept(kind: str) -> None:
     assert limit._rule._smoothing == 0.5
 
 
-def test_an_adaptive_rate_keeps_its_rate() -> None:
+def test_adaptive_rate_keeps_its_rate() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"adaptive_rate": {}})
     rate = made["p"].strategies[0]
@@ -711,7 +709,7 @@ def test_an_adaptive_rate_keeps_its_rate() -> None:
     assert (rate._cubic._beta, rate.max_wait) == (0.5, 0.0)
 
 
-def test_a_throttle_keeps_its_counts() -> None:
+def test_throttle_keeps_its_counts() -> None:
     clock = sp.testing.FakeClock()
     made = registry(clock, p={"throttle": {"window": "120s"}})
     throttle = made["p"].strategies[0]

@@ -53,7 +53,7 @@ def test_example_files_are_valid(text: str) -> None:
     VALIDATOR.validate(tomllib.loads(text))
 
 
-def test_the_documented_files_are_valid() -> None:
+def test_documented_files_are_valid() -> None:
     page = (Path(__file__).parents[3] / "docs" / "policy-files.md").read_text(encoding="utf-8")
     blocks = [part.partition("```")[0] for part in page.split("```toml\n")[1:]]
     assert blocks
@@ -156,7 +156,7 @@ def test_schema_and_loader_refuse(data: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))
-def test_the_table_has_every_option_of_the_constructor(name: str) -> None:
+def test_table_has_every_option_of_the_constructor(name: str) -> None:
     form = FORMS[name]
     parameters = set(inspect.signature(form.type).parameters) - AMBIENT
     assert parameters == set(form.options) | set(form.code_only)
@@ -220,7 +220,7 @@ NEEDED |= {"initial": 1, "maximum": 1, "multiplier": 2}
 
 
 @pytest.mark.parametrize(("name", "option", "value", "taken"), bounds())
-def test_the_bounds_stated_are_the_constructors(name: str, option: str, value: float, taken: bool) -> None:
+def test_bounds_stated_are_the_constructors(name: str, option: str, value: float, taken: bool) -> None:
     form = FORMS[name]
     given = {key: NEEDED[key] for key, default in form.defaults().items() if default is REQUIRED}
     given |= {"latency": 1} if form.home == "Chaos" else {}
@@ -255,7 +255,7 @@ def test_durations_are_durations_everywhere() -> None:
             assert isinstance(value, Seconds) == text.startswith("Seconds"), f"{name}.{option}: {text}"
 
 
-def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer")
     pytest.importorskip("rich")
     from stormproof import cli

@@ -95,7 +95,7 @@ def test_late_refusal_names_its_scope() -> None:
     assert (str(refusal), refusal.scope) == ("too late", "job")
 
 
-def test_a_call_begins_in_a_scope_that_has_time_left() -> None:
+def test_call_begins_in_a_scope_that_has_time_left() -> None:
     assert bypass() is False
     clock = Hand()
     with scope(10.0, "outer", clock), scope(None, "inner") as inner:
@@ -110,7 +110,7 @@ def test_a_call_begins_in_a_scope_that_has_time_left() -> None:
             bypass()
 
 
-def test_a_call_begins_without_its_policies_where_they_are_off() -> None:
+def test_call_begins_without_its_policies_where_they_are_off() -> None:
     with sp.disabled() as off, scope(None) as inner:
         assert bypass() is True
         assert inner.off and off.off
@@ -121,14 +121,14 @@ def test_a_call_begins_without_its_policies_where_they_are_off() -> None:
         assert not made.off
 
 
-def test_a_deadline_of_zero_is_over_at_once() -> None:
+def test_deadline_of_zero_is_over_at_once() -> None:
     with scope(0.0) as made:
         assert made.ended() is made
         with pytest.raises(sp.DeadlineExceeded):
             bypass()
 
 
-def test_a_scope_is_entered_once_at_a_time() -> None:
+def test_scope_is_entered_once_at_a_time() -> None:
     made = scope(None, "job")
     with made:
         assert ambient() is made
@@ -139,13 +139,13 @@ def test_a_scope_is_entered_once_at_a_time() -> None:
         assert ambient() is made
 
 
-def test_the_last_error_is_forgotten_at_the_end() -> None:
+def test_last_error_is_forgotten_at_the_end() -> None:
     with scope(None) as made:
         made.last_error = ValueError()
     assert made.last_error is None
 
 
-def test_a_limit_can_be_lifted() -> None:
+def test_limit_can_be_lifted() -> None:
     with scope(10.0) as made:
         made.lift()
         assert (made.limit, made.remaining()) == (None, None)
@@ -158,7 +158,7 @@ def test_bad_limits_are_refused_by_name() -> None:
         sp.Deadline(-1)
 
 
-def test_the_strategy_bounds_a_call_under_its_name() -> None:
+def test_strategy_bounds_a_call_under_its_name() -> None:
     seen: list[Any] = []
 
     def callee(word: str, *, times: int) -> str:
@@ -173,7 +173,7 @@ def test_the_strategy_bounds_a_call_under_its_name() -> None:
     assert seen == [("op", 3.0, clock)]
 
 
-def test_a_carrier_takes_the_deadline_along() -> None:
+def test_carrier_takes_the_deadline_along() -> None:
     def left(*more: Any, **named: Any) -> Any:
         return remaining(), more, named
 
@@ -184,7 +184,7 @@ def test_a_carrier_takes_the_deadline_along() -> None:
         assert carried.submit(left).result() == (None, (), {})
 
 
-def test_a_carrier_ends_its_executor() -> None:
+def test_carrier_ends_its_executor() -> None:
     told: list[Any] = []
 
     class Told(ThreadPoolExecutor):
@@ -198,7 +198,7 @@ def test_a_carrier_ends_its_executor() -> None:
     assert told == [(True, False), (False, True)]
 
 
-def test_the_strategy_bounds_an_awaited_call_under_its_name() -> None:
+def test_strategy_bounds_an_awaited_call_under_its_name() -> None:
     seen: list[Any] = []
 
     async def callee(word: str, *, times: int) -> str:
@@ -225,7 +225,7 @@ def test_deadline_strategy_names_its_scope_after_the_callee() -> None:
     assert sp.Policy(sp.Deadline(3)).call(callee).endswith("callee")
 
 
-def test_the_end_of_the_time_is_caused_by_the_last_error_or_by_the_cancelling() -> None:
+def test_end_of_the_time_is_caused_by_the_last_error_or_by_the_cancelling() -> None:
     boom = ValueError()
 
     async def wait(last: Exception | None) -> BaseException | None:
@@ -240,7 +240,7 @@ def test_the_end_of_the_time_is_caused_by_the_last_error_or_by_the_cancelling() 
     assert isinstance(asyncio.run(wait(None)), asyncio.CancelledError)
 
 
-def test_a_carrier_hands_options_on() -> None:
+def test_carrier_hands_options_on() -> None:
     given: list[Any] = []
 
     class Spy(ThreadPoolExecutor):

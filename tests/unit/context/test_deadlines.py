@@ -92,7 +92,7 @@ def test_remaining_is_never_negative(clock: sp.testing.FakeClock) -> None:
         assert sp.remaining() == 0
 
 
-def test_a_deadline_counts_from_where_it_is_entered(clock: sp.testing.FakeClock) -> None:
+def test_deadline_counts_from_where_it_is_entered(clock: sp.testing.FakeClock) -> None:
     scope = sp.deadline(5)
     clock.advance(100)
     with scope:
@@ -112,12 +112,12 @@ def test_nested_deadlines_take_the_smaller(clock: sp.testing.FakeClock, outer: f
         assert sp.remaining() == outer
 
 
-def test_an_unlimited_scope_inside_a_deadline_is_bounded_by_it(clock: sp.testing.FakeClock) -> None:
+def test_unlimited_scope_inside_a_deadline_is_bounded_by_it(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5), sp.deadline(None):
         assert sp.remaining() == 5
 
 
-def test_an_error_in_the_block_passes_and_the_deadline_ends(clock: sp.testing.FakeClock) -> None:
+def test_error_in_the_block_passes_and_the_deadline_ends(clock: sp.testing.FakeClock) -> None:
     error = Boom()
     with pytest.raises(Boom) as caught, sp.deadline(5):
         raise error
@@ -125,7 +125,7 @@ def test_an_error_in_the_block_passes_and_the_deadline_ends(clock: sp.testing.Fa
     assert sp.remaining() is None
 
 
-def test_a_scope_serves_one_block_at_a_time() -> None:
+def test_scope_serves_one_block_at_a_time() -> None:
     with sp.deadline(5) as scope:
         with pytest.raises(RuntimeError, match="deadline"):
             scope.__enter__()
@@ -170,7 +170,7 @@ def test_deadline_bounds_calls_inside(play: Any) -> None:
 
 
 @each_way
-def test_a_deadline_in_the_policy_is_ambient_inside(play: Any) -> None:
+def test_deadline_in_the_policy_is_ambient_inside(play: Any) -> None:
     seen: list[Any] = []
     policy = sp.Policy(sp.Deadline(5), name="op")
     play(policy, does(lambda: seen.append(sp.remaining())))
@@ -179,7 +179,7 @@ def test_a_deadline_in_the_policy_is_ambient_inside(play: Any) -> None:
 
 
 @each_way
-def test_the_smaller_of_policy_and_surroundings_counts(play: Any) -> None:
+def test_smaller_of_policy_and_surroundings_counts(play: Any) -> None:
     for ambient, own, left in [(10, 5, 5), (5, 10, 5)]:
         seen: list[Any] = []
         policy = sp.Policy(sp.Deadline(own))
@@ -191,7 +191,7 @@ def test_the_smaller_of_policy_and_surroundings_counts(play: Any) -> None:
 
 
 @each_way
-def test_the_error_names_the_scope_that_expired(play: Any) -> None:
+def test_error_names_the_scope_that_expired(play: Any) -> None:
     for outer, inner, name in [(3.5, 100, "request"), (100, 3.5, "query")]:
 
         @contextlib.contextmanager
@@ -205,7 +205,7 @@ def test_the_error_names_the_scope_that_expired(play: Any) -> None:
 
 
 @each_way
-def test_a_policy_s_deadline_is_named_after_the_operation(play: Any) -> None:
+def test_policy_s_deadline_is_named_after_the_operation(play: Any) -> None:
     policy = sp.Policy(sp.Deadline(3), retry().strategies[0], name="fraud-score")
     seen = play(policy, Boom, ...).raised(sp.DeadlineExceeded)
     assert seen.error.scope == "fraud-score"
@@ -222,7 +222,7 @@ def test_scope_over_at_the_start_is_named(play: Any) -> None:
 
 
 @each_loop
-def test_a_cut_off_attempt_names_the_scope(loop: Loop) -> None:
+def test_cut_off_attempt_names_the_scope(loop: Loop) -> None:
     async def main() -> None:
         with sp.deadline(FOREVER, "outer"):
             with sp.deadline(0.001, "inner"):
@@ -274,7 +274,7 @@ def test_deadline_cancels_the_second_attempt_with_the_first_error_as_cause(loop:
 
 
 @each_loop
-def test_an_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: Loop) -> None:
+def test_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: Loop) -> None:
     calls: list[int] = []
 
     @sp.retry(on=Boom, backoff=sp.Constant(0))
@@ -294,7 +294,7 @@ def test_an_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: Loop
 
 
 @each_loop
-def test_a_success_in_time_is_not_disturbed_later(loop: Loop) -> None:
+def test_success_in_time_is_not_disturbed_later(loop: Loop) -> None:
     @sp.Policy(sp.Deadline(SOON))
     async def quick() -> str:
         return "ok"
@@ -309,7 +309,7 @@ def test_a_success_in_time_is_not_disturbed_later(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_attempt_that_swallows_the_cancellation_is_believed(loop: Loop) -> None:
+def test_attempt_that_swallows_the_cancellation_is_believed(loop: Loop) -> None:
     @sp.Policy(sp.Deadline(SOON))
     async def stubborn() -> str:
         with contextlib.suppress(asyncio.CancelledError, trio.Cancelled):
@@ -325,7 +325,7 @@ def test_an_attempt_that_swallows_the_cancellation_is_believed(loop: Loop) -> No
 
 
 @each_loop
-def test_an_error_raised_while_being_cancelled_passes(loop: Loop) -> None:
+def test_error_raised_while_being_cancelled_passes(loop: Loop) -> None:
     @sp.Policy(sp.Deadline(SOON))
     async def untidy() -> None:
         try:
@@ -358,7 +358,7 @@ def test_scopes_that_end_together_give_one_error(loop: Loop, depth: int) -> None
 
 
 @each_loop
-def test_the_outer_scope_cuts_through_the_inner(loop: Loop) -> None:
+def test_outer_scope_cuts_through_the_inner(loop: Loop) -> None:
     seen: list[str] = []
 
     async def main() -> None:
@@ -401,7 +401,7 @@ def test_deadline_zero_in_a_task_calls_nothing(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_sync_policy_called_from_a_task_is_not_disturbed(loop: Loop) -> None:
+def test_sync_policy_called_from_a_task_is_not_disturbed(loop: Loop) -> None:
     """Its scope is over before any timer of the loop can fire."""
 
     @sp.Policy(sp.Deadline(SOON))
@@ -478,7 +478,7 @@ def test_asyncio_timeout_outside_and_inside() -> None:
         run_asyncio(inside)
 
 
-def test_a_task_group_inside_is_cancelled_as_a_whole() -> None:
+def test_task_group_inside_is_cancelled_as_a_whole() -> None:
     ended: list[str] = []
 
     async def worker() -> None:
@@ -498,7 +498,7 @@ def test_a_task_group_inside_is_cancelled_as_a_whole() -> None:
     assert ended == ["worker", "worker"]
 
 
-def test_a_nursery_inside_is_cancelled_as_a_whole() -> None:
+def test_nursery_inside_is_cancelled_as_a_whole() -> None:
     ended: list[str] = []
 
     async def worker() -> None:
@@ -518,7 +518,7 @@ def test_a_nursery_inside_is_cancelled_as_a_whole() -> None:
     assert ended == ["worker", "worker"]
 
 
-def test_a_generator_that_is_closed_in_another_context_leaves_nothing_behind() -> None:
+def test_generator_that_is_closed_in_another_context_leaves_nothing_behind() -> None:
     def items() -> Iterator[float | None]:
         with sp.deadline(FOREVER):
             yield sp.remaining()
@@ -733,7 +733,7 @@ class CancelsItself(sp.Scope):
         return super().ended()
 
 
-def test_a_cancel_from_inside_the_sleep_does_not_deadlock() -> None:
+def test_cancel_from_inside_the_sleep_does_not_deadlock() -> None:
     def fail() -> None:
         raise Boom
 
@@ -902,7 +902,7 @@ def test_carry_takes_disabled_along(pool: ThreadPoolExecutor) -> None:
     assert len(calls) == 1
 
 
-def test_a_cancel_reaches_a_retry_that_was_carried_to_another_thread(pool: ThreadPoolExecutor) -> None:
+def test_cancel_reaches_a_retry_that_was_carried_to_another_thread(pool: ThreadPoolExecutor) -> None:
     def fail() -> None:
         raise Boom
 
@@ -937,7 +937,7 @@ def test_carry_is_left_like_the_pool() -> None:
 # Clocks of their own.
 
 
-def test_a_fake_clock_policy_inside_a_real_deadline() -> None:
+def test_fake_clock_policy_inside_a_real_deadline() -> None:
     """Remaining times are compared, never two clocks' readings."""
     for start in (0.0, 1e9, -1e9):
         fake = sp.testing.FakeClock(start)
@@ -956,7 +956,7 @@ def test_a_fake_clock_policy_inside_a_real_deadline() -> None:
         assert fake.sleeps == [1, 2, 1]
 
 
-def test_a_real_policy_inside_a_fake_deadline() -> None:
+def test_real_policy_inside_a_fake_deadline() -> None:
     fake = sp.testing.FakeClock(1e12)
     calls: list[int] = []
 
@@ -984,7 +984,7 @@ def test_deadline_on_a_fake_clock_sets_no_timer_in_the_loop(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_fake_deadline_still_bounds_the_retries(loop: Loop) -> None:
+def test_fake_deadline_still_bounds_the_retries(loop: Loop) -> None:
     fake = sp.testing.FakeClock()
 
     @retry(clock=fake, attempts=10)
@@ -1000,7 +1000,7 @@ def test_a_fake_deadline_still_bounds_the_retries(loop: Loop) -> None:
     assert fake.sleeps == [1, 2, 4]
 
 
-def test_a_clock_set_back_breaks_nothing(clock: sp.testing.FakeClock) -> None:
+def test_clock_set_back_breaks_nothing(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5):
         clock.advance(-3600)
         assert sp.remaining() == 5

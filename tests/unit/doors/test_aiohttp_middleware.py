@@ -68,7 +68,7 @@ async def test_aiohttps_own_second_try_does_not_double_the_attempts(server: Serv
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @with_server
-async def test_an_error_that_came_out_is_not_kept(server: Server, opens: Opens, method: str) -> None:
+async def test_error_that_came_out_is_not_kept(server: Server, opens: Opens, method: str) -> None:
     server.on("/", reset())
     session = opens(retry(attempts=2))
     for url in (server.url(), f"http://127.0.0.1:{unused_port()}/"):
@@ -146,7 +146,7 @@ async def test_answer_given_up_on_raises_a_marked_error(server: Server, opens: O
 
 
 @with_server
-async def test_a_redirected_post_keeps_its_key(server: Server, opens: Opens) -> None:
+async def test_redirected_post_keeps_its_key(server: Server, opens: Opens) -> None:
     server.on("/a", answer(503), answer(307, headers=[("Location", "/b")]))
     server.on("/b", answer(503), answer(201))
     session = opens(retry(), idempotency_key="auto")
@@ -181,7 +181,7 @@ async def test_json_forms_and_files_are_sent_again(server: Server, opens: Opens,
 
 
 @with_server
-async def test_a_request_that_expects_a_go_ahead(server: Server, opens: Opens) -> None:
+async def test_request_that_expects_a_go_ahead(server: Server, opens: Opens) -> None:
     server.on("/", answer(503), answer(200))
     response = await opens(retry()).put(server.url(), data=b"big", expect100=True)
     assert response.status == 200
@@ -210,7 +210,7 @@ async def test_other_middlewares_see_the_call_or_the_attempts_by_position(
 
 
 @with_server
-async def test_the_sessions_total_timeout_bounds_all_attempts(server: Server, opens: Opens) -> None:
+async def test_sessions_total_timeout_bounds_all_attempts(server: Server, opens: Opens) -> None:
     server.on("/", answer(503))
     session = opens(retry(backoff=sp.Constant(10)), session={"timeout": aiohttp.ClientTimeout(total=0.1)})
     with pytest.raises(TimeoutError):
@@ -229,7 +229,7 @@ async def test_middleware_shows_its_policy(server: Server, opens: Opens) -> None
 
 
 @with_server
-async def test_a_websocket_handshake_is_retried_and_the_socket_works(server: Server, opens: Opens) -> None:
+async def test_websocket_handshake_is_retried_and_the_socket_works(server: Server, opens: Opens) -> None:
     failures = [503, 503]
 
     async def echo(request: web.Request) -> web.StreamResponse:

@@ -179,7 +179,7 @@ def test_short_answer_is_read_in_the_attempt_and_stays_readable(way: Way) -> Non
 
 
 @each
-def test_an_encoded_answer_is_decoded_once(way: Way) -> None:
+def test_encoded_answer_is_decoded_once(way: Way) -> None:
     import gzip
 
     body = gzip.compress(b"plain")
@@ -188,14 +188,14 @@ def test_an_encoded_answer_is_decoded_once(way: Way) -> None:
 
 
 @each_sync
-def test_a_short_answer_can_still_be_streamed_raw(way: Way) -> None:
+def test_short_answer_can_still_be_streamed_raw(way: Way) -> None:
     transport = way.ours.Transport(policy(), way.script(whole(200, b"abc")).transport)
     with way.library.Client(transport=transport) as client, client.stream("GET", URL) as response:
         assert list(response.iter_raw()) == [b"abc"]
 
 
 @each
-def test_a_body_cut_short_is_retried_while_it_fits_the_buffer(way: Way) -> None:
+def test_body_cut_short_is_retried_while_it_fits_the_buffer(way: Way) -> None:
     cut = Reply(200, b"ab", way.library.ReadError("cut"), length=4)
     script = way.script(cut, whole(200, b"abcd"))
     assert way.send(script, policy()).content == b"abcd"
@@ -204,7 +204,7 @@ def test_a_body_cut_short_is_retried_while_it_fits_the_buffer(way: Way) -> None:
 
 @each
 @pytest.mark.parametrize("length", [None, 5])
-def test_a_longer_or_streamed_body_is_committed_at_its_headers(way: Way, length: int | None) -> None:
+def test_longer_or_streamed_body_is_committed_at_its_headers(way: Way, length: int | None) -> None:
     cut = Reply(200, b"ab", way.library.ReadError("cut"), length=length)
     with pytest.raises(way.library.ReadError, match="cut"):
         way.send(way.script(cut), policy(), buffer=4)
@@ -234,7 +234,7 @@ class Elsewhere:
 
 
 @each
-def test_a_length_is_found_however_the_library_keeps_its_headers(way: Way) -> None:
+def test_length_is_found_however_the_library_keeps_its_headers(way: Way) -> None:
     class Other(Reply):
         def native(self, library: Any) -> Any:
             response = super().native(library)
@@ -260,7 +260,7 @@ def test_every_discarded_answer_is_closed_once(way: Way) -> None:
 
 
 @each
-def test_a_discarded_answer_is_drained_within_a_bound(way: Way) -> None:
+def test_discarded_answer_is_drained_within_a_bound(way: Way) -> None:
     endless = Reply(503, *[b"x" * 100] * 50)
     unknown = Reply(503, b"x" * 100)
     announced = Reply(503, *[b"x" * 100] * 50, length=5000)
@@ -272,7 +272,7 @@ def test_a_discarded_answer_is_drained_within_a_bound(way: Way) -> None:
 
 
 @each
-def test_the_last_answer_can_be_read_whole_however_long_it_is(way: Way) -> None:
+def test_last_answer_can_be_read_whole_however_long_it_is(way: Way) -> None:
     last = Reply(503, b"a" * 100, b"b" * 100, b"c" * 100)
     got = way.send(way.script(Reply(503, b"first"), last), policy(attempts=2), drain=150)
     assert got.content == b"a" * 100 + b"b" * 100 + b"c" * 100
@@ -280,7 +280,7 @@ def test_the_last_answer_can_be_read_whole_however_long_it_is(way: Way) -> None:
 
 
 @each
-def test_an_answer_that_on_result_refuses_is_closed(way: Way) -> None:
+def test_answer_that_on_result_refuses_is_closed(way: Way) -> None:
     streamed = Reply(202, b"x" * 10)
     seen = []
 
@@ -294,7 +294,7 @@ def test_an_answer_that_on_result_refuses_is_closed(way: Way) -> None:
 
 
 @each
-def test_an_answer_that_on_result_refuses_may_break_off(way: Way) -> None:
+def test_answer_that_on_result_refuses_may_break_off(way: Way) -> None:
     broken = Reply(202, b"x", way.library.ReadError("cut"))
     script = way.script(broken, whole(200))
     # Two attempts: a broken stream does not make a third one.
@@ -313,7 +313,7 @@ class Stuck(Reply):
 
 
 @each
-def test_an_answer_that_cannot_be_closed_does_not_matter(way: Way) -> None:
+def test_answer_that_cannot_be_closed_does_not_matter(way: Way) -> None:
     stuck = Stuck(202, b"x" * 10)
     under = policy(on_result=lambda response: response.status_code == 202)
     assert way.send(way.script(stuck, whole(200)), under, drain=0).status_code == 200
@@ -321,7 +321,7 @@ def test_an_answer_that_cannot_be_closed_does_not_matter(way: Way) -> None:
 
 
 @each
-def test_the_last_answer_breaks_off_where_it_did(way: Way) -> None:
+def test_last_answer_breaks_off_where_it_did(way: Way) -> None:
     last = Reply(503, b"ab", way.library.ReadError("cut"))
     with pytest.raises(way.library.ReadError, match="cut"):
         way.send(way.script(last), policy(attempts=1))
@@ -329,7 +329,7 @@ def test_the_last_answer_breaks_off_where_it_did(way: Way) -> None:
 
 
 @each
-def test_an_error_in_a_discarded_body_does_not_matter(way: Way) -> None:
+def test_error_in_a_discarded_body_does_not_matter(way: Way) -> None:
     broken = Reply(503, b"x", way.library.ReadError("cut"))
     assert way.send(way.script(broken, whole(200)), policy()).status_code == 200
     assert broken.closed == 1
@@ -339,7 +339,7 @@ def test_an_error_in_a_discarded_body_does_not_matter(way: Way) -> None:
 
 
 @each
-def test_the_last_response_is_marked(way: Way) -> None:
+def test_last_response_is_marked(way: Way) -> None:
     got = way.send(way.script(whole(503), whole(502, b"last")), policy(attempts=2))
     assert (got.status_code, got.content) == (502, b"last")
     mark = got.extensions["stormproof"]
@@ -350,7 +350,7 @@ def test_the_last_response_is_marked(way: Way) -> None:
 
 
 @each
-def test_a_response_that_was_not_retried_says_why(way: Way) -> None:
+def test_response_that_was_not_retried_says_why(way: Way) -> None:
     got = way.send(way.script(whole(503)), policy(), "POST", content=b"x")
     told = got.extensions["stormproof"]
     assert (told.attempts, told.reason) == (
@@ -360,12 +360,12 @@ def test_a_response_that_was_not_retried_says_why(way: Way) -> None:
 
 
 @each
-def test_a_success_is_not_marked(way: Way) -> None:
+def test_success_is_not_marked(way: Way) -> None:
     assert "stormproof" not in way.send(way.script(whole(200)), policy()).extensions
 
 
 @each
-def test_the_last_transport_error_is_noted(way: Way) -> None:
+def test_last_transport_error_is_noted(way: Way) -> None:
     last = way.library.ReadTimeout("slow")
     with pytest.raises(way.library.ReadTimeout) as caught:
         way.send(way.script(way.library.ConnectError("no"), last), policy(attempts=2))
@@ -385,7 +385,7 @@ class Empty:
 
 
 @each
-def test_an_empty_budget_gives_the_response_not_an_error(way: Way) -> None:
+def test_empty_budget_gives_the_response_not_an_error(way: Way) -> None:
     got = way.send(way.script(whole(503, b"busy")), policy(budget=Empty()))
     assert (got.status_code, got.content) == (503, b"busy")
     reason = got.extensions["stormproof"].reason
@@ -399,7 +399,7 @@ def test_an_empty_budget_gives_the_response_not_an_error(way: Way) -> None:
 
 
 @each
-def test_an_empty_budget_gives_the_transport_error_not_ours(way: Way) -> None:
+def test_empty_budget_gives_the_transport_error_not_ours(way: Way) -> None:
     last = way.library.ConnectError("no")
     with pytest.raises(way.library.ConnectError) as caught:
         way.send(way.script(last), policy(budget=Empty()))
@@ -409,7 +409,7 @@ def test_an_empty_budget_gives_the_transport_error_not_ours(way: Way) -> None:
 
 
 @each
-def test_a_wait_past_the_deadline_gives_the_response(way: Way) -> None:
+def test_wait_past_the_deadline_gives_the_response(way: Way) -> None:
     under = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(100), budget=None))
     got = way.send(way.script(whole(503)), under)
     assert got.status_code == 503
@@ -417,7 +417,7 @@ def test_a_wait_past_the_deadline_gives_the_response(way: Way) -> None:
 
 
 @each
-def test_a_circuit_that_opens_in_between_gives_the_last_answer(way: Way) -> None:
+def test_circuit_that_opens_in_between_gives_the_last_answer(way: Way) -> None:
     breaker = sp.Breaker(consecutive=1)
     under = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None), breaker)
     got = way.send(way.script(whole(503, b"why")), under)
@@ -429,7 +429,7 @@ def test_a_circuit_that_opens_in_between_gives_the_last_answer(way: Way) -> None
 
 
 @each
-def test_a_cancelled_scope_is_not_hidden_by_an_answer(way: Way) -> None:
+def test_cancelled_scope_is_not_hidden_by_an_answer(way: Way) -> None:
     with pytest.raises(sp.Cancelled), sp.deadline(None) as scope:
 
         def then_cancel() -> Reply:
@@ -499,13 +499,13 @@ def test_fallback_answers_and_closes_the_response(way: Way) -> None:
 
 
 @each
-def test_a_fallback_must_give_a_response(way: Way) -> None:
+def test_fallback_must_give_a_response(way: Way) -> None:
     with pytest.raises(TypeError, match="must give a response of the client's own, got a dict"):
         way.send(way.script(whole(503)), sp.Policy(sp.Fallback({})))
 
 
 @each
-def test_a_breaker_per_host(way: Way) -> None:
+def test_breaker_per_host(way: Way) -> None:
     breakers = sp.keyed(sp.Breaker(consecutive=1), key=lambda request: request.url.host)
     under = sp.Policy(breakers)
     assert way.send(way.script(whole(500)), under).status_code == 500
@@ -564,14 +564,14 @@ def test_headers_are_the_same_on_every_attempt(way: Way) -> None:
 
 
 @each
-def test_the_attempts_number_from_the_second_on(way: Way) -> None:
+def test_attempts_number_from_the_second_on(way: Way) -> None:
     script = way.script(whole(503), whole(503), whole(200))
     way.send(script, policy())
     assert script.sent("x-request-attempt") == [None, "2", "3"]
 
 
 @each
-def test_an_automatic_key_is_one_per_call(way: Way) -> None:
+def test_automatic_key_is_one_per_call(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     got = way.send(script, policy(), "POST", idempotency_key="auto")
     first, second = script.sent("idempotency-key")
@@ -583,21 +583,21 @@ def test_an_automatic_key_is_one_per_call(way: Way) -> None:
 
 @each
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_a_safe_method_needs_no_key(way: Way, method: str) -> None:
+def test_safe_method_needs_no_key(way: Way, method: str) -> None:
     script = way.script(whole(200))
     way.send(script, policy(), method, idempotency_key="auto")
     assert script.sent("idempotency-key") == [None]
 
 
 @each
-def test_the_callers_key_is_kept(way: Way) -> None:
+def test_callers_key_is_kept(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     way.send(script, policy(), "POST", idempotency_key="auto", headers={"Idempotency-Key": "mine"})
     assert script.sent("idempotency-key") == ["mine", "mine"]
 
 
 @each
-def test_a_key_made_from_the_request(way: Way) -> None:
+def test_key_made_from_the_request(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     way.send(
         script,
@@ -643,7 +643,7 @@ class Counted:
 
 
 @each_sync
-def test_a_policy_that_requests_name_is_compiled_once(way: Way) -> None:
+def test_policy_that_requests_name_is_compiled_once(way: Way) -> None:
     own, other = Counted(), Counted()
     under, named = sp.Policy(own), sp.Policy(other)
     script = way.script(*[whole(200)] * 5)
@@ -655,7 +655,7 @@ def test_a_policy_that_requests_name_is_compiled_once(way: Way) -> None:
 
 
 @each_sync
-def test_an_override_leaves_nothing_behind(way: Way) -> None:
+def test_override_leaves_nothing_behind(way: Way) -> None:
     script = way.script(whole(503), whole(503), whole(200))
     transport = way.ours.Transport(policy(), script.transport)
     with way.library.Client(transport=transport) as client:
@@ -667,14 +667,14 @@ def test_an_override_leaves_nothing_behind(way: Way) -> None:
 
 
 @each_sync
-def test_a_file_is_sent_again(way: Way) -> None:
+def test_file_is_sent_again(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     way.send(script, policy(), "PUT", content=io.BytesIO(b"data"))
     assert script.bodies == [b"data", b"data"]
 
 
 @each
-def test_a_multipart_body_is_sent_again(way: Way) -> None:
+def test_multipart_body_is_sent_again(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     way.send(script, policy(), "PUT", files={"f": ("n", io.BytesIO(b"data")), "g": ("m", b"more")})
     assert script.bodies[0] == script.bodies[1] and b"data" in script.bodies[1]
@@ -689,7 +689,7 @@ class Unseekable(io.BytesIO):
 
 
 @each
-def test_a_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
+def test_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", files={"f": ("n", Unseekable(b"data"))})
     assert "cannot be sent again" in got.extensions["stormproof"].reason
@@ -704,7 +704,7 @@ def test_a_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
         (Unseekable(b"data"), 0, "its body cannot be sent again: replay=0"),
     ],
 )
-def test_a_multipart_body_over_the_limit_is_sent_once(way: Way, file: Any, limit: int, says: str) -> None:
+def test_multipart_body_over_the_limit_is_sent_once(way: Way, file: Any, limit: int, says: str) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", files={"f": ("n", file)}, replay=limit)
     assert got.extensions["stormproof"].reason.endswith(says)
@@ -721,7 +721,7 @@ def _one_shot(way: Way) -> Any:
 
 
 @each
-def test_a_stream_is_sent_once_and_the_answer_says_why(way: Way) -> None:
+def test_stream_is_sent_once_and_the_answer_says_why(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", content=_one_shot(way))
     assert script.bodies == [b"once"]
@@ -759,7 +759,7 @@ def test_stream_not_yet_read_is_tried_again(way: Way) -> None:
 
 
 @each_sync
-def test_a_stream_that_was_read_is_known_when_its_request_comes_again(way: Way) -> None:
+def test_stream_that_was_read_is_known_when_its_request_comes_again(way: Way) -> None:
     script = way.script(whole(503))
     below, tried = script.transport, []
 
@@ -813,7 +813,7 @@ def test_closing_the_body_of_an_attempt_closes_the_callers_stream(way: Way) -> N
 
 
 @each
-def test_a_body_made_anew(way: Way) -> None:
+def test_body_made_anew(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     kind = way.ours.Body if way.loop is None else way.ours.AsyncBody
     way.send(script, policy(), "PUT", content=kind(lambda: io.BytesIO(b"data")))
@@ -821,7 +821,7 @@ def test_a_body_made_anew(way: Way) -> None:
 
 
 @each
-def test_a_body_over_the_limit_is_sent_once(way: Way) -> None:
+def test_body_over_the_limit_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", content=b"12345", replay=4)
     assert got.extensions["stormproof"].reason.endswith("5 bytes are more than 4 (replay=)")
@@ -893,7 +893,7 @@ def test_timeout_is_computed_when_its_phase_begins(way: Way) -> None:
 
 
 @each_async
-def test_an_attempt_that_is_cut_off_ends_in_the_clients_own_timeout(way: Way) -> None:
+def test_attempt_that_is_cut_off_ends_in_the_clients_own_timeout(way: Way) -> None:
     async def hang() -> None:
         await (trio.sleep if way.loop == "trio" else asyncio.sleep)(3600)
 
@@ -924,7 +924,7 @@ def test_an_attempt_that_is_cut_off_ends_in_the_clients_own_timeout(way: Way) ->
 
 
 @each_async
-def test_a_deadline_that_cuts_an_attempt_off_is_final_to_outer_layers(way: Way) -> None:
+def test_deadline_that_cuts_an_attempt_off_is_final_to_outer_layers(way: Way) -> None:
     class Hanging(way.library.AsyncBaseTransport):  # type: ignore[misc,name-defined]
         async def handle_async_request(self, request: Any) -> Any:
             await (trio.sleep if way.loop == "trio" else asyncio.sleep)(3600)
@@ -1029,7 +1029,7 @@ def test_reauthentication_may_decline(way: Way, status: int) -> None:
 
 
 @each
-def test_a_hook_that_raises_ends_the_call_with_its_error(way: Way) -> None:
+def test_hook_that_raises_ends_the_call_with_its_error(way: Way) -> None:
     def broken(draft: Any, response: Any) -> None:
         raise LookupError("no token")
 
@@ -1054,7 +1054,7 @@ def test_error_of_a_hook_is_raised_without_a_retry(way: Way) -> None:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_an_answer_is_discarded_by_the_end_of_the_call_or_by_the_attempt_and_not_by_both(
+def test_answer_is_discarded_by_the_end_of_the_call_or_by_the_attempt_and_not_by_both(
     is_over: bool,
 ) -> None:
     """A hook that runs in a thread left behind may raise when the caller has gone long since."""
@@ -1087,7 +1087,7 @@ def test_async_hook_is_awaited(way: Way) -> None:
 
 
 @each
-def test_a_stream_cannot_be_reauthenticated(way: Way) -> None:
+def test_stream_cannot_be_reauthenticated(way: Way) -> None:
     script = way.script(whole(401))
     assert way.send(script, policy(), "PUT", content=_one_shot(way), reauth=renew).status_code == 401
 
@@ -1111,7 +1111,7 @@ def test_credentials_renewed_at_another_origin_stay_there(way: Way) -> None:
 
 
 @each
-def test_the_transport_below_is_opened_and_closed(way: Way) -> None:
+def test_transport_below_is_opened_and_closed(way: Way) -> None:
     told: list[str] = []
     script = way.script(whole(200))
     below: Any = type(script.transport)
@@ -1246,7 +1246,7 @@ def test_on_result_may_read_a_short_answer(way: Way) -> None:
 
 
 @each
-def test_a_broken_answer_is_not_bound_to_the_buffering_of_headers(way: Way) -> None:
+def test_broken_answer_is_not_bound_to_the_buffering_of_headers(way: Way) -> None:
     """A length that cannot be read does not count as one: the body is the caller's."""
     for value in ("x", "-1", "9" * 30):
         reply = Reply(200, b"abc", headers={"Content-Length": value})
@@ -1302,7 +1302,7 @@ def test_late_response_of_an_abandoned_thread_is_closed(way: Way) -> None:
 
 
 @each
-def test_a_scope_cancelled_in_the_wait_is_not_hidden_by_an_answer(way: Way) -> None:
+def test_scope_cancelled_in_the_wait_is_not_hidden_by_an_answer(way: Way) -> None:
     with sp.deadline(None) as scope:
 
         def cancel(event: Any) -> None:
@@ -1327,7 +1327,7 @@ def test_nothing_is_sent_when_the_hook_has_used_up_the_time(way: Way) -> None:
 
 
 @each
-def test_a_status_below_400_may_be_worth_retrying(way: Way) -> None:
+def test_status_below_400_may_be_worth_retrying(way: Way) -> None:
     script = way.script(whole(202), whole(503))
     assert way.send(script, policy(), statuses={202}).status_code == 503
 
@@ -1343,7 +1343,7 @@ def test_post_is_not_hedged_even_if_declared_idempotent(way: Way) -> None:
 
 
 @each_sync
-def test_the_losing_hedge_is_closed(way: Way) -> None:
+def test_losing_hedge_is_closed(way: Way) -> None:
     go, closed = threading.Event(), threading.Event()
 
     def slow() -> Reply:
@@ -1374,7 +1374,7 @@ def test_interrupt_closes_the_open_response(way: Way) -> None:
 
 
 @each
-def test_an_interrupt_while_a_discarded_answer_is_drained_closes_it(way: Way) -> None:
+def test_interrupt_while_a_discarded_answer_is_drained_closes_it(way: Way) -> None:
     reply = Reply(202, b"x", Interrupt())
     with pytest.raises(Interrupt):
         way.send(way.script(reply), policy(on_result=lambda response: True))
@@ -1387,7 +1387,7 @@ def _for_ever() -> Generator[None, None, None]:
         yield
 
 
-def test_a_request_that_is_closed_in_the_middle_waits_for_nothing_more() -> None:
+def test_request_that_is_closed_in_the_middle_waits_for_nothing_more() -> None:
     """As at the end of an event loop: a coroutine that awaits after its close() is a RuntimeError."""
 
     class Slow(httpx.AsyncByteStream):

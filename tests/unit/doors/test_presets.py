@@ -110,7 +110,7 @@ def test_every_preset_has_its_own_state(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
-def test_an_absurd_hint_ends_the_call(name: str) -> None:
+def test_absurd_hint_ends_the_call(name: str) -> None:
     policy = ALL[name](rng=lambda: 0.5)
     policy = policy.with_(retry_of(policy).replace(on=lambda error: hinted(math.inf)))
     played = SYNC(policy, Boom)
@@ -805,7 +805,7 @@ def test_envoy_budget_is_a_share_of_the_calls_under_way(
     }
 
 
-def test_a_call_that_retries_again_counts_once() -> None:
+def test_call_that_retries_again_counts_once() -> None:
     budget = presets.EnvoyBudget(0, 1)
     (one, first), (two, second) = under_way(budget, 2)
     assert [one.run(budget.withdraw) for _ in range(3)] == [1.0, 1.0, 1.0]

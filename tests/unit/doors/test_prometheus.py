@@ -66,7 +66,7 @@ def failing_twice(name: str, **strategies: object) -> object:
     return call
 
 
-def test_a_call_that_succeeds_at_its_third_attempt(scrape, stormproof_instant) -> None:
+def test_call_that_succeeds_at_its_third_attempt(scrape, stormproof_instant) -> None:
     failing_twice("prom-third")()
     now = scrape()
     assert now.get("attempts_total", operation="prom-third") == 3
@@ -80,7 +80,7 @@ def test_a_call_that_succeeds_at_its_third_attempt(scrape, stormproof_instant) -
     assert now.get("wait_seconds_bucket", operation="prom-third", le="0.5") == 2
 
 
-def test_a_limiter_per_key_has_no_level(scrape) -> None:
+def test_limiter_per_key_has_no_level(scrape) -> None:
     keyed = sp.Policy(sp.RateLimit(sp.keyed(sp.Limiter(0, 5), key=str)), sp.Bulkhead(2), name="prom-keyed")
     plain = sp.Policy(sp.RateLimit(sp.Limiter(0, 5)), sp.Bulkhead(2), name="prom-plain")
     kept = [policy(lambda key: key) for policy in (keyed, plain)]
@@ -202,7 +202,7 @@ def test_states_and_balances_are_exported(scrape) -> None:
     assert now.get("breaker_changes_total", operation="prom-gate", state="open") == 1
 
 
-def test_a_policy_that_is_gone_leaves_no_gauge(scrape) -> None:
+def test_policy_that_is_gone_leaves_no_gauge(scrape) -> None:
     call = sp.Policy(sp.Breaker(), name="prom-gone")(lambda: 1)
     assert scrape().get("breaker_state", operation="prom-gone", state="closed") == 1
     del call
@@ -255,7 +255,7 @@ def test_scrape_contains_no_secret(scrape, stormproof_instant) -> None:
     assert "\n# HELP evil" not in text
 
 
-def test_the_dashboard_asks_only_for_metrics_that_exist(scrape, stormproof_instant) -> None:
+def test_dashboard_asks_only_for_metrics_that_exist(scrape, stormproof_instant) -> None:
     import re
 
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))

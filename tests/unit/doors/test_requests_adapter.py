@@ -50,7 +50,7 @@ def test_retries_are_the_policys_alone() -> None:
         stormproof.requests.Adapter(retry(), pool_size=3)
 
 
-def test_a_pickle_carries_policy_and_options(server: Server) -> None:
+def test_pickle_carries_policy_and_options(server: Server) -> None:
     server.on("/", answer(503), answer(200))
     adapter = pickle.loads(pickle.dumps(stormproof.requests.Adapter(retry(), attempt_header="X-Try")))
     with requests.Session() as session:
@@ -59,7 +59,7 @@ def test_a_pickle_carries_policy_and_options(server: Server) -> None:
     assert server.seen[1].header("X-Try") == "2"
 
 
-def test_the_prepared_request_stays_as_it_was(server: Server, session: requests.Session) -> None:
+def test_prepared_request_stays_as_it_was(server: Server, session: requests.Session) -> None:
     server.on("/", answer(503), answer(200))
     prepared = session.prepare_request(requests.Request("PUT", server.url(), data=b"x", headers={"A": "b"}))
     before = dict(prepared.headers)
@@ -69,7 +69,7 @@ def test_the_prepared_request_stays_as_it_was(server: Server, session: requests.
     assert response.request.headers["X-Request-Attempt"] == "2"
 
 
-def test_a_file_is_sent_again_from_where_it_stood(server: Server, session: requests.Session) -> None:
+def test_file_is_sent_again_from_where_it_stood(server: Server, session: requests.Session) -> None:
     server.on("/", answer(503), reset(), answer(200))
     file = io.BytesIO(b"skipped|sent")
     file.seek(8)
@@ -84,7 +84,7 @@ def test_forms_and_uploads_are_sent_again(server: Server, session: requests.Sess
     assert first.body == second.body and b"content" in first.body
 
 
-def test_a_body_that_fails_while_it_is_read_comes_back_untouched(
+def test_body_that_fails_while_it_is_read_comes_back_untouched(
     server: Server, session: requests.Session
 ) -> None:
     def broken() -> Iterator[bytes]:
@@ -99,7 +99,7 @@ def test_a_body_that_fails_while_it_is_read_comes_back_untouched(
     assert prepared.body is body
 
 
-def test_a_stream_leaves_the_raw_response_to_the_caller(server: Server, session: requests.Session) -> None:
+def test_stream_leaves_the_raw_response_to_the_caller(server: Server, session: requests.Session) -> None:
     server.on("/", answer(503), answer(200, b"raw bytes"))
     with session.get(server.url(), stream=True) as response:
         assert response.raw.read() == b"raw bytes"
@@ -124,7 +124,7 @@ def test_every_kind_of_timeout_shrinks_to_the_deadline(server: Server, given: An
     assert len(server.seen) == 1
 
 
-def test_a_redirected_post_keeps_its_key(server: Server) -> None:
+def test_redirected_post_keeps_its_key(server: Server) -> None:
     server.on("/a", answer(503), answer(307, headers=[("Location", "/b")]))
     server.on("/b", answer(503), answer(201))
     with mounted(retry(), idempotency_key="auto") as session:

@@ -28,7 +28,7 @@ def slow(**options: Any) -> sp.Policy:
 # FakeClock.
 
 
-def test_a_fake_clock_stands_still_until_moved() -> None:
+def test_fake_clock_stands_still_until_moved() -> None:
     clock = sp.testing.FakeClock()
     assert clock.now() == 0.0
     assert clock.now() == 0.0
@@ -42,7 +42,7 @@ def test_fake_clock_starts_as_given_and_may_run_backwards() -> None:
     assert clock.now() == -50
 
 
-def test_a_fake_clock_s_sleep_is_instant_moves_it_and_is_recorded() -> None:
+def test_fake_clock_s_sleep_is_instant_moves_it_and_is_recorded() -> None:
     clock = sp.testing.FakeClock()
     began = time.monotonic()
     clock.sleep(3600)
@@ -58,7 +58,7 @@ def test_advance_does_not_count_as_a_sleep() -> None:
     assert clock.sleeps == []
 
 
-def test_a_policy_on_a_fake_clock() -> None:
+def test_policy_on_a_fake_clock() -> None:
     clock = sp.testing.FakeClock()
     with pytest.raises(Boom):
         slow(clock=clock).call(always_fails)
@@ -67,7 +67,7 @@ def test_a_policy_on_a_fake_clock() -> None:
 
 
 @pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
-def test_an_async_policy_on_a_fake_clock(run: Any) -> None:
+def test_async_policy_on_a_fake_clock(run: Any) -> None:
     clock = sp.testing.FakeClock()
 
     @slow(clock=clock)
@@ -91,7 +91,7 @@ def test_fake_clock_serves_policy_budget_and_deadline() -> None:
         sp.Policy(sp.Deadline(1000), slow().strategies[0], clock=clock).call(always_fails)
 
 
-def test_a_limiter_on_a_fake_clock() -> None:
+def test_limiter_on_a_fake_clock() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(rate=1, burst=1, clock=clock)
     limiter.wait()
@@ -163,7 +163,7 @@ def test_instant_covers_generators_and_blocks() -> None:
     assert clock.sleeps == [3600, 3600]
 
 
-def test_a_clock_of_the_policy_s_own_is_not_replaced() -> None:
+def test_clock_of_the_policy_s_own_is_not_replaced() -> None:
     own = sp.testing.FakeClock()
     with sp.testing.instant() as clock, pytest.raises(Boom):
         slow(clock=own).call(always_fails)
@@ -215,7 +215,7 @@ def test_instants_may_end_in_any_order() -> None:
     assert current() is SYSTEM
 
 
-def test_a_clock_that_is_not_in_force_cannot_be_taken_back() -> None:
+def test_clock_that_is_not_in_force_cannot_be_taken_back() -> None:
     ambient = Ambient()
     ours, stranger = sp.testing.FakeClock(5), sp.testing.FakeClock(7)
     ambient.override(ours)

@@ -76,7 +76,7 @@ def test_pool_used_directly_uses_the_policy_too(server: Server, http: Any) -> No
     assert [seen.path for seen in server.seen] == ["/", "/", "/to"]
 
 
-def test_a_hop_that_the_pool_follows_is_part_of_its_attempt(server: Server, http: Any) -> None:
+def test_hop_that_the_pool_follows_is_part_of_its_attempt(server: Server, http: Any) -> None:
     server.on("/", answer(302, headers=[("Location", "/to")]))
     server.on("/to", answer(503), answer(200, b"there"))
     assert http.connection_from_url(server.url()).request("GET", "/").data == b"there"
@@ -94,7 +94,7 @@ def test_shared_headers_are_not_written_to(server: Server) -> None:
     manager.clear()
 
 
-def test_a_redirected_post_keeps_its_key(server: Server, http: Any) -> None:
+def test_redirected_post_keeps_its_key(server: Server, http: Any) -> None:
     server.on("/a", answer(503), answer(307, headers=[("Location", "/b")]))
     server.on("/b", answer(503), answer(201))
     shared = {"X-Mine": "1"}
@@ -115,14 +115,14 @@ def test_repeated_request_headers_go_out_as_bare_urllib3_sends_them(server: Serv
     assert len(sent) == 3 and sent[0] == sent[1] == sent[2]
 
 
-def test_a_stream_is_left_to_the_caller(server: Server, http: Any) -> None:
+def test_stream_is_left_to_the_caller(server: Server, http: Any) -> None:
     server.on("/", answer(503), answer(200, b"abcdef"))
     response = http.request("GET", server.url(), preload_content=False)
     assert b"".join(response.stream(2)) == b"abcdef"
     response.release_conn()
 
 
-def test_a_file_is_sent_again_from_where_it_stood(server: Server, http: Any) -> None:
+def test_file_is_sent_again_from_where_it_stood(server: Server, http: Any) -> None:
     server.on("/", answer(503), reset(), answer(200))
     file = io.BytesIO(b"skipped|sent")
     file.seek(8)
@@ -140,7 +140,7 @@ class Pipe:
         return self._file.read(size)
 
 
-def test_a_pipe_is_not_sent_twice(server: Server, http: Any) -> None:
+def test_pipe_is_not_sent_twice(server: Server, http: Any) -> None:
     server.on("/", answer(503, b"why"), answer(200))
     response = http.request("PUT", server.url(), body=Pipe(b"once"))
     assert (response.status, response.data) == (503, b"why")

@@ -124,7 +124,7 @@ SLOW = takes(4, Boom)
     limit=st.none() | st.floats(0.001, 20),
 )
 @pytest.mark.proves("invariant 6")
-def test_the_sum_holds_for_any_script(
+def test_sum_holds_for_any_script(
     script: list[Any], attempts: int, burst: int, within: float | None, limit: float | None
 ) -> None:
     """Invariant 6."""
@@ -177,7 +177,7 @@ def test_events_of_many_threads_sum_up() -> None:
 
 
 @each_way
-def test_the_operation_is_the_policy_s_name(play: Any) -> None:
+def test_operation_is_the_policy_s_name(play: Any) -> None:
     seen = play(retry(name="fraud-score"), Boom, "ok")
     assert {event.operation for event in seen.events} == {"fraud-score"}
 
@@ -227,7 +227,7 @@ def test_end_event_carries_attempts_and_seconds_since_the_first_failure(play: An
         (asks(100), "hint"),
     ],
 )
-def test_the_reason_of_giving_up(play: Any, outcome: Any, reason: str) -> None:
+def test_reason_of_giving_up(play: Any, outcome: Any, reason: str) -> None:
     (event,) = play(retry(), outcome).events
     assert event.reason == reason
 
@@ -243,7 +243,7 @@ def test_event_names_the_error_that_surfaces(play: Any) -> None:
 
 
 @every_way
-def test_a_refused_result_has_no_error(play: Any) -> None:
+def test_refused_result_has_no_error(play: Any) -> None:
     seen = play(retry(attempts=2, on_result=lambda value: True), "no", "no").returned("no")
     assert [event.error for event in seen.events] == [None, None]
 
@@ -368,7 +368,7 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @every_way
-def test_a_subscriber_that_raises_does_not_break_the_call(play: Any, unraisable: list[Any]) -> None:
+def test_subscriber_that_raises_does_not_break_the_call(play: Any, unraisable: list[Any]) -> None:
     def broken(event: Any) -> None:
         raise ZeroDivisionError
 
@@ -424,7 +424,7 @@ def test_subscriber_may_unsubscribe_and_subscribe_while_it_is_called() -> None:
     assert [type(event).__name__ for event in late] == ["Succeeded"]
 
 
-def test_a_subscriber_may_use_policies_itself() -> None:
+def test_subscriber_may_use_policies_itself() -> None:
     """No lock is held, so it neither deadlocks nor disturbs the call that is reported."""
     budget = sp.Budget()
     inner: list[Any] = []
@@ -509,7 +509,7 @@ def test_call_without_a_retry_is_not_logged(
     assert log_lines() == []
 
 
-def test_the_line_carries_the_event_as_data(records: pytest.LogCaptureFixture) -> None:
+def test_line_carries_the_event_as_data(records: pytest.LogCaptureFixture) -> None:
     SYNC(retry(name="op"), Boom, "ok")
     retried, record = records.records
     assert retried.stormproof["event"] == "Retrying"  # type: ignore[attr-defined]
@@ -529,7 +529,7 @@ def test_log_lines_can_be_switched_off_and_on(log_lines: Callable[[], Any]) -> N
     assert len(log_lines()) == 1
 
 
-def test_a_program_that_has_not_imported_logging_is_not_made_to(
+def test_program_that_has_not_imported_logging_is_not_made_to(
     log_lines: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
@@ -560,7 +560,7 @@ SILENT = """
 
 
 @pytest.mark.parametrize("prelude", ["", "import logging"], ids=["no logging", "unconfigured"])
-def test_an_application_that_does_not_log_sees_nothing(prelude: str) -> None:
+def test_application_that_does_not_log_sees_nothing(prelude: str) -> None:
     """Not the "last resort" line on stderr either, and nothing loads logging for its sake."""
     code = textwrap.dedent(SILENT.format(source=str(Path(sp.__file__).parents[1]), prelude=prelude))
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)

@@ -48,7 +48,7 @@ def test_logger_without_a_handler_writes_no_line(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("place", ["stormproof", ""])
-def test_a_handler_up_the_tree_means_a_line_of_its_level(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_handler_up_the_tree_means_a_line_of_its_level(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     logger = bare_logger(monkeypatch)
     handler = Kept(logging.WARNING)
     logging.getLogger(place).handlers.append(handler)
@@ -60,14 +60,14 @@ def test_a_handler_up_the_tree_means_a_line_of_its_level(monkeypatch: pytest.Mon
         logger.setLevel(logging.NOTSET)
 
 
-def test_a_logger_that_does_not_propagate_is_the_end_of_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logger_that_does_not_propagate_is_the_end_of_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = bare_logger(monkeypatch)
     logging.getLogger().handlers.append(Kept())
     monkeypatch.setattr(logger, "propagate", False)
     assert not would_write(logging.WARNING)
 
 
-def test_a_filter_sees_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filter_sees_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = bare_logger(monkeypatch)
     seen: list[Any] = []
     logger.filters.append(lambda record: not seen.append(record))  # type: ignore[arg-type]

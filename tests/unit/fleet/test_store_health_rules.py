@@ -14,7 +14,7 @@ def test_first_answer_is_not_reported_as_a_recovery() -> None:
     assert (health.state, health.since) == ("up", 7.0)
 
 
-def test_a_further_answer_changes_nothing() -> None:
+def test_further_answer_changes_nothing() -> None:
     """Two callers may be answered at once; only one of them brings the news."""
     health = Health()
     health.failed("builtins.OSError", 10.0, 0.0)

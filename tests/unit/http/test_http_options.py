@@ -19,7 +19,7 @@ def test_default_options_are_the_documented_ones() -> None:
     assert "authorization" in options.credentials and "cookie" in options.credentials
 
 
-def test_a_copy_and_a_repr_keep_every_option() -> None:
+def test_copy_and_a_repr_keep_every_option() -> None:
     options = ClientOptions(
         "auto", "X-Key", 0, None, 1, [409], ["get"], None, [401, 403], None, None, ["X-A"]
     )
@@ -98,5 +98,5 @@ def test_empty_request_overrides_keep_the_clients_options() -> None:
     assert RequestOverrides({"idempotency_key": None}).key is None
 
 
-def test_the_credentials_are_lower_case() -> None:
+def test_credentials_are_lower_case() -> None:
     assert all(name == name.lower() for name in CREDENTIALS)

@@ -23,7 +23,7 @@ def test_body_in_memory_is_repeatable(content: Any) -> None:
     assert WHOLE.shared
 
 
-def test_a_file_goes_back_to_where_it_stood() -> None:
+def test_file_goes_back_to_where_it_stood() -> None:
     file = io.BytesIO(b"0123456789")
     file.seek(4)
     replay = replay_of(file, None, 100)
@@ -33,7 +33,7 @@ def test_a_file_goes_back_to_where_it_stood() -> None:
     assert file.read() == b"456789"
 
 
-def test_a_closed_file_is_refused() -> None:
+def test_closed_file_is_refused() -> None:
     file = io.BytesIO(b"0")
     replay = replay_of(file, None, 100)
     file.close()
@@ -73,7 +73,7 @@ def test_one_shot_body_is_refused_once_touched(make: Any) -> None:
     assert str(replay.refusal()).startswith("its body cannot be sent again: a stream is read only once")
 
 
-def test_a_pipe_has_no_place() -> None:
+def test_pipe_has_no_place() -> None:
     reading, writing = os.pipe()
     try:
         with open(reading, "rb", closefd=False) as pipe:
@@ -101,7 +101,7 @@ def test_replay_is_bounded_in_size() -> None:
 # Bodies made anew.
 
 
-def test_a_body_is_made_for_each_reading_and_closed_after(tmp_path: Path) -> None:
+def test_body_is_made_for_each_reading_and_closed_after(tmp_path: Path) -> None:
     path = tmp_path / "body"
     path.write_bytes(b"x" * 100_000)
     opened: list[Any] = []
@@ -116,7 +116,7 @@ def test_a_body_is_made_for_each_reading_and_closed_after(tmp_path: Path) -> Non
     assert [file.closed for file in opened] == [True, True]
 
 
-def test_a_body_that_is_not_read_to_its_end_is_closed() -> None:
+def test_body_that_is_not_read_to_its_end_is_closed() -> None:
     file = io.BytesIO(b"x" * 200_000)
     parts = iter(Body(lambda: file))
     next(parts)

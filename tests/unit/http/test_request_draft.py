@@ -37,7 +37,7 @@ def test_another_origin_gets_no_credentials(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://a.example/other", "https://A.EXAMPLE:443/p", "https://a.example:443/"]
 )
-def test_the_same_origin_keeps_them(url: str) -> None:
+def test_same_origin_keeps_them(url: str) -> None:
     made = draft()
     made.url = url
     assert made.headers.pairs == [("Host", "a.example"), *SECRETS]
@@ -62,7 +62,7 @@ def test_moving_there_and_back_does_not_bring_them_back() -> None:
     assert not made.moved
 
 
-def test_the_host_header_follows_unless_it_is_the_callers_own() -> None:
+def test_host_header_follows_unless_it_is_the_callers_own() -> None:
     made = draft(headers=[("Host", "a.example:443")], url="https://a.example:443/")
     assert made.host == "a.example"
     made = draft()
@@ -133,13 +133,13 @@ def test_fields_are_case_insensitive_and_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nX: y", "a\nb", "a\0b"])
-def test_a_field_is_one_line_and_the_error_does_not_repeat_it(value: str) -> None:
+def test_field_is_one_line_and_the_error_does_not_repeat_it(value: str) -> None:
     with pytest.raises(ValueError, match="'X-A' must be one line") as caught:
         Fields()["X-A"] = value
     assert value not in str(caught.value)
 
 
-def test_a_field_is_text() -> None:
+def test_field_is_text() -> None:
     with pytest.raises(TypeError, match="must be strings"):
         Fields()["X-A"] = b"secret"  # type: ignore[assignment]
 

@@ -59,7 +59,7 @@ def test_retrying_takes_the_options_of_retry() -> None:
     assert clock.sleeps == [0.5]
 
 
-def test_a_success_ends_the_loop() -> None:
+def test_success_ends_the_loop() -> None:
     turns = 0
     for attempt in block():
         with attempt:
@@ -121,14 +121,14 @@ def test_attempt_knows_its_number_and_the_last_error() -> None:
     assert seen == [(1, None), (2, error)]
 
 
-def test_a_result_can_be_refused_through_the_attempt() -> None:
+def test_result_can_be_refused_through_the_attempt() -> None:
     for attempt in block(on_result=lambda value: value < 3):
         with attempt:
             attempt.result = attempt.number
     assert attempt.result == 3
 
 
-def test_an_attempt_s_error_does_not_refuse_its_result() -> None:
+def test_attempt_s_error_does_not_refuse_its_result() -> None:
     """`result` is judged only when the block came to its end."""
     judged: list[Any] = []
 
@@ -150,7 +150,7 @@ def test_loop_without_with_raises_instead_of_repeating() -> None:
             assert turn == 0
 
 
-def test_an_attempt_is_entered_once() -> None:
+def test_attempt_is_entered_once() -> None:
     for attempt in block():
         with attempt:
             with pytest.raises(RuntimeError, match="once"):
@@ -239,7 +239,7 @@ def test_documented_async_block_retries(run: Any, form: str, clock: sp.testing.F
     assert clock.sleeps == [1, 2]
 
 
-def test_an_async_before_attempt_is_awaited() -> None:
+def test_async_before_attempt_is_awaited() -> None:
     log: list[str] = []
 
     async def before(attempt: sp.Attempt) -> None:
@@ -257,7 +257,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
     assert log == ["before 1", "turn", "before 2", "turn"]
 
 
-def test_a_sync_block_refuses_an_async_before_attempt() -> None:
+def test_sync_block_refuses_an_async_before_attempt() -> None:
     async def before(attempt: sp.Attempt) -> None: ...
 
     with pytest.raises(TypeError, match="before_attempt"):
@@ -266,7 +266,7 @@ def test_a_sync_block_refuses_an_async_before_attempt() -> None:
                 pass
 
 
-def test_the_error_keeps_its_identity_and_traceback() -> None:
+def test_error_keeps_its_identity_and_traceback() -> None:
     errors = [Boom("1"), Boom("2")]
 
     def deep(number: int) -> None:
@@ -281,7 +281,7 @@ def test_the_error_keeps_its_identity_and_traceback() -> None:
     assert caught.value.__context__ is None
 
 
-def test_a_fatal_error_passes_and_ends_the_loop() -> None:
+def test_fatal_error_passes_and_ends_the_loop() -> None:
     turns = 0
     with pytest.raises(Bang):
         for attempt in block():
@@ -291,7 +291,7 @@ def test_a_fatal_error_passes_and_ends_the_loop() -> None:
     assert turns == 1
 
 
-def test_the_rest_of_the_function_is_not_retried() -> None:
+def test_rest_of_the_function_is_not_retried() -> None:
     turns = 0
     with pytest.raises(Boom):
         for attempt in block():
@@ -301,7 +301,7 @@ def test_the_rest_of_the_function_is_not_retried() -> None:
     assert turns == 1
 
 
-def test_a_deadline_around_the_loop_bounds_it(clock: sp.testing.FakeClock) -> None:
+def test_deadline_around_the_loop_bounds_it(clock: sp.testing.FakeClock) -> None:
     turns = 0
     with pytest.raises(sp.DeadlineExceeded), sp.deadline(10):
         for attempt in block(attempts=10):
@@ -312,18 +312,18 @@ def test_a_deadline_around_the_loop_bounds_it(clock: sp.testing.FakeClock) -> No
     assert clock.sleeps == [1, 2, 4]
 
 
-def test_a_block_of_a_policy_with_more_than_one_retry_is_refused() -> None:
+def test_block_of_a_policy_with_more_than_one_retry_is_refused() -> None:
     for policy in (sp.Policy(), sp.Policy(sp.Deadline(5)), sp.Policy(sp.Deadline(5), sp.Retry(on=Boom))):
         with pytest.raises(TypeError, match="block"):
             policy.retrying()
 
 
-def test_a_keyed_budget_has_no_key_in_a_block() -> None:
+def test_keyed_budget_has_no_key_in_a_block() -> None:
     with pytest.raises(TypeError, match="key"):
         block(budget=sp.keyed(sp.Budget(), key=len))
 
 
-def test_a_block_pays_the_policy_s_budget() -> None:
+def test_block_pays_the_policy_s_budget() -> None:
     budget = sp.Budget(ratio=0.5, burst=2)
     for attempt in block(budget=budget):
         with attempt:
@@ -344,7 +344,7 @@ def test_leaving_by_an_interrupt_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("off", [False, True])
-def test_a_loop_that_has_ended_stays_ended(off: bool) -> None:
+def test_loop_that_has_ended_stays_ended(off: bool) -> None:
     with sp.disabled() if off else contextlib.nullcontext():
         turns = iter(block())
         with next(turns):
@@ -353,7 +353,7 @@ def test_a_loop_that_has_ended_stays_ended(off: bool) -> None:
         assert list(turns) == []
 
 
-def test_a_loop_that_was_refused_may_begin_later() -> None:
+def test_loop_that_was_refused_may_begin_later() -> None:
     turns = iter(block())
     with sp.deadline(0), pytest.raises(sp.DeadlineExceeded):
         next(turns)

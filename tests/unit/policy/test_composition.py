@@ -17,7 +17,7 @@ def retry(**options: Any) -> sp.Retry:
 
 
 @each_way
-def test_a_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) -> None:
+def test_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) -> None:
     outside, inside = sp.Breaker(min_calls=50), sp.Breaker(min_calls=50)
     with sp.testing.instant():
         play(sp.Policy(outside, retry()), Boom, Boom, "ok").returned("ok")
@@ -27,13 +27,13 @@ def test_a_breaker_outside_retry_counts_calls_and_inside_attempts(play: Play) ->
 
 
 @each_way
-def test_a_breaker_that_opens_ends_the_retries(play: Play) -> None:
+def test_breaker_that_opens_ends_the_retries(play: Play) -> None:
     """The refusal is final: Retry does not retry it unless `on` names it."""
     play(sp.Policy(retry(attempts=9), sp.Breaker(consecutive=2)), Boom, Boom).stopped_for("circuit").made(2)
 
 
 @each_way
-def test_a_refusal_is_retried_where_on_names_it(play: Play) -> None:
+def test_refusal_is_retried_where_on_names_it(play: Play) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=1.5)
     policy = sp.Policy(retry(on=(Boom, sp.CircuitOpen), attempts=9, backoff=sp.Constant(1)), breaker)
     play(policy, Boom, "ok").returned("ok").made(2)
@@ -116,7 +116,7 @@ def test_worst_case_is_put_into_words() -> None:
     )
 
 
-def test_the_worst_case_of_retry_and_hedge_is_a_sum() -> None:
+def test_worst_case_of_retry_and_hedge_is_a_sum() -> None:
     worst = sp.Policy(retry(attempts=4), sp.Hedge(1, max=3, idempotent=True, budget=sp.Budget())).worst_case()
     assert worst.attempts == 4 + 3 - 1
 
@@ -138,7 +138,7 @@ def test_each_key_has_its_own_breaker() -> None:
     assert (breakers["bad"].state, breakers["good"].state) == ("open", "closed")
 
 
-def test_a_million_keys_stay_within_the_bound() -> None:
+def test_million_keys_stay_within_the_bound() -> None:
     made = sp.keyed(object, limit=100)
     for key in range(1_000_000):
         made[key]

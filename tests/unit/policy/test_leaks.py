@@ -229,7 +229,7 @@ def test_with_a_deadline_in_the_policy_it_is_the_same(run: Callable[..., None], 
 
 
 @each_run
-def test_a_deadline_around_it_keeps_no_error_of_a_call_that_is_over(run: Callable[..., None]) -> None:
+def test_deadline_around_it_keeps_no_error_of_a_call_that_is_over(run: Callable[..., None]) -> None:
     """A scope may live for hours: a call that has come to its end leaves nothing in it."""
     for kinds in ([Boom], [Boom, "ok"]):
         failing = Failing(*kinds)
@@ -251,7 +251,7 @@ def test_nested_layers_are_freed() -> None:
     assert failing.alive() == []
 
 
-def test_the_error_a_caller_keeps_frees_the_rest() -> None:
+def test_error_a_caller_keeps_frees_the_rest() -> None:
     """Holding the last error does not hold the ones before it."""
     failing = Failing(Boom)
 
@@ -328,7 +328,7 @@ POLICIES: dict[str, sp.Policy] = {
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("way", ["decorated", "call"])
-def test_a_successful_call_keeps_no_more_than_a_loop_by_hand(name: str, way: str) -> None:
+def test_successful_call_keeps_no_more_than_a_loop_by_hand(name: str, way: str) -> None:
     policy = POLICIES[name]
     decorated = policy(ok)
     work: Callable[[], Any] = decorated if way == "decorated" else (lambda: policy.call(ok))
@@ -338,7 +338,7 @@ def test_a_successful_call_keeps_no_more_than_a_loop_by_hand(name: str, way: str
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_successful_async_call_keeps_nothing(name: str) -> None:
+def test_successful_async_call_keeps_nothing(name: str) -> None:
     @POLICIES[name]
     async def callee() -> str:
         return "ok"

@@ -97,7 +97,7 @@ def test_generator_function_is_retried() -> None:
     assert list(items(3)) == [0, 1, 2]
 
 
-def test_an_async_generator_function() -> None:
+def test_async_generator_function() -> None:
     step = fails_twice()
 
     @retry()
@@ -287,7 +287,7 @@ def test_value_that_is_not_a_function_is_refused(thing: Any) -> None:
         retry()(thing)
 
 
-def test_a_decorated_function_can_be_decorated_again() -> None:
+def test_decorated_function_can_be_decorated_again() -> None:
     step = fails_twice()
 
     @retry(attempts=2)
@@ -302,7 +302,7 @@ def test_a_decorated_function_can_be_decorated_again() -> None:
 # The decorated function is still itself.
 
 
-def test_the_signature_is_kept() -> None:
+def test_signature_is_kept() -> None:
     def original(a: int, /, b: str = "x", *args: int, c: float, d: bool = True, **rest: str) -> list[int]:
         """Its words."""
         return [a, len(b), *args, int(c), int(d), len(rest)]
@@ -413,7 +413,7 @@ def test_defaults_are_the_function_s_own_objects() -> None:
     assert shared == [1]
 
 
-def test_a_wrong_call_fails_like_the_function_s_own() -> None:
+def test_wrong_call_fails_like_the_function_s_own() -> None:
     @retry(on=Exception)
     def callee(a: int) -> int:
         return a
@@ -485,14 +485,14 @@ def test_acall_refuses_generators() -> None:
             asyncio.run(retry().acall(function))  # type: ignore[arg-type]
 
 
-def test_a_policy_without_strategies_is_a_plain_call() -> None:
+def test_policy_without_strategies_is_a_plain_call() -> None:
     assert sp.Policy().call(lambda: "ok") == "ok"
     with pytest.raises(Boom):
         SYNC(sp.Policy(), Boom).returned("never")
 
 
 @each_way
-def test_the_first_strategy_is_the_outermost(play: Any) -> None:
+def test_first_strategy_is_the_outermost(play: Any) -> None:
     """A deadline outside Retry bounds all attempts together, one inside each of them."""
     one = sp.Retry(on=Boom, backoff=sp.Constant(0), budget=None)
     outside = sp.Policy(sp.Deadline(5), one)
@@ -617,7 +617,7 @@ def options_of(policy: sp.Policy) -> Any:
 
 
 @each_policy
-def test_the_repr_rebuilds_it(policy: sp.Policy) -> None:
+def test_repr_rebuilds_it(policy: sp.Policy) -> None:
     names = {name: getattr(sp, name) for name in sp.__all__}
     rebuilt = eval(repr(policy), {"inf": math.inf, **names})
     assert repr(rebuilt) == repr(policy)
@@ -641,7 +641,7 @@ def test_pickle_carries_options_not_tokens() -> None:
     assert policy.strategies[0].budget.balance == 2
 
 
-def test_a_used_policy_can_still_be_pickled() -> None:
+def test_used_policy_can_still_be_pickled() -> None:
     policy = sp.retry(on=Boom)
     policy.call(int)
     asyncio.run(policy.acall(AsyncMock()))
@@ -797,13 +797,13 @@ def test_policies_without_a_name_do_not_share() -> None:
     assert sp.retry(on=Boom).strategies[0].budget is not sp.retry(on=Boom).strategies[0].budget
 
 
-def test_a_budget_that_was_given_is_not_replaced_by_the_name_s() -> None:
+def test_budget_that_was_given_is_not_replaced_by_the_name_s() -> None:
     budget = sp.Budget()
     assert sp.retry(on=Boom, name="shared", budget=budget).strategies[0].budget is budget
     assert sp.retry(on=Boom, name="shared", budget=None).strategies[0].budget is None
 
 
-def test_a_names_budget_outlives_its_last_policy() -> None:
+def test_names_budget_outlives_its_last_policy() -> None:
     policy = sp.retry(on=Boom, name="short-lived")
     policy.strategies[0].budget.withdraw()
     del policy
@@ -919,12 +919,12 @@ def test_every_option_of_the_retry_family_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("thing", [5, "Retry", None, sp.Retry, Boom, print, sp.Budget()])
-def test_a_policy_takes_strategies_only(thing: Any) -> None:
+def test_policy_takes_strategies_only(thing: Any) -> None:
     with pytest.raises(TypeError, match="Policy: strategies must"):
         sp.Policy(thing)
 
 
-def test_an_unknown_option_is_refused() -> None:
+def test_unknown_option_is_refused() -> None:
     for make in (sp.Retry, sp.retry, sp.retrying, sp.Deadline, sp.Budget):
         with pytest.raises(TypeError):
             make(on=Boom, atempts=3)  # type: ignore[operator]
@@ -937,7 +937,7 @@ def test_on_is_required_by_retry_and_retrying() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"attempts": None, "within": None}])
-def test_a_loop_that_nothing_bounds_is_refused(settings: dict[str, Any]) -> None:
+def test_loop_that_nothing_bounds_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="attempts"):
         sp.retry(on=Boom, **settings)
     with pytest.raises(ValueError, match="attempts"):
@@ -948,7 +948,7 @@ def test_a_loop_that_nothing_bounds_is_refused(settings: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("budget", [BudgetSpy(), sp.keyed(sp.Budget(), key=lambda: "k")])
-def test_a_budget_may_be_anything_that_behaves_like_one(budget: Any) -> None:
+def test_budget_may_be_anything_that_behaves_like_one(budget: Any) -> None:
     SYNC(retry(budget=budget), Boom, "ok").returned("ok")
 
 

@@ -81,7 +81,7 @@ def test_invalid_duration_text_is_refused(text: str) -> None:
     assert re.fullmatch(PATTERN, text) is None
 
 
-def test_a_huge_text_is_refused_in_short() -> None:
+def test_huge_text_is_refused_in_short() -> None:
     with pytest.raises(ValueError) as caught:
         parse("9" * 100_000 + "s")
     assert len(str(caught.value)) < 200
@@ -136,13 +136,13 @@ def test_extreme_durations_read_back(seconds: float) -> None:
 # The limits themselves, on both sides.
 
 
-def test_the_longest_text_that_is_read() -> None:
+def test_longest_text_that_is_read() -> None:
     assert parse("0" * 398 + "1s") == 1.0
     with pytest.raises(ValueError):
         parse("0" * 399 + "1s")
 
 
-def test_an_unreadable_text_is_shown_whole_up_to_sixty_four_characters() -> None:
+def test_unreadable_text_is_shown_whole_up_to_sixty_four_characters() -> None:
     with pytest.raises(ValueError) as whole:
         parse("?" * 64)
     assert str(whole.value).endswith(f"got {'?' * 64!r}")
@@ -168,7 +168,7 @@ def test_an_unreadable_text_is_shown_whole_up_to_sixty_four_characters() -> None
         (2.0**70, "1180591620717411300000s"),
     ],
 )
-def test_the_unit_that_reads_best(seconds: float, text: str) -> None:
+def test_unit_that_reads_best(seconds: float, text: str) -> None:
     assert spell(seconds) == text
     assert parse(text) == seconds
 
@@ -183,6 +183,6 @@ def test_several_fractions_are_summed_exactly() -> None:
     ("seconds", "text"),
     [(1e22, "1" + "0" * 22 + "s"), (1e-30, "0." + "0" * 29 + "1s"), (1.5e300, "15" + "0" * 299 + "s")],
 )
-def test_a_float_with_an_exponent_is_written_out(seconds: float, text: str) -> None:
+def test_float_with_an_exponent_is_written_out(seconds: float, text: str) -> None:
     assert spell(seconds) == text
     assert parse(text) == seconds

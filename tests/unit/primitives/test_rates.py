@@ -126,14 +126,14 @@ def test_both_spellings_of_a_rate_parse_alike(
 
 
 @pytest.mark.parametrize("text", ["1" * 10**6, "1/" * 10**5, " " * 10**6 + "x", "burst " * 10**5])
-def test_a_long_text_is_not_read_and_not_repeated(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_text_is_not_read_and_not_repeated(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "_words", None)
     with pytest.raises(ValueError) as caught:
         parse(text)
     assert len(str(caught.value)) < 300
 
 
-def test_a_limit_and_a_pacer_read_them() -> None:
+def test_limit_and_a_pacer_read_them() -> None:
     limiter = sp.RateLimit("100/s burst 200").limiter
     assert (limiter.rate, limiter.burst) == (100, 200)
     pacer = sp.Pacer("90/min")
@@ -149,13 +149,13 @@ def test_a_limit_and_a_pacer_read_them() -> None:
 # The limits themselves, on both sides.
 
 
-def test_the_longest_text_that_is_read() -> None:
+def test_longest_text_that_is_read() -> None:
     assert parse("10/s".ljust(64)) == (10, 1)
     with pytest.raises(ValueError):
         parse("10/s".ljust(65))
 
 
-def test_an_unreadable_text_is_shown_whole_up_to_the_longest_that_is_read() -> None:
+def test_unreadable_text_is_shown_whole_up_to_the_longest_that_is_read() -> None:
     with pytest.raises(ValueError) as whole:
         parse("?" * 64)
     assert str(whole.value).endswith(f"got {'?' * 64!r}")

@@ -100,7 +100,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("value", ["pool", None, False, 0])
-def test_the_result_is_made_once_and_kept(value: Any) -> None:
+def test_result_is_made_once_and_kept(value: Any) -> None:
     calls: list[int] = []
 
     @once
@@ -130,7 +130,7 @@ def test_once_accepts_a_class() -> None:
     assert settings() is settings()
 
 
-def test_a_failure_is_not_kept() -> None:
+def test_failure_is_not_kept() -> None:
     outcomes: list[Any] = [Boom("first"), Boom("second"), "ok"]
 
     @once
@@ -147,7 +147,7 @@ def test_a_failure_is_not_kept() -> None:
     assert setup() == setup() == "ok"
 
 
-def test_the_policy_works_inside() -> None:
+def test_policy_works_inside() -> None:
     calls: list[int] = []
 
     @once(policy=retry(attempts=3))
@@ -167,7 +167,7 @@ def test_the_policy_works_inside() -> None:
 
 
 @each_loop
-def test_an_async_set_up_under_a_policy(loop: Loop) -> None:
+def test_async_set_up_under_a_policy(loop: Loop) -> None:
     calls: list[int] = []
 
     @once(policy=retry(attempts=2))
@@ -211,7 +211,7 @@ def test_waiters_share_the_error_and_the_next_call_starts_anew() -> None:
     assert gate.runs == 2
 
 
-def test_a_shared_error_keeps_its_place_and_does_not_grow() -> None:
+def test_shared_error_keeps_its_place_and_does_not_grow() -> None:
     gate = Gate(Boom("down"))
     shared = once(gate)
     seen: list[list[str]] = []
@@ -232,7 +232,7 @@ def test_a_shared_error_keeps_its_place_and_does_not_grow() -> None:
         assert len(frames) < 12
 
 
-def test_a_runner_that_is_torn_away_hands_over() -> None:
+def test_runner_that_is_torn_away_hands_over() -> None:
     gate = Gate(KeyboardInterrupt(), "pool")
     shared = once(gate)
     crowd = Crowd(shared, 4).start()
@@ -311,7 +311,7 @@ def test_deadline_inside_the_set_up_fails_every_waiter() -> None:
     assert gate.runs == 1
 
 
-def test_a_waiters_own_deadline_ends_only_its_wait() -> None:
+def test_waiters_own_deadline_ends_only_its_wait() -> None:
     gate = Gate("pool")
     shared = once(gate)
     crowd = Crowd(shared, 1).start()
@@ -324,7 +324,7 @@ def test_a_waiters_own_deadline_ends_only_its_wait() -> None:
     assert gate.runs == 1
 
 
-def test_a_waiter_can_be_cancelled() -> None:
+def test_waiter_can_be_cancelled() -> None:
     gate = Gate("pool")
     shared = once(gate)
     runner = Crowd(shared, 1).start()
@@ -411,7 +411,7 @@ def test_set_ups_may_need_each_other_in_one_direction() -> None:
 
 
 @each_loop
-def test_a_task_started_by_the_set_up_cannot_wait_for_it(loop: Loop) -> None:
+def test_task_started_by_the_set_up_cannot_wait_for_it(loop: Loop) -> None:
     @once
     async def setup() -> Any:
         (outcome,) = await loop.together(setup)
@@ -425,7 +425,7 @@ def test_a_task_started_by_the_set_up_cannot_wait_for_it(loop: Loop) -> None:
     assert isinstance(outcome, RuntimeError)
 
 
-def test_a_task_left_by_an_earlier_set_up_is_not_part_of_the_next() -> None:
+def test_task_left_by_an_earlier_set_up_is_not_part_of_the_next() -> None:
     left: list[contextvars.Context] = []
     gate = Gate("new")
     values: list[Callable[[], Any]] = [lambda: "old", gate]
@@ -498,7 +498,7 @@ def test_tasks_share_the_error(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_cancelled_runner_hands_over(loop: Loop) -> None:
+def test_cancelled_runner_hands_over(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -537,7 +537,7 @@ def test_cancelled_successor_hands_over(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_runner_whose_deadline_comes_hands_over(loop: Loop) -> None:
+def test_runner_whose_deadline_comes_hands_over(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -599,7 +599,7 @@ def test_call_after_all_were_cancelled_starts_anew(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_cancelled_waiter_leaves_the_others_alone(loop: Loop) -> None:
+def test_cancelled_waiter_leaves_the_others_alone(loop: Loop) -> None:
     runs: list[int] = []
 
     @once
@@ -617,7 +617,7 @@ def test_a_cancelled_waiter_leaves_the_others_alone(loop: Loop) -> None:
     assert runs == [1]
 
 
-def test_a_waiter_cancelled_in_the_very_step_in_which_the_set_up_ends() -> None:
+def test_waiter_cancelled_in_the_very_step_in_which_the_set_up_ends() -> None:
     """It has its place no longer, and there is nothing left to hand over."""
 
     @once
@@ -640,7 +640,7 @@ def test_a_waiter_cancelled_in_the_very_step_in_which_the_set_up_ends() -> None:
     assert setup.ready
 
 
-def test_a_stray_wait_may_be_closed_from_inside_another_set_up() -> None:
+def test_stray_wait_may_be_closed_from_inside_another_set_up() -> None:
     async def main() -> None:
         opened = asyncio.Event()
 
@@ -709,7 +709,7 @@ def test_loops_share_one_run() -> None:
     assert gate.runs == 1
 
 
-def test_a_loop_that_ends_hands_over_to_another_loop() -> None:
+def test_loop_that_ends_hands_over_to_another_loop() -> None:
     runs: list[str] = []
     leave = threading.Event()
 
@@ -782,7 +782,7 @@ def test_only_the_first_to_find_it_broken_forgets_it() -> None:
     assert shared() is fresh
 
 
-def test_a_set_up_under_way_at_a_reset_is_not_kept() -> None:
+def test_set_up_under_way_at_a_reset_is_not_kept() -> None:
     gate = Gate("old", "new")
     shared = once(gate)
     crowd = Crowd(shared, 3).start()
@@ -797,7 +797,7 @@ def test_a_set_up_under_way_at_a_reset_is_not_kept() -> None:
 
 
 @each_loop
-def test_a_set_up_that_was_forgotten_and_cancelled_leaves_the_next_one_alone(loop: Loop) -> None:
+def test_set_up_that_was_forgotten_and_cancelled_leaves_the_next_one_alone(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -862,7 +862,7 @@ class Special(Client):
         return f"special {name}", number
 
 
-def test_a_method_has_one_result_per_instance() -> None:
+def test_method_has_one_result_per_instance() -> None:
     a, b = Client("a"), Client("b")
     first = a.pool()
     assert first[0] == "a" and b.pool()[0] == "b"
@@ -894,7 +894,7 @@ def test_override_may_call_the_overridden_method() -> None:
     assert name == "special s"
 
 
-def test_a_copy_sets_up_its_own() -> None:
+def test_copy_sets_up_its_own() -> None:
     original = Client("a")
     original.pool()
     for twin in (copy.copy(original), copy.deepcopy(original), pickle.loads(pickle.dumps(original))):
@@ -904,7 +904,7 @@ def test_a_copy_sets_up_its_own() -> None:
     assert original.pool()[0] == "a"
 
 
-def test_an_instance_is_let_go_with_its_result() -> None:
+def test_instance_is_let_go_with_its_result() -> None:
     client = Client("a")
     client.pool()
     seen = weakref.ref(client)
@@ -913,7 +913,7 @@ def test_an_instance_is_let_go_with_its_result() -> None:
     assert seen() is None
 
 
-def test_an_instance_without_a_dict_is_refused() -> None:
+def test_instance_without_a_dict_is_refused() -> None:
     class Slotted:
         __slots__ = ()
 
@@ -969,7 +969,7 @@ def test_repr_shows_the_state() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_does_not_wait_for_its_parents_thread() -> None:
+def test_forked_child_does_not_wait_for_its_parents_thread() -> None:
     gate = Gate("parent's")
     kept, shared = once(lambda: "kept"), once(gate)
     kept()

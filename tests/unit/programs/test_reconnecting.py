@@ -189,7 +189,7 @@ def policy(draw: float = 0.5, **options: Any) -> sp.Policy:
 
 
 @each_way
-def test_the_first_connect_does_not_wait(ride: Way) -> None:
+def test_first_connect_does_not_wait(ride: Way) -> None:
     ridden = ride(100, policy=policy())
     assert ridden.error is None
     assert (ridden.times, ridden.sleeps) == ([0], [])
@@ -206,18 +206,18 @@ def test_every_reconnect_after_a_loss_is_spread_from_zero(ride: Way) -> None:
 
 
 @each_way
-def test_a_failed_connect_waits_as_the_backoff_says(ride: Way) -> None:
+def test_failed_connect_waits_as_the_backoff_says(ride: Way) -> None:
     ridden = ride(Boom(), Boom(), 100, policy=policy())
     assert ridden.sleeps == [8, 16]
 
 
 @each_way
-def test_the_backoff_goes_on_from_the_wait_after_the_loss(ride: Way) -> None:
+def test_backoff_goes_on_from_the_wait_after_the_loss(ride: Way) -> None:
     assert ride(100, Boom(), Boom(), 100, 1, policy=policy()).sleeps == [4, 16, 32, 4]
 
 
 @each_way
-def test_a_loss_before_the_stable_time_makes_the_next_wait_longer(ride: Way) -> None:
+def test_loss_before_the_stable_time_makes_the_next_wait_longer(ride: Way) -> None:
     ridden = ride(1, 29, 1, 100, 1, 1, policy=policy(), stable=30)
     assert ridden.sleeps == [4, 8, 16, 4, 8]
 
@@ -229,7 +229,7 @@ def test_losses_and_failed_connects_belong_to_one_streak(ride: Way) -> None:
 
 
 @each_way
-def test_the_backoff_is_forgotten_after_exactly_the_stable_time(ride: Way) -> None:
+def test_backoff_is_forgotten_after_exactly_the_stable_time(ride: Way) -> None:
     assert ride(1, 50, 100, policy=policy(), stable=50).sleeps == [4, 4]
     assert ride(1, 49.99, 100, policy=policy(), stable=50).sleeps == [4, 8]
 
@@ -241,7 +241,7 @@ def test_stable_zero_forgives_and_inf_does_not(ride: Way) -> None:
 
 
 @each_way
-def test_the_shortest_wait_holds_after_a_loss(ride: Way) -> None:
+def test_shortest_wait_holds_after_a_loss(ride: Way) -> None:
     backoff = sp.Exponential(8, cap=32, min=3)
     assert ride(100, 100, policy=policy(0.1, backoff=backoff)).sleeps == [3]
 
@@ -274,13 +274,13 @@ def test_attempts_count_connects_of_one_streak(ride: Way) -> None:
 
 
 @each_way
-def test_a_stable_connection_gives_all_attempts_back(ride: Way) -> None:
+def test_stable_connection_gives_all_attempts_back(ride: Way) -> None:
     ridden = ride(Boom(), Boom(), 100, Boom(), Boom(), 100, 1, policy=policy(attempts=3))
     assert ridden.error is None
 
 
 @each_way
-def test_a_connection_that_never_stays_is_given_up(ride: Way) -> None:
+def test_connection_that_never_stays_is_given_up(ride: Way) -> None:
     ridden = ride(1, 1, 1, 1, policy=policy(attempts=3))
     assert type(ridden.error) is ConnectionLost
     assert isinstance(ridden.error, ConnectionError)
@@ -320,14 +320,14 @@ def test_late_clip_sleeps_the_time_left(ride: Way) -> None:
 
 
 @each_way
-def test_a_deadline_that_is_over_lets_no_connect_start(ride: Way) -> None:
+def test_deadline_that_is_over_lets_no_connect_start(ride: Way) -> None:
     ridden = ride(100, policy=policy(), inside=lambda: sp.deadline(0))
     assert isinstance(ridden.error, sp.DeadlineExceeded)
     assert ridden.times == []
 
 
 @each_way
-def test_a_scope_that_ends_while_a_lost_connection_is_waited_for_lets_no_connect_start(ride: Way) -> None:
+def test_scope_that_ends_while_a_lost_connection_is_waited_for_lets_no_connect_start(ride: Way) -> None:
     scope = sp.deadline(None, "job")
 
     def cancel(event: Any) -> None:
@@ -347,7 +347,7 @@ def test_a_scope_that_ends_while_a_lost_connection_is_waited_for_lets_no_connect
 
 
 @each_way
-def test_the_first_connect_of_a_streak_is_free_and_retries_are_paid(ride: Way) -> None:
+def test_first_connect_of_a_streak_is_free_and_retries_are_paid(ride: Way) -> None:
     budget = BudgetSpy()
     ridden = ride(100, Boom(), 1, 100, 1, policy=policy(budget=budget))
     assert ridden.error is None
@@ -365,7 +365,7 @@ def test_the_first_connect_of_a_streak_is_free_and_retries_are_paid(ride: Way) -
 
 
 @each_way
-def test_an_empty_budget_ends_the_loop_without_a_wait(ride: Way) -> None:
+def test_empty_budget_ends_the_loop_without_a_wait(ride: Way) -> None:
     boom = Boom()
     ridden = ride(100, boom, 1, policy=policy(budget=BudgetSpy(allow=0)))
     assert ridden.error is boom and sp.stopped(boom).reason == "budget"
@@ -397,14 +397,14 @@ def test_reported_fatal_error_is_raised(ride: Way, life: float) -> None:
 
 @each_way
 @pytest.mark.parametrize("life", [1, 100])
-def test_a_hint_is_a_floor(ride: Way, life: float) -> None:
+def test_hint_is_a_floor(ride: Way, life: float) -> None:
     ridden = ride((life, sp.RetryAfter(20, Boom())), 1, policy=policy(), tell=_tell)
     # 20 s and half of the 10 % spread.
     assert ridden.sleeps == pytest.approx([21])
 
 
 @each_way
-def test_a_hint_beyond_the_limit_is_raised(ride: Way) -> None:
+def test_hint_beyond_the_limit_is_raised(ride: Way) -> None:
     boom = Boom()
     ridden = ride((100, sp.RetryAfter(61, boom)), 1, policy=policy(), tell=_tell)
     assert ridden.error is boom
@@ -507,7 +507,7 @@ def test_strategies_inside_the_retry_apply_to_each_connect(ride: Way) -> None:
     assert len(ridden.times) == 3
 
 
-def test_a_timeout_inside_bounds_one_connect_and_not_the_connection() -> None:
+def test_timeout_inside_bounds_one_connect_and_not_the_connection() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         connects = itertools.count()
 
@@ -544,7 +544,7 @@ def test_error_of_a_hook_is_not_retried() -> None:
         next(iter(reconnecting(object, policy(before_attempt=hook))))
 
 
-def test_a_loop_starts_anew() -> None:
+def test_loop_starts_anew() -> None:
     with sp.testing.instant() as clock:
         line = Line(clock, 1, 1, 1)
         link = reconnecting(line.connect, policy())
@@ -669,7 +669,7 @@ def test_connection_is_closed_by_its_own_protocol() -> None:
             assert recorder.log == log, name
 
 
-def test_a_connection_that_is_its_own_context_manager() -> None:
+def test_connection_that_is_its_own_context_manager() -> None:
     recorder = Recorder()
     in_turn(recorder.itself)
     assert recorder.log == ["enter", "close"] * 2
@@ -811,7 +811,7 @@ def test_cancellation_in_every_phase() -> None:
     sp.testing.run(main)
 
 
-def test_a_deadline_around_the_loop_cuts_the_body() -> None:
+def test_deadline_around_the_loop_cuts_the_body() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         recorder = Recorder()
         with pytest.raises(sp.DeadlineExceeded):
@@ -826,7 +826,7 @@ def test_a_deadline_around_the_loop_cuts_the_body() -> None:
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_the_old_connection_and_its_error_are_let_go(told: bool) -> None:
+def test_old_connection_and_its_error_are_let_go(told: bool) -> None:
     connections: list[weakref.ref[Any]] = []
     errors: list[weakref.ref[Any]] = []
 
@@ -916,7 +916,7 @@ def test_async_connect_in_a_sync_loop_raises() -> None:
         next(iter(reconnecting(Promise)))
 
 
-def test_a_with_without_a_loop_opens_nothing_and_closes_nothing() -> None:
+def test_with_without_a_loop_opens_nothing_and_closes_nothing() -> None:
     recorder = Recorder()
 
     async def main(clock: sp.testing.FakeClock) -> None:
@@ -989,7 +989,7 @@ def test_default_policy_spreads_reconnects() -> None:
     assert max(sum(t <= wait < t + 0.5 for wait in waits) for t in waits) < 60
 
 
-def test_a_longer_outage_does_not_bring_them_into_step() -> None:
+def test_longer_outage_does_not_bring_them_into_step() -> None:
     retry = sp.Retry(attempts=None, within=None, backoff=sp.Exponential(5, cap=60), budget=None)
     tries = herd(lambda number: sp.Policy(retry.replace(within=3600), rng=number), down=30)
     assert all(times[-1] >= 30 for times in tries)

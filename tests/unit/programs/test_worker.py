@@ -96,7 +96,7 @@ def test_every_job_is_handled_once(mode: Mode) -> None:
 
 
 @each_mode
-def test_a_job_that_fails_goes_to_the_dead_letters_and_the_worker_goes_on(mode: Mode) -> None:
+def test_job_that_fails_goes_to_the_dead_letters_and_the_worker_goes_on(mode: Mode) -> None:
     letters = Letters()
     seen: list[int] = []
     bang = Bang()
@@ -143,7 +143,7 @@ def test_poisonous_job_does_not_kill_the_worker(mode: Mode, poison: BaseExceptio
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("mode", [Mode("asyncio"), Mode("trio")], ids=lambda mode: mode.name)
-def test_an_interrupt_inside_a_coroutine_ends_the_run_and_its_job_is_handed_over(
+def test_interrupt_inside_a_coroutine_ends_the_run_and_its_job_is_handed_over(
     mode: Mode, wrapped: bool
 ) -> None:
     interrupt = KeyboardInterrupt()
@@ -278,7 +278,7 @@ def test_without_a_dead_letter_a_failure_is_logged(mode: Mode, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("silenced", [False, True])
-def test_a_failure_is_seen_even_when_logging_is_not_set_up(
+def test_failure_is_seen_even_when_logging_is_not_set_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, silenced: bool
 ) -> None:
     """Unless the program has switched off even the standard library's own last resort."""
@@ -497,7 +497,7 @@ def test_queue_with_an_unreadable_signature_is_asked_with_a_timeout() -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode("asyncio"), Mode("trio")], ids=lambda mode: mode.name)
-def test_a_source_whose_own_scope_is_cancelled_has_failed(mode: Mode) -> None:
+def test_source_whose_own_scope_is_cancelled_has_failed(mode: Mode) -> None:
     """It is not the worker's stop, which would end the run as if all had been done."""
     seen: list[int] = []
 
@@ -530,14 +530,14 @@ def test_the_least_of_queues_in_threads() -> None:
         asyncio.run(Worker(lambda job: None).run_async(Plain()))
 
 
-def test_a_dict_is_its_keys() -> None:
+def test_dict_is_its_keys() -> None:
     seen: list[str] = []
     Worker(seen.append).run({"a": 1, "b": 2})
     assert sorted(seen) == ["a", "b"]
 
 
 @each_mode
-def test_a_queue_that_is_shut_down_ends_the_run(mode: Mode) -> None:
+def test_queue_that_is_shut_down_ends_the_run(mode: Mode) -> None:
     class ShutDown(Exception):
         """As in Python 3.13."""
 
@@ -626,7 +626,7 @@ def test_value_that_is_not_a_source_is_refused(jobs: Any) -> None:
 
 
 @each_mode
-def test_the_deadline_is_ambient(mode: Mode) -> None:
+def test_deadline_is_ambient(mode: Mode) -> None:
     seen: list[float | None] = []
     mode(lambda job: seen.append(sp.remaining()), [1], deadline=60)
     assert seen[0] is not None and 50 < seen[0] <= 60
@@ -649,7 +649,7 @@ def test_retries_stop_at_the_deadline(mode: Mode) -> None:
     assert "3 attempts" in str(error)
 
 
-def test_an_async_job_is_cut_at_its_deadline() -> None:
+def test_async_job_is_cut_at_its_deadline() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         letters = Letters()
 
@@ -761,7 +761,7 @@ def test_job_that_cannot_be_requeued_becomes_a_dead_letter(is_async: bool) -> No
     sp.testing.run(main)
 
 
-def test_a_second_stop_does_not_wait() -> None:
+def test_second_stop_does_not_wait() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100, 200)
         stats = await field.run(3, 5)
@@ -791,7 +791,7 @@ def test_drain_of_zero_ends_at_once() -> None:
     sp.testing.run(main)
 
 
-def test_a_retry_that_sleeps_is_woken_at_the_end_of_the_drain() -> None:
+def test_retry_that_sleeps_is_woken_at_the_end_of_the_drain() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         async def handle(job: int) -> None:
             raise Boom
@@ -808,7 +808,7 @@ def test_a_retry_that_sleeps_is_woken_at_the_end_of_the_drain() -> None:
     sp.testing.run(main)
 
 
-def test_a_job_that_fails_while_it_is_cancelled_has_failed() -> None:
+def test_job_that_fails_while_it_is_cancelled_has_failed() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         async def handle(job: int) -> None:
             try:
@@ -825,7 +825,7 @@ def test_a_job_that_fails_while_it_is_cancelled_has_failed() -> None:
     sp.testing.run(main)
 
 
-def test_a_job_that_does_not_care_is_left_behind() -> None:
+def test_job_that_does_not_care_is_left_behind() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         letters = Letters()
         ended: list[float] = []
@@ -895,7 +895,7 @@ def test_cancelling_the_run_under_trio() -> None:
     assert worker.stats == Stats(taken=2, requeued=2)
 
 
-def test_the_drain_under_trio() -> None:
+def test_drain_under_trio() -> None:
     letters = Letters()
     done: list[int] = []
 
@@ -920,7 +920,7 @@ def test_the_drain_under_trio() -> None:
     assert worker.stats == Stats(taken=2, succeeded=1, unfinished=1)
 
 
-def test_a_deadline_around_the_run() -> None:
+def test_deadline_around_the_run() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100)
         with pytest.raises(sp.DeadlineExceeded):
@@ -1026,7 +1026,7 @@ def test_threads_that_do_not_end_are_left_behind_and_their_end_changes_nothing()
     assert jobs.unfinished_tasks == 0
 
 
-def test_a_thread_that_waits_in_a_policy_is_woken() -> None:
+def test_thread_that_waits_in_a_policy_is_woken() -> None:
     entered = threading.Event()
     back: list[int] = []
 
@@ -1125,7 +1125,7 @@ def former() -> Iterator[list[int]]:
 
 @pytest.mark.skipif(os.name != "posix", reason="other platform: signals")
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
-def test_a_signal_stops_it_and_goes_on_to_the_handler_that_was_there(former: list[int], name: str) -> None:
+def test_signal_stops_it_and_goes_on_to_the_handler_that_was_there(former: list[int], name: str) -> None:
     """Except SIGINT's, which would raise `KeyboardInterrupt`. After the run all are back in place."""
     number = getattr(signal, name)
     seen: list[int] = []
@@ -1159,7 +1159,7 @@ def test_signal_handler_set_during_the_run_is_left_in_place(former: list[int]) -
 
 
 @pytest.mark.parametrize("cares", [True, False])
-def test_a_scope_around_a_run_in_threads(cares: bool) -> None:
+def test_scope_around_a_run_in_threads(cares: bool) -> None:
     busy = Busy()
     letters = Letters()
     ended.clear()
@@ -1190,7 +1190,7 @@ def test_a_scope_around_a_run_in_threads(cares: bool) -> None:
     busy.go.set()
 
 
-def test_a_job_may_still_succeed_after_the_scope_around_the_run_has_ended() -> None:
+def test_job_may_still_succeed_after_the_scope_around_the_run_has_ended() -> None:
     entered = threading.Event()
 
     def handle(job: int) -> None:
@@ -1279,7 +1279,7 @@ def test_many_threads_and_a_stop_in_the_middle(stop_at: int) -> None:
 # Using it.
 
 
-def test_a_worker_runs_again() -> None:
+def test_worker_runs_again() -> None:
     worker = Worker(lambda job: None)
     worker.run([1])
     worker.stop()
@@ -1338,7 +1338,7 @@ def handler(job: int) -> None:
     """For pickling and reprs."""
 
 
-def test_the_options_are_data() -> None:
+def test_options_are_data() -> None:
     worker = Worker(handler, retry(), 3, deadline=5, drain=1, name="mail", signals=("SIGTERM", "SIGINT"))
     assert repr(worker).startswith(
         "Worker(handler=tests.unit.programs.test_worker.handler, policy=Policy(Retry("

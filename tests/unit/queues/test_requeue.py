@@ -31,7 +31,7 @@ def run(policy: sp.Policy, failures: int, every: float = 0.0) -> tuple[list[floa
     return waits, None
 
 
-def test_the_schedule_goes_on_from_message_to_message() -> None:
+def test_schedule_goes_on_from_message_to_message() -> None:
     backoff = sp.Exponential(1, cap=100, jitter="none")
     waits, end = run(sp.retry(on=ConnectionError, attempts=5, backoff=backoff, within=None, budget=None), 9)
     assert waits == [1, 2, 4, 8]
@@ -61,14 +61,14 @@ def test_time_in_the_queue_counts_for_within() -> None:
     assert isinstance(end.error, ConnectionError)
 
 
-def test_a_fatal_error_ends_it_at_once() -> None:
+def test_fatal_error_ends_it_at_once() -> None:
     error = ValueError("no")
     answer = Requeue(sp.retry(on=ConnectionError), "task", "test").failed(error, Memory(), START)
     assert isinstance(answer, End)
     assert answer.error is error and answer.reason == "fatal"
 
 
-def test_a_rule_that_raises_ends_it_and_hides_nothing() -> None:
+def test_rule_that_raises_ends_it_and_hides_nothing() -> None:
     def on(error: BaseException) -> bool:
         raise KeyError("rule")
 
@@ -78,7 +78,7 @@ def test_a_rule_that_raises_ends_it_and_hides_nothing() -> None:
     assert isinstance(answer.error, KeyError) and answer.error.__context__ is error
 
 
-def test_a_servers_hint_is_waited_for() -> None:
+def test_servers_hint_is_waited_for() -> None:
     policy = sp.retry(on=ConnectionError, backoff=sp.Constant(0))
     answer = Requeue(policy, "task", "test").failed(sp.RetryAfter(7, ConnectionError()), Memory(), START)
     assert isinstance(answer, Again)
@@ -106,7 +106,7 @@ def test_first_attempts_are_reported_to_the_budget_once() -> None:
     assert budget.balance == pytest.approx(before + 0.5)
 
 
-def test_the_other_strategies_run_around_each_attempt() -> None:
+def test_other_strategies_run_around_each_attempt() -> None:
     breaker = sp.Breaker()
     requeue = Requeue(sp.Policy(sp.Retry(on=ConnectionError), breaker, name="mail"), "task", "test")
     assert requeue.inner is not None
@@ -164,6 +164,6 @@ def test_any_header_gives_a_memory_that_can_be_gone_on_from(data: object) -> Non
     place=st.integers(0, 2**31 - 1),
     spent=st.none() | st.floats(0, 1e3),
 )
-def test_a_memory_survives_the_message(**fields: object) -> None:
+def test_memory_survives_the_message(**fields: object) -> None:
     memory = Memory(**fields)  # type: ignore[arg-type]
     assert through_a_message(memory).to_data() == memory.to_data()

@@ -27,7 +27,7 @@ def attempt(store: MemoryStore | None, run, key=lambda: "k"):
     return own.attempt(run, Requeue(POLICY, "task", "test"), "task", key)
 
 
-def test_a_taken_key_is_busy_until_its_lease_is_over() -> None:
+def test_taken_key_is_busy_until_its_lease_is_over() -> None:
     store = MemoryStore()
 
     def meanwhile() -> float:
@@ -40,7 +40,7 @@ def test_a_taken_key_is_busy_until_its_lease_is_over() -> None:
 
 @pytest.mark.parametrize("error", [IdempotencyConflict("mine"), StoreUnavailable("mine")], ids=repr)
 @pytest.mark.parametrize("store", [MemoryStore(), None], ids=["store", "no store"])
-def test_the_tasks_own_errors_about_keys_are_its_own(error: Exception, store: MemoryStore | None) -> None:
+def test_tasks_own_errors_about_keys_are_its_own(error: Exception, store: MemoryStore | None) -> None:
     def run() -> None:
         raise error
 
@@ -102,7 +102,7 @@ class Message:
         self.failed = True
 
 
-def test_a_worker_that_stops_leaves_its_message_to_the_next(broker: Broker) -> None:
+def test_worker_that_stops_leaves_its_message_to_the_next(broker: Broker) -> None:
     dramatiq.actor(lambda: None, actor_name="cut", broker=broker, policy=POLICY)
     message = Message("cut")
     broker.policies.after_process_message(broker, message, exception=Shutdown())
@@ -111,7 +111,7 @@ def test_a_worker_that_stops_leaves_its_message_to_the_next(broker: Broker) -> N
     assert message.options["stormproof"]["attempts"] == 0
 
 
-def test_a_time_limit_is_an_attempts_timeout(broker: Broker) -> None:
+def test_time_limit_is_an_attempts_timeout(broker: Broker) -> None:
     dramatiq.actor(
         lambda: None, actor_name="slow", broker=broker, policy=sp.retry(on=TimeoutError, attempts=2)
     )

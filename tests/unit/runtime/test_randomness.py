@@ -50,7 +50,7 @@ def test_forked_children_share_no_draw_with_their_parent_or_each_other():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: fork")
-def test_a_fork_leaves_the_parent_with_the_generator_it_had():
+def test_fork_leaves_the_parent_with_the_generator_it_had():
     draw()
     before = randomness._own
     in_fork(1)
@@ -67,7 +67,7 @@ def test_two_processes_started_alike_draw_differently():
     assert not set(json.loads(runs[0])) & set(json.loads(runs[1]))
 
 
-def test_the_global_seed_has_no_influence_and_is_not_disturbed():
+def test_global_seed_has_no_influence_and_is_not_disturbed():
     state = random.getstate()
     try:
         random.seed(42)
@@ -89,7 +89,7 @@ def test_draws_are_in_the_unit_interval_and_all_different():
     assert len(set(values)) == 10_000
 
 
-def test_the_generator_is_made_once():
+def test_generator_is_made_once():
     draw()
     before = randomness._own
     draw()

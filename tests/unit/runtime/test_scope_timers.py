@@ -77,7 +77,7 @@ def test_scopes_of_one_limit_share_the_timer_of_the_first(world: Any) -> None:
     assert len(loop.timers) == 2
 
 
-def test_a_scope_left_in_time_is_passed_over(world: Any) -> None:
+def test_scope_left_in_time_is_passed_over(world: Any) -> None:
     arm, loop, due = world
     first, task = arm(0.0)
     assert first.disarm(None, None, None) is False
@@ -88,7 +88,7 @@ def test_a_scope_left_in_time_is_passed_over(world: Any) -> None:
     assert [when for when, _ in loop.timers] == [5.0, 8.0]
 
 
-def test_a_lifted_scope_is_never_interrupted(world: Any) -> None:
+def test_lifted_scope_is_never_interrupted(world: Any) -> None:
     arm, _, due = world
     first, task = arm(0.0)
     assert first.hold_fire() is True
@@ -117,7 +117,7 @@ def test_scopes_left_out_of_order_are_forgotten(world: Any) -> None:
     assert len(oldest._queue.arms) == 0
 
 
-def test_a_virtual_loop_has_no_timer_left_of_a_call_that_is_over() -> None:
+def test_virtual_loop_has_no_timer_left_of_a_call_that_is_over() -> None:
     @sp.Policy(sp.Deadline(5), sp.Timeout(2))
     async def quick() -> int:
         return 1
@@ -132,7 +132,7 @@ def test_a_virtual_loop_has_no_timer_left_of_a_call_that_is_over() -> None:
     assert sp.testing.run(main) == (0, 0.5)
 
 
-def test_a_timer_keeps_nothing_of_the_call_that_set_it() -> None:
+def test_timer_keeps_nothing_of_the_call_that_set_it() -> None:
     class Big:
         pass
 

@@ -39,7 +39,7 @@ def test_chaos_is_on_inside_the_block(play: Any) -> None:
     play(policy, "fine").returned("fine")
 
 
-def test_the_block_may_name_the_rate() -> None:
+def test_block_may_name_the_rate() -> None:
     policy = chaotic(fault=Boom, rate=0)
     SYNC(policy, "fine", inside=sp.chaos).returned("fine")
     SYNC(policy, "never", inside=lambda: sp.chaos(rate=1)).raised(Boom)
@@ -54,7 +54,7 @@ def test_chaos_block_may_name_its_policies() -> None:
     SYNC(chaotic(fault=Boom), "fine", inside=lambda: sp.chaos("cache")).returned("fine")
 
 
-def test_an_inner_block_replaces_the_outer_one() -> None:
+def test_inner_block_replaces_the_outer_one() -> None:
     policy = chaotic(fault=Boom, outcome=None)
 
     def inner() -> str:
@@ -74,7 +74,7 @@ def test_chaos_ends_with_its_block_after_an_error() -> None:
     assert chaotic(fault=Boom).call(lambda: "fine") == "fine"
 
 
-def test_a_block_is_entered_once_at_a_time() -> None:
+def test_block_is_entered_once_at_a_time() -> None:
     block = sp.chaos(rate=0.5)
     with block, pytest.raises(RuntimeError, match="already entered"):
         block.__enter__()
@@ -116,13 +116,13 @@ def test_switched_off_policies_have_no_chaos() -> None:
 
 
 @each_way
-def test_an_outcome_is_given_without_a_call(play: Any) -> None:
+def test_outcome_is_given_without_a_call(play: Any) -> None:
     seen = play(chaotic(outcome="stale"), "never", inside=sp.chaos).returned("stale").made(0)
     assert seen.events == [sp.events.ChaosInjected("pay", "outcome")]
 
 
 @each_way
-def test_an_outcome_may_be_made(play: Any) -> None:
+def test_outcome_may_be_made(play: Any) -> None:
     play(chaotic(outcome=lambda: None), "never", inside=sp.chaos).returned(None).made(0)
 
 
@@ -140,7 +140,7 @@ def test_latency_may_be_made_or_a_timedelta(play: Any, latency: Any) -> None:
 
 
 @each_way
-def test_a_behaviour_runs_before_the_call(play: Any) -> None:
+def test_behaviour_runs_before_the_call(play: Any) -> None:
     ran: list[str] = []
     seen = (
         play(chaotic(behaviour=lambda: ran.append("ran")), "fine", inside=sp.chaos).returned("fine").made(1)
@@ -158,7 +158,7 @@ def test_several_kinds_come_in_order(play: Any) -> None:
 
 
 @each_loop
-def test_an_async_behaviour_is_awaited(loop: Loop) -> None:
+def test_async_behaviour_is_awaited(loop: Loop) -> None:
     async def behaviour() -> None:
         await loop.sleep(1)
 
@@ -209,7 +209,7 @@ class WithState(Exception):
 
 
 @pytest.mark.parametrize("fault", [WithState(7), lambda: WithState(7)], ids=["object", "factory"])
-def test_a_fault_is_a_new_object_each_time(fault: Any) -> None:
+def test_fault_is_a_new_object_each_time(fault: Any) -> None:
     policy = chaotic(fault=fault)
     raised = []
     for _ in range(2):
@@ -220,7 +220,7 @@ def test_a_fault_is_a_new_object_each_time(fault: Any) -> None:
     assert fault not in raised
 
 
-def test_a_fault_that_cannot_be_copied_is_raised_itself() -> None:
+def test_fault_that_cannot_be_copied_is_raised_itself() -> None:
     # A class of this moment: libraries such as tblib teach all that exist to be copied.
     class Unyielding(Exception):
         def __init__(self, *, code: int) -> None:
@@ -240,14 +240,14 @@ def test_retries_meet_chaos_at_every_attempt() -> None:
     assert seen.kinds() == ["ChaosInjected", "Retrying", "Succeeded"]
 
 
-def test_a_factory_must_make_an_error() -> None:
+def test_factory_must_make_an_error() -> None:
     SYNC(chaotic(fault=lambda: "oops"), "never", inside=sp.chaos).raised(TypeError)
 
 
 # Rate and predicate.
 
 
-def test_the_rate_is_the_share_of_calls() -> None:
+def test_rate_is_the_share_of_calls() -> None:
     hits = 0
     draws = iter([i / 100 for i in range(100)])
     policy = chaotic(fault=Boom, rate=0.3, rng=lambda: next(draws))
@@ -260,7 +260,7 @@ def test_the_rate_is_the_share_of_calls() -> None:
     assert hits == 30
 
 
-def test_the_same_seed_hits_the_same_calls() -> None:
+def test_same_seed_hits_the_same_calls() -> None:
     def hits(seed: int) -> list[int]:
         policy = chaotic(outcome="hit", rate=0.5, rng=seed)
         with sp.chaos():
@@ -270,12 +270,12 @@ def test_the_same_seed_hits_the_same_calls() -> None:
 
 
 @each_way
-def test_the_predicate_chooses_calls(play: Any) -> None:
+def test_predicate_chooses_calls(play: Any) -> None:
     play(chaotic(fault=Boom, when=lambda args, kwargs: False), "fine", inside=sp.chaos).returned("fine")
     play(chaotic(fault=Boom, when=lambda args, kwargs: True), "never", inside=sp.chaos).raised(Boom)
 
 
-def test_the_predicate_sees_the_arguments_however_it_is_called() -> None:
+def test_predicate_sees_the_arguments_however_it_is_called() -> None:
     seen: list[Any] = []
 
     def when(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -332,7 +332,7 @@ def test_latency_is_interrupted_by_a_real_timeout(loop: Loop) -> None:
 # Streams.
 
 
-def test_a_stream_may_be_replaced_or_broken() -> None:
+def test_stream_may_be_replaced_or_broken() -> None:
     def items() -> Iterator[int]:
         yield 1
 
@@ -379,7 +379,7 @@ def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
         sp.Chaos(**options)
 
 
-def test_a_bad_latency_from_a_factory_is_refused_when_it_comes() -> None:
+def test_bad_latency_from_a_factory_is_refused_when_it_comes() -> None:
     SYNC(chaotic(latency=lambda: -1), "never", inside=sp.chaos).raised(ValueError)
 
 

@@ -30,24 +30,24 @@ def test_success_passes_through(play: Any) -> None:
 
 
 @each_way
-def test_a_failure_gives_the_value(play: Any) -> None:
+def test_failure_gives_the_value(play: Any) -> None:
     seen = play(falling("plan b"), Boom).returned("plan b").made(1)
     assert seen.events == [sp.events.FellBack("score", "tests.support.scripted.Boom")]
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], False])
-def test_a_falsy_value_is_a_value(value: Any) -> None:
+def test_falsy_value_is_a_value(value: Any) -> None:
     SYNC(falling(value), Boom).returned(value)
     ASYNCIO(falling(value), Boom).returned(value)
 
 
 @each_way
-def test_a_callable_that_takes_nothing_is_called(play: Any) -> None:
+def test_callable_that_takes_nothing_is_called(play: Any) -> None:
     play(falling(lambda: "called"), Boom).returned("called")
 
 
 @each_way
-def test_a_callable_that_takes_the_error_gets_it(play: Any) -> None:
+def test_callable_that_takes_the_error_gets_it(play: Any) -> None:
     got: list[Any] = []
     seen = play(falling(got.append), Boom).returned(None)
     assert got == [seen.last]
@@ -114,7 +114,7 @@ def test_fallback_gets_the_arguments_it_can_take(fallback: Any, answer: Any) -> 
     assert SYNC(falling(fallback), Boom).value == answer
 
 
-def test_a_class_makes_a_new_object_for_each_call() -> None:
+def test_class_makes_a_new_object_for_each_call() -> None:
     policy = falling(list)
     assert SYNC(policy, Boom).value is not SYNC(policy, Boom).value
 
@@ -126,7 +126,7 @@ def needs_keyword(*, key: str) -> None: ...
 
 
 @pytest.mark.parametrize("fallback", [two, needs_keyword])
-def test_a_callable_that_needs_more_is_refused(fallback: Any) -> None:
+def test_callable_that_needs_more_is_refused(fallback: Any) -> None:
     with pytest.raises(
         TypeError, match="Fallback: value must be callable without arguments or with the error"
     ):
@@ -137,7 +137,7 @@ def test_a_callable_that_needs_more_is_refused(fallback: Any) -> None:
 
 
 @each_loop
-def test_an_async_callable_is_awaited(loop: Loop) -> None:
+def test_async_callable_is_awaited(loop: Loop) -> None:
     async def other(error: Exception) -> str:
         await loop.sleep(1)
         return f"instead of {type(error).__name__}"
@@ -235,7 +235,7 @@ def test_base_exceptions_are_never_caught(on: Any, stop: type[BaseException]) ->
 
 
 @each_loop
-def test_a_cancelled_call_has_no_fallback(loop: Loop) -> None:
+def test_cancelled_call_has_no_fallback(loop: Loop) -> None:
     @falling("plan b", on=BaseException)
     async def call() -> None:
         await loop.sleep(60)
@@ -248,7 +248,7 @@ def test_a_cancelled_call_has_no_fallback(loop: Loop) -> None:
 
 
 @each_way
-def test_a_cancelled_scope_has_no_fallback(play: Any) -> None:
+def test_cancelled_scope_has_no_fallback(play: Any) -> None:
     play(falling("plan b"), sp.Cancelled("cancelled")).raised(sp.Cancelled)
 
 
@@ -287,7 +287,7 @@ def test_items_in_place_of_a_stream_that_never_began() -> None:
     assert list(items()) == [1, 2]
 
 
-def test_a_stream_that_breaks_later_is_broken() -> None:
+def test_stream_that_breaks_later_is_broken() -> None:
     @falling(["other"])
     def items() -> Iterator[str]:
         yield "first"
@@ -345,7 +345,7 @@ def test_equal_options_make_equal_fallbacks() -> None:
     assert fallback.describe() == {"kind": "Fallback", "value": "x", "on": ["KeyError"]}
 
 
-def test_the_signature_is_kept() -> None:
+def test_signature_is_kept() -> None:
     @falling("plan b")
     def call(a: int, *, b: int = 2) -> int:
         return a + b

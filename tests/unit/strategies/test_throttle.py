@@ -73,7 +73,7 @@ def test_rejection_follows_the_formula(k: float, accepted: int, failed: int, sha
     assert bench.throttle.rejection == pytest.approx(share, abs=1e-12)
 
 
-def test_a_call_is_refused_when_the_draw_is_below_the_share() -> None:
+def test_call_is_refused_when_the_draw_is_below_the_share() -> None:
     bench = Bench()
     bench.send(10, 30)
     bench.draws.value = 20 / 41 - 1e-9
@@ -94,7 +94,7 @@ def test_refused_calls_count_as_requests() -> None:
     assert bench.throttle.rejection == pytest.approx((45 - 20) / 46)
 
 
-def test_the_backend_recovers_and_the_share_falls() -> None:
+def test_backend_recovers_and_the_share_falls() -> None:
     bench = Bench()
     bench.send(0, 10)
     shares = []
@@ -131,7 +131,7 @@ def test_failure_outside_on_counts_as_an_answer() -> None:
 @pytest.mark.parametrize(
     "error", [sp.CircuitOpen(), sp.BulkheadFull(), sp.DeadlineExceeded(), sp.Cancelled()]
 )
-def test_a_refusal_from_inside_is_not_the_backends(error: Exception) -> None:
+def test_refusal_from_inside_is_not_the_backends(error: Exception) -> None:
     bench = Bench(on=sp.transient)
     with pytest.raises(type(error)):
         bench.call(error)
@@ -139,14 +139,14 @@ def test_a_refusal_from_inside_is_not_the_backends(error: Exception) -> None:
     assert (described["requests"], described["accepts"]) == (0, 0)
 
 
-def test_an_attempt_that_timed_out_is_a_failure() -> None:
+def test_attempt_that_timed_out_is_a_failure() -> None:
     bench = Bench(on=sp.transient)
     with pytest.raises(sp.AttemptTimeout):
         bench.call(sp.AttemptTimeout())
     assert bench.throttle.rejection == 0.5
 
 
-def test_a_refusal_counts_where_on_names_it() -> None:
+def test_refusal_counts_where_on_names_it() -> None:
     bench = Bench(on=(sp.CircuitOpen,))
     with pytest.raises(sp.CircuitOpen):
         bench.call(sp.CircuitOpen())
@@ -160,7 +160,7 @@ def test_mark_counts_as_its_cause() -> None:
     assert bench.throttle.rejection == 0.5
 
 
-def test_an_interrupted_call_does_not_count() -> None:
+def test_interrupted_call_does_not_count() -> None:
     bench = Bench()
     with pytest.raises(KeyboardInterrupt):
         bench.call(KeyboardInterrupt())
@@ -168,7 +168,7 @@ def test_an_interrupted_call_does_not_count() -> None:
 
 
 @each_loop
-def test_a_cancelled_call_does_not_count(loop: Loop) -> None:
+def test_cancelled_call_does_not_count(loop: Loop) -> None:
     throttle = sp.Throttle(on=BaseException)
 
     @sp.Policy(throttle)
@@ -204,7 +204,7 @@ def test_too_few_calls_are_not_judged() -> None:
     assert bench.throttle.rejection == 10 / 11
 
 
-def test_the_share_may_be_capped() -> None:
+def test_share_may_be_capped() -> None:
     bench = Bench(max_rejection=0.8)
     bench.send(failed=100)
     assert bench.throttle.rejection == 0.8
@@ -232,7 +232,7 @@ def test_successes_counted_without_a_clock_are_spread_over_their_time() -> None:
     assert bench.throttle.describe()["accepts"] == pytest.approx(500)
 
 
-def test_a_clock_set_back_stops_neither_counting_nor_forgetting() -> None:
+def test_clock_set_back_stops_neither_counting_nor_forgetting() -> None:
     bench = Bench(window=120)
     bench.send(failed=10)
     bench.clock.advance(-3600)
@@ -241,7 +241,7 @@ def test_a_clock_set_back_stops_neither_counting_nor_forgetting() -> None:
     assert bench.throttle.rejection == 0
 
 
-def test_a_clock_set_forward_forgets() -> None:
+def test_clock_set_forward_forgets() -> None:
     bench = Bench(window=120)
     bench.send(failed=10)
     bench.clock.advance(10 * 365 * 86400)
@@ -368,7 +368,7 @@ def test_keyed_throttles_are_independent() -> None:
     assert call("good") == "ok"
 
 
-def test_the_key_sees_the_arguments_however_it_is_called() -> None:
+def test_key_sees_the_arguments_however_it_is_called() -> None:
     """``policy.call(fn, "a")`` must find the key of ``fn("a")``, as a decorated ``fn`` does."""
     strategy = sp.keyed(sp.Throttle(on=Boom), key=lambda host: host)
     policy = sp.Policy(strategy)

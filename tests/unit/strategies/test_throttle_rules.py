@@ -73,7 +73,7 @@ def test_of_a_longer_time_than_the_window_a_share_counts() -> None:
     assert ledger.sums()[1] == pytest.approx(5.0)
 
 
-def test_a_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
+def test_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
     ledger = Ledger(20.0, 100.0)
     ledger.lose()
     ledger.settle(40.0)
@@ -148,7 +148,7 @@ def test_calls_accepted_before_a_failure_count_before_it() -> None:
     assert made.describe()["accepts"] == pytest.approx(5.0)
 
 
-def test_a_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
+def test_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
     made = throttle(on=ConnectionError, name="door")
     for _ in range(9):
         made.settle(ConnectionError())
@@ -192,7 +192,7 @@ def test_few_calls_and_a_cap_hold_it_back() -> None:
         assert (calls, made.rejection) == (calls, share)
 
 
-def test_a_copy_has_counted_nothing() -> None:
+def test_copy_has_counted_nothing() -> None:
     made = throttle(on=ConnectionError, k=3, window=7, min_calls=1, max_rejection=0.5, name="door")
     made.settle(ConnectionError())
     copy = made.fresh()

@@ -12,7 +12,7 @@ from tests.support.scripted import Boom
 import stormproof as sp
 
 
-def test_an_async_attempt_is_cancelled() -> None:
+def test_async_attempt_is_cancelled() -> None:
     ended: list[str] = []
 
     @sp.Policy(sp.Timeout(2))
@@ -33,7 +33,7 @@ def test_an_async_attempt_is_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
-def test_an_attempt_that_was_cut_off_is_followed_by_another() -> None:
+def test_attempt_that_was_cut_off_is_followed_by_another() -> None:
     began: list[float] = []
 
     async def main(clock: Any) -> str:
@@ -49,7 +49,7 @@ def test_an_attempt_that_was_cut_off_is_followed_by_another() -> None:
     assert began == [0, 3, 6]
 
 
-def test_the_deadline_around_it_is_final_and_named() -> None:
+def test_deadline_around_it_is_final_and_named() -> None:
     async def main(clock: Any) -> tuple[str, float]:
         policy = sp.Policy(sp.Deadline(3), sp.Retry(on=sp.transient, budget=None), sp.Timeout(2.9))
         with pytest.raises(sp.DeadlineExceeded) as caught, sp.deadline(1):
@@ -59,7 +59,7 @@ def test_the_deadline_around_it_is_final_and_named() -> None:
     assert sp.testing.run(main) == ("DeadlineExceeded", 1)
 
 
-def test_a_cancellation_from_outside_is_not_a_timeout() -> None:
+def test_cancellation_from_outside_is_not_a_timeout() -> None:
     async def main(clock: Any) -> bool:
         task = asyncio.ensure_future(sp.Policy(sp.Timeout(50)).acall(asyncio.sleep, 100))
         await asyncio.sleep(1)
@@ -70,7 +70,7 @@ def test_a_cancellation_from_outside_is_not_a_timeout() -> None:
     assert sp.testing.run(main)
 
 
-def test_a_sync_attempt_sees_less_time_and_a_late_success_is_returned() -> None:
+def test_sync_attempt_sees_less_time_and_a_late_success_is_returned() -> None:
     clock = sp.testing.FakeClock()
     seen: list[float | None] = []
 
@@ -84,7 +84,7 @@ def test_a_sync_attempt_sees_less_time_and_a_late_success_is_returned() -> None:
     assert sp.remaining() is None
 
 
-def test_the_smaller_time_holds() -> None:
+def test_smaller_time_holds() -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(sp.Deadline(3), sp.Timeout(1), clock=clock)
     assert policy.call(sp.remaining) == 1
@@ -92,7 +92,7 @@ def test_the_smaller_time_holds() -> None:
     assert sp.Policy(sp.Timeout(0.5), clock=clock).call(lambda: nested.call(sp.remaining)) == 0.5
 
 
-def test_an_error_passes_through() -> None:
+def test_error_passes_through() -> None:
     error = Boom()
 
     def call() -> None:
@@ -130,7 +130,7 @@ def test_in_a_thread_a_success_is_returned_with_its_context() -> None:
     assert 0 < left <= 20
 
 
-def test_the_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     from stormproof._drivers import threads
 
     monkeypatch.setattr(threads, "LIMIT", 3)

@@ -98,7 +98,7 @@ def handler(seen: list[Any]) -> Any:
         ({"header": ("grpc-timeout", "X-Left")}, {"X-Left": "1000", "grpc-timeout": "2S"}, 1.0),
     ],
 )
-def test_the_handler_has_the_callers_time(
+def test_handler_has_the_callers_time(
     loop: Loop, options: dict[str, Any], headers: dict[str, str], expected: float | None
 ) -> None:
     seen: list[Any] = []
@@ -142,7 +142,7 @@ def test_work_that_becomes_late_is_cancelled(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
+def test_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
     start = {"type": "http.response.start", "status": 200, "headers": []}
     app = DeadlineMiddleware(slow(loop, [], start))
 
@@ -171,7 +171,7 @@ def test_work_after_the_answer_has_no_deadline(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_deadline_that_has_ended_is_not_lifted(loop: Loop) -> None:
+def test_deadline_that_has_ended_is_not_lifted(loop: Loop) -> None:
     async def main() -> None:
         with pytest.raises(sp.DeadlineExceeded, match=r"allowed 0\.02 s"):
             with sp.deadline(0.02) as scope:
@@ -201,7 +201,7 @@ def test_retry_that_would_end_too_late_is_a_504(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_shorter_deadline_inside_is_the_applications_own(loop: Loop) -> None:
+def test_shorter_deadline_inside_is_the_applications_own(loop: Loop) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         with sp.deadline(0, "inner"):
             await sp.Policy(sp.Retry(on=OSError)).acall(loop.sleep, 1)

@@ -58,7 +58,7 @@ def in_turn(loop: Loop, *requests: Callable[[], Any]) -> list[Answer]:
 
 
 @each_loop
-def test_a_repetition_gets_the_same_answer(loop: Loop) -> None:
+def test_repetition_gets_the_same_answer(loop: Loop) -> None:
     handler = Handler()
     app = guard(handler)
     first, second, third = in_turn(loop, post(app), post(app), post(app))
@@ -100,7 +100,7 @@ def test_which_methods_is_a_choice() -> None:
 
 
 @each_loop
-def test_a_key_may_be_required(loop: Loop) -> None:
+def test_key_may_be_required(loop: Loop) -> None:
     handler = Handler()
     for required in (True, lambda scope: scope["path"] == "/orders"):
         (answer,) = in_turn(loop, post(guard(handler, required=required), headers={}))
@@ -148,7 +148,7 @@ def test_two_keys_are_none() -> None:
 
 
 @each_loop
-def test_a_malformed_key_is_a_400(loop: Loop) -> None:
+def test_malformed_key_is_a_400(loop: Loop) -> None:
     handler = Handler()
     (answer,) = in_turn(loop, post(guard(handler), headers={"Idempotency-Key": "k" * 256}))
     assert (answer.status, answer.problem["code"]) == (400, "idempotency_key_malformed")
@@ -159,7 +159,7 @@ def test_a_malformed_key_is_a_400(loop: Loop) -> None:
 @pytest.mark.parametrize(
     "change", [{"body": b"{ }"}, {"path": "/refunds"}, {"query": "a=1"}, {"method": "PATCH"}], ids=repr
 )
-def test_the_same_key_for_another_request_is_a_422(loop: Loop, change: dict[str, Any]) -> None:
+def test_same_key_for_another_request_is_a_422(loop: Loop, change: dict[str, Any]) -> None:
     handler = Handler()
     app = guard(handler)
     _, other, again = in_turn(loop, post(app), post(app, **change), post(app))
@@ -178,7 +178,7 @@ def test_headers_are_not_part_of_the_payload() -> None:
 
 
 @each_loop
-def test_a_repetition_while_the_first_one_runs_is_a_409_worth_retrying(loop: Loop) -> None:
+def test_repetition_while_the_first_one_runs_is_a_409_worth_retrying(loop: Loop) -> None:
     seen: list[Answer] = []
 
     async def handler(scope: Any, receive: Any, send: Any) -> None:
@@ -217,7 +217,7 @@ def test_without_a_key_the_body_is_not_looked_at() -> None:
 
 
 @each_loop
-def test_a_caller_that_leaves_before_its_body_is_sent_runs_nothing(loop: Loop) -> None:
+def test_caller_that_leaves_before_its_body_is_sent_runs_nothing(loop: Loop) -> None:
     handler = Handler()
     app = guard(handler)
     messages = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
@@ -248,7 +248,7 @@ def streaming(*parts: bytes, status: int = 200) -> Any:
 
 
 @each_loop
-def test_a_stream_within_the_bound_is_kept(loop: Loop) -> None:
+def test_stream_within_the_bound_is_kept(loop: Loop) -> None:
     inner = streaming(b"a" * 10, b"b" * 10)
     app = guard(inner)
     first, second = in_turn(loop, post(app), post(app))
@@ -273,7 +273,7 @@ def test_headers_count_towards_the_size_of_an_answer(loop: Loop, length: int) ->
 
 
 @each_loop
-def test_a_stream_beyond_the_bound_is_passed_on_and_the_fact_is_kept(loop: Loop) -> None:
+def test_stream_beyond_the_bound_is_passed_on_and_the_fact_is_kept(loop: Loop) -> None:
     inner = streaming(*[b"x" * 100] * 20)
     app = guard(inner, store=MemoryStore(max_answer=1000))
     first, second = in_turn(loop, post(app), post(app))
@@ -283,7 +283,7 @@ def test_a_stream_beyond_the_bound_is_passed_on_and_the_fact_is_kept(loop: Loop)
     assert inner.runs == [1]
 
 
-def test_a_streamed_part_is_not_held_back() -> None:
+def test_streamed_part_is_not_held_back() -> None:
     """Only the last part waits for the record."""
     sent: list[str] = []
 
@@ -332,7 +332,7 @@ def test_settle_chooses_the_fate_of_a_key_by_status() -> None:
 
 
 @each_loop
-def test_a_handler_that_raises_is_not_run_again_in_silence(loop: Loop) -> None:
+def test_handler_that_raises_is_not_run_again_in_silence(loop: Loop) -> None:
     handler = Handler(LookupError("bug"), 201)
     app = guard(handler)
 
@@ -382,7 +382,7 @@ def test_settle_may_release_the_key_of_a_raised_error(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_handler_that_fails_halfway_through_its_answer(loop: Loop) -> None:
+def test_handler_that_fails_halfway_through_its_answer(loop: Loop) -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
@@ -399,7 +399,7 @@ def test_a_handler_that_fails_halfway_through_its_answer(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_handler_that_never_answers(loop: Loop) -> None:
+def test_handler_that_never_answers(loop: Loop) -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         return None
 
@@ -409,7 +409,7 @@ def test_a_handler_that_never_answers(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_handler_that_is_cancelled(loop: Loop) -> None:
+def test_handler_that_is_cancelled(loop: Loop) -> None:
     runs: list[int] = []
 
     async def handler(scope: Any, receive: Any, send: Any) -> None:
@@ -427,7 +427,7 @@ def test_a_handler_that_is_cancelled(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_unknown_outcome_may_be_run_again(loop: Loop) -> None:
+def test_unknown_outcome_may_be_run_again(loop: Loop) -> None:
     store = MemoryStore()
     handler = Handler(500, 201)
     first, second, third = in_turn(
@@ -440,7 +440,7 @@ def test_an_unknown_outcome_may_be_run_again(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_caller_that_leaves_does_not_lose_the_answer(loop: Loop) -> None:
+def test_caller_that_leaves_does_not_lose_the_answer(loop: Loop) -> None:
     inner = streaming(b"a", b"b", status=201)
     app = guard(inner)
 
@@ -481,7 +481,7 @@ def test_replayed_answer_leaves_out_cookies_dates_and_connection_headers() -> No
     ]
 
 
-def test_an_answer_without_a_body_has_no_length() -> None:
+def test_answer_without_a_body_has_no_length() -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, 204)
 
@@ -511,7 +511,7 @@ def test_without_the_store_nothing_runs(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_answer_that_cannot_be_recorded_is_still_given(loop: Loop) -> None:
+def test_answer_that_cannot_be_recorded_is_still_given(loop: Loop) -> None:
     clock = FakeClock()
     store = Failing(clock=clock)
     store.down = (Finish,)
@@ -544,7 +544,7 @@ def test_key_is_kept_for_its_ttl() -> None:
     assert len(handler.bodies) == 2
 
 
-def test_the_server_offers_no_way_past_the_record() -> None:
+def test_server_offers_no_way_past_the_record() -> None:
     seen: list[Any] = []
 
     async def handler(scope: Any, receive: Any, send: Any) -> None:

@@ -134,7 +134,7 @@ def test_other_errors_reach_the_server(loop: Loop, error: Exception) -> None:
 
 
 @each_loop
-def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
+def test_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise sp.CircuitOpen("late")
@@ -147,7 +147,7 @@ def test_an_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_policy_that_gives_up_inside_a_handler(loop: Loop) -> None:
+def test_policy_that_gives_up_inside_a_handler(loop: Loop) -> None:
     """Not a made-up error: a breaker that has opened, and a budget that is empty."""
     breaker = sp.Policy(sp.Breaker(consecutive=1, open_for=30))
     spent = sp.Policy(sp.Retry(on=ConnectionError, budget=sp.ThrottleBudget(max_tokens=1)))
@@ -189,7 +189,7 @@ def test_refusal_is_emitted() -> None:
     ]
 
 
-def test_an_absurd_hint_is_a_day() -> None:
+def test_absurd_hint_is_a_day() -> None:
     problem = refusal(sp.CircuitOpen("", retry_after=float("inf")))
     assert problem is not None
     assert dict(problem.headers(lambda: 0.0))["retry-after"] == "86400"
@@ -222,7 +222,7 @@ def test_other_connections_pass_through(kind: str) -> None:
     assert sent == [kind]
 
 
-def test_the_body_is_a_problem_document() -> None:
+def test_body_is_a_problem_document() -> None:
     problem = refusal(sp.RateLimited("", 3))
     assert problem is not None
     assert json.loads(problem.body()) == {"title": "Too many requests", "status": 429, "code": "rate_limited"}

@@ -71,7 +71,7 @@ def test_beyond_the_limit_requests_are_shed(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_queue_waits_for_a_place(loop: Loop) -> None:
+def test_queue_waits_for_a_place(loop: Loop) -> None:
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=1, queue=2)
     answers = together(loop, busy, [lambda: call(app)] * 4)
@@ -80,7 +80,7 @@ def test_a_queue_waits_for_a_place(loop: Loop) -> None:
 
 
 @each_loop
-def test_the_wait_in_the_queue_is_bounded(loop: Loop) -> None:
+def test_wait_in_the_queue_is_bounded(loop: Loop) -> None:
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=1, queue=2, max_wait=1.5)
     answers = together(loop, busy, [lambda: call(app)] * 4)
@@ -90,7 +90,7 @@ def test_the_wait_in_the_queue_is_bounded(loop: Loop) -> None:
 
 @each_loop
 @pytest.mark.parametrize("limit", [2, "adaptive"])
-def test_an_application_that_fails_after_its_answer_has_left_once(loop: Loop, limit: Any) -> None:
+def test_application_that_fails_after_its_answer_has_left_once(loop: Loop, limit: Any) -> None:
     places = sp.AdaptiveLimit(initial=2) if limit == "adaptive" else limit
     error = LookupError("in a background task")
 
@@ -137,7 +137,7 @@ def test_retries_never_queue(loop: Loop) -> None:
     ("share", "limit", "admitted"),
     [(0.0, 4, 0), (0.25, 4, 1), (0.5, 4, 2), (1.0, 4, 4), (0.01, 4, 1), (0.5, 1, 1)],
 )
-def test_the_share_of_retries(share: float, limit: int, admitted: int) -> None:
+def test_share_of_retries(share: float, limit: int, admitted: int) -> None:
     loop = Loop("asyncio")
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=limit, retry_share=share)
@@ -197,12 +197,12 @@ def test_hints_are_spread_by_default() -> None:
     assert all(2000 <= ms <= 4000 and 2 <= s <= 4 and ms <= s * 1000 for s, ms in found)
 
 
-def test_a_short_hint_is_never_nothing() -> None:
+def test_short_hint_is_never_nothing() -> None:
     assert hints(shed(1, retry_after=0.0001, spread=0)) == [(1, 1)]
 
 
 @each_loop
-def test_a_place_is_held_until_the_answer_is_sent(loop: Loop) -> None:
+def test_place_is_held_until_the_answer_is_sent(loop: Loop) -> None:
     """Not until the headers are, and no longer: what runs in the background has been answered."""
     used: list[int] = []
 
@@ -239,7 +239,7 @@ def test_place_is_given_back_after_errors_and_cancels(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_caller_that_is_cancelled_in_the_queue_leaves_it(loop: Loop) -> None:
+def test_caller_that_is_cancelled_in_the_queue_leaves_it(loop: Loop) -> None:
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=1, queue=1)
     answers = together(
@@ -250,7 +250,7 @@ def test_a_caller_that_is_cancelled_in_the_queue_leaves_it(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_adaptive_limit_learns_from_the_answers(loop: Loop) -> None:
+def test_adaptive_limit_learns_from_the_answers(loop: Loop) -> None:
     def limit_after(status: int) -> int:
         adaptive = sp.AdaptiveLimit("aimd", initial=10, max=20, decrease=0.5)
 
@@ -274,7 +274,7 @@ def test_an_adaptive_limit_learns_from_the_answers(loop: Loop) -> None:
 
 
 @each_loop
-def test_an_adaptive_limit_sheds(loop: Loop) -> None:
+def test_adaptive_limit_sheds(loop: Loop) -> None:
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=sp.AdaptiveLimit("aimd", initial=2, max=2))
     answers = together(loop, busy, [lambda: call(app)] * 3)
@@ -302,7 +302,7 @@ def test_only_a_transient_error_lowers_the_adaptive_limit(loop: Loop) -> None:
     assert adaptive.in_use == 0
 
 
-def test_a_bulkhead_may_be_shared() -> None:
+def test_bulkhead_may_be_shared() -> None:
     loop = Loop("asyncio")
     busy = Busy(loop)
     bulkhead = sp.Bulkhead(2)

@@ -87,7 +87,7 @@ def fails(error: BaseException) -> Callable[[], Any]:
         ({}, "nonsense", None),
     ],
 )
-def test_the_handler_has_the_callers_time(
+def test_handler_has_the_callers_time(
     options: dict[str, Any], value: str | None, expected: float | None
 ) -> None:
     seen: list[Any] = []
@@ -97,7 +97,7 @@ def test_the_handler_has_the_callers_time(
     assert sp.remaining() is None, "the server's thread has no deadline of its own"
 
 
-def test_the_deadline_holds_while_the_answer_is_iterated() -> None:
+def test_deadline_holds_while_the_answer_is_iterated() -> None:
     seen: list[Any] = []
 
     def look() -> bytes:
@@ -128,7 +128,7 @@ def test_work_that_becomes_late(lazy: bool) -> None:
     assert (got.status, got.code) == (504, "deadline_exceeded")
 
 
-def test_a_deadline_after_the_first_part_is_an_error() -> None:
+def test_deadline_after_the_first_part_is_an_error() -> None:
     app = DeadlineMiddleware(lazily(lambda: b"part", fails(sp.DeadlineExceeded("late", "request"))))
     with pytest.raises(sp.DeadlineExceeded):
         call(app, x_request_timeout_ms="5000")
@@ -152,7 +152,7 @@ def test_refusals_become_problem_answers(lazy: bool) -> None:
     assert b"s3cret" not in got.body
 
 
-def test_an_answer_that_was_begun_but_not_sent_is_replaced() -> None:
+def test_answer_that_was_begun_but_not_sent_is_replaced() -> None:
     def app(environ: Any, start_response: Any) -> Iterable[bytes]:
         start_response("200 OK", [("Content-Type", "text/plain")])
         raise sp.RateLimited("x", retry_after=3)
@@ -194,7 +194,7 @@ def test_beyond_the_limit_requests_are_shed_and_retries_sooner() -> None:
     assert call(app, x_request_attempt="2").status == 200
 
 
-def test_a_place_is_held_until_the_answer_is_closed() -> None:
+def test_place_is_held_until_the_answer_is_closed() -> None:
     used: list[int] = []
     app = SheddingMiddleware(lazily(lambda: used.append(app.places.in_use)), limit=2)
     call(app)
@@ -202,7 +202,7 @@ def test_a_place_is_held_until_the_answer_is_closed() -> None:
     assert app.places.in_use == 0
 
 
-def test_an_error_gives_the_place_back() -> None:
+def test_error_gives_the_place_back() -> None:
     app = SheddingMiddleware(lazily(fails(LookupError())), limit=1)
     for _ in range(3):
         with pytest.raises(LookupError):
@@ -210,7 +210,7 @@ def test_an_error_gives_the_place_back() -> None:
     assert app.places.in_use == 0
 
 
-def test_an_adaptive_limit_learns() -> None:
+def test_adaptive_limit_learns() -> None:
     def overloaded(environ: Any, start_response: Any) -> Iterable[bytes]:
         start_response("503 Service Unavailable", [("Content-Type", "text/plain")])
         return [b""]
@@ -230,7 +230,7 @@ def test_some_requests_are_exempt() -> None:
     assert call(app, x_health="1").status == 200
 
 
-def test_an_application_is_needed() -> None:
+def test_application_is_needed() -> None:
     for middleware in (DeadlineMiddleware, RefusalMiddleware, SheddingMiddleware):
         with pytest.raises(TypeError, match="app must be a WSGI application"):
             middleware(None)  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ def test_missing_command_prints_help_and_exits_2(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_a_missing_dependency_is_one_line(
+def test_missing_dependency_is_one_line(
     missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
@@ -120,7 +120,7 @@ def test_command_that_cannot_run_prints_one_line(
 # --- the numbers -------------------------------------------------------------------------------------------
 
 
-def test_an_event_counts_in_the_bucket_it_falls_into() -> None:
+def test_event_counts_in_the_bucket_it_falls_into() -> None:
     made = Buckets(0.25)
     for at_s in (0.0, 0.2499, 0.25, 1.0, -0.01):
         made.add(at_s)
@@ -171,11 +171,11 @@ def test_answers_after_the_traffic_do_not_count_as_recovery() -> None:
     assert recovered([0, 0, 20, 20, 20, 20, 0, 0, 0, 0, 0, 0, 120]) is None
 
 
-def test_a_backlog_served_later_does_not_make_up_for_now() -> None:
+def test_backlog_served_later_does_not_make_up_for_now() -> None:
     assert recovered([0, 0, 0, 0, 0, 0, 40, 40, 40, 40, 40, 40]) == 0.5
 
 
-def test_a_recovery_must_be_seen_for_a_whole_second() -> None:
+def test_recovery_must_be_seen_for_a_whole_second() -> None:
     assert recovered([0] * 9 + [20] * 3) is None
     assert recovered([0] * 8 + [20] * 4) == 1.5
 
@@ -199,13 +199,13 @@ def test_state_follows_the_run() -> None:
     }
 
 
-def test_the_floor_is_the_time_to_work_off_the_queue_without_retries() -> None:
+def test_floor_is_the_time_to_work_off_the_queue_without_retries() -> None:
     # 160/s for 2 s leaves 320 queued; who finds 200 or fewer is served within 1 s; 40/s of slack: 3 s + 1 s.
     assert _demo_metrics.drain_floor(Scenario(capacity_rps=200, outage_s=2.0)) == pytest.approx(4.0)
     assert _demo_metrics.drain_floor(Scenario(capacity_rps=200, outage_s=1.25)) == 0.0
 
 
-def test_the_verdict_sums_up_a_lane() -> None:
+def test_verdict_sums_up_a_lane() -> None:
     scenario = Scenario(capacity_rps=80, seconds=3.0, outage_at_s=0.5, outage_s=0.5)
     lane = series(
         offered=buckets(*[16] * 12),
@@ -226,7 +226,7 @@ def test_the_verdict_sums_up_a_lane() -> None:
     assert words.count("2.0x the offered load") == 2 and words.count("after 0.75 s") == 2
 
 
-def test_the_sentence_says_when_a_lane_did_not_recover() -> None:
+def test_sentence_says_when_a_lane_did_not_recover() -> None:
     scenario = Scenario(capacity_rps=80, seconds=3.0, outage_at_s=0.5, outage_s=0.5)
     dead = _demo_metrics.lane_verdict(series(offered=buckets(*[16] * 12)), scenario)
     assert dead.recovery_s is None
@@ -245,7 +245,7 @@ def test_arrivals_are_repeatable_and_as_many_as_offered() -> None:
     assert all(n / 160 <= at_s < (n + 1) / 160 for n, at_s in enumerate(first))
 
 
-def test_the_naive_callers_double_without_jitter_and_raise_the_last_error(
+def test_naive_callers_double_without_jitter_and_raise_the_last_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waits: list[float] = []
@@ -268,7 +268,7 @@ async def _as_coroutine(awaitable: Any) -> Any:
     return await awaitable
 
 
-def test_the_stormproof_callers_differ_by_jitter_and_budget_alone() -> None:
+def test_stormproof_callers_differ_by_jitter_and_budget_alone() -> None:
     import stormproof as sp
 
     (retry,) = _demo_callers.stormproof_policy(Scenario()).strategies
@@ -278,7 +278,7 @@ def test_the_stormproof_callers_differ_by_jitter_and_budget_alone() -> None:
     assert isinstance(retry.budget, sp.Budget)
 
 
-def test_the_stormproof_callers_retry_until_the_budget_is_spent() -> None:
+def test_stormproof_callers_retry_until_the_budget_is_spent() -> None:
     import stormproof as sp
 
     made = 0
@@ -306,7 +306,7 @@ def test_the_stormproof_callers_retry_until_the_budget_is_spent() -> None:
 # --- the server --------------------------------------------------------------------------------------------
 
 
-def test_the_worker_takes_one_over_capacity_and_stops_during_the_hang() -> None:
+def test_worker_takes_one_over_capacity_and_stops_during_the_hang() -> None:
     schedule = Schedule(capacity_rps=10.0, hang_at_s=1.0, hang_s=2.0)
     assert schedule.finish(0.0) == pytest.approx(0.1)
     assert schedule.finish(0.95) == pytest.approx(3.05), "half done when it hangs: the other half follows"
@@ -385,13 +385,13 @@ def test_bars_fill_rows_in_eighths() -> None:
     assert [_demo_view.block(150, row, 100) for row in range(3)] == ["█", "▄", " "]
 
 
-def test_the_chart_marks_the_capacity_between_two_rows() -> None:
+def test_chart_marks_the_capacity_between_two_rows() -> None:
     rows = _demo_view.chart([100, 250, None], top=300, limit=100, per_limit=1)
     assert [row.plain for row in rows] == [" 300  ▄ ", " 200 _█_", " 100 ██ "]
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
-def test_the_picture_fits_the_terminal(size: tuple[int, int]) -> None:
+def test_picture_fits_the_terminal(size: tuple[int, int]) -> None:
     from rich.console import Console
 
     run = _demo_run.Run(Scenario())
@@ -434,7 +434,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]
     return processes
 
 
-def test_a_real_run_ends_every_call_and_leaves_nothing_behind(
+def test_real_run_ends_every_call_and_leaves_nothing_behind(
     started: list[asyncio.subprocess.Process], capsys: pytest.CaptureFixture[str]
 ) -> None:
     threads, files = set(threading.enumerate()), open_files()
@@ -472,7 +472,7 @@ def test_without_an_outage_every_call_is_one_request() -> None:
         assert verdict.calls == verdict.succeeded == verdict.requests == lane.series.served.total == 16
 
 
-def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_demo_run, "STOP_S", 0.05)
 
     async def scene() -> int | None:
@@ -485,7 +485,7 @@ def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -
     assert asyncio.run(scene()) == -signal.SIGKILL
 
 
-def test_a_server_that_does_not_start_in_time_is_reported(
+def test_server_that_does_not_start_in_time_is_reported(
     monkeypatch: pytest.MonkeyPatch, started: list[asyncio.subprocess.Process]
 ) -> None:
     monkeypatch.setattr(_demo_run, "START_S", 0.0)
@@ -494,7 +494,7 @@ def test_a_server_that_does_not_start_in_time_is_reported(
     assert started and all(process.returncode is not None for process in started)
 
 
-def test_a_server_that_dies_is_reported_not_waited_for(
+def test_server_that_dies_is_reported_not_waited_for(
     started: list[asyncio.subprocess.Process],
 ) -> None:
     def kill_one(_: _demo_run.Run) -> None:
@@ -516,7 +516,7 @@ def alive(pid: str) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see child processes")
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_a_signal_ends_the_demo_and_its_servers(signum: signal.Signals, code: int) -> None:
+def test_signal_ends_the_demo_and_its_servers(signum: signal.Signals, code: int) -> None:
     command = [sys.executable, "-m", "stormproof.cli", "demo", "--plain"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -550,7 +550,7 @@ def test_a_signal_ends_the_demo_and_its_servers(signum: signal.Signals, code: in
         (True, False, 80, "ascii", False),
     ],
 )
-def test_the_live_view_is_for_terminals_that_can_show_it(
+def test_live_view_is_for_terminals_that_can_show_it(
     tty: bool, dumb: bool, width: int, encoding: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console: Any = SimpleNamespace(is_dumb_terminal=dumb, width=width, encoding=encoding)

@@ -54,7 +54,7 @@ def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict
 # The figures.
 
 
-def test_the_schedule_is_the_backoffs_own() -> None:
+def test_schedule_is_the_backoffs_own() -> None:
     found = facts(sp.Retry(attempts=4, backoff=sp.Exponential(0.1, cap=0.3)), sp.Timeout(1))
     rows = [(s.number, s.low, s.mean, s.high, s.starts) for s in found.schedule]
     expected = [(1, 0, 0.05, 0.1, 0.1), (2, 0, 0.1, 0.2, 1.3), (3, 0, 0.15, 0.3, 2.6)]
@@ -143,7 +143,7 @@ def test_exit_codes_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert code == 1 and [p["fits"] for p in data["policies"]] == [False, True, False]
 
 
-def test_an_unknown_policy_and_a_broken_file_are_one_line(
+def test_unknown_policy_and_a_broken_file_are_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["explain", "stormproof.toml:nightl"]) == 2
@@ -160,13 +160,13 @@ def test_an_unknown_policy_and_a_broken_file_are_one_line(
     assert "no policy" in capsys.readouterr().err
 
 
-def test_a_file_with_a_colon_in_its_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_with_a_colon_in_its_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a:b.toml").write_text("[policies.x]\nretry = {}\n")
     assert explained(capsys, "a:b.toml")[0] == 0
     assert explained(capsys, "a:b.toml:x")[0] == 0
 
 
-def test_the_environment_counts_as_it_does_for_the_program(
+def test_environment_counts_as_it_does_for_the_program(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORMPROOF_LOOKUP__RETRY__ATTEMPTS", "3")
@@ -174,7 +174,7 @@ def test_the_environment_counts_as_it_does_for_the_program(
     assert data["policies"][0]["worst_case"]["attempts"] == 3
 
 
-def test_the_environment_reaches_no_further_than_the_file_does(
+def test_environment_reaches_no_further_than_the_file_does(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a store nor a module that a variable names is touched."""
@@ -183,9 +183,7 @@ def test_the_environment_reaches_no_further_than_the_file_does(
     assert explained(capsys, "stormproof.toml")[0] == 0
 
 
-def test_a_file_with_a_store_is_looked_at_without_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_file_with_a_store_is_looked_at_without_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "fleet.toml").write_text(
         '[store]\nurl = "redis://127.0.0.1:1/0"\n[budgets.partner]\nratio = 0.2\nstore = true\n'
         '[policies.a]\nretry = { budget = "partner" }\n'
@@ -194,7 +192,7 @@ def test_a_file_with_a_store_is_looked_at_without_one(
     assert code == 0 and data["policies"][0]["worst_case"]["amplification"] == pytest.approx(1.2)
 
 
-def test_a_policy_in_code(
+def test_policy_in_code(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "shop_policies.py").write_text(
@@ -220,7 +218,7 @@ def test_a_policy_in_code(
 # The picture.
 
 
-def test_the_plot_shows_bounds_and_mean() -> None:
+def test_plot_shows_bounds_and_mean() -> None:
     steps = facts(sp.Retry(attempts=3, backoff=sp.Exponential(1.0, cap=2.0))).schedule
     first, second, axis, scale = _explain_view.plot(steps, PLAIN)
     width = _explain_view.PLOT
@@ -229,7 +227,7 @@ def test_the_plot_shows_bounds_and_mean() -> None:
     assert axis.strip() == "+" + "-" * width and scale.strip().startswith("0") and scale.endswith("2 s")
 
 
-def test_a_plot_without_waits_and_in_plain_characters() -> None:
+def test_plot_without_waits_and_in_plain_characters() -> None:
     assert _explain_view.plot(facts(sp.Retry(backoff=sp.Constant(0))).schedule, PLAIN) == [
         "  (no waits to draw)"
     ]

@@ -98,7 +98,7 @@ def test_configuration_and_options_choose_files_and_rules(
         ("[tool]\nstormproof = 3\n", "stormproof must be a table"),
     ],
 )
-def test_a_wrong_configuration_is_one_line_and_2(
+def test_wrong_configuration_is_one_line_and_2(
     text: str, says: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(folder, pyproject_dot_toml=text, bad_dot_py=BAD)
@@ -139,7 +139,7 @@ def test_findings_are_printed_in_every_format(folder: Path, capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-def test_the_rules_are_described(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rules_are_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lint", "--rules"]) == 0
     assert "SP003 unbounded (error)" in capsys.readouterr().out
     assert cli.main(["lint", "--rules", "--json"]) == 0

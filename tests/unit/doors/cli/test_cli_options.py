@@ -176,7 +176,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": SOURCE, **more}
 
 
-def test_a_plain_line_starts_without_typer_and_rich(tmp_path: Path) -> None:
+def test_plain_line_starts_without_typer_and_rich(tmp_path: Path) -> None:
     (tmp_path / "stormproof.toml").write_text("[policies.a]\nretry = {}\n")
     (tmp_path / "a.py").write_text("import tenacity\n")
     script = (

@@ -51,12 +51,12 @@ def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return data
 
 
-def test_a_success_is_silent_and_runs_once(tmp_path: Path) -> None:
+def test_success_is_silent_and_runs_once(tmp_path: Path) -> None:
     done = run("--", "sh", "-c", "echo x >> runs; echo out; echo err >&2", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr, runs(tmp_path)) == (0, "out\n", "err\n", 1)
 
 
-def test_a_failure_is_tried_again_until_it_works(tmp_path: Path) -> None:
+def test_failure_is_tried_again_until_it_works(tmp_path: Path) -> None:
     done = run(*QUICK, "--", *fails(2), cwd=tmp_path)
     assert (done.returncode, runs(tmp_path)) == (0, 3)
     first, second, last = done.stderr.splitlines()
@@ -125,7 +125,7 @@ def test_a_lot_of_output_goes_through_and_its_end_is_searched(tmp_path: Path) ->
     assert done.returncode == 1 and done.stdout == "é" * 300_000 + "\nat last\n"
 
 
-def test_a_process_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_process_left_behind_does_not_hold_up_the_end(tmp_path: Path) -> None:
     script = f"sleep 30 & echo $! > {tmp_path}/pid; echo done"
     command = [sys.executable, "-m", "stormproof.cli", "run", "--on-output", "x", "--", "sh", "-c", script]
     environment = {**os.environ, "PYTHONPATH": SOURCE}
@@ -144,7 +144,7 @@ def test_command_that_cannot_be_run_exits_by_shell_conventions(tmp_path: Path) -
     assert done.returncode == 126 and "Permission denied" in done.stderr
 
 
-def test_a_command_ended_by_a_signal(tmp_path: Path) -> None:
+def test_command_ended_by_a_signal(tmp_path: Path) -> None:
     done = run(*QUICK, "--attempts", "2", "--", "sh", "-c", "echo x >> runs; kill -KILL $$", cwd=tmp_path)
     assert (done.returncode, runs(tmp_path)) == (137, 2)
     assert "was ended by SIGKILL" in done.stderr
@@ -153,7 +153,7 @@ def test_a_command_ended_by_a_signal(tmp_path: Path) -> None:
     assert (tmp_path / "again").read_text() == "x\n"
 
 
-def test_a_deadline_ends_the_loop_with_the_commands_own_code(tmp_path: Path) -> None:
+def test_deadline_ends_the_loop_with_the_commands_own_code(tmp_path: Path) -> None:
     options = (
         "--attempts",
         "none",
@@ -171,12 +171,12 @@ def test_a_deadline_ends_the_loop_with_the_commands_own_code(tmp_path: Path) -> 
     assert "another wait would pass the deadline" in done.stderr
 
 
-def test_a_deadline_of_zero_runs_nothing(tmp_path: Path) -> None:
+def test_deadline_of_zero_runs_nothing(tmp_path: Path) -> None:
     done = run("--deadline", "0", "--", *fails(0), cwd=tmp_path)
     assert (done.returncode, runs(tmp_path)) == (124, 0)
 
 
-def test_a_report_as_json(tmp_path: Path) -> None:
+def test_report_as_json(tmp_path: Path) -> None:
     done = run("--base", "8ms", "--jitter", "none", "--json", "--", *fails(1), cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.count("\n") == 1
     data = report(done)
@@ -190,7 +190,7 @@ def test_quiet_prints_nothing(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, "")
 
 
-def test_the_waits_are_the_librarys_own_and_repeatable(tmp_path: Path) -> None:
+def test_waits_are_the_librarys_own_and_repeatable(tmp_path: Path) -> None:
     import stormproof as sp
 
     def waits(*options: str) -> list[float]:
@@ -206,7 +206,7 @@ def test_the_waits_are_the_librarys_own_and_repeatable(tmp_path: Path) -> None:
     assert waits("--jitter", "decorrelated") == [next(expected) for _ in range(3)]
 
 
-def test_the_policy_is_one_plain_retry() -> None:
+def test_policy_is_one_plain_retry() -> None:
     policy = make_policy("4", "100ms", "5s", "full", "9s", "1s", None)
     assert [type(strategy).__name__ for strategy in policy.strategies] == ["Deadline", "Retry", "Timeout"]
     assert policy.strategies[1].budget is None and policy.strategies[1].attempts == 4
@@ -220,7 +220,7 @@ def test_pipe_on_stdin_that_cannot_be_reread_is_reported_once(tmp_path: Path) ->
     assert done.stderr.count("what it read from the pipe on stdin is gone") == 1
 
 
-def test_a_file_on_stdin_is_rewound(tmp_path: Path) -> None:
+def test_file_on_stdin_is_rewound(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("skipped\nhello\n")
     with (tmp_path / "in").open() as file:
         os.lseek(file.fileno(), len("skipped\n"), os.SEEK_SET)

@@ -51,7 +51,7 @@ def test_routes_ask_anew_every_time() -> None:
     assert routes.find("/a.B/C") is TWO
 
 
-def test_a_registry_is_a_mapping() -> None:
+def test_registry_is_a_mapping() -> None:
     registry = sp.Registry.from_data(
         {"policies": {"pkg.Service": {"strategies": [{"retry": {"attempts": 2}}]}}}
     )
@@ -65,7 +65,7 @@ def test_routes_refuse_values_that_are_not_policies(policies: Any) -> None:
             make(policies)
 
 
-def test_a_route_must_lead_to_a_policy() -> None:
+def test_route_must_lead_to_a_policy() -> None:
     with pytest.raises(TypeError, match=r"the policy of '/a.B/C' must be a Policy or None, got 3"):
         Routes(lambda method: 3).find("/a.B/C")  # type: ignore[arg-type,return-value]
 
@@ -104,7 +104,7 @@ def test_replay_refuses_streams_beyond_its_bounds(
     assert refusal is None if says is None else refusal is not None and says in refusal
 
 
-def test_a_single_message_can_always_be_sent_again() -> None:
+def test_single_message_can_always_be_sent_again() -> None:
     replay = Replay(iter([b"a"]), False, 0, 0)
     assert replay.refusal() is None
     assert replay.request() is replay.request()
@@ -179,7 +179,7 @@ def test_attempts_are_numbered_and_given_the_remaining_time() -> None:
     assert rpc.method == "/pkg.Service/Method"
 
 
-def test_the_timeout_counts_from_when_the_call_was_made() -> None:
+def test_timeout_counts_from_when_the_call_was_made() -> None:
     with instant() as clock:
         scope = CallScope(5.0)
         clock.advance(2)
@@ -226,7 +226,7 @@ def test_call_that_cannot_be_sent_again_is_permanent_and_raises_its_own_error() 
     assert rpc.surface(marked, None) is error
 
 
-def test_a_refusal_surfaces_as_the_attempts_error_only_after_one() -> None:
+def test_refusal_surfaces_as_the_attempts_error_only_after_one() -> None:
     rpc, _ = rpc_of()
     refusal = sp.BudgetExhausted("spent")
     assert isinstance(rpc.surface(refusal, None), hfg.RpcBudgetExhausted)
@@ -285,7 +285,7 @@ def test_settle_cancels_every_open_call_but_the_winner() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_refusal_is_of_both_worlds(error: Any) -> None:
+def test_refusal_is_of_both_worlds(error: Any) -> None:
     mark(error, Mark("inner", None, 2))
     error.__cause__ = KeyError("k")
     shown: Any = refusals.as_rpc_error(error)
@@ -305,7 +305,7 @@ def test_a_refusal_is_of_both_worlds(error: Any) -> None:
     assert (type(copy), str(copy), copy.retry_after) == (type(shown), str(shown), error.retry_after)
 
 
-def test_a_refusal_is_a_call_that_has_ended() -> None:
+def test_refusal_is_a_call_that_has_ended() -> None:
     shown = refusals.as_rpc_error(sp.CircuitOpen("open"))
     told: list[Any] = []
     shown.add_done_callback(told.append)
@@ -381,7 +381,7 @@ class Context:
         return 5.0
 
 
-def test_a_stream_that_is_left_open_leaves_no_deadline_in_its_thread() -> None:
+def test_stream_that_is_left_open_leaves_no_deadline_in_its_thread() -> None:
     def down(request: Any, context: Any) -> Any:
         yield sp.remaining()
         yield sp.remaining()
@@ -395,7 +395,7 @@ def test_a_stream_that_is_left_open_leaves_no_deadline_in_its_thread() -> None:
     assert sp.remaining() is None
 
 
-def test_a_code_that_says_the_same_further_out_is_passed_on() -> None:
+def test_code_that_says_the_same_further_out_is_passed_on() -> None:
     for code, sent in (
         (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.RESOURCE_EXHAUSTED),
         (grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE),

@@ -62,7 +62,7 @@ def test_service_config_survives_a_round_trip() -> None:
     assert json.loads(to_service_config({})) == {"methodConfig": []}
 
 
-def test_an_empty_entry_keeps_its_place() -> None:
+def test_empty_entry_keeps_its_place() -> None:
     config = {"methodConfig": [{"name": [{"service": "pkg.A"}]}]}
     assert json.loads(to_service_config(from_service_config(config))) == config
 
@@ -146,7 +146,7 @@ def test_policy_is_written_as_a_service_config() -> None:
     )
 
 
-def test_a_service_config_retries_or_hedges() -> None:
+def test_service_config_retries_or_hedges() -> None:
     both = sp.Policy(retrying(), sp.Hedge(0.1, idempotent=True, on=CODES))
     with pytest.raises(LossyServiceConfig, match="Hedge beside Retry"):
         to_service_config(both)

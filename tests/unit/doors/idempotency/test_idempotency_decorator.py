@@ -92,7 +92,7 @@ def test_every_json_result_comes_back(colour: Colour, result: Any) -> None:
 
 
 @each_colour
-def test_an_error_is_raised_and_not_stored(colour: Colour) -> None:
+def test_error_is_raised_and_not_stored(colour: Colour) -> None:
     calls = Calls(ConnectionError("down"), 7)
     charge = colour.decorate(calls, key=first, store=MemoryStore())
     with pytest.raises(ConnectionError, match="down"):
@@ -103,7 +103,7 @@ def test_an_error_is_raised_and_not_stored(colour: Colour) -> None:
 
 
 @each_colour
-def test_an_error_can_be_an_unknown_outcome(colour: Colour) -> None:
+def test_error_can_be_an_unknown_outcome(colour: Colour) -> None:
     calls = Calls(ConnectionError("down"), 7)
     charge = colour.decorate(calls, key=first, store=MemoryStore(), on_error="unknown")
     with pytest.raises(ConnectionError):
@@ -144,7 +144,7 @@ def test_cancelled_call_is_an_unknown_outcome_at_once(loop: Loop) -> None:
 
 
 @each_colour
-def test_the_same_key_with_another_payload(colour: Colour) -> None:
+def test_same_key_with_another_payload(colour: Colour) -> None:
     charge = colour.decorate(
         Calls(1), key=first, store=MemoryStore(), fingerprint=lambda key, amount: str(amount)
     )
@@ -248,7 +248,7 @@ def test_without_the_store_nothing_runs(colour: Colour) -> None:
 
 
 @each_colour
-def test_a_record_that_cannot_be_written_does_not_lose_the_result(colour: Colour) -> None:
+def test_record_that_cannot_be_written_does_not_lose_the_result(colour: Colour) -> None:
     clock = FakeClock()
     store = Failing(clock=clock)
     store.down = (Finish,)
@@ -341,7 +341,7 @@ def test_coroutine_that_lost_its_key_emits_lost(loop: Loop) -> None:
     assert loop.run(charge, "k") == 2
 
 
-def test_a_conflict_is_worth_retrying_and_the_others_are_not() -> None:
+def test_conflict_is_worth_retrying_and_the_others_are_not() -> None:
     assert sp.transient(IdempotencyConflict("x")).retry
     assert sp.transient(StoreUnavailable("x")).retry
     for final in (IdempotencyMismatch, OutcomeUnknown, AnswerNotKept):
@@ -361,7 +361,7 @@ class Counting(MemoryStore):
         return told
 
 
-def test_the_lease_is_renewed_while_the_function_runs() -> None:
+def test_lease_is_renewed_while_the_function_runs() -> None:
     store = Counting()
 
     @idempotent(key=first, store=store, lease=0.03)
@@ -376,7 +376,7 @@ def test_the_lease_is_renewed_while_the_function_runs() -> None:
     assert charge("k") == 1
 
 
-def test_the_lease_is_renewed_while_a_coroutine_blocks_its_loop() -> None:
+def test_lease_is_renewed_while_a_coroutine_blocks_its_loop() -> None:
     store = Counting()
 
     @idempotent(key=first, store=store, lease=0.03)
@@ -407,7 +407,7 @@ def test_renewal_is_repeated_after_an_error_of_the_store() -> None:
     assert charge("k") == 1
 
 
-def test_a_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() -> None:
+def test_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() -> None:
     store = Counting()
 
     @idempotent(key=first, store=store, lease=600)
@@ -523,7 +523,7 @@ def test_only_functions_can_be_decorated() -> None:
     ],
 )
 @each_colour
-def test_a_key_that_is_none(colour: Colour, key: Any, error: type[Exception], says: str) -> None:
+def test_key_that_is_none(colour: Colour, key: Any, error: type[Exception], says: str) -> None:
     calls = Calls(1)
     charge = colour.decorate(calls, key=first, store=MemoryStore())
     with pytest.raises(error, match=says):
@@ -532,7 +532,7 @@ def test_a_key_that_is_none(colour: Colour, key: Any, error: type[Exception], sa
 
 
 @each_colour
-def test_a_fingerprint_that_is_none(colour: Colour) -> None:
+def test_fingerprint_that_is_none(colour: Colour) -> None:
     calls = Calls(1)
     charge = colour.decorate(calls, key=first, store=MemoryStore(), fingerprint=lambda key: {"amount": 7})
     with pytest.raises(TypeError, match="fingerprint must give str or bytes, got dict"):
@@ -540,6 +540,6 @@ def test_a_fingerprint_that_is_none(colour: Colour) -> None:
     assert calls.made == []
 
 
-def test_a_bare_store_is_only_an_interface() -> None:
+def test_bare_store_is_only_an_interface() -> None:
     with pytest.raises(NotImplementedError):
         Store().begin("k", "", "a", 10)

@@ -28,7 +28,7 @@ def test_beyond_its_limit_the_key_that_was_done_first_is_forgotten() -> None:
     assert store.begin("a", "", "z", 10).state == "new"
 
 
-def test_a_full_store_may_refuse_instead() -> None:
+def test_full_store_may_refuse_instead() -> None:
     clock = FakeClock()
     store = MemoryStore(limit=2, full="refuse", clock=clock)
     done(store, "a")
@@ -50,7 +50,7 @@ def test_keys_that_run_are_never_dropped(full: Any) -> None:
     assert [store.begin(key, "", "z", 10).state for key in "ab"] == ["in_progress"] * 2
 
 
-def test_a_single_answer_beyond_the_bound_is_not_kept_but_its_key_is() -> None:
+def test_single_answer_beyond_the_bound_is_not_kept_but_its_key_is() -> None:
     store = MemoryStore(max_bytes=100, clock=FakeClock())
     done(store, "a", b"x" * 200)
     claim = store.begin("a", "", "z", 10)
@@ -88,7 +88,7 @@ def test_released_keys_leave_nothing_behind() -> None:
     assert len(store._ends) < 100
 
 
-def test_a_record_that_lives_longer_is_looked_at_again() -> None:
+def test_record_that_lives_longer_is_looked_at_again() -> None:
     clock = FakeClock()
     store = MemoryStore(ttl=100, clock=clock)
     store.begin("k", "", "a", 10)
@@ -100,7 +100,7 @@ def test_a_record_that_lives_longer_is_looked_at_again() -> None:
     assert store.begin("k", "", "b", 10).state == "new"
 
 
-def test_a_forked_child_starts_empty() -> None:
+def test_forked_child_starts_empty() -> None:
     store = MemoryStore()
     store.begin("k", "", "a", 10)
     reading, writing = os.pipe()

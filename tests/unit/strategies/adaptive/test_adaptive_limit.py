@@ -220,7 +220,7 @@ def test_calls_pass_and_are_measured(play: Any) -> None:
 
 
 @each_way
-def test_a_failure_that_on_matches_is_a_drop(play: Any) -> None:
+def test_failure_that_on_matches_is_a_drop(play: Any) -> None:
     limit = sp.AdaptiveLimit("aimd", initial=10, on=Boom)
     play(sp.Policy(limit), Boom).raised(Boom)
     assert (limit.limit, limit.in_use) == (9, 0)
@@ -254,7 +254,7 @@ def test_call_beyond_the_limit_is_refused(play: Any) -> None:
     assert limit.in_use == 0
 
 
-def test_a_shrunken_limit_waits_for_calls_to_end() -> None:
+def test_shrunken_limit_waits_for_calls_to_end() -> None:
     limit = sp.AdaptiveLimit("aimd", initial=4, decrease=0.5)
     tickets = [limit.admit() for _ in range(4)]
     tickets[0].dropped()
@@ -266,7 +266,7 @@ def test_a_shrunken_limit_waits_for_calls_to_end() -> None:
     limit.admit()
 
 
-def test_a_ticket_is_settled_once() -> None:
+def test_ticket_is_settled_once() -> None:
     limit = sp.AdaptiveLimit("aimd", initial=10, max=20)
     ticket = limit.admit()
     ticket.cancel()
@@ -287,7 +287,7 @@ def test_call_reports_the_use_at_its_start() -> None:
 
 
 @each_loop
-def test_a_cancelled_call_leaves_its_place_and_teaches_nothing(loop: Loop) -> None:
+def test_cancelled_call_leaves_its_place_and_teaches_nothing(loop: Loop) -> None:
     limit = sp.AdaptiveLimit("aimd", initial=1, max=2, on=BaseException)
 
     @sp.Policy(limit)
@@ -319,7 +319,7 @@ def test_tasks_share_the_limit(loop: Loop) -> None:
     assert limit.in_use == 0
 
 
-def test_a_rule_that_raises_leaves_nothing_held() -> None:
+def test_rule_that_raises_leaves_nothing_held() -> None:
     def broken(error: BaseException) -> bool:
         raise KeyError
 

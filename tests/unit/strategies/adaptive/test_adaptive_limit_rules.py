@@ -55,7 +55,7 @@ def test_gradient_of_a_call_that_took_no_time_is_flat() -> None:
 
 
 @pytest.mark.parametrize(("rtt", "shrinks"), [(1.0, False), (0.75, True), (0.25, True)])
-def test_a_long_average_shrinks_while_it_is_more_than_twice_the_present(rtt: float, shrinks: bool) -> None:
+def test_long_average_shrinks_while_it_is_more_than_twice_the_present(rtt: float, shrinks: bool) -> None:
     rule = Gradient2(10, 1, 100)
     rule._count = 10
     rule._factor = 0.0

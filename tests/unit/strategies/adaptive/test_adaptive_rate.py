@@ -221,7 +221,7 @@ def test_strategy_keeps_to_its_learnt_rate() -> None:
     assert len(server.times) - sent == pytest.approx(9, abs=2)
 
 
-def test_a_server_that_bears_20_a_second_is_sent_about_that() -> None:
+def test_server_that_bears_20_a_second_is_sent_about_that() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     allowed = sp.Limiter(20, 20, clock=clock)
@@ -264,7 +264,7 @@ def test_max_wait_of_zero_does_not_wait() -> None:
     assert clock.sleeps == []
 
 
-def test_a_wait_past_the_deadline_is_not_begun() -> None:
+def test_wait_past_the_deadline_is_not_begun() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock)
     server.throttle()

@@ -96,7 +96,7 @@ def test_calls_that_do_not_count_are_not_among_the_calls(clock: sp.testing.FakeC
     assert breaker.state == "open"
 
 
-def test_a_success_never_opens_it(clock: sp.testing.FakeClock) -> None:
+def test_success_never_opens_it(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(failure_ratio=0.1, min_calls=4, clock=clock)
     fail(breaker, 3)
     succeed(breaker, 5)
@@ -149,7 +149,7 @@ def test_trip_replaces_the_built_in_rules(clock: sp.testing.FakeClock) -> None:
     assert seen == [(1, 1), (2, 2), (4, 3)]
 
 
-def test_the_rule_may_use_the_breaker(clock: sp.testing.FakeClock) -> None:
+def test_rule_may_use_the_breaker(clock: sp.testing.FakeClock) -> None:
     """It is called without the lock: this would hang otherwise."""
     looks: list[str] = []
     breaker = sp.Breaker(trip=lambda counts: bool(looks.append(breaker.state)), clock=clock)
@@ -169,7 +169,7 @@ def test_slow_calls_open_the_breaker(clock: sp.testing.FakeClock) -> None:
     assert breaker.state == "open"
 
 
-def test_a_call_that_is_still_running_counts_as_slow(clock: sp.testing.FakeClock) -> None:
+def test_call_that_is_still_running_counts_as_slow(clock: sp.testing.FakeClock) -> None:
     """A backend that never answers is noticed before the first timeout."""
     breaker = sp.Breaker(slow_call=2, slow_ratio=1, min_calls=3, clock=clock)
     hung = [breaker.admit() for _ in range(3)]
@@ -187,7 +187,7 @@ def test_a_call_that_is_still_running_counts_as_slow(clock: sp.testing.FakeClock
 # Open.
 
 
-def test_an_open_circuit_says_when_and_why(clock: sp.testing.FakeClock) -> None:
+def test_open_circuit_says_when_and_why(clock: sp.testing.FakeClock) -> None:
     error = Boom("no route")
     breaker = sp.Breaker(consecutive=1, open_for=30, clock=clock, name="payments")
     fail(breaker, error=error)
@@ -207,7 +207,7 @@ def test_breaker_is_open_until_strictly_after_open_for(clock: sp.testing.FakeClo
     assert breaker.state == "half_open"
 
 
-def test_a_call_goes_through_an_open_time_that_has_passed(clock: sp.testing.FakeClock) -> None:
+def test_call_goes_through_an_open_time_that_has_passed(clock: sp.testing.FakeClock) -> None:
     """The state need not have been read in between."""
     breaker = opened(clock, open_for=30)
     clock.advance(31)
@@ -215,7 +215,7 @@ def test_a_call_goes_through_an_open_time_that_has_passed(clock: sp.testing.Fake
     assert breaker.state == "closed"
 
 
-def test_the_open_time_may_grow_with_each_reopening(clock: sp.testing.FakeClock) -> None:
+def test_open_time_may_grow_with_each_reopening(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=10, open_growth=2, open_max=35, clock=clock)
     for expected in (10, 20, 35, 35):
         fail(breaker)
@@ -227,7 +227,7 @@ def test_the_open_time_may_grow_with_each_reopening(clock: sp.testing.FakeClock)
     assert refused(breaker).retry_after == 10
 
 
-def test_a_thousand_reopenings_do_not_overflow(clock: sp.testing.FakeClock) -> None:
+def test_thousand_reopenings_do_not_overflow(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=1, open_growth=10, open_max=60, clock=clock)
     for _ in range(1100):
         fail(breaker)
@@ -264,7 +264,7 @@ def test_half_open_admits_probes_calls_and_closes_after_as_many_successes(
     assert breaker.counts.requests == 0
 
 
-def test_a_finished_probe_does_not_make_room_for_another(clock: sp.testing.FakeClock) -> None:
+def test_finished_probe_does_not_make_room_for_another(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probes=2)
     breaker.admit().success()
     breaker.admit()
@@ -282,7 +282,7 @@ def test_any_failed_probe_opens_it_again(clock: sp.testing.FakeClock) -> None:
     assert refused(breaker).retry_after == 30
 
 
-def test_a_cancelled_probe_gives_its_place_back(clock: sp.testing.FakeClock) -> None:
+def test_cancelled_probe_gives_its_place_back(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock)
     ticket = breaker.admit()
     refused(breaker)
@@ -292,7 +292,7 @@ def test_a_cancelled_probe_gives_its_place_back(clock: sp.testing.FakeClock) -> 
     refused(breaker)
 
 
-def test_a_lost_probe_gives_its_place_back_in_time(clock: sp.testing.FakeClock) -> None:
+def test_lost_probe_gives_its_place_back_in_time(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probe_timeout=5)
     lost = breaker.admit()
     clock.advance(3)
@@ -306,7 +306,7 @@ def test_a_lost_probe_gives_its_place_back_in_time(clock: sp.testing.FakeClock) 
     assert breaker.state == "closed"
 
 
-def test_a_probe_may_be_leased_for_ever(clock: sp.testing.FakeClock) -> None:
+def test_probe_may_be_leased_for_ever(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probe_timeout=None)
     probe = breaker.admit()
     clock.advance(1e9)
@@ -315,7 +315,7 @@ def test_a_probe_may_be_leased_for_ever(clock: sp.testing.FakeClock) -> None:
     assert breaker.state == "closed"
 
 
-def test_a_result_of_an_earlier_half_open_time_changes_nothing(clock: sp.testing.FakeClock) -> None:
+def test_result_of_an_earlier_half_open_time_changes_nothing(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probes=2, probe_timeout=None)
     old = breaker.admit()
     breaker.admit().failure()
@@ -341,7 +341,7 @@ def test_after_closing_a_growing_share_is_admitted(clock: sp.testing.FakeClock) 
     succeed(breaker)
 
 
-def test_a_new_breaker_does_not_ramp(clock: sp.testing.FakeClock) -> None:
+def test_new_breaker_does_not_ramp(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(ramp=10, rng=lambda: 0.999, clock=clock)
     succeed(breaker, 3)
 
@@ -349,7 +349,7 @@ def test_a_new_breaker_does_not_ramp(clock: sp.testing.FakeClock) -> None:
 # Tickets.
 
 
-def test_a_ticket_counts_once(clock: sp.testing.FakeClock) -> None:
+def test_ticket_counts_once(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(clock=clock)
     ticket = breaker.admit()
     ticket.failure()
@@ -361,7 +361,7 @@ def test_a_ticket_counts_once(clock: sp.testing.FakeClock) -> None:
     assert (counts.requests, counts.failures, counts.successes, counts.excluded) == (1, 1, 0, 0)
 
 
-def test_a_ticket_settles_itself(clock: sp.testing.FakeClock) -> None:
+def test_ticket_settles_itself(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(exclude=KeyError, clock=clock)
     with breaker.admit():
         pass
@@ -376,7 +376,7 @@ def test_a_ticket_settles_itself(clock: sp.testing.FakeClock) -> None:
 
 
 @each_way
-def test_the_call_that_opens_it_gets_its_own_error(play: Play) -> None:
+def test_call_that_opens_it_gets_its_own_error(play: Play) -> None:
     breaker = sp.Breaker(consecutive=1)
     play(sp.Policy(breaker), Boom).raised_the_last_error().made(1)
     play(sp.Policy(breaker)).raised(sp.CircuitOpen).made(0)
@@ -437,7 +437,7 @@ def test_on_and_exclude_decide_how_an_error_counts(
     )
 
 
-def test_an_abstract_class_excludes_its_own_subclasses_only() -> None:
+def test_abstract_class_excludes_its_own_subclasses_only() -> None:
     class Odd(Exception, collections.abc.Sized):
         def __len__(self) -> int:
             return 0
@@ -453,7 +453,7 @@ def _raise(error: BaseException) -> None:
 
 
 @each_loop
-def test_a_cancelled_call_is_neutral(loop: Loop) -> None:
+def test_cancelled_call_is_neutral(loop: Loop) -> None:
     breaker = sp.Breaker(consecutive=1)
 
     @sp.Policy(breaker)
@@ -466,7 +466,7 @@ def test_a_cancelled_call_is_neutral(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_cancelled_probe_closes_nothing(loop: Loop) -> None:
+def test_cancelled_probe_closes_nothing(loop: Loop) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=1, clock=(clock := sp.testing.FakeClock()))
     fail(breaker)
     clock.advance(2)
@@ -480,7 +480,7 @@ def test_a_cancelled_probe_closes_nothing(loop: Loop) -> None:
     assert breaker.admit()
 
 
-def test_a_judge_that_raises_leaves_the_place_free(clock: sp.testing.FakeClock) -> None:
+def test_judge_that_raises_leaves_the_place_free(clock: sp.testing.FakeClock) -> None:
     def broken(error: BaseException) -> bool:
         raise ZeroDivisionError
 
@@ -676,7 +676,7 @@ def test_describe_shows_state_and_counts(clock: sp.testing.FakeClock) -> None:
     assert described["counts"]["requests"] == 0
 
 
-def test_a_success_while_closed_keeps_no_record(clock: sp.testing.FakeClock) -> None:
+def test_success_while_closed_keeps_no_record(clock: sp.testing.FakeClock) -> None:
     """Counts, not calls: a hundred thousand calls take the room of one."""
     import tracemalloc
 

@@ -108,7 +108,7 @@ def test_successful_probe_closes_nothing_before_the_fleet_closes() -> None:
     assert one.state == "closed" and not one.bound and one.closed_at == 11.1
 
 
-def test_a_probes_failure_opens_at_once() -> None:
+def test_probes_failure_opens_at_once() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 2.0, 10)
@@ -119,7 +119,7 @@ def test_a_probes_failure_opens_at_once() -> None:
     assert one.state == "open" and one.bound
 
 
-def test_a_cancelled_probe_gives_its_lease_back() -> None:
+def test_cancelled_probe_gives_its_lease_back() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 2.0, 10)
@@ -180,7 +180,7 @@ def test_result_of_every_probe_is_kept_until_it_is_reported() -> None:
     assert one.outcomes == [("9", "success")]
 
 
-def test_a_lease_that_is_not_used_is_given_up_when_others_want_it() -> None:
+def test_lease_that_is_not_used_is_given_up_when_others_want_it() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 60.0, 10)
@@ -193,7 +193,7 @@ def test_a_lease_that_is_not_used_is_given_up_when_others_want_it() -> None:
     assert one.outcomes == [("7", "excluded")]
 
 
-def test_a_lease_that_is_in_use_is_not_given_up() -> None:
+def test_lease_that_is_in_use_is_not_given_up() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     one.lease("7", 60.0, 10)

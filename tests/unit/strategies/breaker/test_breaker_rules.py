@@ -70,14 +70,14 @@ def test_repr_of_counts_shows_its_fields() -> None:
     assert shown.startswith("Counts(") and "failures=3" in shown and "successes=0" in shown
 
 
-def test_a_window_without_a_length_never_moves_on() -> None:
+def test_window_without_a_length_never_moves_on() -> None:
     window = Window(None, None, 0.0)
     first = window.current
     assert first.end == math.inf
     assert window.roll(1e12) is first
 
 
-def test_a_window_without_a_bucket_length_has_ten_buckets() -> None:
+def test_window_without_a_bucket_length_has_ten_buckets() -> None:
     window = Window(10.0, None, 0.0)
     first = window.current
     assert first.end == 1.0
@@ -93,7 +93,7 @@ def test_a_window_without_a_bucket_length_has_ten_buckets() -> None:
 @pytest.mark.parametrize(
     ("window_s", "bucket_s", "size"), [(10, 2, 5), (10, 3, 4), (1, 10, 1), (0.3, 0.1, 3), (10, 10, 1)]
 )
-def test_a_window_has_as_many_buckets_as_cover_it(window_s: float, bucket_s: float, size: int) -> None:
+def test_window_has_as_many_buckets_as_cover_it(window_s: float, bucket_s: float, size: int) -> None:
     window = Window(window_s, bucket_s, 0.0)
     first = window.current
     assert first.end == bucket_s
@@ -104,7 +104,7 @@ def test_a_window_has_as_many_buckets_as_cover_it(window_s: float, bucket_s: flo
     assert not window.holds(first)
 
 
-def test_a_fixed_window_starts_again_where_it_is_looked_at() -> None:
+def test_fixed_window_starts_again_where_it_is_looked_at() -> None:
     window = Window(10.0, 10.0, 0.0)
     assert window.roll(10.0) is window.current
     again = window.roll(17.0)
@@ -125,7 +125,7 @@ def test_rolling_window_skips_idle_slices() -> None:
     assert window.roll(2.0) is further
 
 
-def test_a_bucket_s_edge_belongs_to_it() -> None:
+def test_bucket_s_edge_belongs_to_it() -> None:
     window = Window(3.0, 1.0, 0.0)
     window.roll(1.5)
     assert window.roll(2.0).end == 2.0
@@ -158,7 +158,7 @@ def test_sums_are_over_the_window_and_totals_over_all() -> None:
     assert window.totals() == (7, 3)
 
 
-def test_a_streak_outlives_its_bucket_in_a_rolling_window() -> None:
+def test_streak_outlives_its_bucket_in_a_rolling_window() -> None:
     window = Window(2.0, 1.0, 0.0)
     settled(window, window.current, failures=2)
     settled(window, window.roll(1.5), failures=1)
@@ -174,7 +174,7 @@ def test_a_streak_outlives_its_bucket_in_a_rolling_window() -> None:
     assert (counts.consecutive_failures, counts.consecutive_successes) == (1, 0)
 
 
-def test_a_streak_ends_with_its_fixed_window() -> None:
+def test_streak_ends_with_its_fixed_window() -> None:
     window = Window(10.0, 10.0, 0.0)
     settled(window, window.current, failures=2)
     window.roll(11.0)
@@ -194,7 +194,7 @@ def test_successes_of_a_bucket_that_leaves_are_in_the_totals() -> None:
     assert window.counts().consecutive_successes == 5
 
 
-def test_a_window_moves_with_its_clock() -> None:
+def test_window_moves_with_its_clock() -> None:
     window = Window(2.0, 1.0, 0.0)
     first = window.current
     second = window.roll(1.5)
@@ -223,7 +223,7 @@ def test_only_a_failure_is_judged() -> None:
     assert (counts.requests, counts.failures, counts.successes, counts.excluded) == (4, 1, 1, 2)
 
 
-def test_a_late_result_counts_nowhere() -> None:
+def test_late_result_counts_nowhere() -> None:
     made = circuit(window_s=10.0, bucket_s=10.0)
     old = bucket(made, 1.0)
     old.started()
@@ -235,7 +235,7 @@ def test_a_late_result_counts_nowhere() -> None:
     assert made.counts() == Counts()
 
 
-def test_a_new_fixed_window_is_a_new_generation_and_a_rolling_one_is_not() -> None:
+def test_new_fixed_window_is_a_new_generation_and_a_rolling_one_is_not() -> None:
     fixed, rolling = circuit(window_s=10.0, bucket_s=10.0), circuit(window_s=10.0, bucket_s=1.0)
     for made in (fixed, rolling):
         before = made.generation
@@ -247,7 +247,7 @@ def test_a_new_fixed_window_is_a_new_generation_and_a_rolling_one_is_not() -> No
     assert rolling.generation == 0
 
 
-def test_a_slow_call_is_counted_while_it_runs() -> None:
+def test_slow_call_is_counted_while_it_runs() -> None:
     made = circuit()
     began = bucket(made, 0.0)
     began.started()
@@ -258,7 +258,7 @@ def test_a_slow_call_is_counted_while_it_runs() -> None:
     assert (counts.slow, counts.stalled, counts.successes) == (1, 0, 1)
 
 
-def test_a_slow_call_of_the_past_is_not() -> None:
+def test_slow_call_of_the_past_is_not() -> None:
     made = circuit(window_s=10.0, bucket_s=10.0)
     old = bucket(made, 0.0)
     assert made.slow(old, 11.0) is False
@@ -367,7 +367,7 @@ def test_closing_resets_the_number_of_reopenings() -> None:
     assert (made.state, made.reopenings) == ("closed", 0)
 
 
-def test_an_excluded_probe_makes_room_for_another() -> None:
+def test_excluded_probe_makes_room_for_another() -> None:
     made = half_open()
     probe = made.admit_probe(11.0)
     assert probe is not None
@@ -382,7 +382,7 @@ def test_an_excluded_probe_makes_room_for_another() -> None:
     assert made.admit_probe(12.0) is not None
 
 
-def test_a_lost_probe_frees_its_place_when_its_lease_has_run_out() -> None:
+def test_lost_probe_frees_its_place_when_its_lease_has_run_out() -> None:
     made = half_open()
     lost = made.admit_probe(11.0)
     assert lost is not None
@@ -397,7 +397,7 @@ def test_a_lost_probe_frees_its_place_when_its_lease_has_run_out() -> None:
     assert made.state == "half_open"
 
 
-def test_a_probe_without_a_timeout_keeps_its_place() -> None:
+def test_probe_without_a_timeout_keeps_its_place() -> None:
     made = half_open(probe_timeout_s=None)
     probe = made.admit_probe(11.0)
     assert probe is not None
@@ -405,7 +405,7 @@ def test_a_probe_without_a_timeout_keeps_its_place() -> None:
     assert made.admit_probe(1e9) is None
 
 
-def test_the_oldest_lease_says_when_there_is_room() -> None:
+def test_oldest_lease_says_when_there_is_room() -> None:
     made = half_open(probes=2)
     assert made.wait_for(11.0) == 0.0
     made.admit_probe(14.0)
@@ -464,7 +464,7 @@ def counts(**given: int) -> Counts:
         (counts(failures=5, successes=4, excluded=1), False),
     ],
 )
-def test_the_ratio_of_failures(seen: Counts, trips: bool) -> None:
+def test_ratio_of_failures(seen: Counts, trips: bool) -> None:
     assert default_trip(0.5, 10, None, None)(seen) is trips
     assert default_trip(None, 10, None, None)(seen) is False
 
@@ -487,7 +487,7 @@ def test_failures_in_a_row() -> None:
         (counts(slow=9, successes=9), False),
     ],
 )
-def test_the_ratio_of_slow_calls(seen: Counts, trips: bool) -> None:
+def test_ratio_of_slow_calls(seen: Counts, trips: bool) -> None:
     assert bool(default_trip(None, 10, None, 0.5)(seen)) is trips
     assert not default_trip(None, 10, None, None)(seen)
 
@@ -501,7 +501,7 @@ def test_nothing_seen_is_nothing_slow() -> None:
     assert not default_trip(None, 0, None, 0.0)(counts())
 
 
-def test_a_clock_set_back_by_more_than_a_bucket_goes_on_from_there() -> None:
+def test_clock_set_back_by_more_than_a_bucket_goes_on_from_there() -> None:
     window = Window(10.0, 1.0, 100.0)
     first = window.current
     second = window.roll(101.5)

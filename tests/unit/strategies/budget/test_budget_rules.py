@@ -13,7 +13,7 @@ from stormproof._strategies.budget.budget import Live
 from stormproof._strategies.budget.rules import Slices
 
 
-def test_a_slice_is_a_twentieth_of_the_window() -> None:
+def test_slice_is_a_twentieth_of_the_window() -> None:
     sums = Slices(20.0, 7.5)
     assert (sums.end, sums.total) == (8.0, 0.0)
     sums.add(4.0)
@@ -79,7 +79,7 @@ def test_amount_added_over_a_whole_window_leaves_evenly() -> None:
     assert sums.total == pytest.approx(9.5)
 
 
-def test_a_slice_is_never_shorter_than_the_clock_s_noise() -> None:
+def test_slice_is_never_shorter_than_the_clock_s_noise() -> None:
     assert Slices(1e-9, 0.0).end == 1e-7
     assert Slices(4e-6, 0.0).end == 2e-7
 
@@ -97,7 +97,7 @@ class Jumping:
         raise AssertionError("nobody sleeps here")
 
 
-def test_a_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
+def test_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
     clock = Jumping()
     live = Live(clock, 3.0)  # type: ignore[arg-type]
     assert (live.tokens, live.last, live.skew) == (3.0, 100.0, 0.0)
@@ -125,7 +125,7 @@ def settled(made: Any) -> float:
     return float(made.balance)
 
 
-def test_the_defaults_are_a_tenth_three_and_ten_seconds() -> None:
+def test_defaults_are_a_tenth_three_and_ten_seconds() -> None:
     made, _ = budget()
     assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 3.0, 10.0, 0.1)
     assert made.balance == 3.0
@@ -272,7 +272,7 @@ def test_fraction_of_a_second_does_not_count_as_a_step_back() -> None:
     assert live.tick() == (100.25, 0.25)
 
 
-def test_a_slice_ends_with_its_last_moment() -> None:
+def test_slice_ends_with_its_last_moment() -> None:
     made, clock = budget(ratio=1.0, burst=2, window=20)
     clock.time = 181.0
     assert settled(made) == 2.0
@@ -294,7 +294,7 @@ def test_earnings_between_two_looks_leave_at_their_own_time() -> None:
     assert made.balance == pytest.approx(5.0)
 
 
-def test_a_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
+def test_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
     made = sp.Budget(ratio=1.0, burst=0, window=20)
     made.success()
     assert settled(made) == 1.0
@@ -338,7 +338,7 @@ def test_quota_charges_throttle_cost_only_if_set_and_throttled() -> None:
     assert (priced.withdraw(), priced.withdraw(True), priced.withdraw(throttle=True)) == (5.0, 10.0, 50.0)
 
 
-def test_a_quota_is_credited_for_each_success() -> None:
+def test_quota_is_credited_for_each_success() -> None:
     made = sp.QuotaBudget(capacity=100, retry_cost=40, success_credit=3)
     assert made.sustained == pytest.approx(3 / 40)
     made.withdraw()
@@ -356,7 +356,7 @@ def test_rate_budget_has_documented_defaults_and_bounds() -> None:
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_a_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -> None:
+def test_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -> None:
     clock = Jumping()
     own = (1, 1) if is_shared else (0.5, 2)
     made = sp.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
@@ -380,7 +380,7 @@ def test_a_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool)
     assert again is not None and delay == 4.0
 
 
-def test_a_shared_rate_budget_hands_its_clock_on() -> None:
+def test_shared_rate_budget_hands_its_clock_on() -> None:
     made = sp.RateBudget(1, 1)
     shared = sp.Limiter(1, 1)
     made._set(_shared=shared)
@@ -391,7 +391,7 @@ def test_a_shared_rate_budget_hands_its_clock_on() -> None:
 
 
 @pytest.mark.parametrize("gil", [True, False], ids=["gil", "free-threaded"])
-def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "has_gil", lambda: gil)
     tally = counters.Tally()
     together = threading.Barrier(4)
@@ -412,7 +412,7 @@ def test_a_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: 
     assert tally.take() == 1
 
 
-def test_a_free_threaded_tally_is_guarded_by_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_threaded_tally_is_guarded_by_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "has_gil", lambda: False)
     tally = counters.Tally()
     counter: Any = tally.tick.__self__  # type: ignore[attr-defined]

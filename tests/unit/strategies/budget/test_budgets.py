@@ -49,7 +49,7 @@ def succeed(budget: Any, times: int) -> None:
 
 
 @each_kind
-def test_a_new_budget_pays(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_new_budget_pays(kind: Any, clock: sp.testing.FakeClock) -> None:
     assert kind(clock=clock).withdraw() > 0
 
 
@@ -67,7 +67,7 @@ def test_first_attempts_never_wait(kind: Any, clock: sp.testing.FakeClock) -> No
 
 
 @each_kind
-def test_an_emptied_budget_refuses_with_nought(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_emptied_budget_refuses_with_nought(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     for _ in range(1000):
         budget.failure()
@@ -78,7 +78,7 @@ def test_an_emptied_budget_refuses_with_nought(kind: Any, clock: sp.testing.Fake
 
 
 @each_kind
-def test_a_refusal_changes_nothing(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_refusal_changes_nothing(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     for _ in range(1000):
         budget.failure()
@@ -124,13 +124,13 @@ def test_pickling_carries_the_options_not_the_tokens(kind: Any, clock: sp.testin
 
 
 @each_kind
-def test_the_repr_rebuilds_it(kind: Any) -> None:
+def test_repr_rebuilds_it(kind: Any) -> None:
     budget = kind()
     assert repr(eval(repr(budget), {name: getattr(sp, name) for name in sp.__all__})) == repr(budget)
 
 
 @each_kind
-def test_a_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: sp.testing.FakeClock) -> None:
     """An hour back, ten years on: no windfall, no refusal for ever."""
     budget = kind(clock=clock)
     full = budget.balance
@@ -184,7 +184,7 @@ def test_budget_starts_with_the_burst(clock: sp.testing.FakeClock) -> None:
     assert drain(sp.Budget(burst=0, clock=clock)) == 0
 
 
-def test_a_success_earns_the_ratio(clock: sp.testing.FakeClock) -> None:
+def test_success_earns_the_ratio(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=0.25, burst=0, clock=clock)
     succeed(budget, 3)
     assert budget.balance == 0.75
@@ -212,7 +212,7 @@ def test_time_alone_refills_nothing(clock: sp.testing.FakeClock) -> None:
         assert not budget.withdraw()
 
 
-def test_an_outage_earns_nothing(clock: sp.testing.FakeClock) -> None:
+def test_outage_earns_nothing(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(burst=3, clock=clock)
     drain(budget)
     for _ in range(1000):
@@ -265,7 +265,7 @@ def test_successes_counted_between_readings_are_spread_over_the_time(clock: sp.t
     assert budget.balance == pytest.approx(10, rel=0.01)
 
 
-def test_a_ratio_of_zero_leaves_the_burst_for_good(clock: sp.testing.FakeClock) -> None:
+def test_ratio_of_zero_leaves_the_burst_for_good(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=0, burst=2, clock=clock)
     succeed(budget, 1000)
     assert drain(budget) == 2
@@ -273,7 +273,7 @@ def test_a_ratio_of_zero_leaves_the_burst_for_good(clock: sp.testing.FakeClock) 
     assert drain(budget) == 0
 
 
-def test_a_ratio_above_one_is_legal(clock: sp.testing.FakeClock) -> None:
+def test_ratio_above_one_is_legal(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(ratio=2.5, burst=0, clock=clock)
     succeed(budget, 2)
     assert drain(budget) == 5
@@ -529,7 +529,7 @@ def test_rate_budget_says_no_share_of_calls_that_it_would_keep() -> None:
 
 
 @every_way
-def test_a_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
+def test_waiting_rate_budget_of_rate_zero_refuses(play: Any) -> None:
     """Waiting for a token that never comes is useless."""
     play(retry(budget=sp.RateBudget(rate=0, burst=0, wait=True)), Boom).stopped_for("budget").made(1).slept()
 
@@ -713,7 +713,7 @@ FORKED = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork")
-def test_a_forked_child_finds_no_lock_held() -> None:
+def test_forked_child_finds_no_lock_held() -> None:
     code = textwrap.dedent(FORKED.format(source=str(Path(sp.__file__).parents[1])))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60, check=True

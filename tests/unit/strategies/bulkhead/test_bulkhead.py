@@ -19,7 +19,7 @@ __all__ = ["watchdog"]
 
 
 @each_way
-def test_a_place_is_taken_inside_and_free_after(play: Play) -> None:
+def test_place_is_taken_inside_and_free_after(play: Play) -> None:
     bulkhead = sp.Bulkhead(2)
     policy = sp.Policy(bulkhead)
     play(policy, does(lambda: bulkhead.in_use)).returned(1)
@@ -45,7 +45,7 @@ def test_more_than_the_limit_are_refused_at_once(loop: Loop) -> None:
 
 
 @each_loop
-def test_the_queue_is_served_first_come_first_served(loop: Loop) -> None:
+def test_queue_is_served_first_come_first_served(loop: Loop) -> None:
     bulkhead = sp.Bulkhead(1, queue=3)
     order: list[int] = []
 
@@ -74,7 +74,7 @@ def test_the_queue_is_served_first_come_first_served(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_wait_in_the_queue_is_bounded(loop: Loop) -> None:
+def test_wait_in_the_queue_is_bounded(loop: Loop) -> None:
     bulkhead = sp.Bulkhead(1, queue=5, max_wait=2)
 
     @sp.Policy(bulkhead)
@@ -141,7 +141,7 @@ def test_threads_wait_their_turn() -> None:
 
 
 @pytest.mark.usefixtures("watchdog")
-def test_a_cancelled_scope_ends_a_threads_wait() -> None:
+def test_cancelled_scope_ends_a_threads_wait() -> None:
     bulkhead = sp.Bulkhead(1, queue=1)
     policy = sp.Policy(bulkhead)
     inside, go_on = threading.Event(), threading.Event()
@@ -164,7 +164,7 @@ def test_a_cancelled_scope_ends_a_threads_wait() -> None:
     assert bulkhead.in_use == 0
 
 
-def test_a_refusal_is_final_for_retry() -> None:
+def test_refusal_is_final_for_retry() -> None:
     bulkhead = sp.Bulkhead(1)
     calls = []
     policy = sp.Policy(sp.Retry(on=sp.transient, attempts=5, budget=None), bulkhead)
@@ -209,7 +209,7 @@ def test_bad_options_are_refused_by_name(options: dict[str, Any], field: str) ->
         sp.Bulkhead(**options)
 
 
-def test_a_copy_is_empty() -> None:
+def test_copy_is_empty() -> None:
     bulkhead = sp.Bulkhead(1, queue=2, max_wait=3, name="b")
 
     def look() -> tuple[Any, ...]:
@@ -221,7 +221,7 @@ def test_a_copy_is_empty() -> None:
     assert bulkhead.describe()["in_use"] == 0
 
 
-def test_a_cancelled_task_keeps_no_place() -> None:
+def test_cancelled_task_keeps_no_place() -> None:
     bulkhead = sp.Bulkhead(1, queue=1)
     policy = sp.Policy(bulkhead)
 
@@ -245,7 +245,7 @@ def test_a_cancelled_task_keeps_no_place() -> None:
 
 
 @each_loop
-def test_a_place_handed_over_before_the_wait_begins_is_not_waited_for(loop: Loop) -> None:
+def test_place_handed_over_before_the_wait_begins_is_not_waited_for(loop: Loop) -> None:
     async def main() -> tuple[bool, float]:
         waiter = Waiter()
         waiter.grant()
@@ -262,7 +262,7 @@ def test_grant_after_the_loop_has_ended_is_harmless(loop: Loop) -> None:
     assert waiter.granted
 
 
-def test_a_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
+def test_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
     """The success path takes no lock: who comes second queues, or is refused."""
 
     class Taken(list[None]):

@@ -74,7 +74,7 @@ def hedge(after: Any = 1, max: int = 3, **options: Any) -> sp.Hedge:
 
 
 @each_loop
-def test_a_quick_answer_is_not_hedged(loop: Loop) -> None:
+def test_quick_answer_is_not_hedged(loop: Loop) -> None:
     backend = Backend(loop, (0.9, "a"))
     assert backend.play(hedge()) == ("a", 0.9)
     assert backend.began == [0]
@@ -90,7 +90,7 @@ def test_hedge_launches_another_attempt_after_each_delay_up_to_max(loop: Loop) -
 
 
 @each_loop
-def test_the_first_may_still_win(loop: Loop) -> None:
+def test_first_may_still_win(loop: Loop) -> None:
     backend = Backend(loop, (1.5, "a"), (100, "b"))
     assert backend.play(hedge(1, 2)) == ("a", 1.5)
     assert backend.cancelled == 1
@@ -105,7 +105,7 @@ def test_delay_of_zero_launches_all_at_once(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_failure_that_may_pass_launches_the_next_at_once(loop: Loop) -> None:
+def test_failure_that_may_pass_launches_the_next_at_once(loop: Loop) -> None:
     backend = Backend(loop, (0.5, Boom()), (0.25, "b"))
     assert backend.play(hedge(10, 3)) == ("b", 0.75)
     assert backend.began == [0, 0.5]
@@ -113,7 +113,7 @@ def test_a_failure_that_may_pass_launches_the_next_at_once(loop: Loop) -> None:
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_a_fatal_failure_stops_all(loop: Loop) -> None:
+def test_fatal_failure_stops_all(loop: Loop) -> None:
     fatal = Bang()
     backend = Backend(loop, (100, "a"), (0.5, fatal))
     assert backend.play(hedge(1, 3)) == (fatal, 1.5)
@@ -199,7 +199,7 @@ def test_vary_gives_the_arguments_of_the_other_attempts(loop: Loop, decorated: b
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_a_response_that_comes_second_is_closed_once(loop: Loop) -> None:
+def test_response_that_comes_second_is_closed_once(loop: Loop) -> None:
     made: list[Response] = []
 
     async def call() -> Response:
@@ -230,7 +230,7 @@ def test_percentile_delay_is_measured() -> None:
     assert made.delay() == pytest.approx(0.95, rel=0.05)
 
 
-def test_a_percentile_of_latencies_beyond_all_buckets() -> None:
+def test_percentile_of_latencies_beyond_all_buckets() -> None:
     """An hour is counted as more than three minutes, and as nothing less."""
     sketch = Sketch()
     assert sketch.quantile(0.95) > 180, "while nothing is known, nobody is hurried"
@@ -258,7 +258,7 @@ class LoopTime:
 
 
 @each_loop
-def test_a_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) -> None:
+def test_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) -> None:
     """The slow ones lose, and must count all the same: else "p90" hedges far more than 10 %."""
     latencies = random.Random(5)
     launched = 0
@@ -302,7 +302,7 @@ def test_threads_loser_counts_with_its_time_so_far() -> None:
 
 
 @each_loop
-def test_a_hedge_that_loses_or_is_cut_short_says_nothing_of_the_latency(loop: Loop) -> None:
+def test_hedge_that_loses_or_is_cut_short_says_nothing_of_the_latency(loop: Loop) -> None:
     made = hedge("p1", 2, budget=BudgetSpy())
     for _ in range(20):
         made.measure(1.0)

@@ -110,7 +110,7 @@ def leased(
     return LeaseBucket(rate, burst, instances, credit, 0.0, **options)
 
 
-def test_a_new_bucket_holds_nothing() -> None:
+def test_new_bucket_holds_nothing() -> None:
     made = leased(credit=3)
     assert (made.level, made.rate, made.maturing, made.kept, made.missed, made.sought) == (0, 0, 0, 0, 0, 0)
     assert (made.fleet_rate, made.fleet_burst, made.instances, made.credit) == (10.0, 100, 2, 3)
@@ -144,7 +144,7 @@ def test_reservation_waits_for_the_shortage_and_a_little_longer() -> None:
     assert (free.ok, free.at) == (True, 0.0)
 
 
-def test_a_refusal_takes_nothing_and_is_remembered() -> None:
+def test_refusal_takes_nothing_and_is_remembered() -> None:
     made = leased()
     assert not made.reserve(1, 1.0, 0.19).ok
     assert (made.level, made.booked, made.missed, made.sought) == (0.0, 0, 1, 0)
@@ -185,7 +185,7 @@ def test_when_it_will_be_there() -> None:
     assert leased(rate=0.0).eta(1, 0.0) == math.inf
 
 
-def test_a_cancelled_reservation_comes_back_once() -> None:
+def test_cancelled_reservation_comes_back_once() -> None:
     made = leased()
     first, second = made.reserve(3, 0.0, None), made.reserve(2, 0.0, None)
     made.cancel(second, 0.0)
@@ -230,7 +230,7 @@ def test_charging_moving_and_changing() -> None:
     assert (made.fleet_rate, made.fleet_burst, made.level, made.rate) == (20.0, 7, 6.0, 2.0)
 
 
-def test_a_clock_set_back_takes_the_past_along() -> None:
+def test_clock_set_back_takes_the_past_along() -> None:
     made = leased()
     made.level, made.rate, made.maturing, made.last, made.since = 1.0, 2.0, 4.0, 10.0, 9.0
     assert made.held(4.0) == 3
@@ -401,7 +401,7 @@ def test_lent_tokens_are_usable_when_the_store_is_level_again() -> None:
         assert (made.maturing, made.rate, made.level) == (0.0, 0.0, 8.0)
 
 
-def test_a_single_token_that_matures_goes_on_doing_so() -> None:
+def test_single_token_that_matures_goes_on_doing_so() -> None:
     made = leased(rate=0.5, instances=1)
     made.take(0, 2, 0.0, -2.0, 1, 0.0)
     assert (made.maturing, made.rate) == (2.0, pytest.approx(0.5))
@@ -423,7 +423,7 @@ def test_waiter_that_leaves_early_gives_all_to_those_behind() -> None:
     assert (made.level, made.booked, made.queued) == (0.0, 0, 0)
 
 
-def test_a_clock_may_be_changed_twice() -> None:
+def test_clock_may_be_changed_twice() -> None:
     made = leased()
     made.move(100.0)
     made.move(100.0)

@@ -76,7 +76,7 @@ def test_debt_is_charged_once() -> None:
 # Demand.
 
 
-def test_a_rise_is_believed_at_once_and_a_fall_by_halves() -> None:
+def test_rise_is_believed_at_once_and_a_fall_by_halves() -> None:
     demand = Demand(0.0)
     demand.measure(50, 0.5)
     assert demand.rate == 100
@@ -95,7 +95,7 @@ def test_a_few_milliseconds_say_nothing_about_a_rate() -> None:
 
 
 @given(st.floats(0.01, 1e6), st.integers(1, 2000), st.floats(0, 1e6))
-def test_a_target_covers_the_horizon_and_keeps_the_limit(rate: float, instances: int, most: float) -> None:
+def test_target_covers_the_horizon_and_keeps_the_limit(rate: float, instances: int, most: float) -> None:
     demand = Demand(0.0)
     demand.rate = rate
     target = demand.target(instances, most)
@@ -164,7 +164,7 @@ def test_time_set_back_refills_nothing() -> None:
 # Waiting.
 
 
-def test_a_reservation_is_never_later_than_promised() -> None:
+def test_reservation_is_never_later_than_promised() -> None:
     bucket = lease(rate=100, instances=2, credit=0)
     grant = bucket.reserve(1, 0.0, None)
     assert grant.ok and grant.delay(0.0) == pytest.approx(1 / 50)
@@ -174,7 +174,7 @@ def test_a_reservation_is_never_later_than_promised() -> None:
     assert grant.delay(0.02 + 2 * leases.PERIOD_S + 1e-9) == 0
 
 
-def test_a_reservation_comes_sooner_when_the_store_has_tokens() -> None:
+def test_reservation_comes_sooner_when_the_store_has_tokens() -> None:
     bucket, pool = lease(rate=100, burst=20, instances=8, credit=0), Pool(100, 20, 8)
     grants = [bucket.reserve(1, 0.0, None) for _ in range(10)]
     assert grants[-1].delay(0.0) == pytest.approx(10 / 12.5)
@@ -198,7 +198,7 @@ def test_cancelled_reservation_at_the_end_of_the_line_comes_back() -> None:
     assert first.delay(0.001) == pytest.approx(0.02)
 
 
-def test_a_refusal_takes_nothing_and_is_counted() -> None:
+def test_refusal_takes_nothing_and_is_counted() -> None:
     bucket = lease(rate=100, burst=5, instances=1, credit=0)
     assert not bucket.reserve(1, 0.0, 0.001).ok
     assert not bucket.reserve(6, 0.0, None).ok
@@ -233,7 +233,7 @@ def test_lease_never_asks_for_more_than_the_burst() -> None:
     assert bucket.ask(0.01)[1] <= bucket.most()
 
 
-def test_a_rate_of_nothing_promises_nothing() -> None:
+def test_rate_of_nothing_promises_nothing() -> None:
     bucket = lease(rate=0, burst=5, instances=1, credit=0)
     grant = bucket.reserve(1, 0.0, None)
     assert not grant.ok and grant.delay(0.0) == math.inf
@@ -322,7 +322,7 @@ FLEETS = {
 
 @pytest.mark.parametrize("burst", [1, 100, 2000])
 @pytest.mark.parametrize("name", FLEETS)
-def test_a_fleet_keeps_its_limit_and_uses_it(name: str, burst: int) -> None:
+def test_fleet_keeps_its_limit_and_uses_it(name: str, burst: int) -> None:
     rate, seconds = 1000.0, 3.0
     spent = run(FLEETS[name], rate, burst, seconds)
     bound = leases.overshoot(rate, burst, len(FLEETS[name]))
@@ -334,7 +334,7 @@ def test_a_fleet_keeps_its_limit_and_uses_it(name: str, burst: int) -> None:
     assert len(spent) >= 0.97 * min(wanted, rate * seconds)
 
 
-def test_a_fleet_that_asks_for_less_gets_it() -> None:
+def test_fleet_that_asks_for_less_gets_it() -> None:
     spent = run([50.0] * 8, 1000.0, 100, 3.0)
     assert len(spent) >= 0.97 * 50 * 8 * 3
 
@@ -352,7 +352,7 @@ def test_purse_spends_its_holdings_and_its_credit() -> None:
     assert [purse.spend() for _ in range(5)] == [True] * 4 + [False]
 
 
-def test_a_purse_of_an_empty_budget_has_no_credit() -> None:
+def test_purse_of_an_empty_budget_has_no_credit() -> None:
     purse = Purse(10, 2, 1, 0.0)
     purse.take(0, 0, 0.4, 2)
     assert not purse.spend()

@@ -45,7 +45,7 @@ def test_several_tokens_are_taken_at_once(clock: sp.testing.FakeClock) -> None:
     assert limiter.tokens() == 0
 
 
-def test_a_refusal_takes_nothing(clock: sp.testing.FakeClock) -> None:
+def test_refusal_takes_nothing(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 2, clock=clock)
     assert not limiter.allow(3)
     assert not limiter.reserve(3).ok
@@ -60,7 +60,7 @@ def test_request_for_0_tokens_is_granted_without_waiters(clock: sp.testing.FakeC
     assert not limiter.allow(1)
 
 
-def test_an_infinite_rate_ignores_the_burst(clock: sp.testing.FakeClock) -> None:
+def test_infinite_rate_ignores_the_burst(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(math.inf, 0, clock=clock)
     assert all(limiter.allow(1000) for _ in range(100))
     assert limiter.reserve(10**9).delay == 0
@@ -68,7 +68,7 @@ def test_an_infinite_rate_ignores_the_burst(clock: sp.testing.FakeClock) -> None
     assert clock.sleeps == []
 
 
-def test_a_rate_of_zero_gives_the_burst_once(clock: sp.testing.FakeClock) -> None:
+def test_rate_of_zero_gives_the_burst_once(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0, 2, clock=clock)
     assert limiter.allow(2)
     clock.advance(10**9)
@@ -89,7 +89,7 @@ def test_reservations_queue_up(clock: sp.testing.FakeClock) -> None:
     assert not limiter.allow()
 
 
-def test_a_delay_runs_down(clock: sp.testing.FakeClock) -> None:
+def test_delay_runs_down(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     reservation = limiter.reserve()
@@ -99,7 +99,7 @@ def test_a_delay_runs_down(clock: sp.testing.FakeClock) -> None:
     assert reservation.delay == 0
 
 
-def test_a_refused_reservation_never_comes(clock: sp.testing.FakeClock) -> None:
+def test_refused_reservation_never_comes(clock: sp.testing.FakeClock) -> None:
     refused = sp.Limiter(1, 1, clock=clock).reserve(2)
     assert not refused.ok
     assert refused.delay == math.inf
@@ -149,7 +149,7 @@ def test_cancelling_after_its_time_gives_nothing_back(clock: sp.testing.FakeCloc
 # Changing it.
 
 
-def test_a_new_rate_counts_from_now_on(clock: sp.testing.FakeClock) -> None:
+def test_new_rate_counts_from_now_on(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 10, clock=clock)
     limiter.allow(10)
     clock.advance(2)
@@ -189,7 +189,7 @@ def test_waiting_for_more_than_the_burst_fails_at_once(clock: sp.testing.FakeClo
     assert clock.sleeps == []
 
 
-def test_a_wait_past_the_deadline_fails_at_once(clock: sp.testing.FakeClock) -> None:
+def test_wait_past_the_deadline_fails_at_once(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     with sp.deadline(0.5, clock=clock), pytest.raises(sp.DeadlineExceeded):
@@ -198,7 +198,7 @@ def test_a_wait_past_the_deadline_fails_at_once(clock: sp.testing.FakeClock) -> 
     assert limiter.tokens() == 0
 
 
-def test_a_wait_that_ends_with_the_deadline_is_refused_or_made_but_never_overshoots(
+def test_wait_that_ends_with_the_deadline_is_refused_or_made_but_never_overshoots(
     clock: sp.testing.FakeClock,
 ) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
@@ -208,7 +208,7 @@ def test_a_wait_that_ends_with_the_deadline_is_refused_or_made_but_never_oversho
     assert clock.sleeps == [1.0]
 
 
-def test_a_deadline_that_has_passed_takes_nothing(clock: sp.testing.FakeClock) -> None:
+def test_deadline_that_has_passed_takes_nothing(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
     with sp.deadline(0, clock=clock), pytest.raises(sp.DeadlineExceeded):
         limiter.wait()
@@ -221,7 +221,7 @@ def test_request_beyond_the_burst_is_refused_before_the_deadline_check(clock: sp
         limiter.wait(2)
 
 
-def test_a_wait_cut_off_in_a_thread_gives_its_tokens_back() -> None:
+def test_wait_cut_off_in_a_thread_gives_its_tokens_back() -> None:
     class Cancelling(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds / 2)
@@ -235,7 +235,7 @@ def test_a_wait_cut_off_in_a_thread_gives_its_tokens_back() -> None:
     assert limiter.tokens() == 0.5
 
 
-def test_an_interrupted_sleep_gives_its_tokens_back() -> None:
+def test_interrupted_sleep_gives_its_tokens_back() -> None:
     class Interrupted(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             raise KeyboardInterrupt
@@ -271,7 +271,7 @@ def test_tasks_are_served_in_order_at_the_rate(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_cancelled_task_gives_its_tokens_back(loop: Loop) -> None:
+def test_cancelled_task_gives_its_tokens_back(loop: Loop) -> None:
     async def scenario() -> None:
         limiter = sp.Limiter(1, 1, clock=LoopClock(loop))
         await limiter.wait_async()
@@ -285,7 +285,7 @@ def test_a_cancelled_task_gives_its_tokens_back(loop: Loop) -> None:
 
 
 @each_loop
-def test_a_task_does_not_wait_past_its_deadline(loop: Loop) -> None:
+def test_task_does_not_wait_past_its_deadline(loop: Loop) -> None:
     async def scenario() -> None:
         clock = LoopClock(loop)
         limiter = sp.Limiter(1, 1, clock=clock)
@@ -390,7 +390,7 @@ def test_invalid_max_wait_is_refused(max_wait: Any) -> None:
         sp.Limiter(1, 5).reserve(1, max_wait)
 
 
-def test_a_wait_may_be_a_timedelta(clock: sp.testing.FakeClock) -> None:
+def test_wait_may_be_a_timedelta(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     assert not limiter.reserve(max_wait=timedelta(milliseconds=999)).ok
@@ -403,7 +403,7 @@ def test_reservation_repr_shows_its_outcome(clock: sp.testing.FakeClock) -> None
     assert repr(limiter.reserve(2, max_wait=1)) == "<reservation of 2: refused>"
 
 
-def test_a_copy_is_full_and_on_its_own(clock: sp.testing.FakeClock) -> None:
+def test_copy_is_full_and_on_its_own(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(2, 3, clock=clock)
     limiter.allow(3)
     for copy in (

@@ -43,7 +43,7 @@ def test_time_set_back_refills_nothing() -> None:
     assert made.last == 0.0
 
 
-def test_an_endless_rate_grants_everything_at_once() -> None:
+def test_endless_rate_grants_everything_at_once() -> None:
     made = bucket(rate=math.inf, burst=3)
     grant = made.reserve(100, 5.0, 0.0)
     assert (grant.ok, grant.at, grant.n) == (True, 5.0, 100)
@@ -67,14 +67,14 @@ def test_tokens_in_the_bucket_are_granted_at_once_and_more_with_a_wait() -> None
     assert (exact.ok, exact.at) == (True, 2.0)
 
 
-def test_a_wait_of_exactly_the_longest_is_taken() -> None:
+def test_wait_of_exactly_the_longest_is_taken() -> None:
     made = bucket()
     made.reserve(10, 0.0, 0.0)
     assert not made.reserve(2, 0.0, 0.999).ok
     assert made.reserve(2, 0.0, 1.0).ok
 
 
-def test_a_refusal_takes_nothing() -> None:
+def test_refusal_takes_nothing() -> None:
     made = bucket()
     made.reserve(10, 0.0, 0.0)
     refused = made.reserve(1, 0.0, 0.0)
@@ -89,7 +89,7 @@ def test_more_than_the_burst_is_never_granted() -> None:
     assert not made.reserve(11, 0.0, None).ok
 
 
-def test_a_rate_of_zero_gives_the_burst_and_no_more() -> None:
+def test_rate_of_zero_gives_the_burst_and_no_more() -> None:
     made = bucket(rate=0.0, burst=2)
     assert made.reserve(2, 0.0, None).ok
     refused = made.reserve(1, 0.0, None)
@@ -133,7 +133,7 @@ def test_cancelled_grant_keeps_the_tokens_that_later_ones_count_on() -> None:
     assert (first.given_back, first.returned, made.level, made.booked) == (0.0, True, -5.0, 15)
 
 
-def test_the_last_event_goes_back_with_the_last_grant() -> None:
+def test_last_event_goes_back_with_the_last_grant() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     made.reserve(2, 0.0, None)
@@ -229,7 +229,7 @@ def waiting(*sizes: int) -> tuple[Bucket, list[Grant]]:
     return made, [made.reserve(size, 0.0, None, True) for size in sizes]
 
 
-def test_the_last_in_line_gives_back_all() -> None:
+def test_last_in_line_gives_back_all() -> None:
     made, (first, last) = waiting(2, 3)
     made.leave(last, 0.0)
     assert (last.given_back, made.booked, made.level) == (3.0, 12, -2.0)

@@ -27,7 +27,7 @@ def test_calls_are_evenly_apart(clock: sp.testing.FakeClock) -> None:
     assert [pacer.reserve().delay for _ in range(5)] == [0, 0.25, 0.5, 0.75, 1]
 
 
-def test_a_late_call_is_not_made_up_for(clock: sp.testing.FakeClock) -> None:
+def test_late_call_is_not_made_up_for(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(4, clock=clock)
     assert pacer.allow()
     clock.advance(10)
@@ -39,7 +39,7 @@ def test_burst_calls_may_go_at_once(clock: sp.testing.FakeClock) -> None:
     assert [pacer.reserve().delay for _ in range(5)] == [0, 0, 0, 0.25, 0.5]
 
 
-def test_a_cost_is_paid_after_the_call(clock: sp.testing.FakeClock) -> None:
+def test_cost_is_paid_after_the_call(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(10, clock=clock)
     assert pacer.reserve(50).delay == 0
     assert pacer.reserve(1).delay == 5
@@ -55,7 +55,7 @@ def test_cost_of_zero_takes_no_place(clock: sp.testing.FakeClock) -> None:
     assert not pacer.allow(1)
 
 
-def test_a_refusal_changes_nothing(clock: sp.testing.FakeClock) -> None:
+def test_refusal_changes_nothing(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     refused = pacer.reserve(1, max_wait=0.999)
@@ -65,7 +65,7 @@ def test_a_refusal_changes_nothing(clock: sp.testing.FakeClock) -> None:
     assert pacer.reserve(1, max_wait=timedelta(seconds=1)).ok
 
 
-def test_an_infinite_rate_paces_nothing(clock: sp.testing.FakeClock) -> None:
+def test_infinite_rate_paces_nothing(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(math.inf, clock=clock)
     assert all(pacer.allow(1000) for _ in range(100))
     assert (pacer.tokens(), pacer.ready_in()) == (1, 0)
@@ -94,7 +94,7 @@ def test_cancelling_after_its_time_gives_nothing_back(clock: sp.testing.FakeCloc
     assert pacer.tokens() == 0.5
 
 
-def test_a_wrong_cost_is_corrected(clock: sp.testing.FakeClock) -> None:
+def test_wrong_cost_is_corrected(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow(10)
     pacer.charge(-4)
@@ -116,7 +116,7 @@ def test_new_rate_moves_booked_places(clock: sp.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_a_place_cancelled_after_the_rate_has_changed(clock: sp.testing.FakeClock) -> None:
+def test_place_cancelled_after_the_rate_has_changed(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow(2)
     place = pacer.reserve(6)
@@ -144,7 +144,7 @@ def test_clock_jump_does_not_delay_the_pacer(clock: sp.testing.FakeClock, jump: 
     assert pacer.allow()
 
 
-def test_a_place_keeps_its_delay_when_the_clock_is_set_back(clock: sp.testing.FakeClock) -> None:
+def test_place_keeps_its_delay_when_the_clock_is_set_back(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow(3)
     place = pacer.reserve()
@@ -162,7 +162,7 @@ def test_wait_sleeps_until_its_place(clock: sp.testing.FakeClock) -> None:
     assert pacer.ready_in() == 0.25
 
 
-def test_an_interrupted_wait_gives_its_place_back() -> None:
+def test_interrupted_wait_gives_its_place_back() -> None:
     class Interrupted(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             raise KeyboardInterrupt
@@ -273,7 +273,7 @@ def test_invalid_cost_is_refused(n: Any) -> None:
             method(n)
 
 
-def test_a_copy_is_fresh(clock: sp.testing.FakeClock) -> None:
+def test_copy_is_fresh(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(2, 3, clock=clock)
     pacer.allow(9)
     for copy in (pacer.fresh(), pickle.loads(pickle.dumps(pacer)), eval(repr(pacer), {"Pacer": sp.Pacer})):

@@ -67,7 +67,7 @@ def test_rate_limit_waits_up_to_max_wait(play: Any) -> None:
     assert limiter.tokens() == -1, "a refusal takes nothing"
 
 
-def test_a_retry_waits_as_the_limit_asks_when_on_names_it() -> None:
+def test_retry_waits_as_the_limit_asks_when_on_names_it() -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(
         sp.Retry(on=(Boom, sp.RateLimited), backoff=sp.Constant(0), budget=None),
@@ -107,7 +107,7 @@ def test_every_attempt_pays_a_token() -> None:
 
 @each_way
 @pytest.mark.parametrize("max_wait", [None, 60])
-def test_a_wait_past_the_deadline_is_not_begun(play: Any, max_wait: float | None) -> None:
+def test_wait_past_the_deadline_is_not_begun(play: Any, max_wait: float | None) -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(0.1, 1, clock=clock)
     limiter.allow()
@@ -128,14 +128,14 @@ def test_wait_beyond_max_wait_is_refused_before_the_deadline_check(clock: sp.tes
             policy.call(lambda: None)
 
 
-def test_a_deadline_that_leaves_enough_time(clock: sp.testing.FakeClock) -> None:
+def test_deadline_that_leaves_enough_time(clock: sp.testing.FakeClock) -> None:
     policy = sp.Policy(sp.Deadline(5), sp.RateLimit("1/s", max_wait=None), clock=clock)
     for _ in range(3):
         policy.call(lambda: None)
     assert clock.sleeps == [1, 1]
 
 
-def test_a_scope_cancelled_in_the_wait_ends_it() -> None:
+def test_scope_cancelled_in_the_wait_ends_it() -> None:
     class Cancelling(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds / 2)
@@ -152,7 +152,7 @@ def test_a_scope_cancelled_in_the_wait_ends_it() -> None:
 
 @each_loop
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer])
-def test_a_cancelled_wait_gives_its_tokens_back(loop: Loop, make: Any) -> None:
+def test_cancelled_wait_gives_its_tokens_back(loop: Loop, make: Any) -> None:
     async def scenario() -> None:
         clock = LoopClock(loop)
         limiter = make(1, 1, clock=clock)
@@ -212,14 +212,14 @@ def test_cost_of_zero_is_not_charged(clock: sp.testing.FakeClock) -> None:
 
 
 @each_way
-def test_a_cost_by_the_arguments(play: Any) -> None:
+def test_cost_by_the_arguments(play: Any) -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(0, 10, clock=clock)
     play(limited(limiter, cost=lambda: 7, clock=clock), "fine").returned("fine")
     assert limiter.tokens() == 3
 
 
-def test_the_cost_sees_the_arguments_however_it_is_called(clock: sp.testing.FakeClock) -> None:
+def test_cost_sees_the_arguments_however_it_is_called(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0, 100, clock=clock)
     policy = limited(limiter, cost=lambda prompt, *, most=0: len(prompt) + most, clock=clock)
 
@@ -233,14 +233,14 @@ def test_the_cost_sees_the_arguments_however_it_is_called(clock: sp.testing.Fake
 
 
 @pytest.mark.parametrize("cost", [-1, 1.5, True, "1"])
-def test_a_cost_that_cannot_be_meant_is_refused(cost: Any) -> None:
+def test_cost_that_cannot_be_meant_is_refused(cost: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost must be"):
         sp.RateLimit("1/s", cost=cost)
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost must be"):
         limited(cost=lambda: cost).call(lambda: None)
 
 
-def test_a_cost_above_the_burst_can_never_be_paid(clock: sp.testing.FakeClock) -> None:
+def test_cost_above_the_burst_can_never_be_paid(clock: sp.testing.FakeClock) -> None:
     policy = limited("1/s burst 2", cost=3, max_wait=None, clock=clock)
     with pytest.raises(sp.RateLimited, match=r"cost must be <= the limiter's burst \(2\), got 3") as caught:
         policy.call(lambda: None)
@@ -253,7 +253,7 @@ def test_a_cost_above_the_burst_can_never_be_paid(clock: sp.testing.FakeClock) -
 
 @each_way
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer])
-def test_the_cost_is_corrected_by_the_result(play: Any, make: Any) -> None:
+def test_cost_is_corrected_by_the_result(play: Any, make: Any) -> None:
     clock = sp.testing.FakeClock()
     limiter = make(1, 100, clock=clock)
     policy = limited(limiter, cost=40, cost_of_result=lambda usage: usage, clock=clock)
@@ -307,7 +307,7 @@ def test_refund_never_exceeds_the_burst(clock: sp.testing.FakeClock) -> None:
     assert limiter.tokens() == 10
 
 
-def test_a_call_that_fails_has_paid(clock: sp.testing.FakeClock) -> None:
+def test_call_that_fails_has_paid(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0, 10, clock=clock)
     policy = limited(limiter, cost=4, cost_of_result=lambda result: 0, clock=clock)
     with pytest.raises(ZeroDivisionError):
@@ -371,7 +371,7 @@ def test_keyed_rate_limits_are_independent(inside: bool) -> None:
     assert call("b") == "b"
 
 
-def test_a_copy_shares_the_limiter_and_a_fresh_one_does_not(clock: sp.testing.FakeClock) -> None:
+def test_copy_shares_the_limiter_and_a_fresh_one_does_not(clock: sp.testing.FakeClock) -> None:
     limit = sp.RateLimit(sp.Limiter(0, 1, clock=clock), max_wait=2)
     assert limit.replace(max_wait=None).limiter is limit.limiter
     limit.limiter.allow()
@@ -401,7 +401,7 @@ def test_limiter_uses_the_policys_clock(clock: sp.testing.FakeClock) -> None:
     assert limit.limiter.clock is clock
 
 
-def test_an_infinite_rate_never_refuses() -> None:
+def test_infinite_rate_never_refuses() -> None:
     policy = limited(sp.Limiter(math.inf, 0))
     for _ in range(3):
         policy.call(lambda: None)

@@ -25,20 +25,20 @@ def test_places_are_evenly_apart() -> None:
     assert made.booked == 3
 
 
-def test_a_burst_starts_together() -> None:
+def test_burst_starts_together() -> None:
     made = table(burst=3)
     assert made.tokens(0.0) == 3.0
     assert [made.reserve(1, 0.0, None).at for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
     assert (made.tokens(0.0), made.tokens(1.0), made.tokens(99.0)) == (-2.0, 0.0, 3.0)
 
 
-def test_a_cost_keeps_the_next_one_waiting() -> None:
+def test_cost_keeps_the_next_one_waiting() -> None:
     made = table()
     assert made.reserve(4, 0.0, 0.0).at == 0.0
     assert made.reserve(1, 0.0, None).at == 2.0
 
 
-def test_a_place_that_comes_in_time_is_taken_and_a_later_one_is_not() -> None:
+def test_place_that_comes_in_time_is_taken_and_a_later_one_is_not() -> None:
     made = table()
     made.reserve(1, 0.0, None)
     assert made.reserve(1, 0.0, 0.5).ok
@@ -59,7 +59,7 @@ def test_nothing_costs_nothing_and_no_limit_takes_nothing() -> None:
     assert (endless.booked, endless.tokens(1.0)) == (0, 1.0)
 
 
-def test_a_call_starts_at_once_when_its_place_has_come() -> None:
+def test_call_starts_at_once_when_its_place_has_come() -> None:
     made = table(burst=2)
     assert [made.start(1, 0.0) for _ in range(3)] == [True, True, False]
     assert made.booked == 2
@@ -67,7 +67,7 @@ def test_a_call_starts_at_once_when_its_place_has_come() -> None:
     assert made.start(1, 0.5)
 
 
-def test_a_charge_may_be_given_back() -> None:
+def test_charge_may_be_given_back() -> None:
     made = table()
     made.charge(4, 0.0)
     assert made.reserve(1, 0.0, None).at == 2.0
@@ -77,7 +77,7 @@ def test_a_charge_may_be_given_back() -> None:
     assert made.reserve(1, 0.25, None).at == 0.25
 
 
-def test_a_cancelled_place_comes_back_once_and_before_its_time() -> None:
+def test_cancelled_place_comes_back_once_and_before_its_time() -> None:
     made = table()
     made.reserve(1, 0.0, None)
     grant = made.reserve(2, 0.0, None)
@@ -186,7 +186,7 @@ def test_cubic_starts_disabled_at_its_floor() -> None:
     assert (made.enabled, made.fill, made.measured) == (False, 0.5, 0.0)
 
 
-def test_the_rate_is_measured_in_halves_of_a_second() -> None:
+def test_rate_is_measured_in_halves_of_a_second() -> None:
     made = cubic(10.9)
     # The stretch began with the whole second.
     made.settle(False, 10.95)
@@ -223,7 +223,7 @@ def test_cubic_grows_along_the_curve() -> None:
     assert made.grown(1.0 + 2 * k) == pytest.approx(8.0 + 2.4)
 
 
-def test_the_second_throttling_cuts_the_lesser_of_measured_and_allowed() -> None:
+def test_second_throttling_cuts_the_lesser_of_measured_and_allowed() -> None:
     made = throttled()
     assert made.settle(True, 1.1) == pytest.approx(5.6 * 0.7)
     for _ in range(4):
@@ -279,7 +279,7 @@ def test_pacer_refuses_invalid_arguments() -> None:
     assert made.allow(np.int64(0))  # type: ignore[arg-type]
 
 
-def test_a_call_of_any_cost_is_ready_when_its_place_has_come() -> None:
+def test_call_of_any_cost_is_ready_when_its_place_has_come() -> None:
     made, _ = pacer()
     assert (made.ready_in(), made.ready_in(5), made.ready_in(0)) == (0.0, 0.0, 0.0)
     made.reserve(1)

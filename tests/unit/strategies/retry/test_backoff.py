@@ -204,13 +204,13 @@ def test_invalid_result_of_a_jitter_is_named(answer: object):
 
 
 @pytest.mark.parametrize("answer", [0, 2, 0.25, Fraction(1, 4), timedelta(seconds=3), np.float64(0.5)])
-def test_a_jitter_may_answer_with_any_duration(answer: object):
+def test_jitter_may_answer_with_any_duration(answer: object):
     wait = Constant(9, jitter=lambda u, ceiling: answer).delay(0, None, 0.5)
     assert type(wait) is float
     assert wait == getattr(answer, "total_seconds", lambda: float(answer))()
 
 
-def test_a_jitter_s_own_error_passes_through():
+def test_jitter_s_own_error_passes_through():
     def broken(u: float, ceiling: float) -> float:
         raise TypeError("mine")
 
@@ -218,7 +218,7 @@ def test_a_jitter_s_own_error_passes_through():
         Constant(1, jitter=broken).delay(0, None, 0.5)
 
 
-def test_a_jitter_sees_two_floats_even_when_arrays_came_in():
+def test_jitter_sees_two_floats_even_when_arrays_came_in():
     seen = []
 
     def branching(u: float, ceiling: float) -> float:
@@ -429,7 +429,7 @@ def test_other_kinds_of_number_give_the_same_float(b: Backoff):
 
 
 @pytest.mark.parametrize("b", EVERY_KIND, ids=repr)
-def test_an_array_in_any_place_gives_an_array_of_the_same_floats(b: Backoff):
+def test_array_in_any_place_gives_an_array_of_the_same_floats(b: Backoff):
     ns, prevs, us = np.array([0, 3, 7]), np.array([0.2, 0.5, 4.0]), np.array([0.0, 0.25, 0.9])
 
     def same(waits: object, expected: list[float]) -> None:
@@ -685,7 +685,7 @@ def test_options_compare_copy_and_freeze(b: Backoff):
             setattr(b, name, 1.0)
 
 
-def test_a_rebuilt_rule_waits_as_the_first_one_did():
+def test_rebuilt_rule_waits_as_the_first_one_did():
     for b in EVERY_KIND:
         assert pickle.loads(pickle.dumps(b)).delay(4, 0.3, 0.7) == b.delay(4, 0.3, 0.7)
 
@@ -767,7 +767,7 @@ class Squares(Backoff):
         return u * self.ceiling(n)
 
 
-def test_a_users_own_rule_gets_the_rest_for_free():
+def test_users_own_rule_gets_the_rest_for_free():
     own = Squares()
     assert own.preview(2) == [Row(0, 0.0, None, 1.0, 1.0), Row(1, 0.0, None, 4.0, 5.0)]
     assert own.worst_case(3) == 14.0

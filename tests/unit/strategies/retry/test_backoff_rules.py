@@ -13,7 +13,7 @@ from stormproof._classify.verdict import Verdict
 from stormproof._strategies.retry.rules.waits import spread
 
 
-def test_the_plan_that_follows_from_a_delay() -> None:
+def test_plan_that_follows_from_a_delay() -> None:
     draws = iter([0.25, 0.25, 0.5])
     rule = sp.Exponential(2, cap=100)
     assert rule.plan(1, 7.0, Verdict.RETRY, lambda: next(draws)) == (1.0, 1.0, 2)
@@ -21,19 +21,19 @@ def test_the_plan_that_follows_from_a_delay() -> None:
     assert rule.plan(2, None, Verdict(True, 10.0), lambda: next(draws)) == (10.5, 2.0, 3)
 
 
-def test_a_plan_hands_the_last_wait_to_the_schedule() -> None:
+def test_plan_hands_the_last_wait_to_the_schedule() -> None:
     rule = sp.Decorrelated(1, cap=100)
     wait, prev, place = rule.plan(0, 4.0, Verdict.RETRY, lambda: 1.0)
     assert (wait, prev, place) == (12.0, 12.0, 1)
 
 
-def test_a_hint_is_never_shortened() -> None:
+def test_hint_is_never_shortened() -> None:
     assert spread(5.0, 10.0, lambda: 0.0) == 10.0
     assert spread(5.0, 10.0, lambda: 1.0) == 11.0
     assert spread(50.0, 10.0, lambda: 1.0) == 50.0
 
 
-def test_a_jitter_of_the_user_s_own_is_lifted_to_min() -> None:
+def test_jitter_of_the_user_s_own_is_lifted_to_min() -> None:
     answers = iter([0.5, 1.0, 7.0])
     rule = sp.Constant(3, jitter=lambda u, ceiling: next(answers), min=1)
     assert [rule.delay(0, None, 0.5) for _ in range(3)] == [1.0, 1.0, 7.0]
@@ -49,7 +49,7 @@ def test_many_waits_of_a_jitter_of_the_user_s_own() -> None:
 
 
 @pytest.mark.parametrize("rule", [sp.Exponential(1, cap=4), sp.Linear(1, cap=4), sp.Fibonacci(1, cap=4)])
-def test_the_cap_is_met_and_not_passed(rule: Any) -> None:
+def test_cap_is_met_and_not_passed(rule: Any) -> None:
     waits = [rule.ceiling(n) for n in range(6)]
     assert max(waits) == 4.0
     assert waits == sorted(waits)
@@ -64,7 +64,7 @@ def test_far_out_a_tiny_base_is_still_below_the_cap() -> None:
     assert sp.Linear(1e-305, cap=1e9).ceiling(10**309) == pytest.approx(1e4)
 
 
-def test_a_preview_adds_up_the_worst() -> None:
+def test_preview_adds_up_the_worst() -> None:
     rows = sp.Exponential(1, cap=4, min=0.5).preview(4)
     assert [tuple(row) for row in rows] == [
         (0, 0.5, pytest.approx(0.625), 1.0, 1.0),

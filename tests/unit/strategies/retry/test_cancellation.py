@@ -71,7 +71,7 @@ def interrupted(play: Any, policy: sp.Policy, *outcomes: Any) -> tuple[BaseExcep
 
 @every_way
 @pytest.mark.parametrize("kind", INTERRUPTS)
-def test_an_interrupt_in_the_first_attempt_passes_at_once(play: Any, kind: type[BaseException]) -> None:
+def test_interrupt_in_the_first_attempt_passes_at_once(play: Any, kind: type[BaseException]) -> None:
     watch, error = Watch(), kind()
     raised, calls, events = interrupted(play, watch.policy, error)
     assert raised is error or _same_through_the_loop(raised, kind)
@@ -86,7 +86,7 @@ def test_an_interrupt_in_the_first_attempt_passes_at_once(play: Any, kind: type[
 
 @every_way
 @pytest.mark.parametrize("kind", INTERRUPTS)
-def test_an_interrupt_in_a_later_attempt_passes_at_once(play: Any, kind: type[BaseException]) -> None:
+def test_interrupt_in_a_later_attempt_passes_at_once(play: Any, kind: type[BaseException]) -> None:
     watch, error = Watch(), kind()
     raised, calls, events = interrupted(play, watch.policy, Boom(), error)
     assert raised is error or _same_through_the_loop(raised, kind)
@@ -103,7 +103,7 @@ def _same_through_the_loop(raised: BaseException, kind: type[BaseException]) -> 
 
 
 @every_way
-def test_a_group_with_an_interrupt_in_it_is_an_interrupt(play: Any) -> None:
+def test_group_with_an_interrupt_in_it_is_an_interrupt(play: Any) -> None:
     watch, group = Watch(), BaseExceptionGroup("mixed", [Boom(), KeyboardInterrupt()])
     raised, calls, _ = interrupted(play, watch.policy, group)
     assert raised is group
@@ -133,7 +133,7 @@ def test_nothing_stays_held_after_an_interrupt(play: Any, kind: type[BaseExcepti
 
 @pytest.mark.parametrize("play", ALL_WAYS, ids=lambda play: play.name)
 @pytest.mark.parametrize("kind", INTERRUPTS)
-def test_an_interrupt_in_the_sleep_passes(play: Any, kind: type[BaseException]) -> None:
+def test_interrupt_in_the_sleep_passes(play: Any, kind: type[BaseException]) -> None:
     error = kind()
 
     class Struck(sp.testing.FakeClock):
@@ -163,7 +163,7 @@ def recorded() -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("where", ["attempt", "sleep"])
 @pytest.mark.proves("invariant 5")
-def test_a_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
+def test_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
     calls: list[int] = []
     ready = asyncio.Event()
 
@@ -196,7 +196,7 @@ def test_a_cancelled_asyncio_task_ends_within_one_turn(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["attempt", "sleep"])
 @pytest.mark.proves("invariant 5")
-def test_a_cancelled_trio_task_ends_at_once(where: str) -> None:
+def test_cancelled_trio_task_ends_at_once(where: str) -> None:
     calls: list[int] = []
 
     @retry(on=Exception, backoff=sp.Constant(FOREVER))
@@ -256,7 +256,7 @@ def test_with_a_zero_wait_a_trio_cancellation_still_lands(clock: Any) -> None:
     assert len(calls) == 3
 
 
-def test_a_zero_wait_lets_other_tasks_run() -> None:
+def test_zero_wait_lets_other_tasks_run() -> None:
     turns: list[str] = []
 
     @retry(backoff=sp.Constant(0), attempts=4)
@@ -321,7 +321,7 @@ def test_each_of_many_cancelled_tasks_ends_and_the_rest_goes_on() -> None:
     assert sorted(done) == list(range(1, 20, 2))
 
 
-def test_a_closed_coroutine_makes_no_further_call() -> None:
+def test_closed_coroutine_makes_no_further_call() -> None:
     calls: list[int] = []
 
     @retry(on=Exception, backoff=sp.Constant(FOREVER))

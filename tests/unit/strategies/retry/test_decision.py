@@ -80,7 +80,7 @@ def test_cancel_in_the_wait_raises_cancelled() -> None:
 # A clock set back goes on from where it was, as often as it happens.
 
 
-def test_a_clock_set_back_twice_hides_no_time() -> None:
+def test_clock_set_back_twice_hides_no_time() -> None:
     clock = sp.testing.FakeClock()
     run = run_of()
     run.env.timer = SimpleNamespace(now=lambda: clock.now() + offset)  # type: ignore[assignment]
@@ -151,7 +151,7 @@ def test_retry_exhausted_retries_an_error_that_an_inner_layer_gave_up_on() -> No
 # What a marked hint keeps of what it is about.
 
 
-def test_a_hint_keeps_the_kind_and_the_reason_of_its_cause() -> None:
+def test_hint_keeps_the_kind_and_the_reason_of_its_cause() -> None:
     run = run_of(on=lambda error: Verdict(True, 3.0, "throttle", "quota"))
     verdict = run.judge(None, sp.RetryAfter(5, Boom()))
     assert verdict == Verdict(True, 5.0, "throttle", "quota")
@@ -159,7 +159,7 @@ def test_a_hint_keeps_the_kind_and_the_reason_of_its_cause() -> None:
     assert verdict == Verdict(True, 3.0, "throttle", "quota")
 
 
-def test_a_hint_around_a_timeout_is_a_timeout_to_the_budget() -> None:
+def test_hint_around_a_timeout_is_a_timeout_to_the_budget() -> None:
     def wait_and_time_out() -> None:
         raise sp.RetryAfter(1) from TimeoutError()
 
@@ -190,26 +190,26 @@ class Planned(Own):
 
 
 @pytest.mark.parametrize("answer", [math.inf, math.nan, -1.0])
-def test_a_wait_that_is_none_is_refused_by_name(answer: float) -> None:
+def test_wait_that_is_none_is_refused_by_name(answer: float) -> None:
     run = run_of(backoff=Own(answer))
     with pytest.raises(ValueError, match=r"^backoff: delay must .*"):
         run.next(Verdict.RETRY, 0.0, lambda: 0.5, None)
 
 
 @pytest.mark.parametrize("answer", [math.nan, -1.0])
-def test_a_planned_wait_that_is_none_is_refused_by_name(answer: float) -> None:
+def test_planned_wait_that_is_none_is_refused_by_name(answer: float) -> None:
     run = run_of(backoff=Planned(answer))
     with pytest.raises(ValueError, match=r"^backoff: plan must .*"):
         run.next(Verdict.RETRY, 0.0, lambda: 0.5, None)
 
 
-def test_a_plan_may_never_come_to_an_end() -> None:
+def test_plan_may_never_come_to_an_end() -> None:
     """A wait without end is for a limit to refuse."""
     seen = SYNC(retry(backoff=Planned(math.inf), within=10), Boom, "never")
     assert seen.made(1).slept().events[-1].reason == "within"
 
 
-def test_a_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() -> None:
+def test_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() -> None:
     budget = BudgetSpy()
     throttled = retry(on=lambda error: Verdict(True, kind="throttle"), budget=budget)
     SYNC(throttled, Boom, "ok").returned("ok").made(2)
@@ -219,7 +219,7 @@ def test_a_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() ->
 # Reports to the log alone.
 
 
-def test_a_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.LogCaptureFixture) -> None:
+def test_success_after_retries_is_logged_without_a_subscriber(caplog: pytest.LogCaptureFixture) -> None:
     clock = sp.testing.FakeClock()
     answers = iter([Boom(), "ok"])
 
@@ -261,7 +261,7 @@ def test_wait_of_all_the_time_left_stops() -> None:
     assert late.message == "a wait of 10 s would outlast 'job', which has 10 s left"
 
 
-def test_the_time_for_retrying_may_be_waited_for_to_the_end() -> None:
+def test_time_for_retrying_may_be_waited_for_to_the_end() -> None:
     assert waits(8.0, 2.0, within=10) == 8.0
     late = waits(8.001, 2.0, within=10)
     assert (late.reason, late.scope, late.left) == ("within", None, 8.0)
@@ -323,7 +323,7 @@ def test_refused_response_is_marked_unless_exhausted_or_unrepeatable(reason: str
         assert found is None
 
 
-def test_a_refused_result_of_no_client_is_not_marked() -> None:
+def test_refused_result_of_no_client_is_not_marked() -> None:
     _, answer, outcome = given_up(Stop("attempts", "because"))
     assert outcome == (answer, None)
     assert response_mark(answer) is None
@@ -351,7 +351,7 @@ def test_attempts_are_noted_unless_exhausted_or_fatal_at_once(reason: str, numbe
     assert notes == ([f"stormproof: {tries}; stopped: because"] if noted else [])
 
 
-def test_a_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
+def test_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
     error = Boom()
     error.add_note("theirs")
     note(error, "first")
@@ -360,7 +360,7 @@ def test_a_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
     assert error.__notes__ == ["theirs", "theirs too", "stormproof: second"]
 
 
-def test_an_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
+def test_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
     cause = Boom("inner")
 
     def mark_it() -> None:
@@ -439,7 +439,7 @@ def test_refused_result_is_returned_in_the_end() -> None:
     assert looped(run_of(on_result=lambda result: True, attempts=1), "bad") == "bad"
 
 
-def test_the_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> None:
+def test_scope_knows_the_last_error_while_its_call_waits_and_no_longer() -> None:
     error = Boom()
     seen: list[Any] = []
     with sp.deadline(100, clock=sp.testing.FakeClock()) as scope:
@@ -493,7 +493,7 @@ def test_scope_cancelled_in_a_clipped_wait_raises_cancelled() -> None:
             )
 
 
-def test_a_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
+def test_scope_that_ends_in_the_wait_gives_the_caller_its_error() -> None:
     error = Boom()
     clock = sp.testing.FakeClock()
     with sp.deadline(20, name="job", clock=clock):
@@ -510,7 +510,7 @@ def test_refused_result_is_returned_when_the_scope_ends_in_the_wait() -> None:
 
 
 @pytest.mark.parametrize("end", ["interrupt", "deadline"])
-def test_a_token_is_given_back_when_its_wait_is_cut_short(end: str) -> None:
+def test_token_is_given_back_when_its_wait_is_cut_short(end: str) -> None:
     clock = sp.testing.FakeClock()
     budget = sp.RateBudget(rate=1, burst=1, wait=True, clock=clock)
     with sp.deadline(20, clock=clock):
@@ -523,7 +523,7 @@ def test_a_token_is_given_back_when_its_wait_is_cut_short(end: str) -> None:
     assert budget.balance == 1
 
 
-def test_an_error_that_was_raised_keeps_its_own_way() -> None:
+def test_error_that_was_raised_keeps_its_own_way() -> None:
     def break_down() -> None:
         raise Boom("inner")
 

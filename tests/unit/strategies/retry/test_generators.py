@@ -112,7 +112,7 @@ def test_failures_before_the_first_item_are_retried(
 
 
 @each_stream
-def test_a_failure_after_the_first_item_passes_through(collected: Callable[..., list[Any]]) -> None:
+def test_failure_after_the_first_item_passes_through(collected: Callable[..., list[Any]]) -> None:
     error = Boom()
     source = Source([1, error], ["never"])
     assert collected(retry(), source) == [1, error]
@@ -135,7 +135,7 @@ def test_attempts_used_up_gives_the_last_error(collected: Callable[..., list[Any
 
 
 @each_stream
-def test_a_fatal_error_passes(collected: Callable[..., list[Any]]) -> None:
+def test_fatal_error_passes(collected: Callable[..., list[Any]]) -> None:
     error = Bang()
     source = Source([error], ["never"])
     assert collected(retry(), source) == [error]
@@ -143,7 +143,7 @@ def test_a_fatal_error_passes(collected: Callable[..., list[Any]]) -> None:
 
 
 @each_stream
-def test_an_empty_stream_is_a_success(collected: Callable[..., list[Any]]) -> None:
+def test_empty_stream_is_a_success(collected: Callable[..., list[Any]]) -> None:
     budget = sp.Budget(ratio=1, burst=0)
     source = Source([], ["never"])
     assert collected(retry(budget=budget), source) == []
@@ -157,7 +157,7 @@ def test_none_is_an_item_like_any_other(collected: Callable[..., list[Any]]) -> 
 
 
 @each_stream
-def test_the_budget_pays_for_openings_and_earns_by_an_item(
+def test_budget_pays_for_openings_and_earns_by_an_item(
     collected: Callable[..., list[Any]],
 ) -> None:
     budget = sp.Budget(ratio=0.5, burst=1)
@@ -168,7 +168,7 @@ def test_the_budget_pays_for_openings_and_earns_by_an_item(
 
 
 @each_stream
-def test_a_policy_with_a_deadline(collected: Callable[..., list[Any]]) -> None:
+def test_policy_with_a_deadline(collected: Callable[..., list[Any]]) -> None:
     policy = sp.Policy(sp.Deadline(2.5), retry().strategies[0])
     (error,) = collected(policy, Source([Boom()], [Boom()], ["never"]))
     assert type(error) is sp.DeadlineExceeded
@@ -251,7 +251,7 @@ def test_uncaught_thrown_error_comes_out() -> None:
     assert caught.value is error
 
 
-def test_a_generator_that_returns_at_once_gives_its_value() -> None:
+def test_generator_that_returns_at_once_gives_its_value() -> None:
     @retry()
     def stream() -> Generator[int, None, str]:
         return "value"
@@ -344,7 +344,7 @@ def test_leaving_an_async_for_early_closes_the_generator() -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_async_generator_is_closed_and_not_opened_again() -> None:
+def test_cancelled_async_generator_is_closed_and_not_opened_again() -> None:
     opened: list[str] = []
 
     @retry(on=Exception)
@@ -368,7 +368,7 @@ def test_a_cancelled_async_generator_is_closed_and_not_opened_again() -> None:
     assert opened == ["opened", "closed"]
 
 
-def test_the_running_attempt_is_known_in_the_generator() -> None:
+def test_running_attempt_is_known_in_the_generator() -> None:
     numbers: list[int] = []
 
     @retry()

@@ -62,7 +62,7 @@ def test_no_attempt_when_the_scope_is_cancelled(play: Any) -> None:
 
 @each_way
 @pytest.mark.proves("invariant 1")
-def test_a_deadline_of_zero_in_the_policy_makes_no_attempt(play: Any) -> None:
+def test_deadline_of_zero_in_the_policy_makes_no_attempt(play: Any) -> None:
     policy = sp.Policy(sp.Deadline(0), sp.Retry(on=Boom))
     play(policy, "never").raised(sp.DeadlineExceeded).made(0)
 
@@ -108,7 +108,7 @@ def test_four_attempts_are_the_default(play: Any) -> None:
 
 
 @every_way
-def test_the_first_attempt_does_not_wait(play: Any) -> None:
+def test_first_attempt_does_not_wait(play: Any) -> None:
     play(retry(), "ok").returned("ok").made(1).slept()
 
 
@@ -123,7 +123,7 @@ def test_before_attempt_runs_before_every_attempt(play: Any) -> None:
     assert log == [(1, type(None)), (2, Boom), "call 2"]
 
 
-def test_an_async_before_attempt_is_awaited() -> None:
+def test_async_before_attempt_is_awaited() -> None:
     import asyncio
 
     log: list[str] = []
@@ -143,7 +143,7 @@ def test_an_async_before_attempt_is_awaited() -> None:
     assert log == ["before 1", "call", "before 2", "call"]
 
 
-def test_a_sync_call_refuses_an_async_before_attempt() -> None:
+def test_sync_call_refuses_an_async_before_attempt() -> None:
     """With a clear error, and without a warning about a coroutine that was never awaited."""
 
     async def before(attempt: sp.Attempt) -> None: ...
@@ -163,7 +163,7 @@ def test_error_of_before_attempt_is_raised_without_a_call(play: Any) -> None:
 
 
 @every_way
-def test_the_running_attempt_is_known_inside(play: Any) -> None:
+def test_running_attempt_is_known_inside(play: Any) -> None:
     seen: list[Any] = []
 
     def look(fail: bool) -> str:
@@ -181,7 +181,7 @@ def test_the_running_attempt_is_known_inside(play: Any) -> None:
 
 
 @every_way
-def test_the_running_attempt_names_the_operation_from_the_first_call_on(play: Any) -> None:
+def test_running_attempt_names_the_operation_from_the_first_call_on(play: Any) -> None:
     names: list[str] = []
 
     def look(fail: bool) -> None:
@@ -204,7 +204,7 @@ def test_any_value_is_a_success(play: Any, value: Any) -> None:
 
 
 @every_way
-def test_a_first_try_success_earns_with_nothing_spent(play: Any) -> None:
+def test_first_try_success_earns_with_nothing_spent(play: Any) -> None:
     budget = BudgetSpy()
     play(retry(budget=budget), "ok")
     assert budget.told == ["started", ("success", None)]
@@ -219,7 +219,7 @@ def test_success_after_retries_earns_and_reports_the_last_cost(play: Any) -> Non
 
 
 @every_way
-def test_a_success_reads_no_clock(play: Any) -> None:
+def test_success_reads_no_clock(play: Any) -> None:
     reads: list[str] = []
 
     class Watched(sp.testing.FakeClock):
@@ -239,7 +239,7 @@ def test_a_success_reads_no_clock(play: Any) -> None:
 
 
 @every_way
-def test_a_success_that_comes_late_is_still_returned(play: Any) -> None:
+def test_success_that_comes_late_is_still_returned(play: Any) -> None:
     """Sync code cannot be interrupted, and virtual time interrupts nothing."""
     play(retry(), takes(100, "late"), inside=lambda: sp.deadline(5)).returned("late").made(1)
 
@@ -248,7 +248,7 @@ def test_a_success_that_comes_late_is_still_returned(play: Any) -> None:
 
 
 @every_way
-def test_a_fatal_error_is_raised_at_once(play: Any) -> None:
+def test_fatal_error_is_raised_at_once(play: Any) -> None:
     seen = play(retry(budget=(budget := BudgetSpy())), Bang, "never")
     seen.raised_the_last_error().made(1).slept()
     assert budget.told == ["started"] or budget.told == []
@@ -276,7 +276,7 @@ def test_on_may_answer_with_a_verdict(play: Any) -> None:
 
 
 @every_way
-def test_an_answer_of_on_counts_by_its_truth(play: Any) -> None:
+def test_answer_of_on_counts_by_its_truth(play: Any) -> None:
     play(retry(on=lambda e: 1), Boom, "ok").returned("ok").made(2)
     play(retry(on=lambda e: re.match("no such", str(e))), Boom, "never").raised(Boom).made(1)
 
@@ -307,7 +307,7 @@ def test_permanent_wins_over_on(play: Any) -> None:
 
 
 @every_way
-def test_the_error_of_permanent_has_a_traceback_to_where_it_was_raised(play: Any) -> None:
+def test_error_of_permanent_has_a_traceback_to_where_it_was_raised(play: Any) -> None:
     def deep() -> None:
         raise sp.Permanent(Bang("never raised itself"))
 
@@ -359,7 +359,7 @@ def test_timeouts_are_reported_to_the_budget(play: Any, error: type[Exception]) 
 
 
 @every_way
-def test_a_do_not_retry_pushback_counts_as_a_failure_and_is_raised(play: Any) -> None:
+def test_do_not_retry_pushback_counts_as_a_failure_and_is_raised(play: Any) -> None:
     budget = BudgetSpy()
     policy = retry(on=lambda e: sp.Verdict(False, kind="pushback"), budget=budget)
     play(policy, Boom, "never").raised_the_last_error().made(1)
@@ -386,20 +386,20 @@ def test_our_own_refusals_are_final(play: Any, refusal: type[Exception], on: Any
 
 @every_way
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_refusal_that_on_names_is_retried(play: Any, refusal: type[Exception]) -> None:
+def test_refusal_that_on_names_is_retried(play: Any, refusal: type[Exception]) -> None:
     play(retry(on=(Boom, refusal)), refusal, "ok").returned("ok").made(2)
     play(retry(on=sp.StormproofError), refusal, "ok").returned("ok").made(2)
 
 
 @every_way
 @pytest.mark.parametrize("on", [TimeoutError, sp.transient, Exception])
-def test_a_timed_out_attempt_is_not_a_refusal(play: Any, on: Any) -> None:
+def test_timed_out_attempt_is_not_a_refusal(play: Any, on: Any) -> None:
     play(retry(on=on), sp.AttemptTimeout, "ok").returned("ok").made(2)
 
 
 @every_way
 @pytest.mark.parametrize("on", [Boom, lambda e: isinstance(e, Boom), sp.transient])
-def test_a_group_is_retryable_if_every_leaf_is(play: Any, on: Any) -> None:
+def test_group_is_retryable_if_every_leaf_is(play: Any, on: Any) -> None:
     nested = ExceptionGroup("all", [Boom(), ExceptionGroup("inner", [Boom(), Boom()])])
     mixed = ExceptionGroup("some", [Boom(), ExceptionGroup("inner", [Bang(), Boom()])])
     play(retry(on=on), nested, "ok").returned("ok").made(2)
@@ -407,7 +407,7 @@ def test_a_group_is_retryable_if_every_leaf_is(play: Any, on: Any) -> None:
 
 
 @every_way
-def test_a_group_waits_for_the_longest_hint_in_it(play: Any) -> None:
+def test_group_waits_for_the_longest_hint_in_it(play: Any) -> None:
     def verdict(error: Exception) -> Any:
         return sp.Verdict(True, after=float(str(error))) if isinstance(error, Boom) else False
 
@@ -416,18 +416,18 @@ def test_a_group_waits_for_the_longest_hint_in_it(play: Any) -> None:
 
 
 @every_way
-def test_a_result_can_be_refused(play: Any) -> None:
+def test_result_can_be_refused(play: Any) -> None:
     policy = retry(on_result=lambda value: value is None)
     play(policy, None, None, "ok").returned("ok").made(3).slept(1, 2)
 
 
 @every_way
-def test_a_result_still_refused_at_the_end_is_returned(play: Any) -> None:
+def test_result_still_refused_at_the_end_is_returned(play: Any) -> None:
     play(retry(attempts=3, on_result=lambda value: value < 0), -1, -2, -3).returned(-3).made(3)
 
 
 @every_way
-def test_a_refused_result_is_a_failure_to_the_budget(play: Any) -> None:
+def test_refused_result_is_a_failure_to_the_budget(play: Any) -> None:
     budget = BudgetSpy()
     play(retry(on_result=lambda value: value is None, budget=budget), None, "ok").returned("ok")
     assert budget.told == ["started", ("failure", False), ("withdraw", False), ("success", 1.0)]
@@ -437,7 +437,7 @@ def test_a_refused_result_is_a_failure_to_the_budget(play: Any) -> None:
 
 
 @every_way
-def test_the_last_exception_is_raised_itself(play: Any) -> None:
+def test_last_exception_is_raised_itself(play: Any) -> None:
     errors = [Boom(str(n)) for n in range(4)]
     assert play(retry(), *errors).error is errors[-1]
 
@@ -494,27 +494,27 @@ def test_last_attempt_is_not_followed_by_a_sleep(play: Any) -> None:
 
 
 @every_way
-def test_the_waits_are_the_schedule_s(play: Any) -> None:
+def test_waits_are_the_schedule_s(play: Any) -> None:
     seen = play(retry(attempts=5), Boom, ...).made(5).slept(1, 2, 4, 8)
     assert seen.times == pytest.approx([0, 1, 3, 7, 15])
 
 
 @every_way
-def test_the_draws_are_the_policy_s(play: Any) -> None:
+def test_draws_are_the_policy_s(play: Any) -> None:
     draws = iter([0.0, 0.25, 0.5])
     policy = retry(backoff=sp.Exponential(1, cap=1000), rng=lambda: next(draws))
     play(policy, Boom, Boom, Boom, "ok").slept(0, 0.5, 2)
 
 
 @every_way
-def test_the_previous_wait_is_handed_to_the_schedule(play: Any) -> None:
+def test_previous_wait_is_handed_to_the_schedule(play: Any) -> None:
     policy = retry(backoff=sp.Decorrelated(base=1, cap=100), rng=lambda: 0.5)
     # B + u (min(C, 3 prev) - B), prev = B at first.
     play(policy, Boom, Boom, Boom, "ok").slept(2, 3.5, 5.75)
 
 
 @every_way
-def test_a_schedule_of_the_user_s_own_may_answer_with_any_number(play: Any) -> None:
+def test_schedule_of_the_user_s_own_may_answer_with_any_number(play: Any) -> None:
     class Mine(sp.Backoff):
         __slots__ = ()
 
@@ -528,13 +528,13 @@ def test_a_schedule_of_the_user_s_own_may_answer_with_any_number(play: Any) -> N
 
 
 @every_way
-def test_a_jitter_of_the_user_s_own_may_answer_with_an_int(play: Any) -> None:
+def test_jitter_of_the_user_s_own_may_answer_with_an_int(play: Any) -> None:
     policy = retry(backoff=sp.Exponential(1, cap=10, jitter=lambda u, ceiling: 2))
     play(policy, Boom, "ok").returned("ok").slept(2)
 
 
 @every_way
-def test_a_hint_is_a_floor(play: Any) -> None:
+def test_hint_is_a_floor(play: Any) -> None:
     policy = retry(rng=lambda: 0.0)
     play(policy, asks(20), "ok").returned("ok").slept(20)
     play(policy, asks(0.5), "ok").returned("ok").slept(1)
@@ -543,7 +543,7 @@ def test_a_hint_is_a_floor(play: Any) -> None:
 
 @every_way
 @pytest.mark.parametrize("u", [0.0, 0.3, 0.999999])
-def test_a_hint_is_spread_by_up_to_a_tenth(play: Any, u: float) -> None:
+def test_hint_is_spread_by_up_to_a_tenth(play: Any, u: float) -> None:
     play(retry(rng=lambda: u), asks(20), "ok").slept(20 + 2 * u)
 
 
@@ -554,7 +554,7 @@ def test_our_own_wait_is_not_shortened_by_a_hint(play: Any) -> None:
 
 
 @every_way
-def test_the_previous_wait_is_our_own_never_the_hint(play: Any) -> None:
+def test_previous_wait_is_our_own_never_the_hint(play: Any) -> None:
     policy = retry(backoff=sp.Decorrelated(base=1, cap=100), rng=lambda: 0.5)
     seen = play(policy, asks(50), Boom, "ok").returned("ok")
     # Own waits 2 and then 1 + 0.5 (3 * 2 - 1); the first gave way to the hint.
@@ -562,12 +562,12 @@ def test_the_previous_wait_is_our_own_never_the_hint(play: Any) -> None:
 
 
 @every_way
-def test_a_hint_does_not_add_attempts(play: Any) -> None:
+def test_hint_does_not_add_attempts(play: Any) -> None:
     play(retry(attempts=3), asks(1), ...).made(3)
 
 
 @every_way
-def test_a_hint_does_not_lift_a_budget(play: Any) -> None:
+def test_hint_does_not_lift_a_budget(play: Any) -> None:
     seen = play(retry(budget=BudgetSpy(allow=0)), asks(1), "never")
     seen.stopped_for("budget").made(1).slept()
     assert sp.stopped(seen.error).retry_after == 1
@@ -578,7 +578,7 @@ def test_a_hint_does_not_lift_a_budget(play: Any) -> None:
 
 @every_way
 @pytest.mark.parametrize("hint", [60.001, 61, 10**12])
-def test_a_hint_longer_than_max_hint_stops_with_the_server_s_error(play: Any, hint: float) -> None:
+def test_hint_longer_than_max_hint_stops_with_the_server_s_error(play: Any, hint: float) -> None:
     error = Boom("503")
     budget = BudgetSpy()
     seen = play(retry(budget=budget), sp.RetryAfter(hint, error), "never").made(1).slept()
@@ -589,7 +589,7 @@ def test_a_hint_longer_than_max_hint_stops_with_the_server_s_error(play: Any, hi
 
 
 @every_way
-def test_a_hint_of_exactly_max_hint_is_waited_for(play: Any) -> None:
+def test_hint_of_exactly_max_hint_is_waited_for(play: Any) -> None:
     play(retry(rng=lambda: 0.0), asks(60), "ok").returned("ok").slept(60)
     play(retry(rng=lambda: 0.0, max_hint=5), asks(5), "ok").returned("ok").slept(5)
 
@@ -607,7 +607,7 @@ def test_without_a_limit_on_hints_any_is_waited_for(play: Any) -> None:
 
 @every_way
 @pytest.mark.proves("invariant 3")
-def test_a_wait_that_would_end_past_the_deadline_does_not_start(play: Any) -> None:
+def test_wait_that_would_end_past_the_deadline_does_not_start(play: Any) -> None:
     policy = retry(attempts=10)
     seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
     seen.raised(sp.DeadlineExceeded).caused_by_the_last_error()
@@ -617,7 +617,7 @@ def test_a_wait_that_would_end_past_the_deadline_does_not_start(play: Any) -> No
 
 
 @each_way
-def test_the_deadline_of_the_policy_counts_from_the_start_of_the_call(play: Any) -> None:
+def test_deadline_of_the_policy_counts_from_the_start_of_the_call(play: Any) -> None:
     policy = sp.Policy(sp.Deadline(10), retry().strategies[0])
     seen = play(policy, takes(8, Boom), "ok").returned("ok").slept(1)
     seen = play(policy, takes(9.5, Boom), "never").raised(sp.DeadlineExceeded).made(1).slept()
@@ -642,7 +642,7 @@ def test_within_includes_time_in_attempts(play: Any) -> None:
 
 
 @every_way
-def test_a_wait_that_ends_exactly_at_within_is_not_past_it(play: Any) -> None:
+def test_wait_that_ends_exactly_at_within_is_not_past_it(play: Any) -> None:
     play(retry(within=1), Boom, "ok").returned("ok").slept(1)
 
 
@@ -653,7 +653,7 @@ def test_within_of_thirty_seconds_is_the_default(play: Any) -> None:
 
 
 @every_way
-def test_a_hint_past_within_is_waited_for_if_the_failure_came_before_that(play: Any) -> None:
+def test_hint_past_within_is_waited_for_if_the_failure_came_before_that(play: Any) -> None:
     """A hint of 40 s is below max_hint, and past the 30 s allowed for retrying."""
     seen = play(sp.retry(on=Boom), asks(40), "ok").returned("ok").made(2)
     assert 40 <= seen.sleeps[0] <= 44
@@ -662,7 +662,7 @@ def test_a_hint_past_within_is_waited_for_if_the_failure_came_before_that(play: 
 
 
 @every_way
-def test_a_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: Any) -> None:
+def test_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: Any) -> None:
     error = Boom("503")
     seen = play(retry(), sp.RetryAfter(20, error), "never", inside=lambda: sp.deadline(10))
     seen.raised(sp.DeadlineExceeded).made(1).slept()
@@ -671,7 +671,7 @@ def test_a_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: An
 
 
 @every_way
-def test_a_hint_past_within_and_the_deadline_is_not_waited_for(play: Any) -> None:
+def test_hint_past_within_and_the_deadline_is_not_waited_for(play: Any) -> None:
     seen = play(retry(within=5), asks(20), "never", inside=lambda: sp.deadline(10))
     seen.raised(sp.DeadlineExceeded).made(1).slept()
 
@@ -728,14 +728,14 @@ def test_attempts_none_is_bounded_by_a_deadline(play: Any) -> None:
 
 
 @every_way
-def test_an_empty_budget_stops_at_once(play: Any) -> None:
+def test_empty_budget_stops_at_once(play: Any) -> None:
     seen = play(retry(budget=BudgetSpy(allow=2)), Boom, ...)
     seen.stopped_for("budget").made(3).slept(1, 2)
 
 
 @every_way
 @pytest.mark.proves("invariant 9")
-def test_a_denial_never_sleeps_first(play: Any) -> None:
+def test_denial_never_sleeps_first(play: Any) -> None:
     """Invariant 9: at once, and the cause attached, note and all."""
     seen = play(retry(budget=sp.Budget(burst=0)), Boom, "never")
     seen.stopped_for("budget").made(1).slept()
@@ -763,7 +763,7 @@ def test_attempts_used_up_beats_an_empty_budget(play: Any) -> None:
 
 
 @every_way
-def test_a_waiting_rate_budget_waits_instead(play: Any) -> None:
+def test_waiting_rate_budget_waits_instead(play: Any) -> None:
     # Two tokens at once, then one every 10 s; our own waits are 1, 2, 4.
     policy = retry(budget=sp.RateBudget(rate=0.1, burst=2, wait=True), attempts=10)
     seen = play(policy, Boom, Boom, Boom, "ok").returned("ok")
@@ -773,20 +773,20 @@ def test_a_waiting_rate_budget_waits_instead(play: Any) -> None:
 
 
 @every_way
-def test_a_waiting_rate_budget_stays_within_the_deadline(play: Any) -> None:
+def test_waiting_rate_budget_stays_within_the_deadline(play: Any) -> None:
     policy = retry(budget=sp.RateBudget(rate=0.01, burst=1, wait=True))
     seen = play(policy, Boom, ..., inside=lambda: sp.deadline(10))
     seen.stopped_for("budget").made(2).slept(1)
 
 
 @every_way
-def test_a_waiting_rate_budget_stays_within_the_time_for_retrying(play: Any) -> None:
+def test_waiting_rate_budget_stays_within_the_time_for_retrying(play: Any) -> None:
     policy = retry(budget=sp.RateBudget(rate=0.01, burst=1, wait=True), within=10)
     play(policy, Boom, ...).stopped_for("budget").made(2).slept(1)
 
 
 @every_way
-def test_a_rate_budget_that_does_not_wait_refuses(play: Any) -> None:
+def test_rate_budget_that_does_not_wait_refuses(play: Any) -> None:
     play(retry(budget=sp.RateBudget(rate=0.01, burst=1)), Boom, ...).stopped_for("budget").made(2)
 
 
@@ -796,7 +796,7 @@ def test_budget_none_allows_every_retry(play: Any) -> None:
 
 
 @every_way
-def test_the_default_budget_allows_three_retries(play: Any) -> None:
+def test_default_budget_allows_three_retries(play: Any) -> None:
     policy = sp.retry(on=Boom, attempts=100, backoff=sp.Constant(0))
     play(policy, Boom, ...).stopped_for("budget").made(4)
 
@@ -805,7 +805,7 @@ def test_the_default_budget_allows_three_retries(play: Any) -> None:
 
 
 @every_way
-def test_the_event_comes_before_the_sleep(play: Any) -> None:
+def test_event_comes_before_the_sleep(play: Any) -> None:
     with_clock: list[int] = []
 
     def watch(event: Any) -> None:
@@ -833,7 +833,7 @@ def test_event_carries_attempt_wait_error_and_hint(play: Any) -> None:
 
 
 @every_way
-def test_a_scope_that_ends_in_the_sleep_ends_the_call(play: Any) -> None:
+def test_scope_that_ends_in_the_sleep_ends_the_call(play: Any) -> None:
     """The sleep overshoots: whatever the plan was, step 1 comes again."""
 
     class Oversleeping(sp.testing.FakeClock):
@@ -929,7 +929,7 @@ def test_two_thousand_attempts_overflow_nothing(play: Any) -> None:
 
 
 @pytest.mark.proves("invariant 4")
-def test_the_loop_s_full_jitter_is_uniform(measured: Callable[[str], None]) -> None:
+def test_loop_s_full_jitter_is_uniform(measured: Callable[[str], None]) -> None:
     """Invariant 4, on the waits that the loop really asks for."""
     draws = 100_000
     clock = sp.testing.FakeClock()
@@ -1029,13 +1029,13 @@ def test_hint_beyond_max_hint_stops(play: Any, value: str) -> None:
     seen.error.close()  # type: ignore[union-attr]
 
 
-def test_a_date_as_hint() -> None:
+def test_date_as_hint() -> None:
     date = email.utils.formatdate(time.time() + 30, usegmt=True)
     seen = hinted(SYNC, Retry_After=date).returned("ok")
     # The date has whole seconds, and a slow machine may lose some before it is read.
     assert 1 <= seen.sleeps[0] <= 31
 
 
-def test_a_date_counts_from_the_server_s_own_clock() -> None:
+def test_date_counts_from_the_server_s_own_clock() -> None:
     seen = hinted(SYNC, Date="Fri, 31 Dec 1999 23:59:00 GMT", Retry_After="Fri, 31 Dec 1999 23:59:20 GMT")
     seen.returned("ok").slept(20)
