@@ -247,7 +247,7 @@ def test_numpys_true_is_true_as_well():
 
 
 @pytest.mark.parametrize("make", [sp.Exponential, sp.Linear, sp.Fibonacci, sp.Decorrelated])
-def test_base_and_min_above_cap(make):
+def test_base_and_min_above_cap_are_refused(make):
     with pytest.raises(ValueError, match=r"base must be <= cap \(2.0 seconds\), got 3"):
         make(3, cap=2)
     with pytest.raises(ValueError, match=r"min must be <= cap \(2.0 seconds\), got 3"):
@@ -262,7 +262,7 @@ def test_factor_that_shrinks(factor):
 
 
 @pytest.mark.parametrize("r", [-0.1, 1.1])
-def test_symmetric_beyond_its_range(r):
+def test_symmetric_beyond_its_range_is_refused(r):
     with pytest.raises(ValueError, match=f"r must be .*, got {r}"):
         sp.Symmetric(r)
 
@@ -396,7 +396,7 @@ def test_jitter_that_returns_an_invalid_wait_raises(wait):
         ("strategies", lambda: sp.Policy(sp.Retry)),
     ],
 )
-def test_class_or_a_number_in_place_of_an_object(field, make):
+def test_class_or_number_in_place_of_an_object_is_refused(field, make):
     with pytest.raises(TypeError, match=rf"\b{field}\b"):
         make()
 

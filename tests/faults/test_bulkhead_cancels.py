@@ -76,7 +76,7 @@ def test_place_handed_to_a_task_cancelled_at_that_moment_goes_on() -> None:
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
 
-def test_threads_asyncio_and_trio_on_one_bulkhead() -> None:
+def test_bulkhead_serves_threads_asyncio_and_trio_together() -> None:
     bulkhead = sp.Bulkhead(2, queue=100)
     policy = sp.Policy(bulkhead)
     lock = threading.Lock()

@@ -23,7 +23,7 @@ each_jump = pytest.mark.parametrize("jump", JUMPS, ids=lambda jump: f"{jump:+g}s
 
 @every_way
 @each_jump
-def test_jump_in_an_attempt(play, jump):
+def test_jump_in_an_attempt_counts_against_within(play, jump):
     policy = retry(attempts=4, within=10, backoff=sp.Constant(1))
     played = play(policy, Boom, takes(jump, Boom), Boom, "ok")
     if jump > 0:
@@ -46,7 +46,7 @@ def test_clock_jump_reports_no_negative_times(play, jump, late):
 
 @every_way
 @each_jump
-def test_success_after_a_jump(play, jump):
+def test_success_after_a_jump_has_no_negative_elapsed(play, jump):
     played = play(retry(within=None), Boom, takes(jump, "ok")).returned("ok").slept(1)
     assert played.events[-1].elapsed >= 0
 
@@ -74,7 +74,7 @@ def test_sleep_that_overruns_the_deadline_is_followed_by_no_attempt():
 
 
 @each_loop
-def test_same_in_async_code(loop):
+def test_async_call_after_a_suspension_makes_no_further_attempt(loop):
     clock = Suspended()
     calls = []
 

@@ -94,7 +94,7 @@ def test_closed_generator_closes_its_source(policy, taken, fails):
 
 
 @each_policy
-def test_closed_before_it_began(policy):
+def test_generator_closed_before_it_began_opens_nothing(policy):
     source = Source()
     items = policy(source.items)()
     items.close()
@@ -138,7 +138,7 @@ def test_generator_that_refuses_to_close(policy):
 
 
 @each_policy
-def test_error_while_closing(policy):
+def test_error_while_closing_is_raised(policy):
     @policy
     def bad_end():
         try:
@@ -152,7 +152,7 @@ def test_error_while_closing(policy):
         items.close()
 
 
-def test_interrupt_while_opening():
+def test_interrupt_while_opening_closes_the_source():
     log = []
 
     @retry(on=BaseException)
@@ -170,7 +170,7 @@ def test_interrupt_while_opening():
     ends_clean()
 
 
-def test_inside_another_generators_with():
+def test_deadline_around_a_stream_ends_with_its_block():
     """A deadline opened around a stream that is left half-way ends with the block, not with the stream."""
     source = Source()
 
@@ -215,7 +215,7 @@ def test_aclosed_generator_closes_its_source(loop, policy, taken, fails):
 
 @each_loop
 @each_policy
-def test_closed_before_it_began_async(loop, policy):
+def test_async_generator_closed_before_it_began_opens_nothing(loop, policy):
     source = Source()
 
     async def scenario():
@@ -241,7 +241,7 @@ def test_aclosing_closes_the_source(loop, policy):
 
 @each_loop
 @each_policy
-def test_cancelled_between_two_items(loop, policy):
+def test_stream_cancelled_between_two_items_closes_its_source(loop, policy):
     log = []
 
     @policy
@@ -358,7 +358,7 @@ def test_dropped_in_trio_is_closed_by_trio(policy):
 # Blocks
 
 
-def test_block_left_early():
+def test_block_left_early_is_a_success():
     budget = sp.Budget()
     for attempt in retry(budget=budget).retrying():
         with attempt:
@@ -367,7 +367,7 @@ def test_block_left_early():
     assert budget.balance == pytest.approx(sp.Budget().burst + 0.1), "leaving without an error is a success"
 
 
-def test_block_dropped_between_attempts():
+def test_block_dropped_between_attempts_leaves_nothing_behind():
     iterator = iter(retry().retrying())
     with next(iterator):
         raise Boom

@@ -65,7 +65,7 @@ def test_objects_work_in_one_loop_after_the_other(sequence):
 
 
 @each_sequence
-def test_first_loop_that_died_in_the_middle(sequence):
+def test_objects_of_a_loop_that_died_work_in_the_next(sequence):
     """Its tasks were left waiting in a retry, a limiter and a deadline when it was given up."""
     work = Work()
     first, second = map(Loop, sequence)
@@ -287,7 +287,7 @@ def test_tasks_of_one_loop_do_not_share_a_scope(loop):
     loop.run(scenario)
 
 
-def test_sync_policy_inside_a_running_loop():
+def test_sync_policy_inside_a_running_loop_leaves_its_task_alive():
     """Blocking, and so rarely wise; but it must work, and its deadline must not cancel the task around it."""
 
     async def main():

@@ -89,7 +89,7 @@ def run(code):
         "sp.RateBudget()",
     ],
 )
-def test_budget_whose_lock_another_thread_held(make):
+def test_budget_whose_lock_another_thread_held_works_in_the_child(make):
     run(f"""
         budget = {make}
         policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=budget)
@@ -99,7 +99,7 @@ def test_budget_whose_lock_another_thread_held(make):
     """)
 
 
-def test_other_shared_objects_whose_locks_another_thread_held():
+def test_shared_objects_whose_locks_another_thread_held_work_in_the_child():
     run("""
         import gc
         limiter = sp.Limiter(10, 5)
@@ -120,7 +120,7 @@ def test_other_shared_objects_whose_locks_another_thread_held():
     """)
 
 
-def test_forked_out_of_the_middle_of_a_budgets_own_code():
+def test_budget_forked_inside_its_own_code_works_in_the_child():
     """The lock is taken by Stormproof itself, in another thread, through a clock that never returns."""
     run("""
         class Clock(sp.testing.FakeClock):
@@ -165,7 +165,7 @@ def test_forked_while_threads_sleep_in_a_scope():
     """)
 
 
-def test_forked_inside_a_deadline_and_an_attempt():
+def test_deadline_and_attempt_are_inherited_by_a_fork():
     run("""
         clock = sp.testing.FakeClock()
         policy = sp.retry(on=ConnectionError, attempts=2, backoff=sp.Constant(1), clock=clock)
@@ -247,7 +247,7 @@ def test_forked_while_a_loop_runs_in_another_thread(library):
     """)
 
 
-def test_counter_without_a_gil():
+def test_counter_without_a_gil_works_in_the_child():
     """On a free-threaded build the counter of successes has a lock too, which must be free in a child."""
     run("""
         from stormproof._runtime import counters

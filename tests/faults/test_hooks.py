@@ -103,7 +103,7 @@ def test_hooks_error_is_never_retried(play, number):
 
 
 @every_way
-def test_raising_on_result(play):
+def test_error_of_on_result_is_raised(play):
     played = play(retry(on=Exception, on_result=broken), "ok")
     assert isinstance(played.error, Broken)
 

@@ -170,7 +170,7 @@ STRATEGIES = {
 
 @pytest.mark.parametrize("way", ["sync", "asyncio", "trio"])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_in_an_attempt_under(name, way):
+def test_interrupt_in_an_attempt_leaves_the_strategy_as_before(name, way):
     make, is_as_before = STRATEGIES[name]
     clock = sp.testing.FakeClock()
     strategy = make(clock)
@@ -215,7 +215,7 @@ def test_in_an_attempt_under(name, way):
     [sp.Budget, sp.WindowBudget, lambda clock: sp.RateBudget(10, 10, clock=clock)],
     ids=["Budget", "Window", "Rate"],
 )
-def test_at_every_reading_of_the_clock(strike, make):
+def test_interrupt_at_any_reading_of_the_clock_leaves_nothing_held(strike, make):
     clock = StruckClock(reading=strike)
     budget = make(clock=clock)
     calls = []

@@ -51,7 +51,7 @@ def test_allow_in_many_threads_grants_every_token_once() -> None:
     assert limiter.tokens() == 0
 
 
-def test_allow_among_everything_else() -> None:
+def test_allow_beside_all_other_methods_loses_no_token() -> None:
     """Reservations, refunds, weighted calls and readings beside the short way of `allow`."""
     # A reservation can be given back only until its time has come, so time stands still.
     limiter = sp.Limiter(0, 20_000, clock=sp.testing.FakeClock())

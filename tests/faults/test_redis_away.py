@@ -116,7 +116,7 @@ def test_parts_of_a_store_closed_later_use_on_failure(server: Server, mode: str)
 
 
 @pytest.mark.redis
-def test_policy_that_a_reload_left_with_a_closed_store(server: Server) -> None:
+def test_policy_with_a_store_that_a_reload_closed_uses_on_failure(server: Server) -> None:
     limiter = {"rate": 1000, "burst": 5, "store": True, "name": "q"}
     policies = {"q": {"rate_limit": {"limiter": limiter}}}
     registry = sp.Registry.from_data({"store": {"url": server.url, "timeout": 0.5}, "policies": policies})
@@ -141,7 +141,7 @@ def test_policy_that_a_reload_left_with_a_closed_store(server: Server) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork here")
 @pytest.mark.redis
 @MODES
-def test_child_of_an_outage(server: Server, mode: str) -> None:
+def test_child_forked_during_an_outage_uses_on_failure(server: Server, mode: str) -> None:
     url = server.url
     server.kill()
     run(
@@ -200,7 +200,7 @@ def test_reload_while_the_store_is_away_applies_to_the_share(
 
 
 @pytest.mark.redis
-def test_reload_of_a_rate_budget_in_a_store(server: Server) -> None:
+def test_rate_budget_in_a_store_is_reloaded(server: Server) -> None:
     with RedisStore(server.url, timeout=0.5) as store:
         live = sp.RateBudget(0, 5, store=store, name="x")
         assert store.settle(5)

@@ -104,7 +104,7 @@ def test_child_deposits_its_own_earnings_and_parent_those_before_the_fork(server
     )
 
 
-def test_children_of_a_parent_that_only_made_it(server: Server) -> None:
+def test_children_of_a_parent_that_only_made_the_store_connect_themselves(server: Server) -> None:
     run(
         server,
         """

@@ -131,7 +131,7 @@ def test_limiter_admits_exactly_its_burst(burst):
     assert sum(admitted) == burst
 
 
-def test_limiter_reservations_given_back():
+def test_limiter_reservations_of_many_threads_are_given_back():
     limiter = sp.Limiter(10, 100, clock=sp.testing.FakeClock())
 
     def run(place):

@@ -98,7 +98,7 @@ def test_last_come_first_served_keeps_some_callers_happy_in_overload() -> None:
     assert unfair.metrics["availability"] == pytest.approx(2 / 3, abs=0.05)
 
 
-def test_429_with_a_hint() -> None:
+def test_answer_429_carries_its_hint() -> None:
     place = lab.Scenario(
         clients=1, arrival_rps=150, capacity_rps=1000, limit_rps=100, retry_after=2, duration=20
     )

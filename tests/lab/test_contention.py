@@ -28,7 +28,7 @@ def test_single_client_writes_once() -> None:
     assert alone.completion_time == pytest.approx(0.04, rel=0.05)  # four messages of 10 ms
 
 
-def test_same_seed_same_figures() -> None:
+def test_same_seed_gives_the_same_figures() -> None:
     first, again, other = (lab.occ(BACKOFFS["full"], 20, 10, seed) for seed in (1, 1, 2))
     assert first == again != other
 

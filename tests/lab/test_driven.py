@@ -45,7 +45,7 @@ def test_hedges_cut_the_tail() -> None:
     assert 1.03 < hedged.amplification < 1.08
 
 
-def test_bulkhead_with_a_queue() -> None:
+def test_bulkhead_with_a_queue_shields_a_hanging_backend() -> None:
     """A client's three places hold back what a hanging backend would have got."""
     down = place(outage=lab.Outage(5, 5), timeout=2)
     free = run(None, down)
@@ -202,7 +202,7 @@ def test_simulation_emits_nothing_and_ignores_enclosing_scopes(caplog: pytest.Lo
     assert inside == [run(policy, down).metrics for policy in policies]
 
 
-def test_two_threads_at_once() -> None:
+def test_two_threads_may_simulate_at_once() -> None:
     hedged = sp.Policy(sp.Retry(on=ON), sp.Hedge(after=0.05, idempotent=True))
     down = place(outage=lab.Outage(5, 1), duration=8)
     with ThreadPoolExecutor(2) as pool:

@@ -184,7 +184,7 @@ def test_sweep_is_written_as_parquet(tmp_path: Path) -> None:
     assert columns["arrival_rps"] == [row["arrival_rps"] for row in swept.rows]
 
 
-def test_sweep_over_an_option_of_the_policy() -> None:
+def test_sweep_varies_an_option_of_the_policy() -> None:
     swept = lab.sweep(POLICIES["naive"], SCENARIO, {"policy.attempts": [1, 2, 6]}, seeds=[0])
     loads = [row["amplification"] for row in swept.rows]
     assert loads == sorted(loads)

@@ -104,7 +104,7 @@ def test_policy_comes_back_from_its_texts(result: lab.Result) -> None:
     assert by_function.to_data()["runs"][0]["policy"]["toml"] is None
 
 
-def test_same_seed_same_bytes(result: lab.Result) -> None:
+def test_same_seed_gives_the_same_bytes(result: lab.Result) -> None:
     again = lab.simulate(POLICY, SCENARIO, seed=42)
     assert again.to_json() == result.to_json()
     assert lab.simulate(POLICY, SCENARIO, seed=43).to_json() != result.to_json()

@@ -32,7 +32,7 @@ FULL = Scenario(
 )
 
 
-def test_rebuilt_by_repr_and_pickle() -> None:
+def test_scenario_is_rebuilt_by_repr_and_pickle() -> None:
     assert eval(repr(FULL)) == FULL
     assert pickle.loads(pickle.dumps(FULL)) == FULL
     assert FULL.replace(clients=11) != FULL

@@ -47,7 +47,7 @@ def test_comment_on_its_own_line_applies_to_the_next() -> None:
     assert codes(above.replace("]\n@", "]\n\n@")) == ["SP002", "SP003"]
 
 
-def test_comment_for_the_whole_file() -> None:
+def test_comment_may_ignore_the_whole_file() -> None:
     assert codes("# stormproof: ignore-file[SP003]\n" + BARE.format("")) == ["SP002"]
     assert codes(BARE.format("") + "# stormproof: ignore-file\n") == []
 
@@ -58,7 +58,7 @@ def test_comment_anywhere_inside_a_long_call() -> None:
     assert codes(text) == []
 
 
-def test_comment_in_a_policy_file() -> None:
+def test_comment_in_a_policy_file_ignores_its_line() -> None:
     text = '[policies.a]\nretry = { budget = "none" }  # stormproof: ignore[SP008]\n'
     assert check(text, "stormproof.toml") == []
     assert [f.code for f in check(text.partition("  #")[0], "stormproof.toml")] == ["SP008"]

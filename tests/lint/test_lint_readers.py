@@ -57,7 +57,7 @@ def test_tenacity_options_are_read(options: str, found: list[str]) -> None:
     assert tenacity(options) == found
 
 
-def test_tenacity_bare_and_renamed() -> None:
+def test_tenacity_is_recognised_bare_and_renamed() -> None:
     assert codes("import tenacity\n@tenacity.retry\ndef f(): ...") == ["SP002", "SP003"]
     assert codes("from tenacity import retry as again\n@again\ndef f(): ...") == ["SP002", "SP003"]
     assert codes("import tenacity as t\nfor a in t.Retrying(wait=t.wait_random(0, 1)):\n  with a: ...") == [
@@ -191,14 +191,14 @@ def test_stormproof_options_are_read(options: str, found: list[str]) -> None:
     assert codes(f"import stormproof as sp\np = sp.Policy(sp.Retry({options}))") == found
 
 
-def test_times_of_a_policy_in_code() -> None:
+def test_times_of_a_policy_in_code_are_compared() -> None:
     text = "import stormproof as sp\np = sp.Policy(sp.Deadline({}), sp.Retry(), sp.Timeout({}))"
     assert codes(text.format(1, 2)) == ["SP004"]
     assert codes(text.format(2, 0.5)) == []
     assert codes(text.format("limit", 2)) == []
 
 
-def test_raise_for_status_under_a_wide_exception() -> None:
+def test_raise_for_status_under_a_wide_exception_is_found() -> None:
     text = """
     import backoff, requests
     @backoff.on_exception(backoff.expo, requests.exceptions.RequestException, max_tries=3{})

@@ -88,7 +88,7 @@ def test_many_attempts_are_found(decorator: str, found: bool) -> None:
         ("@backoff.on_exception(backoff.expo, OSError, max_tries=12, max_time=60)", False),
     ],
 )
-def test_waits_without_a_maximum(decorator: str, found: bool) -> None:
+def test_waits_without_a_maximum_are_found(decorator: str, found: bool) -> None:
     assert ("SP017" in codes(f"{decorator}\ndef f(): ...")) is found
 
 

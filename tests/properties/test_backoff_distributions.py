@@ -131,7 +131,7 @@ def test_decorrelated_chain_is_uniform_step_by_step():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_mean_over_all_decorrelated_chains(n: int):
+def test_mean_of_decorrelated_chains_is_as_computed(n: int):
     b = Decorrelated(base=0.1, cap=5.0)
     prev = None
     for step in range(n + 1):
@@ -144,7 +144,7 @@ def test_mean_over_all_decorrelated_chains(n: int):
 
 @pytest.mark.parametrize("floor", [0.05, 0.4, 0.8])
 @pytest.mark.parametrize("jitter", ["full", "equal", Symmetric(0.5)], ids=repr)
-def test_mean_with_a_min(jitter: object, floor: float):
+def test_mean_with_a_min_is_as_computed(jitter: object, floor: float):
     b = Exponential(jitter=jitter, min=floor)
     waits = b.delay(3, None, uniform_draws())
     expected = b.mean(3)

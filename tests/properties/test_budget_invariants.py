@@ -229,7 +229,7 @@ class Still(sp.testing.FakeClock):
 
 
 @pytest.mark.proves("invariant 8")
-def test_load_in_a_total_outage(measured: Measured) -> None:
+def test_outage_adds_at_most_the_held_budget(measured: Measured) -> None:
     seen: list[tuple[int, int, float]] = []
 
     @settings(max_examples=25)
@@ -305,7 +305,7 @@ def test_nested_layers_pay_once(measured: Measured) -> None:
 
 @pytest.mark.proves("invariant 8")
 @each_loop
-def test_outage_met_by_many_tasks_at_once(loop: Loop, measured: Measured) -> None:
+def test_outage_met_by_many_tasks_adds_at_most_the_held_budget(loop: Loop, measured: Measured) -> None:
     """A whole policy: deadline, retries, hedges, a limit to one attempt; 500 calls meet it together."""
     clock = sp.testing.FakeClock()
     budget = sp.Budget(ratio=0.1, burst=10, window=10, clock=clock)

@@ -391,7 +391,7 @@ def in_a_thread(where: str, at: int, end: str) -> tuple[int, int, int]:
 
 @pytest.mark.proves("invariant 5")
 @pytest.mark.parametrize("end", ["signal", "cancel"])
-def test_thread_interrupted_anywhere(end: str, measured: Measured) -> None:
+def test_thread_interrupted_anywhere_calls_no_more_and_holds_nothing(end: str, measured: Measured) -> None:
     # Attempts begin with or without a wait for the limiter: 1, sleep, 2, sleep, wait, 3, sleep, wait, ...
     places = [("attempt", at) for at in range(1, 7)] + [("sleep", at) for at in range(1, 9)]
     for where, at in places:

@@ -221,7 +221,7 @@ def _boom() -> None:
 
 
 @each_jump
-def test_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
+def test_bulkhead_of_tasks_is_unaffected_by_clock_jumps(jump: float, measured: Measured) -> None:
     """A place that comes free goes to the next in line at once, and never more are inside than places."""
     inside = most = served = 0
 
@@ -262,7 +262,7 @@ def test_bulkhead_of_tasks(jump: float, measured: Measured) -> None:
 
 @each_jump
 @pytest.mark.usefixtures("watchdog")
-def test_bulkhead_of_threads(jump: float) -> None:
+def test_bulkhead_of_threads_is_unaffected_by_clock_jumps(jump: float) -> None:
     """Its queue uses no clock that could be set: the wait ends when the place is there."""
     with sp.testing.instant() as clock:
         bulkhead = sp.Bulkhead(1, queue=1, max_wait=15)

@@ -123,7 +123,7 @@ class Call:
 
 @pytest.mark.proves("invariant 3")
 @each_loop
-def test_back_within_one_tick(loop: Loop, measured: Measured) -> None:
+def test_call_is_back_within_one_tick_of_its_deadline(loop: Loop, measured: Measured) -> None:
     late: list[int] = []
     ended: list[float] = []
     waits = 0
@@ -248,7 +248,7 @@ class TurnSelector(selectors.DefaultSelector):
 
 
 @pytest.mark.proves("invariant 3")
-def test_many_at_once_in_real_time(measured: Measured) -> None:
+def test_many_calls_at_once_are_back_within_one_turn(measured: Measured) -> None:
     """The lateness in seconds is the machine's and only reported; that no turn is lost is ours."""
     selector = TurnSelector()
     lateness: list[float] = []

@@ -81,7 +81,7 @@ def test_event_log_of_a_seed_is_the_same_byte_for_byte(measured: Callable[[str],
 
 
 @pytest.mark.parametrize("hashes", ["0", "12345"])
-def test_in_another_process_with_other_hashes(hashes: str) -> None:
+def test_event_log_is_the_same_in_a_process_with_other_hashes(hashes: str) -> None:
     code = (
         "from tests.properties.test_event_log_invariants import log_of; import hashlib; "
         "print(hashlib.sha256(log_of(7)).hexdigest())"

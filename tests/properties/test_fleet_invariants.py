@@ -31,7 +31,7 @@ def server() -> Any:
 
 @pytest.mark.proves("invariant 17")
 @pytest.mark.parametrize("members", [2, 8])
-def test_admitted_by_all_processes_in_every_window(
+def test_processes_together_admit_at_most_the_stated_excess(
     server: Server, members: int, measured: Callable[[str], None]
 ) -> None:
     """admitted <= limit (1 + e): e is stated before the run, as `leases.overshoot` of limit, burst and K."""

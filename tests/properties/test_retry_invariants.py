@@ -197,7 +197,7 @@ def test_every_wait_is_within_the_specified_bound(measured: Measured) -> None:
 
 
 @pytest.mark.proves("invariant 2")
-def test_every_n_up_to_a_million(measured: Measured) -> None:
+def test_wait_is_finite_for_every_n_up_to_a_million(measured: Measured) -> None:
     """The schedule with the most to overflow: 1.001**n passes the largest float before n = 710,200."""
     b = sp.Exponential(1e-300, factor=1.001, cap=3600.0, jitter=sp.Symmetric(0.5))
     waits = b.delay(np.arange(FAR + 1), None, np.random.default_rng(7).random(FAR + 1))

@@ -76,7 +76,7 @@ def test_later_attempt_refused_further_in_raises_the_failure_before_it(reason: s
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_refusal_on_request(reason: str) -> None:
+def test_raises_refusal_gives_the_refusal_with_its_reason(reason: str) -> None:
     strategy, kind = REFUSALS[reason]
     call, error = failing(strategy(), raises="refusal")
     with pytest.raises(kind) as caught:

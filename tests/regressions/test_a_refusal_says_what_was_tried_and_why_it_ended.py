@@ -47,7 +47,7 @@ def test_refusal_of_the_budget_names_attempts_and_time() -> None:
     )
 
 
-def test_a_number_in_the_place_of_a_budget() -> None:
+def test_number_in_place_of_a_budget_is_refused() -> None:
     with pytest.raises(TypeError, match=r"budget must be one such as Budget\(ratio=0.1\), or None, got 0.2"):
         of(budget=0.2)
 

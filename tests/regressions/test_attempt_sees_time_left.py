@@ -27,7 +27,7 @@ def test_remaining_shrinks_from_attempt_to_attempt(play):
 
 
 @each_loop
-def test_from_inside_the_function(loop):
+def test_remaining_is_visible_inside_the_function(loop):
     clock = sp.testing.FakeClock()
     seen = []
 
@@ -46,7 +46,7 @@ def test_from_inside_the_function(loop):
     assert seen == [(1, 10, 10), (2, 7, 7), (3, 4, 4), (4, 1, 1)]
 
 
-def test_none_without_a_deadline():
+def test_remaining_without_a_deadline_is_none():
     assert retry().call(lambda: sp.attempt().remaining) is None
 
 

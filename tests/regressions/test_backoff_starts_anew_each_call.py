@@ -46,7 +46,7 @@ def test_concurrent_calls_start_with_the_first_wait(loop):
     assert begun == {"a": [0, 1, 3, 7], "b": [0, 1, 3, 7]}
 
 
-def test_iterators_of_one_schedule():
+def test_iterators_of_one_schedule_are_independent():
     schedule = sp.Exponential(1, cap=1000, jitter="none")
     first, second = schedule.delays(), schedule.delays()
     assert [next(first) for _ in range(3)] == [1, 2, 4]

@@ -10,7 +10,7 @@ import asyncio
 import stormproof as sp
 
 
-def test_three_loops_one_after_the_other() -> None:
+def test_bulkhead_serves_three_loops_one_after_the_other() -> None:
     bulkhead = sp.Bulkhead(1, queue=5)
     policy = sp.Policy(bulkhead)
 

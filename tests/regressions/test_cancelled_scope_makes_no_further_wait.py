@@ -31,7 +31,7 @@ def test_scope_cancelled_during_the_attempt_pays_and_sleeps_nothing():
 
 
 @each_loop
-def test_during_the_async_attempt(loop):
+def test_scope_cancelled_during_an_async_attempt_pays_nothing(loop):
     budget, calls = BudgetSpy(), []
 
     async def scenario():

@@ -44,7 +44,7 @@ def test_task_cancelled_by_wait_for_is_not_run_again():
 
 @each_loop
 @each_rule
-def test_cancelled_in_the_attempt(loop, on):
+def test_task_cancelled_in_the_attempt_is_not_run_again(loop, on):
     calls = 0
 
     @sp.retry(on=on, attempts=5, backoff=sp.Constant(0), budget=None)
@@ -101,7 +101,7 @@ def test_cancelled_in_a_block(loop):
 
 
 @each_loop
-def test_cancelled_while_opening_a_stream(loop):
+def test_stream_cancelled_while_opening_is_not_opened_again(loop):
     calls = 0
 
     @sp.retry(on=all_but_value_errors, backoff=sp.Constant(0))

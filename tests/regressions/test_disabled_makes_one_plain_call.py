@@ -82,7 +82,7 @@ def test_disabled_streams_are_opened_once(loop):
 
 
 @each_loop
-def test_only_in_its_own_task(loop):
+def test_disabled_applies_only_to_its_own_task(loop):
     calls = {"off": 0, "on": 0}
 
     @retry()

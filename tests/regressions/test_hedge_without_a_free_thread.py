@@ -43,7 +43,7 @@ def test_first_attempt_finishes():
 
 
 @pytest.mark.usefixtures("room_for_one")
-def test_first_attempts_error():
+def test_error_of_the_first_attempt_is_raised():
     @sp.Policy(sp.Hedge(after=0.01, idempotent=True, on=KeyError))
     def fetch():
         time.sleep(0.05)

@@ -16,7 +16,7 @@ import stormproof as sp
 
 
 @every_way
-def test_once_for_each_attempt(play):
+def test_hook_runs_once_per_attempt(play):
     seen = []
     policy = retry(attempts=10, before_attempt=lambda attempt: seen.append(attempt.number))
     for _ in range(3):

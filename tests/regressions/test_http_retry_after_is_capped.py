@@ -49,7 +49,7 @@ def test_hint_that_says_nothing_leaves_our_own_wait(value):
     assert (response.status_code, sleeps) == (200, [0.25])
 
 
-def test_longest_of_several():
+def test_longest_of_several_hints_counts():
     step = answer(503, b"", [("Retry-After", "1"), ("Retry-After", "7")])
     assert get(step, answer(200))[1] == [7.0]
 

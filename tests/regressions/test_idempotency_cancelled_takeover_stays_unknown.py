@@ -47,7 +47,7 @@ async def cancelled(store: Slow, key: str, take_over: bool) -> None:
         await asking
 
 
-def test_unknown_before_and_after(tmp_path: Path) -> None:
+def test_unknown_key_stays_unknown_after_a_cancelled_takeover(tmp_path: Path) -> None:
     store = Slow(tmp_path / "keys")
     assert store.begin("order-1", "", "a", 60).state == "new"
     assert store.renew("order-1", "a", 0)
@@ -57,7 +57,7 @@ def test_unknown_before_and_after(tmp_path: Path) -> None:
     store.close()
 
 
-def test_free_before_and_after(tmp_path: Path) -> None:
+def test_free_key_stays_free_after_a_cancelled_takeover(tmp_path: Path) -> None:
     store = Slow(tmp_path / "keys")
     asyncio.run(cancelled(store, "order-1", take_over=True))
     claim = store.begin("order-1", "", "b", 60)

@@ -25,7 +25,7 @@ LINES = {
 }
 
 
-def test_three_tokens_and_one() -> None:
+def test_waiters_for_three_tokens_and_one_give_back_all() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(5)

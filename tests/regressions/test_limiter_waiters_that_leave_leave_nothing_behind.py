@@ -61,7 +61,7 @@ def test_waiter_that_leaves_at_its_turn_gives_its_token_back() -> None:
     assert bucket.tokens(0.3) == 1.0
 
 
-def test_many_tasks_cancelled_in_order() -> None:
+def test_many_tasks_cancelled_in_order_give_back_all() -> None:
     import asyncio
 
     async def main(clock: object) -> float:

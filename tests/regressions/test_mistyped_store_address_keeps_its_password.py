@@ -25,7 +25,7 @@ def test_refusal_does_not_repeat_it(url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_socket_file_with_userinfo_in_the_wrong_place() -> None:
+def test_socket_file_with_misplaced_userinfo_is_shown_masked() -> None:
     shown = str(Address("unix:user:hunter2@/tmp/redis.sock"))
     assert shown == "unix://***@/tmp/redis.sock"
 

@@ -18,7 +18,7 @@ def fails():
     raise Boom
 
 
-def test_breakers_and_a_bulkheads():
+def test_names_of_breakers_and_bulkheads_are_escaped():
     told = []
     stop = sp.subscribe(told.append)
     gate = sp.Policy(sp.Breaker(consecutive=1, name=NAME))

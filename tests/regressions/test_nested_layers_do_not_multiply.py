@@ -51,7 +51,7 @@ def test_layers_make_four_calls_at_any_depth(depth):
     assert backend.calls == 4
 
 
-def test_on_request_they_multiply():
+def test_layers_with_retry_exhausted_multiply():
     backend = Backend()
     with pytest.raises(Boom):
         layered(backend, 3, retry_exhausted=True)()
@@ -103,7 +103,7 @@ def test_stacked_decorators_make_four_calls():
     assert backend.calls == 4
 
 
-def test_error_wrapped_on_the_way():
+def test_wrapped_error_keeps_its_mark():
     backend = Backend()
 
     class Unavailable(Exception):
@@ -121,7 +121,7 @@ def test_error_wrapped_on_the_way():
     assert backend.calls == 4
 
 
-def test_errors_in_a_group():
+def test_errors_in_a_group_keep_their_marks():
     backends = [Backend(), Backend()]
 
     async def ask(backend):
@@ -138,7 +138,7 @@ def test_errors_in_a_group():
     assert [backend.calls for backend in backends] == [4, 4]
 
 
-def test_error_from_another_process():
+def test_error_from_another_process_keeps_its_mark():
     """As a process pool does it: pickled there, raised here."""
     with pytest.raises(Boom) as caught:
         retry().call(Backend())

@@ -24,7 +24,7 @@ def test_last_error_is_raised_as_the_same_object(play, attempts):
 
 @every_way
 @pytest.mark.proves("invariant 6")
-def test_with_its_own_traceback(play):
+def test_last_error_keeps_its_own_traceback(play):
     def deep():
         raise Boom
 
@@ -120,7 +120,7 @@ CALLED = retry(attempts=2)
     ],
     ids=["decorated", "block", "shared block", "call of a method", "call of a lambda"],
 )
-def test_reused_error_object(use):
+def test_reused_error_object_is_noted_afresh(use):
     """Noted afresh after each call, and never taken for an error that a layer below has given up on."""
     connection = Connection()
     for turn in (1, 2, 3):

@@ -112,7 +112,7 @@ def _boom():
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_errors_that_a_policy_raised(case):
+def test_errors_raised_by_a_policy_survive_pickling(case):
     error = _raised(ERRORS[case])
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error) and copy.args == error.args
@@ -135,7 +135,7 @@ def test_errors_that_a_policy_raised(case):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_errors_of_our_own(error):
+def test_errors_of_stormproof_survive_pickling(error):
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error) and str(copy) == str(error)
     assert {k: repr(v) for k, v in vars(copy).items()} == {k: repr(v) for k, v in vars(error).items()}

@@ -21,7 +21,7 @@ class AlmostOver(Scope):
         return math.ulp(0.0)
 
 
-def test_thread_in_the_queue():
+def test_thread_whose_queue_wait_ends_a_rounding_short_gets_deadline_exceeded():
     bulkhead = sp.Bulkhead(1, queue=1, max_wait=None)
     policy = sp.Policy(bulkhead)
 

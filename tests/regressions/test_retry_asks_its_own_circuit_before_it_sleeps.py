@@ -31,7 +31,7 @@ def test_circuit_that_admits_a_probe_by_then_is_waited_for(play: Any) -> None:
 
 
 @each_way
-def test_refusal_on_request(play: Any) -> None:
+def test_raises_refusal_gives_circuit_open(play: Any) -> None:
     breaker = sp.Breaker(consecutive=1, name="shop")
     played = play(policy(breaker, raises="refusal"), Boom).raised(sp.CircuitOpen).caused_by_the_last_error()
     assert played.error.retry_after == 30 and played.sleeps == []

@@ -53,7 +53,7 @@ def test_fixture_makes_waits_free(way, stormproof_instant):  # noqa: F811
 
 
 @ways
-def test_clock_of_one_policy(way):
+def test_clock_of_one_policy_makes_its_waits_free(way):
     clock = sp.testing.FakeClock(start=100)
     give_up(sp.retry(**options(clock=clock)), way)
     assert clock.sleeps == [3600, 3600] and clock.now() == 7300

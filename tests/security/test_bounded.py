@@ -56,7 +56,7 @@ def test_keyed_strategies_are_bounded(template: Any) -> None:
     assert len(kept) == 20
 
 
-def test_map_of_the_most_recent(measured: Callable[[str], None]) -> None:
+def test_map_of_recent_keys_is_bounded(measured: Callable[[str], None]) -> None:
     kept = keyed.Recent(100)
     for number in range(20_000):
         kept.put(number, number)
@@ -76,7 +76,7 @@ def test_kinds_of_errors_that_were_looked_up() -> None:
     assert len(lookup._rows) <= lookup._MAX_TYPES == 1024
 
 
-def test_rules_of_a_classifier() -> None:
+def test_rules_of_a_classifier_are_bounded() -> None:
     judge = sp.Classifier()
     with pytest.raises(ValueError, match="at most 1024 rules"):
         for number in range(2000):

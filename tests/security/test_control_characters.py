@@ -43,7 +43,7 @@ def _odd_error(name: str) -> type[Boom]:
     return type(name, (Boom,), {"__module__": name, "__qualname__": name})
 
 
-def test_names_in_every_sink(measured: Callable[[str], None]) -> None:
+def test_names_are_escaped_in_every_sink(measured: Callable[[str], None]) -> None:
     long = NASTY + "x" * 5000
     # No class has a null or half a pair in its name.
     odd = _odd_error(long.replace("\ud800", "").replace("\x00", ""))

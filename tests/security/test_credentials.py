@@ -61,7 +61,7 @@ async def test_hook_that_goes_elsewhere(http: Http, measured: Callable[[str], No
 
 
 @each_client
-async def test_credentials_in_the_url(http: Http) -> None:
+async def test_credentials_in_the_url_reach_no_other_origin(http: Http) -> None:
     with Server() as other:
         other.on("/", answer(200, b"other"))
         http.server.on("/", answer(503))
@@ -75,7 +75,7 @@ async def test_credentials_in_the_url(http: Http) -> None:
 
 
 @each_client
-async def test_headers_of_the_users_own(http: Http) -> None:
+async def test_users_own_secret_headers_reach_no_other_origin(http: Http) -> None:
     with Server() as other:
         other.on("/", answer(200))
         http.server.on("/", answer(503))
@@ -89,7 +89,7 @@ async def test_headers_of_the_users_own(http: Http) -> None:
 
 
 @each_client
-async def test_redirect_to_another_origin(http: Http) -> None:
+async def test_redirect_to_another_origin_carries_no_credentials(http: Http) -> None:
     """Following it is the client's own affair; retries bring nothing back that it has taken off."""
     with Server() as other:
         other.on("/there", answer(503), reset(), answer(200, b"there"))

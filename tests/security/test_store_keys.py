@@ -127,7 +127,7 @@ def test_idempotency_keys_are_digests() -> None:
 
 
 @pytest.mark.redis
-def test_on_a_live_server(measured: Callable[[str], None]) -> None:
+def test_every_key_on_a_live_server_has_one_tag_and_a_ttl(measured: Callable[[str], None]) -> None:
     """Everything that is kept, under awkward names: every key has our shape, one tag, and an end."""
     with Server() as server, RedisStore(server.url, timeout=1, prefix="live") as store:
         kept: list[Any] = []

@@ -124,7 +124,7 @@ def test_figures_decide_the_verdict() -> None:
     assert found("", "", False).verdict is Verdict.FAILS
 
 
-def test_page_of_two_claims() -> None:
+def test_page_of_two_claims_is_rendered() -> None:
     topic = Topic("Sums", "All about sums.", plots=(("plot-sums", "sums"),))
     topic.claim("Two and two", "They make five.", AWS)(lambda: found("`2 + 2`", "4", False, "It is 4%, say."))
     topic.claim("The moon", "It is cheese.", AWS)(lambda: unknown("Nobody has been."))

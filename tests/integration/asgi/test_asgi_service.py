@@ -87,7 +87,7 @@ def test_repetition_gets_the_same_answer(serve: Serve, store: Store, orders: Ord
     assert orders.made == 1
 
 
-def test_crowd_with_one_key(serve: Serve, store: Store, orders: Orders) -> None:
+def test_crowd_with_one_key_runs_once(serve: Serve, store: Store, orders: Orders) -> None:
     address = serve(service(store, Route("/slow", orders.slowly, methods=["POST"])))
 
     async def main() -> Counter[tuple[int, str | None]]:

@@ -28,7 +28,7 @@ def test_retries_while_the_exception_is_raised(run, slept):
 
 
 @pytest.mark.parametrize("kinds", [(KeyError, ValueError), [KeyError, ValueError]])
-def test_takes_several_exception_types(run, slept, kinds):
+def test_on_exception_takes_several_types(run, slept, kinds):
     script = Script(KeyError(), ValueError(), "done")
     assert run(backoff.on_exception(backoff.expo, kinds), script) == "done"
 

@@ -19,7 +19,7 @@ from stormproof.compat.backoff import _log
 # --- handlers
 
 
-def test_details_of_on_exception(run, slept):
+def test_details_of_on_exception_are_the_documented_ones(run, slept):
     events = []
     error = KeyError("x")
     names = ("on_success", "on_backoff", "on_giveup")
@@ -42,7 +42,7 @@ def test_details_of_on_exception(run, slept):
     ]
 
 
-def test_details_of_on_predicate(run, slept):
+def test_details_of_on_predicate_are_the_documented_ones(run, slept):
     events = []
     names = ("on_success", "on_backoff", "on_giveup")
     handlers = {name: functools.partial(lambda name, d: events.append((name, d)), name) for name in names}

@@ -105,7 +105,7 @@ def test_successes_elsewhere_keep_it_closed(fleet: Callable[..., Fleet]) -> None
     assert two.states() == ["closed", "closed"]
 
 
-def test_quorum_of_instances_that_opened_by_themselves(fleet: Callable[..., Fleet]) -> None:
+def test_quorum_of_open_instances_opens_the_fleet(fleet: Callable[..., Fleet]) -> None:
     three = fleet(3, trip=lambda counts: counts.consecutive_failures >= 2, open_for=60)
     fail(three.breakers[0], 2)
     eventually(lambda: three.breakers[0]._live.circuit.uncounted() == (0, 0), "its report")

@@ -69,7 +69,9 @@ def test_budget_earned_by_one_instance_is_spent_by_the_other(pair: tuple[RedisSt
     assert spend(one) == pytest.approx(20, abs=1)
 
 
-def test_holds_at_most_the_burst_and_what_the_window_earned(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_budget_holds_at_most_the_burst_and_the_earnings_of_the_window(
+    pair: tuple[RedisStore, RedisStore],
+) -> None:
     budget = sp.Budget(1.0, 5, window=0.4, store=pair[0], name="x")
     settled(budget)
     for _ in range(100):

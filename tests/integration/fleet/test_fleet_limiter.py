@@ -220,7 +220,7 @@ def test_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisSt
     assert asyncio.run(all_of_them()) < 2.5
 
 
-def test_waiting_in_threads_tasks_and_trio_at_once(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_limiter_serves_threads_tasks_and_trio_together(pair: tuple[RedisStore, RedisStore]) -> None:
     limiter = sp.Limiter(500, 5, store=pair[0], name="x")
     served: list[str] = []
 
@@ -330,7 +330,7 @@ def test_keyed_fleet_limiters_are_bounded(pair: tuple[RedisStore, RedisStore]) -
     eventually(lambda: len(pair[0]._exchange._members) <= 6)
 
 
-def test_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_rate_budget_is_shared_by_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
     budgets = [sp.RateBudget(0, 10, store=store, name="x") for store in pair]
     settled(*(budget._shared for budget in budgets))
     paid = 0.0
@@ -341,7 +341,7 @@ def test_rate_budget_of_the_fleet(pair: tuple[RedisStore, RedisStore]) -> None:
     assert budgets[0].balance == 0
 
 
-def test_rate_budget_of_the_fleet_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_keyed_rate_budget_is_shared_per_key(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.keyed(sp.RateBudget(0, 4, store=store, name="tenants")) for store in pair)
     assert one["a"].name == two["a"].name != one["b"].name
     assert (one["a"].rate, one["a"].burst, one["a"].store) == (0, 4, pair[0])

@@ -301,7 +301,7 @@ def test_store_works_on_a_cluster(cluster: Cluster) -> None:
     assert all(server.keys_without_ttl() == [] for server in cluster.servers)
 
 
-def test_plain_url_of_a_cluster_and_its_client(cluster: Cluster) -> None:
+def test_store_takes_a_plain_url_or_a_client_of_a_cluster(cluster: Cluster) -> None:
     plain = f"redis://127.0.0.1:{cluster.servers[1].port}"
     with RedisStore(plain, cluster=True, prefix="p", timeout=0.5) as store:
         assert [store.call("probe", store.key("probe", name)) for name in "abcdef"] == [b"OK"] * 6
@@ -321,7 +321,7 @@ def test_cluster_that_is_down() -> None:
 # Async code.
 
 
-def test_calls_from_asyncio_loops_and_trio(shared_server: Server) -> None:
+def test_store_is_callable_from_asyncio_loops_and_trio(shared_server: Server) -> None:
     with RedisStore(shared_server.url, prefix="async", timeout=1) as store:
 
         async def several() -> list[Any]:
@@ -417,7 +417,7 @@ def test_inspection_of_a_store_that_is_down() -> None:
         store.inspect()
 
 
-def test_closing_twice_and_using_nothing() -> None:
+def test_close_of_an_unused_store_may_be_repeated() -> None:
     store = RedisStore(NOWHERE)
     store.close()
     store.close()

@@ -68,7 +68,7 @@ def test_valid_url_is_accepted(url: str) -> None:
     RedisStore(url).close()
 
 
-def test_sentinels_of_a_url() -> None:
+def test_sentinels_of_a_url_are_read() -> None:
     client = Address("redis+sentinel://u:p%40@[::1]:26379,h/mymaster/2?client_name=x").connect(SETTINGS)
     pool = client.connection_pool
     seen = [each.connection_pool.connection_kwargs for each in pool.sentinel_manager.sentinels]

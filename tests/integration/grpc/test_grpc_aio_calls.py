@@ -235,7 +235,7 @@ def test_fallback_gives_the_items(connect: Callable[..., Aio], server: Server) -
     assert client.down() == [b"x"]
 
 
-def test_async_hook_and_an_async_deadline(connect: Callable[..., Aio], server: Server) -> None:
+def test_async_hook_and_deadline_work_in_aio_calls(connect: Callable[..., Aio], server: Server) -> None:
     numbers: list[int] = []
 
     async def before(attempt: Any) -> None:

@@ -191,7 +191,7 @@ def test_callers_time_is_the_handlers(serve: Any, handlers: Handlers, method: st
     assert handlers.left[1] is None
 
 
-def test_threaded_handler_of_an_aio_server(handlers: Handlers) -> None:
+def test_threaded_handler_of_an_aio_server_sees_the_deadline(handlers: Handlers) -> None:
     with aio_server(handlers) as target:
         client = Client(target)
         assert client.call("Threaded", timeout=30) == b"a"

@@ -15,7 +15,7 @@ import stormproof as sp
 
 
 @each_async_client
-async def test_cancelled_in_the_attempt(http: Http) -> None:
+async def test_cancelled_attempt_frees_its_connection(http: Http) -> None:
     http.server.on("/", hang())
     client = http.client(retry(), connections=1)
     assert await http.cancelled(lambda: client.get("/"), lambda: len(http.server.seen) == 1)

@@ -78,7 +78,7 @@ async def test_loser_is_closed(http: Http) -> None:
 @pytest.mark.proves("invariant 16")
 @each_client
 @pytest.mark.parametrize("max", [2, 3])
-async def test_never_more_than_max(http: Http, max: int) -> None:
+async def test_hedges_never_exceed_max(http: Http, max: int) -> None:
     # Whatever more there would be has a moment to arrive.
     http.server.on("/", once(lambda: len(http.server.seen) >= max, late(0.05, answer(200, b"slow"))))
     assert (await http.client(_hedged(max=max, after=0.01)).get("/")).body == b"slow"

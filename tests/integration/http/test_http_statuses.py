@@ -13,7 +13,7 @@ FINAL = [200, 204, 304, 400, 401, 403, 404, 409, 410, 418, 422, 451, 501, 505, 5
 
 
 @each_client
-async def test_table_of_statuses(http: Http) -> None:
+async def test_statuses_are_retried_by_the_table(http: Http) -> None:
     client = http.client(retry(attempts=2))
     for status in RETRIED + FINAL:
         http.server.on(f"/{status}", answer(status))

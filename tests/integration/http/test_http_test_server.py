@@ -95,7 +95,7 @@ async def test_unused_port_refuses_connections(http: Http) -> None:
         await http.client().get(f"http://127.0.0.1:{s.unused_port()}/")
 
 
-def test_slow_loris_continue_and_rst_on_the_socket() -> None:
+def test_server_speaks_slow_loris_continue_and_rst() -> None:
     with s.Server() as server:
         server.on("/drip", s.drip(0.01))
         server.on("/a", s.answer(200, b"ok"))

@@ -521,7 +521,7 @@ def test_trio_errors_are_judged() -> None:
     assert verdict(raised(lambda: trio.run(too_slow))) == TIMEOUT
 
 
-def test_asyncio_timeouts_and_cut_streams() -> None:
+def test_asyncio_timeouts_and_cut_streams_are_judged() -> None:
     async def slow() -> None:
         async with asyncio.timeout(0):
             await asyncio.sleep(60)
@@ -645,7 +645,7 @@ def test_wide_grpc_codes_are_opt_in() -> None:
     assert not wide(_grpc_failing("INTERNAL"))
 
 
-def test_grpc_without_a_server(refused: int) -> None:
+def test_grpc_without_a_server_is_retryable(refused: int) -> None:
     grpc = library("grpc")
     with grpc.insecure_channel(f"127.0.0.1:{refused}") as channel:
         assert verdict(raised(lambda: channel.unary_unary("/t.T/Call")(b"", timeout=5))) == RETRY
@@ -671,7 +671,7 @@ def test_grpc_aio_pushback_is_read() -> None:
     assert verdict(fails_with((PUSHBACK, "1"), (PUSHBACK, "2"))) == (False, "pushback")
 
 
-def test_grpc_to_an_untrusted_server(self_signed: ssl.SSLContext) -> None:
+def test_grpc_to_an_untrusted_server_is_fatal(self_signed: ssl.SSLContext) -> None:
     grpc = library("grpc")
     self_signed.set_alpn_protocols(["h2"])
     with serving(hang, self_signed) as port:
@@ -770,14 +770,14 @@ def test_refusals_of_postgres_are_judged_by_sqlstate(
         ("InvalidPassword", False),
     ],
 )
-def test_postgres_errors_by_class(name: str, retry: bool) -> None:
+def test_postgres_errors_are_judged_by_class(name: str, retry: bool) -> None:
     for driver in ("psycopg.errors", "psycopg2.errors"):
         library(driver.partition(".")[0])
         error = getattr(pytest.importorskip(driver), name)("no")
         assert transient(error).retry is retry
 
 
-def test_asyncpg_errors_by_class() -> None:
+def test_asyncpg_errors_are_judged_by_class() -> None:
     errors = library("asyncpg").exceptions
     assert verdict(errors.SerializationError("x")) == RETRY
     assert verdict(errors.DeadlockDetectedError("x")) == RETRY
@@ -807,7 +807,7 @@ def test_sqlite_that_is_locked(tmp_path: Path) -> None:
     assert verdict(sqlite3.OperationalError("no such table: locked")) == FATAL
 
 
-def test_sqlalchemy_on_a_locked_sqlite(tmp_path: Path) -> None:
+def test_sqlalchemy_errors_of_a_locked_sqlite_are_judged(tmp_path: Path) -> None:
     sqlalchemy = library("sqlalchemy")
     path = tmp_path / "db"
     engine = sqlalchemy.create_engine(f"sqlite:///{path}", connect_args={"timeout": 0})
@@ -822,7 +822,7 @@ def test_sqlalchemy_on_a_locked_sqlite(tmp_path: Path) -> None:
     assert verdict(wrong) == FATAL
 
 
-def test_sqlalchemy_pool_and_disconnects() -> None:
+def test_sqlalchemy_pool_errors_and_disconnects_are_judged() -> None:
     sqlalchemy = library("sqlalchemy")
     engine = sqlalchemy.create_engine(
         "sqlite://", poolclass=sqlalchemy.pool.QueuePool, pool_size=1, max_overflow=0, pool_timeout=0.01
@@ -883,13 +883,13 @@ def test_mysql_with_a_host_that_does_not_exist(dns: Callable[[int], None]) -> No
     ("number", "retry"),
     [(1213, True), (1205, True), (2006, True), (2013, True), (1062, False), (1045, False), (1064, False)],
 )
-def test_mysql_errors_by_number(number: int, retry: bool) -> None:
+def test_mysql_errors_are_judged_by_number(number: int, retry: bool) -> None:
     pymysql, connector = library("pymysql"), library("mysql.connector")
     assert transient(pymysql.err.OperationalError(number, "no")).retry is retry
     assert transient(connector.errors.get_mysql_exception(number, "no")).retry is retry
 
 
-def test_mysql_clients_own_errors() -> None:
+def test_errors_of_mysql_clients_are_judged() -> None:
     pymysql, connector = library("pymysql"), library("mysql.connector")
     assert verdict(pymysql.err.InterfaceError(0, "")) == RETRY
     assert verdict(connector.errors.PoolError("Failed getting connection; pool exhausted")) == THROTTLE
@@ -933,7 +933,7 @@ def test_redis_errors_are_judged(refused: int) -> None:
         assert verdict(_redis(port)) == FATAL
 
 
-def test_redis_errors_by_class() -> None:
+def test_redis_errors_are_judged_by_class() -> None:
     errors = library("redis").exceptions
     assert issubclass(errors.AuthenticationError, errors.ConnectionError)
     assert verdict(errors.AuthenticationError("x")) == FATAL
@@ -943,9 +943,7 @@ def test_redis_errors_by_class() -> None:
     assert verdict(errors.TryAgainError("x")) == THROTTLE
 
 
-def test_redis_over_tls_and_with_a_wrong_host(
-    self_signed: ssl.SSLContext, dns: Callable[[int], None]
-) -> None:
+def test_redis_tls_and_dns_errors_are_fatal(self_signed: ssl.SSLContext, dns: Callable[[int], None]) -> None:
     with serving(close, self_signed) as port:
         assert verdict(_redis(port, ssl=True)) == FATAL
     dns(socket.EAI_NONAME)
@@ -998,7 +996,7 @@ def test_aws_error_codes_are_judged(status: int, code: str, expected: tuple[bool
         assert verdict(_aws(port)) == expected
 
 
-def test_aws_hint_and_connections(refused: int, self_signed: ssl.SSLContext) -> None:
+def test_aws_hint_and_connection_errors_are_judged(refused: int, self_signed: ssl.SSLContext) -> None:
     with serving(aws_says(400, "ThrottlingException", "x-amz-retry-after: 1500")) as port:
         assert transient(_aws(port)).after == 1.5
     assert verdict(_aws(refused)) == RETRY
@@ -1011,7 +1009,7 @@ def test_aws_hint_and_connections(refused: int, self_signed: ssl.SSLContext) -> 
     assert verdict(library("botocore.exceptions").NoCredentialsError()) == FATAL
 
 
-def test_aws_with_a_wrong_host(dns: Callable[[int], None]) -> None:
+def test_aws_dns_error_is_fatal(dns: Callable[[int], None]) -> None:
     dns(socket.EAI_NONAME)
     assert verdict(_aws(1)) == FATAL
 
@@ -1062,7 +1060,7 @@ def test_sdk_refusals_are_fatal(sdk: Callable[..., BaseException], self_signed: 
         assert verdict(sdk(port, "https")) == FATAL
 
 
-def test_sdk_errors_inside_a_stream() -> None:
+def test_sdk_errors_inside_a_stream_are_judged() -> None:
     anthropic = library("anthropic")
     body = b'event: error\ndata: {"type":"error","error":{"type":"%s","message":"no"}}\n\n'
     for name, expected in ((b"overloaded_error", RETRY), (b"invalid_request_error", FATAL)):

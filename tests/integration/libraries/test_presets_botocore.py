@@ -85,7 +85,7 @@ def test_waits_equal_those_of_botocore(service: str | None, u: float) -> None:
 @pytest.mark.skipif(not V2_1, reason="botocore before v2.1: one base for all failures")
 @pytest.mark.parametrize("u", [0.0, 0.5, 1 - 2**-53])
 @pytest.mark.parametrize("kind", ["throttle", "transient", "timeout", "connection"])
-def test_waits_by_the_kind_of_failure(kind: str, u: float) -> None:
+def test_waits_by_kind_of_failure_equal_those_of_botocore(kind: str, u: float) -> None:
     verdict = sp.transient(failure(kind))
     for n in range(8):
         theirs = backoff(None, lambda: u).delay_amount(context(n + 1, kind))
@@ -95,7 +95,7 @@ def test_waits_by_the_kind_of_failure(kind: str, u: float) -> None:
 
 @pytest.mark.skipif(not V2_1, reason="botocore before v2.1: reads no hint")
 @pytest.mark.parametrize("header", ["0", "10", "1500", "5024", "5026", "60000", "-1", "soon", ""])
-def test_waits_with_a_hint(header: str) -> None:
+def test_waits_with_a_hint_equal_those_of_botocore(header: str) -> None:
     theirs = backoff(None, lambda: 0.5).delay_amount(context(1, "transient", x_amz_retry_after=header))
     error = ClientError(
         {

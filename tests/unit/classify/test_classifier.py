@@ -301,7 +301,7 @@ def test_every_status_is_judged_by_the_table() -> None:
     assert {status for status in range(100, 1000) if transient(StatusError(Response(status)))} == RETRYABLE
 
 
-def test_kind_of_a_status() -> None:
+def test_status_decides_the_kind_of_the_verdict() -> None:
     assert transient(Response(429)) == Verdict(True, None, "throttle", "HTTP 429")
     assert transient(Response(503)) == Verdict(True, None, "transient", "HTTP 503")
     assert transient(Response(404)) == Verdict(False, None, "fatal", "HTTP 404")
@@ -360,7 +360,7 @@ def test_should_retry_header_does_not_make_a_post_safe() -> None:
     assert not transient(Response(503, {"x-should-retry": "true"}, Request("POST")))
 
 
-def test_transport_errors_and_the_method() -> None:
+def test_transport_errors_are_judged_by_method() -> None:
     for kind, expected in (
         (ReadError, FATAL),
         (ConnectError, RETRY),
@@ -420,7 +420,7 @@ def client_error(response: Any) -> Exception:
     return error
 
 
-def test_aws_errors_of_odd_shapes() -> None:
+def test_aws_errors_of_odd_shapes_are_judged() -> None:
     assert verdict(client_error({"Error": {"Code": "SlowDown"}})) == (True, "throttle")
     for response in (
         None,
@@ -452,7 +452,7 @@ class Code:
         self.name = name
 
 
-def test_grpc_errors_of_odd_shapes() -> None:
+def test_grpc_errors_of_odd_shapes_are_judged() -> None:
     assert verdict(imitate("grpc.RpcError")("bare")) == FATAL
     for code in (None, 14, "UNAVAILABLE", Code(None), Code(14)):
         assert verdict(rpc_error(code)) == FATAL
@@ -544,7 +544,7 @@ def test_sdk_posts_are_repeated() -> None:
         (None, FATAL),
     ],
 )
-def test_sdk_errors_inside_a_stream(body: Any, expected: tuple[bool, str]) -> None:
+def test_sdk_errors_inside_a_stream_are_judged(body: Any, expected: tuple[bool, str]) -> None:
     assert verdict(sdk_error("APIStatusError", 200, body)) == expected
     assert verdict(sdk_error("APIError", None, body)) == expected
 
@@ -587,7 +587,7 @@ def test_websocket_close_frames_are_judged() -> None:
     assert verdict(closed(1008, 1011)) == FATAL
 
 
-def test_mysql_errors_of_odd_shapes() -> None:
+def test_mysql_errors_of_odd_shapes_are_judged() -> None:
     def failed(kind: str, *args: Any) -> Exception:
         error: Exception = imitate(f"pymysql.err.{kind}", imitate("pymysql.err.Error"))(*args)
         return error

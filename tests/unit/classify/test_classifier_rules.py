@@ -160,7 +160,7 @@ def test_rule_1025_is_refused() -> None:
         made.register("lib.Another", True)
 
 
-def test_tables_as_plain_data() -> None:
+def test_tables_are_described_as_plain_data() -> None:
     described = transient.describe()
     assert described["kind"] == "transient"
     assert described["rules"] == []

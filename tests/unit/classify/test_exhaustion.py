@@ -371,7 +371,7 @@ def test_same_error_object_raised_again_is_retried_again() -> None:
         assert backend.calls == 4
 
 
-def test_same_error_object_in_an_async_function() -> None:
+def test_reused_error_object_in_an_async_function_is_retried_each_time() -> None:
     error, calls = Boom("reused"), []
 
     @retry()
@@ -404,7 +404,7 @@ def test_same_error_object_from_a_method_through_call() -> None:
     assert client.calls == 12
 
 
-def test_same_error_object_from_a_new_lambda_each_time() -> None:
+def test_reused_error_object_from_a_new_lambda_is_retried_each_time() -> None:
     client, policy = Client(), retry()
     for _ in range(3):
         with pytest.raises(Boom):
@@ -422,7 +422,7 @@ def test_same_error_object_in_a_block() -> None:
     assert client.calls == 12
 
 
-def test_same_error_object_in_a_generator() -> None:
+def test_reused_error_object_in_a_generator_is_retried_each_time() -> None:
     client = Client()
 
     @retry()

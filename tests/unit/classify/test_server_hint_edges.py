@@ -184,7 +184,7 @@ def test_year_of_two_digits_is_at_most_fifty_years_ahead(digits: str, year: int)
     assert http_date(f"Monday, 16-Nov-{digits} 00:00:00 GMT", NOW) == at(year, 11, 16)
 
 
-def test_year_of_two_digits_late_in_the_century() -> None:
+def test_two_digit_year_is_read_relative_to_the_century() -> None:
     late = at(2090, 6, 1)
     assert http_date("Monday, 16-Nov-40 00:00:00 GMT", late) == at(2140, 11, 16)
     assert http_date("Monday, 16-Nov-41 00:00:00 GMT", late) == at(2041, 11, 16)
@@ -240,7 +240,7 @@ def test_pushback_metadata_is_read(values: list[str], wait: Any) -> None:
         assert pushback({"grpc-retry-pushback-ms": values[0]}) == wait
 
 
-def test_pushback_in_bytes_and_in_broken_metadata() -> None:
+def test_pushback_is_read_from_bytes_and_not_from_broken_metadata() -> None:
     assert pushback([(b"grpc-retry-pushback-ms", b"5")]) == 0.005
     assert pushback(None) is None
     assert pushback([1, 2]) is None

@@ -88,7 +88,7 @@ def test_leading_zeros_and_a_long_fraction_are_only_digits() -> None:
         "Mon, 06 Nov 1994 08:51:37 GMT",  # a wrong day of the week does not make the moment unclear
     ],
 )
-def test_three_forms_of_a_date(date: str) -> None:
+def test_all_three_date_forms_are_read(date: str) -> None:
     assert after(date) == 120.0
 
 
@@ -267,7 +267,7 @@ def message(*values: str) -> Message:
         message("9", "3"),
     ],
 )
-def test_any_kind_of_headers(headers: Any) -> None:
+def test_headers_of_any_kind_are_read(headers: Any) -> None:
     assert retry_after(headers, NOW) == 9.0
 
 

@@ -166,7 +166,7 @@ def test_values_of_a_file_become_options(strategies: dict[str, Any], expected: A
         assert repr(made) == repr(sp.Policy(expected, name="p").strategies[0])
 
 
-def test_values_with_objects_inside() -> None:
+def test_values_may_hold_nested_objects() -> None:
     limit = policy(
         rate_limit={"limiter": {"kind": "pacer", "rate": "90/min"}, "max_wait": "none"}
     ).strategies[0]
@@ -185,7 +185,7 @@ def _fails() -> Any:
     raise ConnectionError("down")
 
 
-def test_transient_and_other_exceptions_together() -> None:
+def test_on_may_mix_transient_and_other_exceptions() -> None:
     class Odd(Exception): ...
 
     on = policy(retry={"on": ["transient", "LookupError"]}).strategies[0].on
@@ -806,7 +806,7 @@ k = 2
 '''.replace("esc\\u0061ped", '"esc\\u0061ped"')
 
 
-def test_lines_of_an_awkward_toml_file() -> None:
+def test_lines_of_an_awkward_toml_file_are_found() -> None:
     import tomllib
 
     data = tomllib.loads(AWKWARD)
@@ -857,7 +857,7 @@ def paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_lines_of_a_json_file() -> None:
+def test_lines_of_a_json_file_are_found() -> None:
     text = '{\n "a\\"}": [1,\n  {"b": "]"}],\n "c":\n\n  {}\n}'
     lines, twice = in_json(text)
     assert twice is None

@@ -460,7 +460,7 @@ def test_foreign_cancellation_beats_our_deadline_in_trio() -> None:
     assert "went on" not in seen
 
 
-def test_asyncio_timeout_outside_and_inside() -> None:
+def test_asyncio_timeout_works_outside_and_inside_a_deadline() -> None:
     async def outside() -> None:
         async with asyncio.timeout(0.001):
             with sp.deadline(FOREVER):
@@ -937,7 +937,7 @@ def test_carry_is_left_like_the_pool() -> None:
 # Clocks of their own.
 
 
-def test_fake_clock_policy_inside_a_real_deadline() -> None:
+def test_fake_clock_policy_obeys_a_real_deadline() -> None:
     """Remaining times are compared, never two clocks' readings."""
     for start in (0.0, 1e9, -1e9):
         fake = sp.testing.FakeClock(start)
@@ -956,7 +956,7 @@ def test_fake_clock_policy_inside_a_real_deadline() -> None:
         assert fake.sleeps == [1, 2, 1]
 
 
-def test_real_policy_inside_a_fake_deadline() -> None:
+def test_real_clock_policy_obeys_a_fake_deadline() -> None:
     fake = sp.testing.FakeClock(1e12)
     calls: list[int] = []
 

@@ -505,7 +505,7 @@ def test_fallback_must_give_a_response(way: Way) -> None:
 
 
 @each
-def test_breaker_per_host(way: Way) -> None:
+def test_breaker_is_kept_per_host(way: Way) -> None:
     breakers = sp.keyed(sp.Breaker(consecutive=1), key=lambda request: request.url.host)
     under = sp.Policy(breakers)
     assert way.send(way.script(whole(500)), under).status_code == 500
@@ -564,7 +564,7 @@ def test_headers_are_the_same_on_every_attempt(way: Way) -> None:
 
 
 @each
-def test_attempts_number_from_the_second_on(way: Way) -> None:
+def test_attempt_header_is_sent_from_the_second_attempt_on(way: Way) -> None:
     script = way.script(whole(503), whole(503), whole(200))
     way.send(script, policy())
     assert script.sent("x-request-attempt") == [None, "2", "3"]
@@ -597,7 +597,7 @@ def test_callers_key_is_kept(way: Way) -> None:
 
 
 @each
-def test_key_made_from_the_request(way: Way) -> None:
+def test_key_may_be_made_from_the_request(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     way.send(
         script,
@@ -813,7 +813,7 @@ def test_closing_the_body_of_an_attempt_closes_the_callers_stream(way: Way) -> N
 
 
 @each
-def test_body_made_anew(way: Way) -> None:
+def test_body_is_made_anew_for_a_retry(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     kind = way.ours.Body if way.loop is None else way.ours.AsyncBody
     way.send(script, policy(), "PUT", content=kind(lambda: io.BytesIO(b"data")))

@@ -193,7 +193,7 @@ def test_aws_v2_1_holds_a_hint_to_five_seconds_above_its_own_wait(hint: float, w
     assert backoff.plan(0, None, hinted(hint), draws(0.5)) == (pytest.approx(wait), 0.025, 1)
 
 
-def test_aws_v2_1_quota() -> None:
+def test_aws_v2_1_quota_is_charged_as_published() -> None:
     def on(error: Exception) -> sp.Verdict:
         return THROTTLED if isinstance(error, Throttling) else FAILED
 
@@ -572,7 +572,7 @@ def test_grpc_plans_a_pushback_exactly_and_begins_anew() -> None:
     assert backoff.plan(3, 0.8, hinted(0.007), draws()) == (0.007, None, 0)
 
 
-def test_grpc_pushback_in_the_loop() -> None:
+def test_grpc_pushback_replaces_the_wait() -> None:
     error = rpc_error("UNAVAILABLE")
     pushed = rpc_error("UNAVAILABLE", ("grpc-retry-pushback-ms", "7"))
     policy = presets.grpc(service(maxAttempts=5), "s/m", rng=lambda: 0.5)
@@ -971,7 +971,7 @@ def test_polly_preset_has_its_options() -> None:
         presets.polly(retries=0)
 
 
-def test_polly_in_the_loop() -> None:
+def test_polly_waits_in_the_loop_as_published() -> None:
     us = [0.9, 0.1, 0.7]
     SYNC(presets.polly(rng=draws(*us)), Boom, Boom, Boom, Boom).slept(*polly_original(us, 2.0))
 

@@ -138,7 +138,7 @@ def test_calls_with_hooks_are_counted(scrape) -> None:
     assert now.get("attempts_at_success_count", operation="prom-hooked") == 1
 
 
-def test_nothing_from_before_the_installation(stormproof_instant) -> None:
+def test_collector_exports_nothing_from_before_its_installation(stormproof_instant) -> None:
     @sp.retry(on=ConnectionError, name="prom-before")
     def fine() -> int:
         return 1
@@ -159,7 +159,7 @@ def test_nothing_from_before_the_installation(stormproof_instant) -> None:
     assert found == {2}
 
 
-def test_give_ups_by_reason(scrape, stormproof_instant) -> None:
+def test_give_ups_are_counted_by_reason(scrape, stormproof_instant) -> None:
     @sp.retry(on=ConnectionError, attempts=2, name="prom-reasons")
     def call(error: Exception) -> None:
         raise error

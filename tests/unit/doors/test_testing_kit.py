@@ -58,7 +58,7 @@ def test_advance_does_not_count_as_a_sleep() -> None:
     assert clock.sleeps == []
 
 
-def test_policy_on_a_fake_clock() -> None:
+def test_policy_on_a_fake_clock_sleeps_on_it() -> None:
     clock = sp.testing.FakeClock()
     with pytest.raises(Boom):
         slow(clock=clock).call(always_fails)
@@ -67,7 +67,7 @@ def test_policy_on_a_fake_clock() -> None:
 
 
 @pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
-def test_async_policy_on_a_fake_clock(run: Any) -> None:
+def test_async_policy_on_a_fake_clock_sleeps_on_it(run: Any) -> None:
     clock = sp.testing.FakeClock()
 
     @slow(clock=clock)
@@ -91,7 +91,7 @@ def test_fake_clock_serves_policy_budget_and_deadline() -> None:
         sp.Policy(sp.Deadline(1000), slow().strategies[0], clock=clock).call(always_fails)
 
 
-def test_limiter_on_a_fake_clock() -> None:
+def test_limiter_on_a_fake_clock_sleeps_on_it() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(rate=1, burst=1, clock=clock)
     limiter.wait()

@@ -158,7 +158,7 @@ def test_waiting_for_a_connection_is_part_of_the_deadline(server: Server) -> Non
     manager.clear()
 
 
-def test_requests_through_a_proxy(server: Server) -> None:
+def test_requests_through_a_proxy_are_retried(server: Server) -> None:
     server.on("http://example.test/", answer(503), answer(200, b"by proxy"))
     proxy = stormproof.urllib3.ProxyManager(retry(), server.url())
     assert proxy.request("GET", "http://example.test/").data == b"by proxy"

@@ -48,7 +48,7 @@ def counted(events: list[Any]) -> int:
     ],
     ids=str,
 )
-def test_one_event_per_attempt(play: Any, script: list[Any], kinds: list[str]) -> None:
+def test_each_attempt_emits_one_event(play: Any, script: list[Any], kinds: list[str]) -> None:
     seen = play(retry(), *script)
     assert seen.kinds() == kinds
     assert counted(seen.events) == seen.calls
@@ -67,7 +67,7 @@ def test_one_event_per_attempt(play: Any, script: list[Any], kinds: list[str]) -
     ],
     ids=str,
 )
-def test_one_event_per_attempt_for_every_reason(
+def test_each_attempt_emits_one_event_for_every_reason(
     play: Any, options: dict[str, Any], limit: float | None, reason: str
 ) -> None:
     seen = play(retry(**options), Boom, ..., inside=lambda: sp.deadline(limit))
@@ -227,7 +227,7 @@ def test_end_event_carries_attempts_and_seconds_since_the_first_failure(play: An
         (asks(100), "hint"),
     ],
 )
-def test_reason_of_giving_up(play: Any, outcome: Any, reason: str) -> None:
+def test_gave_up_event_carries_its_reason(play: Any, outcome: Any, reason: str) -> None:
     (event,) = play(retry(), outcome).events
     assert event.reason == reason
 
@@ -383,7 +383,7 @@ def test_subscriber_that_raises_does_not_break_the_call(play: Any, unraisable: l
     assert [type(error) for error in unraisable] == [ZeroDivisionError] * 3
 
 
-def test_several_subscribers_each_hear_everything() -> None:
+def test_every_subscriber_receives_all_events() -> None:
     heard: list[list[Any]] = [[], [], []]
     stops = [sp.subscribe(events.append) for events in heard]
     try:

@@ -97,7 +97,7 @@ def test_generator_function_is_retried() -> None:
     assert list(items(3)) == [0, 1, 2]
 
 
-def test_async_generator_function() -> None:
+def test_async_generator_function_is_retried() -> None:
     step = fails_twice()
 
     @retry()
@@ -275,7 +275,7 @@ def test_async_mocks_are_retried() -> None:
     fake.assert_awaited_with(1, key=2)
 
 
-def test_async_mocks_through_acall() -> None:
+def test_async_mocks_are_retried_by_acall() -> None:
     fake = AsyncMock(side_effect=[Boom(), "ok"])
     assert asyncio.run(retry().acall(fake, 1)) == "ok"
     assert fake.await_count == 2

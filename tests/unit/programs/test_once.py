@@ -561,7 +561,7 @@ def test_runner_whose_deadline_comes_hands_over(loop: Loop) -> None:
 
 
 @each_loop
-def test_runner_and_heir_cancelled_at_one_instant(loop: Loop) -> None:
+def test_runner_and_successor_cancelled_at_one_instant_hand_over(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -992,7 +992,7 @@ def test_forked_child_does_not_wait_for_its_parents_thread() -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_many_threads_many_rounds() -> None:
+def test_many_threads_in_many_rounds_share_one_value_per_round() -> None:
     """No lost wake-up and no second run, however the threads meet."""
     runs = 0
 

@@ -784,7 +784,7 @@ def test_error_in_the_body_closes_the_connection() -> None:
     sp.testing.run(main)
 
 
-def test_cancellation_in_every_phase() -> None:
+def test_cancellation_in_every_phase_closes_the_connection() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         for at, log in [(1, []), (5, ["enter", "exit"]), (13, ["enter", "exit"])]:
             recorder = Recorder()

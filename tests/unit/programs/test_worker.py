@@ -520,7 +520,7 @@ def test_unknown_event_loop_is_refused() -> None:
         run.send(None)
 
 
-def test_the_least_of_queues_in_threads() -> None:
+def test_queue_with_only_get_is_drained_in_threads() -> None:
     jobs = Plain(1, 2, 3)
     # It ends with the source's own error, after everything taken was settled.
     with pytest.raises(IndexError):
@@ -895,7 +895,7 @@ def test_cancelling_the_run_under_trio() -> None:
     assert worker.stats == Stats(taken=2, requeued=2)
 
 
-def test_drain_under_trio() -> None:
+def test_drain_is_bounded_under_trio() -> None:
     letters = Letters()
     done: list[int] = []
 

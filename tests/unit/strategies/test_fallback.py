@@ -308,7 +308,7 @@ async def other_stream() -> AsyncIterator[int]:
 @pytest.mark.parametrize(
     ("fallback", "expected"), [([1, 2], [1, 2]), (other_stream, [3, 4]), (lambda: iter("ab"), ["a", "b"])]
 )
-def test_items_in_place_of_an_async_stream(loop: Loop, fallback: Any, expected: list[Any]) -> None:
+def test_items_replace_an_async_stream(loop: Loop, fallback: Any, expected: list[Any]) -> None:
     @falling(fallback)
     async def items() -> AsyncIterator[Any]:
         raise Boom

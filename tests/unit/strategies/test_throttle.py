@@ -106,7 +106,7 @@ def test_backend_recovers_and_the_share_falls() -> None:
 
 
 @each_way
-def test_every_way_of_calling(play: Any) -> None:
+def test_throttle_works_in_every_way_of_calling(play: Any) -> None:
     throttle = sp.Throttle(on=Boom)
     policy = sp.Policy(throttle, rng=lambda: 0.0)
     play(policy, "fine").returned("fine")

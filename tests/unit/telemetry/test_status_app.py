@@ -64,7 +64,7 @@ def trouble(name: str) -> None:
         call("hunter2")
 
 
-def test_call_that_gave_up(client: httpx.Client, stormproof_instant: object) -> None:
+def test_call_that_gave_up_is_shown(client: httpx.Client, stormproof_instant: object) -> None:
     trouble("status-mail")
     data = client.get("/data.json").json()
     (row,) = [row for row in data["operations"] if row["operation"] == "status-mail"]

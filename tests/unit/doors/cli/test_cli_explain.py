@@ -127,7 +127,7 @@ def test_each_weakness_has_its_advice() -> None:
 # The command.
 
 
-def test_exit_codes_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_and_json_report_the_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, data = explained(capsys, "stormproof.toml")
     assert code == 0 and [p["policy"] for p in data["policies"]] == ["fraud-score", "lookup", "nightly"]
     assert data["policies"][0]["fits"] is None and data["policies"][2]["worst_case"]["seconds"] is None
@@ -192,7 +192,7 @@ def test_file_with_a_store_is_looked_at_without_one(folder: Path, capsys: pytest
     assert code == 0 and data["policies"][0]["worst_case"]["amplification"] == pytest.approx(1.2)
 
 
-def test_policy_in_code(
+def test_policy_in_code_is_explained(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "shop_policies.py").write_text(

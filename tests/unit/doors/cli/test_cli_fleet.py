@@ -49,7 +49,7 @@ def fleet(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_resource_with_state_reporters_and_time_to_live(filled: Server) -> None:
+def test_json_lists_every_resource_with_state_reporters_and_ttl(filled: Server) -> None:
     done = fleet(filled.url, "--json")
     assert done.returncode == 0, done.stderr
     found = {entry["kind"]: entry for entry in json.loads(done.stdout)["resources"]}
@@ -60,7 +60,7 @@ def test_every_resource_with_state_reporters_and_time_to_live(filled: Server) ->
     assert all(entry["ttl"] > 0 for entry in found.values())
 
 
-def test_table_for_people(filled: Server) -> None:
+def test_table_shows_one_line_per_resource(filled: Server) -> None:
     done = fleet(filled.url, "--kind", "breaker")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -100,7 +100,7 @@ def test_foreign_values_are_escaped_and_spoil_no_other_row(server: Server) -> No
     assert "1 tokens, 1 instance" in shown["good"]
 
 
-def test_store_of_a_policy_file(filled: Server, tmp_path: Path) -> None:
+def test_store_is_read_from_a_policy_file(filled: Server, tmp_path: Path) -> None:
     file = tmp_path / "stormproof.toml"
     file.write_text(f'[store]\nurl = "{filled.url}"\n[policies.mail]\nretry = {{ attempts = 2 }}\n', "utf-8")
     done = fleet(str(file))
@@ -108,7 +108,7 @@ def test_store_of_a_policy_file(filled: Server, tmp_path: Path) -> None:
     assert "smtp" in done.stdout
 
 
-def test_url_from_the_environment(filled: Server) -> None:
+def test_url_is_read_from_the_environment(filled: Server) -> None:
     assert "smtp" in fleet(STORMPROOF_STORE__URL=filled.url).stdout
 
 

@@ -60,7 +60,7 @@ def test_folders_are_searched_in_order_and_some_are_not(
     assert linted(capsys, "src/notes.txt")[0] == 1
 
 
-def test_policy_files_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_policy_files_of_a_folder_are_linted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = '[policies.a]\nretry = { budget = "none" }\n'
     write(folder, stormproof_dot_toml=policies, other_dot_toml=policies, conf__x_dot_toml=policies)
     assert linted(capsys, ".") == (1, ["stormproof.toml:2 SP008"])

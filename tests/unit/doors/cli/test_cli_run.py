@@ -144,7 +144,7 @@ def test_command_that_cannot_be_run_exits_by_shell_conventions(tmp_path: Path) -
     assert done.returncode == 126 and "Permission denied" in done.stderr
 
 
-def test_command_ended_by_a_signal(tmp_path: Path) -> None:
+def test_command_ended_by_a_signal_is_retried_unless_interrupted(tmp_path: Path) -> None:
     done = run(*QUICK, "--attempts", "2", "--", "sh", "-c", "echo x >> runs; kill -KILL $$", cwd=tmp_path)
     assert (done.returncode, runs(tmp_path)) == (137, 2)
     assert "was ended by SIGKILL" in done.stderr
@@ -176,7 +176,7 @@ def test_deadline_of_zero_runs_nothing(tmp_path: Path) -> None:
     assert (done.returncode, runs(tmp_path)) == (124, 0)
 
 
-def test_report_as_json(tmp_path: Path) -> None:
+def test_report_is_written_as_json(tmp_path: Path) -> None:
     done = run("--base", "8ms", "--jitter", "none", "--json", "--", *fails(1), cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.count("\n") == 1
     data = report(done)

@@ -144,7 +144,7 @@ def test_cancelled_call_is_an_unknown_outcome_at_once(loop: Loop) -> None:
 
 
 @each_colour
-def test_same_key_with_another_payload(colour: Colour) -> None:
+def test_same_key_with_another_payload_is_a_mismatch(colour: Colour) -> None:
     charge = colour.decorate(
         Calls(1), key=first, store=MemoryStore(), fingerprint=lambda key, amount: str(amount)
     )

@@ -79,7 +79,7 @@ def vegas(limit: float, **options: Any) -> Vegas:
         (5, 1.0, 11),  # log10(5) = 0.7 -> 1 at least
     ],
 )
-def test_vegas_by_the_queue(limit: float, rtt: float, after: float) -> None:
+def test_vegas_steps_by_the_estimated_queue(limit: float, rtt: float, after: float) -> None:
     assert feed(vegas(limit), (rtt, int(limit), False)) == [after]
 
 
@@ -440,7 +440,7 @@ def test_two_limits_are_two_and_a_copy_is_fresh() -> None:
         assert (copy.limit, copy.timeout, copy.name) == (10, 5, "x")
 
 
-def test_async_callers_on_several_loops() -> None:
+def test_async_callers_on_several_loops_share_the_limit() -> None:
     limit = sp.AdaptiveLimit(initial=1)
 
     async def call() -> str:

@@ -31,7 +31,7 @@ def cubic(now: float = 0.0) -> Cubic:
 # The rule, by the sequences of AWS's specification of its adaptive mode.
 
 
-def test_growth_after_a_throttling() -> None:
+def test_growth_after_a_throttling_follows_the_published_sequence() -> None:
     rule = cubic()
     rule._w, rule._throttled_at = 10.0, 5.0
     rates = [rule.grown(now) for now in range(5, 12)]

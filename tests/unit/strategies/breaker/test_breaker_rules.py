@@ -464,12 +464,12 @@ def counts(**given: int) -> Counts:
         (counts(failures=5, successes=4, excluded=1), False),
     ],
 )
-def test_ratio_of_failures(seen: Counts, trips: bool) -> None:
+def test_ratio_of_failures_trips(seen: Counts, trips: bool) -> None:
     assert default_trip(0.5, 10, None, None)(seen) is trips
     assert default_trip(None, 10, None, None)(seen) is False
 
 
-def test_failures_in_a_row() -> None:
+def test_consecutive_failures_trip() -> None:
     trip = default_trip(None, 100, 3, None)
     assert not trip(counts(consecutive_failures=2))
     assert trip(counts(consecutive_failures=3))

@@ -245,7 +245,7 @@ def test_negative_times_are_summed() -> None:
     assert sums.total == 0.0
 
 
-def test_slices_of_another_width() -> None:
+def test_slices_of_another_width_sum_and_expire() -> None:
     sums = Slices(10.0, 10.0)
     sums.add(4.0)
     sums.roll(19.75)

@@ -388,7 +388,7 @@ def test_quota_budget_credits_a_first_try_success_up_to_the_capacity() -> None:
 
 
 @every_way
-def test_quota_budget_through_a_policy(play: Any) -> None:
+def test_quota_budget_is_charged_and_refunded_by_a_policy(play: Any) -> None:
     budget = sp.QuotaBudget()
     play(retry(on=(Boom, TimeoutError), budget=budget), TimeoutError, Boom, "ok").returned("ok")
     # 10 for the timeout, 5 for the other; the 5 of the last retry come back.
@@ -400,7 +400,7 @@ def test_quota_budget_through_a_policy(play: Any) -> None:
 
 
 @every_way
-def test_quota_budget_of_v2_1(play: Any) -> None:
+def test_quota_budget_of_v2_1_charges_14_and_5(play: Any) -> None:
     """14 for a retry, 5 after throttling."""
     budget = sp.QuotaBudget(retry_cost=14, timeout_cost=14, throttle_cost=5)
     kinds = iter(["throttle", "transient"])
@@ -469,7 +469,7 @@ def test_throttle_budget_counts_the_ratio_in_thousandths() -> None:
     assert budget.balance == 0.123
 
 
-def test_throttle_budget_at_half_of_an_odd_maximum() -> None:
+def test_throttle_budget_refuses_at_half_of_an_odd_maximum() -> None:
     budget = sp.ThrottleBudget(max_tokens=5)
     budget.failure()
     budget.failure()

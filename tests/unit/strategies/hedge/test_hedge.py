@@ -230,7 +230,7 @@ def test_percentile_delay_is_measured() -> None:
     assert made.delay() == pytest.approx(0.95, rel=0.05)
 
 
-def test_percentile_of_latencies_beyond_all_buckets() -> None:
+def test_percentile_of_latencies_beyond_all_buckets_exceeds_180_s() -> None:
     """An hour is counted as more than three minutes, and as nothing less."""
     sketch = Sketch()
     assert sketch.quantile(0.95) > 180, "while nothing is known, nobody is hurried"

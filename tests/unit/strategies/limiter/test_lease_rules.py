@@ -212,7 +212,7 @@ def test_usable_foreign_or_refused_grants_do_not_come_back() -> None:
     assert made.level == -1.0
 
 
-def test_charging_moving_and_changing() -> None:
+def test_lease_is_charged_moved_and_changed() -> None:
     made = leased()
     made.level, made.rate = 5.0, 2.0
     made.charge(3, 1.0)

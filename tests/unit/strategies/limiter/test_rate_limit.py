@@ -212,7 +212,7 @@ def test_cost_of_zero_is_not_charged(clock: sp.testing.FakeClock) -> None:
 
 
 @each_way
-def test_cost_by_the_arguments(play: Any) -> None:
+def test_cost_may_depend_on_the_arguments(play: Any) -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(0, 10, clock=clock)
     play(limited(limiter, cost=lambda: 7, clock=clock), "fine").returned("fine")

@@ -377,7 +377,7 @@ def test_decorrelated_bounds_follow_the_longest_chain():
     assert Decorrelated(5e-324, cap=LARGEST).bounds(10**6) == (5e-324, LARGEST)
 
 
-def test_preview_rows_and_worst_case():
+def test_preview_and_worst_case_agree_with_the_formula():
     rows = Exponential(1, cap=4).preview(4)
     assert rows == [
         Row(0, 0.0, 0.5, 1.0, 1.0),
@@ -690,7 +690,7 @@ def test_rebuilt_rule_waits_as_the_first_one_did():
         assert pickle.loads(pickle.dumps(b)).delay(4, 0.3, 0.7) == b.delay(4, 0.3, 0.7)
 
 
-def test_equal_by_fields_and_kind():
+def test_backoffs_are_equal_by_fields_and_kind():
     assert Exponential(0.1) == Exponential(timedelta(milliseconds=100))
     assert Exponential(0.1) != Exponential(0.2)
     assert Linear() != Fibonacci()

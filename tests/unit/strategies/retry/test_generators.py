@@ -168,7 +168,7 @@ def test_budget_pays_for_openings_and_earns_by_an_item(
 
 
 @each_stream
-def test_policy_with_a_deadline(collected: Callable[..., list[Any]]) -> None:
+def test_deadline_bounds_a_stream_until_its_first_item(collected: Callable[..., list[Any]]) -> None:
     policy = sp.Policy(sp.Deadline(2.5), retry().strategies[0])
     (error,) = collected(policy, Source([Boom()], [Boom()], ["never"]))
     assert type(error) is sp.DeadlineExceeded
@@ -224,7 +224,7 @@ def test_send_throw_and_return_reach_the_generator() -> None:
     assert stop.value.value == "the result"
 
 
-def test_throw_right_after_the_first_item() -> None:
+def test_throw_after_the_first_item_reaches_the_generator() -> None:
     @retry()
     def stream() -> Generator[str, Any, None]:
         try:

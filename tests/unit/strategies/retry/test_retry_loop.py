@@ -1029,7 +1029,7 @@ def test_hint_beyond_max_hint_stops(play: Any, value: str) -> None:
     seen.error.close()  # type: ignore[union-attr]
 
 
-def test_date_as_hint() -> None:
+def test_date_is_a_hint() -> None:
     date = email.utils.formatdate(time.time() + 30, usegmt=True)
     seen = hinted(SYNC, Retry_After=date).returned("ok")
     # The date has whole seconds, and a slow machine may lose some before it is read.
