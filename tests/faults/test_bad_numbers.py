@@ -175,7 +175,7 @@ def build(name, **options):
 
 
 def test_search_for_numeric_options_finds_known_ones():
-    """Compared with a few by name, lest a change of style makes the search find nothing."""
+    """Compared with a few by name, so that a change of style cannot empty the search."""
     found = {(name, option) for name, option, _ in OPTIONS}
     known = {
         ("Exponential", "base"), ("Exponential", "factor"), ("Exponential", "cap"), ("Exponential", "min"),

@@ -111,7 +111,7 @@ def test_wait_of_1100_reconnects_stays_at_its_cap() -> None:
         assert len(clock.sleeps) == 1150 and max(clock.sleeps) == 5.0
 
 
-#: Whatever takes a number, and the word that a refusal must have.
+#: Callables that take a number, and the word that their refusal must contain.
 OPTIONS: dict[str, Callable[[], Any]] = {
     "cap": lambda: sp.Exponential(cap=HUGE),
     "factor": lambda: sp.Exponential(factor=HUGE),

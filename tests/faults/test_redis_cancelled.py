@@ -131,7 +131,7 @@ def test_command_that_runs_out_of_time_drops_its_connection(server: Server) -> N
 
 
 def test_idempotent_call_cancelled_in_the_store_gives_its_key_back(server: Server, store: RedisStore) -> None:
-    """The key was begun for a caller who has left: it is given back, and the next one runs at once."""
+    """The key was begun for a caller that has left: it is given back, and the next one runs at once."""
     runs: list[str] = []
 
     @sp.idempotent(key=lambda order: order, store=idempotency.RedisStore(store))

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.proves("fault retry-after")
 
 OWN = 0.25
 PAST, FUTURE = "Wed, 21 Oct 2015 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"
-#: So long a wait ends the call at once.
+#: A wait of this length ends the call at once.
 STOP = None
 
 #: What the server sends, and the least and most to be waited; `STOP` for none, and no second attempt.

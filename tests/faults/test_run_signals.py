@@ -26,7 +26,7 @@ pytestmark = [
 SOURCE = str(Path(cli.__file__).parents[2])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
 
-#: Says when it is ready, and every signal it gets; TERM ends it with 7 unless told otherwise.
+#: Says when it is ready, and every signal it gets; TERM ends it with 7 by default.
 CHILD = """
 import os, signal, sys, time
 def told(number, frame):

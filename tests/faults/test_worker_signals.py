@@ -51,7 +51,7 @@ STEPS = {steps!r}
 JOBS = {jobs!r}
 """
 
-#: A job is so many short waits; that is what a signal has to interrupt, or wait for.
+#: A job is a number of short waits, which a signal has to interrupt or wait for.
 BODIES = {
     "threads": """
         def handle(job):

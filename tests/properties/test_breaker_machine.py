@@ -45,7 +45,7 @@ class BreakerMachine(RuleBasedStateMachine):
             clock=self.clock,
             rng=lambda: self.draw,
         )
-        #: What the breaker is told by hand.
+        #: Manual commands to the breaker.
         self.hand: str | None = None
         #: Counts changes of state, as seen from outside: a ticket is current while this is its own.
         self.era = 0

@@ -41,7 +41,7 @@ def waits(admitted: list[bool], step: float) -> float:
 def test_limiters_after_a_jump_admit_at_most_one_burst_more(
     make: Any, jump: float, measured: Measured
 ) -> None:
-    """100 lives: asked at random, by those who only ask and those who wait; the jump comes at any time."""
+    """100 runs: random calls of allow and of wait; the jump comes at any time."""
     most_extra, longest_extra = 0, 0.0
     for seed in range(100):
         rng = random.Random(seed)

@@ -28,7 +28,7 @@ class Stores(RuleBasedStateMachine):
         self.memory = MemoryStore(ttl=20, clock=self.clock)
         path = Path(self.folder.name) / "keys.db"
         self.file = SqliteStore(path, ttl=20, durable=False, clock=self.clock)
-        #: Who may run which key now, and when that or its answer ends. Kept by hand, not by the rule.
+        #: The owner of each key now, and when it or its answer expires. Kept by hand, not by the rule.
         self.held: dict[str, str] = {}
         self.answers: dict[str, tuple[bytes | None, float]] = {}
 

@@ -1,4 +1,4 @@
-"""The limiter, at the stated bars: every window, the order of those who wait, and what comes back.
+"""The limiter, at the stated bars: every window, the order of waiters, and what comes back.
 
 Tasks run in virtual time; threads sleep on a clock that the test moves, so nothing here is a matter of luck.
 """

@@ -63,7 +63,7 @@ class LimiterMachine(RuleBasedStateMachine):
         pair[0].cancel()
         self.model.cancel(pair[1], self.now)
         assert before <= self.limiter.tokens() <= self.limiter.burst
-        # Its time may go to a newcomer, who then stands before those who came earlier.
+        # Its time may go to a newcomer, which then stands before earlier waiters.
         self.queue = []
 
     @rule(seconds=EIGHTHS)

@@ -1,7 +1,7 @@
 """Callers that wait for a token and are cancelled took it with them, unless they were last in line: one that
 was cancelled again and again left half of the limit to the others, five of them a fifth.
 
-Stormproof: a waiter that leaves gives all it took to those behind it, who move up at once.
+Stormproof: a waiter that leaves gives all it took to those behind it, which move up at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def virtual_use(limiter: Any, cancellers: int) -> tuple[int, float]:
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
 def test_limiter_under_cancellation_is_used_to_its_limit_and_no_further(make: Any, cancellers: int) -> None:
     started, seconds = virtual_use(make(RATE, BURST), cancellers)
-    # Those who wait when the time is over are served after it.
+    # Callers that wait when the time is over are served after it.
     assert 0.95 * RATE * seconds <= started <= RATE * seconds + BURST + 20 + cancellers
 
 

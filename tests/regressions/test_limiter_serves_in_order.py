@@ -1,6 +1,6 @@
 """Waiters were woken all at once and the fastest took the token: some starved while newcomers passed.
 
-Stormproof: first come, first served, in tasks and between tasks and those who only ask.
+Stormproof: first come, first served, among tasks, and between waiting tasks and calls of `allow`.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def test_queue_of_a_bulkhead_is_bounded() -> None:
 
 
 def test_line_of_a_limiter_keeps_nothing_of_waiters_that_left() -> None:
-    """Those who wait are the callers themselves; who leaves, leaves nothing behind."""
+    """The waiters are the callers themselves; one that leaves, leaves nothing behind."""
     limiter = sp.Limiter(10, 5, clock=sp.testing.FakeClock())
     for _ in range(5000):
         waits = [limiter.reserve(1) for _ in range(3)]

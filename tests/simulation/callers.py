@@ -223,7 +223,7 @@ class Scene:
                 by = rng.choice([-3600.0, -0.3, 0.3, 3600.0, 3e8])
                 self.jumps += 1
                 self.jumped_back_s += max(0.0, -by)
-                # Who waits by this clock may wait for as much longer as it was set back.
+                # A wait on this clock may take as much longer as it was set back.
                 self.world.patience_s += max(0.0, -by)
                 self.world.offset_s += by
                 self.tell(f"the clock is set by {by:g} s")

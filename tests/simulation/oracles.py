@@ -18,7 +18,7 @@ from .random_policies import FALLBACK, Stage, Yard
 #: Sums of floats differ.
 TINY = 1e-6
 
-#: What the clock of a world moves on by while somebody looks at it all the time.
+#: Step of a world's clock while a thread polls it.
 A_LOOK_S = 2e-3
 
 

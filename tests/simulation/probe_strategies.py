@@ -23,7 +23,7 @@ class Call:
         #: The ambient limit, besides the policy's own.
         self.limit_s: float | None = None
         self.off = False
-        #: Whether somebody cancelled its task, or its scope.
+        #: True once its task or its scope has been cancelled.
         self.task_cancelled = self.scope_cancelled = False
         self.task: Any = None
         self.answers: list[Any] = []

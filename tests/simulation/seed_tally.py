@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .run import play
 
-#: One seed in so many is played twice, and must leave the same log.
+#: One seed in this many is played twice, and must leave the same log.
 TWICE = 20
 
 

@@ -25,7 +25,7 @@ SEEDS = 150
 
 
 def leaked_place(patch: pytest.MonkeyPatch) -> None:
-    """One who is cancelled in the queue stays in it."""
+    """A waiter that is cancelled in the queue stays in it."""
     patch.setattr(sp.Bulkhead, "_withdraw", lambda self, waiter: None)
 
 

@@ -119,7 +119,7 @@ class World(Machine):
         self.actors.append(actor)
         return actor
 
-    # Whose turn it is.
+    # The thread whose turn it is.
 
     def _next(self) -> Actor:
         """Return the thread to run now; let time pass when none can."""
@@ -167,7 +167,7 @@ class World(Machine):
             raise Over
 
     def pause(self) -> None:
-        """Let the seed choose who goes on."""
+        """Let the seed choose the next thread."""
         if self.over or not self._ready or self.rng.random() >= self.eager:
             return
         self._give_way()

@@ -27,7 +27,7 @@ SERVICE = "test.Wire"
 
 #: Longer than any of these tests is ever meant to wait.
 LONG_S = 20.0
-#: Much less than a call hangs that nobody has cancelled.
+#: Much shorter than the hang of a call that was not cancelled.
 QUIET_S = 5.0
 
 

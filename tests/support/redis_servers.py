@@ -73,7 +73,7 @@ class Server:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it, empty, on the same port as ever."""
+        """Start it, empty, on its port."""
         assert self._process is None
         self._process = subprocess.Popen(
             self._command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -69,7 +69,7 @@ class Ordeal:
         eventually(lambda: self.live(0.01) and not any(self.alone))
 
     def share_is_kept(self, seconds: float = 0.5) -> None:
-        """Both use their share: together the limit, which refills as ever."""
+        """Both use their share: together the limit, which goes on refilling."""
         began, asked = time.monotonic(), self.asked
         admitted, slow = self.live(seconds)
         elapsed, asked = time.monotonic() - began, self.asked - asked

@@ -58,7 +58,7 @@ def fail(breaker: sp.Breaker, times: int) -> None:
 
 
 def probe(fleet: Fleet) -> tuple[sp.Breaker, object]:
-    """The one probe of a half-open fleet, and who got it."""
+    """The one probe of a half-open fleet, and the breaker that got it."""
     found: list[tuple[sp.Breaker, object]] = []
 
     def try_each() -> bool:

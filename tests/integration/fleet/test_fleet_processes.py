@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.redis, pytest.mark.proves("invariant 17")]
 
 RATE, BURST, SECONDS = 1000.0, 100, 1.0
 
-#: A machine that had no time for all of them tells nothing about the limit: how often to look again.
+#: A machine that had no time for all of them proves nothing about the limit: how often to repeat the run.
 TRIES = 4
 
 
@@ -52,7 +52,7 @@ def test_limit_is_kept_and_used(server: Server, callers: list[int], used: float)
             server.ask("FLUSHALL")
             continue
         assert admitted <= BURST + RATE * SECONDS + leases.overshoot(RATE, BURST, len(callers))
-        # Who has no demand looks now and then, and that is all.
+        # A process without demand exchanges only now and then.
         idle = [each["exchanges"] for each in told if not each["callers"]]
         assert all(exchanges <= 4 + 1 / leases.HOT_S + SECONDS / leases.WARM_S for exchanges in idle)
         if admitted >= used * RATE * SECONDS:

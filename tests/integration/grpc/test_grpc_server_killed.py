@@ -15,7 +15,7 @@ from tests.support.polling import eventually
 
 import stormproof as sp
 
-#: Answers "ok" where told to; hangs otherwise, after a first message where the answer is a stream.
+#: Answers "ok" on request; hangs otherwise, after a first message where the answer is a stream.
 PROGRAM = textwrap.dedent(
     """
     import sys, threading, time

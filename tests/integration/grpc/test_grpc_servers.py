@@ -1,4 +1,4 @@
-"""The server's half: the caller's time, the answer of one who gives up, and shedding."""
+"""The server's half: the caller's time, the answer of a handler that gives up, and shedding."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_one_key_in_many_threads_runs_once(store: Store) -> None:
     @idempotent(key=lambda order: order, store=store)
     def charge(order: str) -> dict[str, int]:
         runs.append(1)
-        # Until all the others have been turned away: no outcome depends on who is quick.
+        # Until all the others have been turned away: no outcome depends on the order.
         for _ in range(CROWD - 1):
             assert refused.acquire(timeout=60)
         return {"charged": 100}

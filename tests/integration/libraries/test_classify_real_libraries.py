@@ -264,7 +264,7 @@ def _aiohttp(method: str, url: str, headers: dict[str, str], timeout: float = LO
 
 Client = Callable[..., None]
 CLIENTS: list[Client] = [_urllib, _http_client, _urllib3, _requests, _httpx, _httpx_async, _aiohttp]
-#: These tell the request's method on transport errors; the others lose it, and are retried.
+#: These name the request's method on transport errors; the others lose it, and are retried.
 TELL_METHOD = (_requests, _httpx, _httpx_async)
 
 every_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__.strip("_"))

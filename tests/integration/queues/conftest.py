@@ -36,7 +36,7 @@ class Bench:
     def __init__(self, folder: Path, url: str) -> None:
         self.redis = redis.Redis.from_url(url)
         self.runs = Runs(folder / "runs.txt")
-        #: What tells the workers, and the module of their tasks here, where everything is.
+        #: Addresses for the workers, and for the module of their tasks here.
         self.own = {
             "STORMPROOF_TEST_BROKER": url,
             "STORMPROOF_TEST_RUNS": str(self.runs.path),

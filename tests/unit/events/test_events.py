@@ -22,7 +22,7 @@ from tests.support.scripted import SYNC, Bang, Boom, asks, does, each_way, every
 import stormproof as sp
 from stormproof._events import bus
 
-#: Every attempt of a call that ends by itself is told by exactly one of these.
+#: Every attempt of a call that ends by itself is reported by exactly one of these.
 COUNTED = ("Retrying", "Succeeded", "GaveUp")
 
 

@@ -1,4 +1,4 @@
-"""`sp.once`: one set-up for all who come at the same time; success is kept, failure is not."""
+"""`sp.once`: one set-up for all concurrent callers; success is kept, failure is not."""
 
 from __future__ import annotations
 
@@ -445,7 +445,7 @@ def test_task_left_by_an_earlier_set_up_is_not_part_of_the_next() -> None:
     assert [*runner.join(), *waiter.join()] == ["new", "new"]
 
 
-# Tasks. Which of two tasks begins first is the loop's business, so those who are to wait come later.
+# Tasks. Which of two tasks begins first is the loop's business, so the waiters come later.
 
 
 def later(loop: Loop, seconds: float, fn: Callable[[], Any]) -> Callable[[], Any]:

@@ -200,7 +200,7 @@ def test_state_follows_the_run() -> None:
 
 
 def test_floor_is_the_time_to_work_off_the_queue_without_retries() -> None:
-    # 160/s for 2 s leaves 320 queued; who finds 200 or fewer is served within 1 s; 40/s of slack: 3 s + 1 s.
+    # 160/s for 2 s leaves 320 queued; one behind 200 or fewer is served within 1 s; 40/s of slack: 3 s + 1 s.
     assert _demo_metrics.drain_floor(Scenario(capacity_rps=200, outage_s=2.0)) == pytest.approx(4.0)
     assert _demo_metrics.drain_floor(Scenario(capacity_rps=200, outage_s=1.25)) == 0.0
 

@@ -263,7 +263,7 @@ def test_grant_after_the_loop_has_ended_is_harmless(loop: Loop) -> None:
 
 
 def test_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
-    """The success path takes no lock: who comes second queues, or is refused."""
+    """The success path takes no lock: the second caller queues, or is refused."""
 
     class Taken(list[None]):
         def __bool__(self) -> bool:

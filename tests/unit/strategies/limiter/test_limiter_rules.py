@@ -1,4 +1,4 @@
-"""The token bucket by itself, and the line of those who wait at it."""
+"""The token bucket by itself, and the line of its waiters."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_returned_tokens_go_to_waiters() -> None:
     assert made.moved_up(0.0) == [first]
     assert made.pause(first, 0.0) == 0.5
     made.charge(3, 0.0)
-    # What is charged afterwards delays those who come later, not those who wait.
+    # What is charged afterwards delays later callers, not those that wait.
     assert made.pause(first, 0.0) == 0.5
     assert made.advance(0.5) == [first, second]
     assert made.pause(second, 0.5) == 1.0

@@ -261,7 +261,7 @@ def test_cost_is_corrected_by_the_result(play: Any, make: Any) -> None:
     assert limiter.tokens() == 75
     play(policy, 70).returned(70)
     assert limiter.tokens() == 5
-    # Charged into debt: what it really cost, those who come after wait for.
+    # Charged into debt: later callers wait for its real cost.
     clock.advance(35)
     play(policy, 140).returned(140)
     assert limiter.tokens() == -100
