@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.polling import eventually
 from tests.support.redis_servers import Server
-from tests.support.store_outage import BURST, Ordeal
+from tests.support.store_outage import BURST, StoreOutage
 
 from stormproof import events
 from stormproof.redis import RedisStore, StoreUnavailable
@@ -18,57 +18,60 @@ pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-killed")]
 
 
 def test_local_mode_admits_each_instance_its_share(server: Server) -> None:
-    with Ordeal(server) as ordeal:
-        ordeal.live(0.1)
+    with StoreOutage(server) as outage:
+        outage.call_for(0.1)
         server.kill()
-        ordeal.fallen_back()
-        ordeal.share_is_kept()
-        assert [type(event) for event in ordeal.told] == [events.StoreDown] * 2
-        assert {event.on_failure for event in ordeal.told} == {"local"}
-        assert all(store.stats()["fallbacks"] > 0 for store in ordeal.stores)
+        outage.call_until_alone()
+        outage.assert_share_is_kept()
+        assert [type(event) for event in outage.store_events] == [events.StoreDown] * 2
+        assert {event.on_failure for event in outage.store_events} == {"local"}
+        assert all(store.stats()["fallbacks"] > 0 for store in outage.stores)
         server.start()
-        ordeal.recovered()
-        assert sorted(type(event).__name__ for event in ordeal.told) == ["StoreDown"] * 2 + ["StoreUp"] * 2
-        ordeal.live(0.1)
+        outage.call_until_recovered()
+        assert (
+            sorted(type(event).__name__ for event in outage.store_events)
+            == ["StoreDown"] * 2 + ["StoreUp"] * 2
+        )
+        outage.call_for(0.1)
         assert server.keys_without_ttl() == []
 
 
 def test_open_lets_everything_pass(server: Server) -> None:
-    with Ordeal(server, "open") as ordeal:
+    with StoreOutage(server, "open") as outage:
         server.kill()
-        ordeal.fallen_back()
-        assert all(limiter.allow() for limiter in ordeal.limiters for _ in range(10 * BURST))
-        assert all(budget.withdraw() for budget in ordeal.budgets for _ in range(100))
-        ordeal.limiters[0].wait()
+        outage.call_until_alone()
+        assert all(limiter.allow() for limiter in outage.limiters for _ in range(10 * BURST))
+        assert all(budget.withdraw() for budget in outage.budgets for _ in range(100))
+        outage.limiters[0].wait()
         server.start()
-        ordeal.recovered()
+        outage.call_until_recovered()
         # And the limit is back.
-        eventually(lambda: not ordeal.limiters[0].allow())
+        eventually(lambda: not outage.limiters[0].allow())
 
 
 def test_closed_lets_nothing_pass(server: Server) -> None:
-    with Ordeal(server, "closed") as ordeal:
+    with StoreOutage(server, "closed") as outage:
         server.kill()
-        ordeal.fallen_back()
-        assert not any(limiter.allow() for limiter in ordeal.limiters)
-        assert not any(budget.withdraw() for budget in ordeal.budgets)
-        assert not ordeal.limiters[0].reserve(1).ok
+        outage.call_until_alone()
+        assert not any(limiter.allow() for limiter in outage.limiters)
+        assert not any(budget.withdraw() for budget in outage.budgets)
+        assert not outage.limiters[0].reserve(1).ok
         server.start()
-        ordeal.recovered()
-        eventually(ordeal.limiters[0].allow)
+        outage.call_until_recovered()
+        eventually(outage.limiters[0].allow)
 
 
 def test_tokens_used_during_the_outage_are_charged(server: Server) -> None:
     """An outage that only we noticed must not hand out the burst a second time."""
-    with Ordeal(server) as ordeal:
+    with StoreOutage(server) as outage:
         server.pause()
-        ordeal.fallen_back()
-        ordeal.live(0.2)
+        outage.call_until_alone()
+        outage.call_for(0.2)
         # Of its share of the burst nothing is left, but what came in since then.
-        assert not ordeal.limiters[0].allow(BURST // 4)
+        assert not outage.limiters[0].allow(BURST // 4)
         server.resume()
-        eventually(lambda: not any(ordeal.alone))
-        left = server.ask("HGET", ordeal.stores[0].key("limiter", "limiter"), "level")
+        eventually(lambda: not any(outage.alone))
+        left = server.ask("HGET", outage.stores[0].key("limiter", "limiter"), "level")
         assert int(left) < BURST * 1_000_000 / 2
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests.support.redis_servers import Server
-from tests.support.store_outage import TIMEOUT, Ordeal
+from tests.support.store_outage import TIMEOUT, StoreOutage
 
 from stormproof import events
 
@@ -14,29 +14,29 @@ pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-paused")]
 
 
 def test_paused_redis_delays_no_call(server: Server) -> None:
-    with Ordeal(server) as ordeal:
-        ordeal.live(0.1)
+    with StoreOutage(server) as outage:
+        outage.call_for(0.1)
         server.pause()
         # From the first moment on, while the exchange still waits for its answer.
-        _, worst = ordeal.live(TIMEOUT * 2)
+        _, worst = outage.call_for(TIMEOUT * 2)
         assert worst < TIMEOUT
-        ordeal.fallen_back()
-        ordeal.share_is_kept()
-        assert {type(event) for event in ordeal.told} == {events.StoreDown}
+        outage.call_until_alone()
+        outage.assert_share_is_kept()
+        assert {type(event) for event in outage.store_events} == {events.StoreDown}
         server.resume()
-        ordeal.recovered()
+        outage.call_until_recovered()
         assert server.keys_without_ttl() == []
 
 
 def test_paused_redis_does_not_delay_close(server: Server) -> None:
-    ordeal = Ordeal(server)
+    outage = StoreOutage(server)
     try:
-        ordeal.live(0.1)
+        outage.call_for(0.1)
         server.pause()
         start = time.monotonic()
-        for store in ordeal.stores:
+        for store in outage.stores:
             store.close()
         assert time.monotonic() - start < 2 * (1 + 2 * TIMEOUT)
     finally:
         server.resume()
-        ordeal.close()
+        outage.close()

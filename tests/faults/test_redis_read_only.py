@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.redis_servers import Server
-from tests.support.store_outage import Ordeal
+from tests.support.store_outage import StoreOutage
 
 from stormproof import events
 
@@ -12,14 +12,14 @@ pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-read-only")]
 
 
 def test_read_only_server_counts_as_down_until_it_takes_writes(server: Server) -> None:
-    with Server() as master, Ordeal(server) as ordeal:
-        ordeal.live(0.1)
+    with Server() as master, StoreOutage(server) as outage:
+        outage.call_for(0.1)
         server.make_read_only(master)
-        ordeal.fallen_back()
-        ordeal.share_is_kept()
+        outage.call_until_alone()
+        outage.assert_share_is_kept()
         # It answers, but not to what matters: no part goes back and forth.
-        assert [type(event) for event in ordeal.told] == [events.StoreDown] * 2
-        assert {event.error for event in ordeal.told} == {"redis.exceptions.ReadOnlyError"}
+        assert [type(event) for event in outage.store_events] == [events.StoreDown] * 2
+        assert {event.error for event in outage.store_events} == {"redis.exceptions.ReadOnlyError"}
         server.make_writable()
-        ordeal.recovered()
+        outage.call_until_recovered()
         assert server.keys_without_ttl() == []

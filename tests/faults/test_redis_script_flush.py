@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from tests.support.polling import eventually
 from tests.support.redis_servers import Server
-from tests.support.store_outage import Ordeal
+from tests.support.store_outage import StoreOutage
 
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-script-flush")]
 
 
 def test_script_flush_causes_no_error_and_reloads_the_scripts(server: Server) -> None:
-    with Ordeal(server) as ordeal:
-        ordeal.live(0.1)
-        before = [store.stats()["reloads"] for store in ordeal.stores]
+    with StoreOutage(server) as outage:
+        outage.call_for(0.1)
+        before = [store.stats()["reloads"] for store in outage.stores]
         for _ in range(3):
             server.ask("SCRIPT", "FLUSH")
-            ordeal.live(0.1)
-        assert ordeal.told == []
-        assert not any(ordeal.alone)
-        assert sum(store.stats()["reloads"] for store in ordeal.stores) > sum(before)
-        assert all(store.stats()["errors"] == 0 for store in ordeal.stores)
-        eventually(lambda: ordeal.live(0.01)[0] > 0)
+            outage.call_for(0.1)
+        assert outage.store_events == []
+        assert not any(outage.alone)
+        assert sum(store.stats()["reloads"] for store in outage.stores) > sum(before)
+        assert all(store.stats()["errors"] == 0 for store in outage.stores)
+        eventually(lambda: outage.call_for(0.01)[0] > 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.integration.fleet.test_fleet_processes import TRIES, on_time
-from tests.support.limiter_processes import crew
+from tests.support.limiter_processes import run_processes
 from tests.support.polling import eventually
 from tests.support.redis_servers import Server
 
@@ -38,7 +38,7 @@ def test_processes_together_admit_at_most_the_stated_excess(
     limit = BURST + RATE * SECONDS
     stated = leases.overshoot(RATE, BURST, members)
     for _ in range(TRIES):
-        told = crew(server.url, SECONDS, RATE, BURST, [80 // members] * members)
+        told = run_processes(server.url, SECONDS, RATE, BURST, [80 // members] * members)
         assert server.keys_without_ttl() == []
         if on_time(told):
             break

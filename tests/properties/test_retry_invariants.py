@@ -342,7 +342,7 @@ def test_last_exception_and_the_sum_of_events(play: Any, measured: Measured) -> 
         names = [frame.name for frame in traceback.extract_tb(last.__traceback__)]
         if last.__traceback__ is not None or seen.events[-1].reason in ITSELF:
             # It leads to the line of the callee that raised it, in the last call and in no other.
-            assert names[-1] == "_come_to" and names.count("step") == 1
+            assert names[-1] == "_perform" and names.count("step") == 1
 
     check()
     assert errors and refusals

@@ -27,7 +27,7 @@ def test_scope_cancelled_during_the_attempt_pays_and_sleeps_nothing():
         work()
     assert isinstance(caught.value.__cause__, Boom)
     assert len(calls) == 1 and clock.sleeps == []
-    assert not any(told[0] == "withdraw" for told in budget.told)
+    assert not any(told[0] == "withdraw" for told in budget.calls)
 
 
 @each_loop
@@ -48,7 +48,7 @@ def test_scope_cancelled_during_an_async_attempt_pays_nothing(loop):
     with pytest.raises(sp.Cancelled):
         loop.run(scenario)
     assert len(calls) == 1
-    assert not any(told[0] == "withdraw" for told in budget.told)
+    assert not any(told[0] == "withdraw" for told in budget.calls)
 
 
 def test_during_the_clipped_wait():

@@ -17,7 +17,7 @@ def test_disabled_policy_does_not_retry(play):
     budget = BudgetSpy()
     played = play(retry(budget=budget), Boom, inside=sp.disabled).raised_the_last_error().made(1)
     assert played.sleeps == [] and played.events == []
-    assert budget.told == []
+    assert budget.calls == []
     assert not hasattr(played.error, "__notes__")
 
 

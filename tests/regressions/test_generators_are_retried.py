@@ -41,7 +41,7 @@ def test_generator_is_retried(instant):
 
     assert list(items(3)) == [0, 1, 2]
     assert source.opened == 3 and instant.sleeps == [1, 2]
-    assert budget.told[-1] == ("success", 1.0)
+    assert budget.calls[-1] == ("success", 1.0)
 
 
 def test_exhausted_generator_raises():

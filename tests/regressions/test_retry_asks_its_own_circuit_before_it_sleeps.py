@@ -20,7 +20,7 @@ def test_open_circuit_ends_the_call_without_a_wait_or_a_token(play: Any) -> None
     budget = BudgetSpy()
     breaker = sp.Breaker(consecutive=2, open_for=30)
     played = play(policy(breaker, budget=budget), Boom, Boom).stopped_for("circuit").made(2).slept(1)
-    assert sum(what == ("withdraw", False) for what in budget.told) == 1
+    assert sum(what == ("withdraw", False) for what in budget.calls) == 1
     assert sp.stopped(played.error).retry_after == 30
 
 

@@ -224,7 +224,7 @@ class Scene:
                 self.jumps += 1
                 self.jumped_back_s += max(0.0, -by)
                 # A wait on this clock may take as much longer as it was set back.
-                self.world.patience_s += max(0.0, -by)
+                self.world.stall_s += max(0.0, -by)
                 self.world.offset_s += by
                 self.tell(f"the clock is set by {by:g} s")
             if rng.random() < 0.3:

@@ -22,8 +22,8 @@ from .sync_objects import FOR_A_LOCK, Gate, Lock, Mailbox, Thread, WorldClock
 #: A run that takes more turns than this goes round in circles.
 MOST_TURNS = 60_000
 
-#: So long after the last user's thread could do anything, background threads are given up on as a help.
-PATIENCE_S = 200.0
+#: Seconds without a step of a user's thread after which background threads no longer count as progress.
+STALL_S = 200.0
 
 
 #: Where threads meet. What is cached for the whole process is not among it: a second run would differ.
@@ -103,7 +103,7 @@ class World(Machine):
         self.looks = 0
         self._parks = 0
         self._progress_s = self.now_s
-        self.patience_s = PATIENCE_S
+        self.stall_s = STALL_S
         self._ready: list[Actor] = []
         self._timers: list[tuple[float, int, Actor]] = []
         self.actors: list[Actor] = []
@@ -136,8 +136,8 @@ class World(Machine):
                 _, park, actor = heapq.heappop(self._timers)
                 if actor.waits == park:
                     self._rouse(actor)
-            if self.now_s - self._progress_s > self.patience_s and not self._somebody_waits_for_a_time():
-                return self._give_up(f"nobody but background threads did anything for {self.patience_s:g} s")
+            if self.now_s - self._progress_s > self.stall_s and not self._has_timed_waiter():
+                return self._give_up(f"nobody but background threads did anything for {self.stall_s:g} s")
         # In the order of their numbers: a thread that wakes several does so in no certain order.
         self._ready.sort(key=lambda actor: actor.number)
         actor = self._ready.pop(self.rng.randrange(len(self._ready)) if len(self._ready) > 1 else 0)
@@ -145,7 +145,7 @@ class World(Machine):
             self._progress_s = self.now_s
         return actor
 
-    def _somebody_waits_for_a_time(self) -> bool:
+    def _has_timed_waiter(self) -> bool:
         return any(
             not a.daemon and (not a.waits or _timed(self._timers, a)) for a in self.actors if not a.done
         )

@@ -59,7 +59,7 @@ class Server:
     def calls(self) -> int:
         return len(self.seen)
 
-    def attempts_told(self) -> list[str | None]:
+    def attempts_sent(self) -> list[str | None]:
         return [metadata.get("x-previous-rpc-attempts") for metadata, _, _ in self.seen]
 
     def wait_until_quiet(self) -> None:

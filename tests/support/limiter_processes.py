@@ -1,4 +1,4 @@
-"""A crew of real processes that share one limiter or budget: run as a script, prints what each one did.
+"""Real processes that share one limiter: run as a script, prints a report of each.
 
 ``python -m tests.support.limiter_processes <url> <seconds> <rate> <burst> <callers in process 0> <in process
 1> ...``
@@ -21,11 +21,13 @@ ROOT = Path(__file__).parents[2]
 #: Bytes of a moment on the monotonic clock.
 _STAMP = 24
 
-#: A crew starts twice: to count each other, and to work.
+#: The processes start twice: to count each other, and to work.
 _STARTS = 2
 
 
-def crew(url: str, seconds: float, rate: float, burst: int, callers: list[int]) -> list[dict[str, Any]]:
+def run_processes(
+    url: str, seconds: float, rate: float, burst: int, callers: list[int]
+) -> list[dict[str, Any]]:
     """Return the work of each process, each with ``callers`` that wait for their next token."""
     command = [
         sys.executable,
@@ -36,10 +38,10 @@ def crew(url: str, seconds: float, rate: float, burst: int, callers: list[int]) 
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    return told(done.stdout, len(callers))[1]
+    return read_reports(done.stdout, len(callers))[1]
 
 
-def told(text: str, members: int) -> tuple[float, list[dict[str, Any]]]:
+def read_reports(text: str, members: int) -> tuple[float, list[dict[str, Any]]]:
     """Return when the processes started to work, and what each of them did."""
     start, *found = [json.loads(line) for line in text.splitlines()]
     assert len(found) == members
@@ -90,19 +92,19 @@ def work(
                 changes.append(now - began)
             await asyncio.sleep(0.005)
 
-    async def everybody() -> None:
+    async def all_callers() -> None:
         await asyncio.gather(watch(), *(call() for _ in range(callers)))
 
-    asyncio.run(everybody())
+    asyncio.run(all_callers())
     time.sleep(max(0.0, end - time.monotonic()))
     stats = store.stats()
     store.close()
-    told = {"callers": callers, "admitted": admitted, "tenths": tenths, "changes": changes}
-    return {**told, "late": late, "counted": counted, **stats}
+    report = {"callers": callers, "admitted": admitted, "tenths": tenths, "changes": changes}
+    return {**report, "late": late, "counted": counted, **stats}
 
 
 def main(url: str, seconds: str, rate: str, burst: str, *callers: str) -> None:
-    # Loaded once, before the crew forks: eight interpreters that import at once would take the machine.
+    # Loaded once, before the processes fork: eight interpreters that import at once would take the machine.
     import asyncio  # noqa: F401
 
     import stormproof.redis  # noqa: F401

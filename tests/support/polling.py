@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 #: Far more than any condition takes on a busy machine.
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
-def eventually(condition: Callable[[], Any], what: str = "", within: float = PATIENCE_S) -> Any:
+def eventually(condition: Callable[[], Any], what: str = "", within: float = TIMEOUT_S) -> Any:
     """Return ``condition()`` as soon as it is true; fail after ``within`` seconds, naming ``what``."""
     end = time.monotonic() + within
     while not (value := condition()):
@@ -24,7 +24,7 @@ def eventually(condition: Callable[[], Any], what: str = "", within: float = PAT
     return value
 
 
-async def eventually_async(condition: Callable[[], Any], what: str = "", within: float = PATIENCE_S) -> Any:
+async def eventually_async(condition: Callable[[], Any], what: str = "", within: float = TIMEOUT_S) -> Any:
     """Do the same in an asyncio task, letting others run."""
     end = time.monotonic() + within
     while not (value := condition()):

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 #: A loaded machine may take its time to start a process.
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 
 
 def binary() -> str:
@@ -89,7 +89,7 @@ class Server:
 
     def _wait_until_it_answers(self) -> None:
         assert self._process is not None
-        end = time.monotonic() + _PATIENCE_S
+        end = time.monotonic() + _TIMEOUT_S
         while True:
             if self._process.poll() is not None:
                 raise EndedAtStart(f"on port {self.port}")
@@ -184,7 +184,7 @@ class Cluster:
         self._wait_until_it_is_one()
 
     def _wait_until_it_is_one(self) -> None:
-        end = time.monotonic() + _PATIENCE_S
+        end = time.monotonic() + _TIMEOUT_S
         while True:
             told = [str(server.ask("CLUSTER", "INFO")) for server in self.servers]
             if all("cluster_state:ok" in info and "cluster_known_nodes:3" in info for info in told):

@@ -74,12 +74,12 @@ class Script:
             raise pytest.fail.Exception(
                 f"call {self.calls}, but the script has {len(self.outcomes)} outcomes"
             )
-        return self._come_to(self.outcomes[place])
+        return self._perform(self.outcomes[place])
 
-    def _come_to(self, outcome: Any) -> Any:
+    def _perform(self, outcome: Any) -> Any:
         if isinstance(outcome, takes):
             self.clock.advance(outcome.seconds)
-            return self._come_to(outcome.outcome)
+            return self._perform(outcome.outcome)
         if isinstance(outcome, does):
             return outcome.fn()
         if isinstance(outcome, asks):
@@ -283,21 +283,21 @@ class BudgetSpy:
     """A budget that records its calls; ``allow`` retries are paid for, then none."""
 
     def __init__(self, allow: float = float("inf"), price: float = 1.0) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
         self.left = allow
         self.price = price
 
     def started(self) -> None:
-        self.told.append("started")
+        self.calls.append("started")
 
     def success(self, spent: float | None = None) -> None:
-        self.told.append(("success", spent))
+        self.calls.append(("success", spent))
 
     def failure(self, timeout: bool = False) -> None:
-        self.told.append(("failure", timeout))
+        self.calls.append(("failure", timeout))
 
     def withdraw(self, timeout: bool = False) -> float:
-        self.told.append(("withdraw", timeout))
+        self.calls.append(("withdraw", timeout))
         if self.left < 1:
             return 0.0
         self.left -= 1

@@ -17,15 +17,15 @@ RATE, BURST = 200.0, 40
 TIMEOUT = 0.2
 
 
-class Ordeal:
-    """A context manager; ``told`` are the events of the stores' changes."""
+class StoreOutage:
+    """The two instances; ``store_events`` are the changes of their stores."""
 
     def __init__(self, server: Server, on_failure: str = "local") -> None:
         self.server = server
-        self.told: list[Any] = []
+        self.store_events: list[Any] = []
         #: Decisions of limiters so far.
         self.asked = 0
-        self._stop = sp.subscribe(self._hear)
+        self._stop = sp.subscribe(self._on_event)
         self.stores = [RedisStore(server.url, timeout=TIMEOUT, on_failure=on_failure) for _ in range(2)]
         self.limiters = [sp.Limiter(RATE, BURST, store=store, name="limiter") for store in self.stores]
         self.budgets = [sp.Budget(0.1, 10, store=store, name="budget") for store in self.stores]
@@ -33,11 +33,11 @@ class Ordeal:
         eventually(lambda: all(limiter._fleet.bucket.instances == 2 for limiter in self.limiters))  # type: ignore[union-attr]
         eventually(lambda: all(budget._fleet.purse.instances == 2 for budget in self.budgets))  # type: ignore[union-attr]
 
-    def _hear(self, event: Any) -> None:
+    def _on_event(self, event: Any) -> None:
         if isinstance(event, (events.StoreDown, events.StoreUp)):
-            self.told.append(event)
+            self.store_events.append(event)
 
-    def live(self, seconds: float) -> tuple[int, float]:
+    def call_for(self, seconds: float) -> tuple[int, float]:
         """Call for ``seconds``: return how many were admitted, and the time of a slow decision.
 
         That is the 90th percentile: a decision that waits for the store is slow each time, one that the
@@ -60,18 +60,18 @@ class Ordeal:
         """Return the parts that decide without the store."""
         return [holder.alone for holder in self.holders]
 
-    def fallen_back(self) -> None:
+    def call_until_alone(self) -> None:
         """Make calls until every part has noticed."""
-        eventually(lambda: self.live(0.01) and all(self.alone))
+        eventually(lambda: self.call_for(0.01) and all(self.alone))
 
-    def recovered(self) -> None:
+    def call_until_recovered(self) -> None:
         """Make calls until every part is back."""
-        eventually(lambda: self.live(0.01) and not any(self.alone))
+        eventually(lambda: self.call_for(0.01) and not any(self.alone))
 
-    def share_is_kept(self, seconds: float = 0.5) -> None:
+    def assert_share_is_kept(self, seconds: float = 0.5) -> None:
         """Both use their share: together the limit, which goes on refilling."""
         began, asked = time.monotonic(), self.asked
-        admitted, slow = self.live(seconds)
+        admitted, slow = self.call_for(seconds)
         elapsed, asked = time.monotonic() - began, self.asked - asked
         assert admitted <= BURST + RATE * elapsed * 1.05 + 2
         assert admitted >= 0.8 * min(RATE * seconds, asked)
@@ -82,7 +82,7 @@ class Ordeal:
             store.close()
         self._stop()
 
-    def __enter__(self) -> Ordeal:
+    def __enter__(self) -> StoreOutage:
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.limiter_processes import ROOT, told
+from tests.support.limiter_processes import ROOT, read_reports
 from tests.support.redis_servers import Server
 
 from stormproof._strategies.limiter.rules.leases import overshoot
@@ -68,7 +68,7 @@ def endure(callers: list[int], hurt: Hurt, heal: Hurt, seconds: float) -> dict[s
         heal(server, master)
         healed = time.monotonic()
         rest, _ = crew.communicate(timeout=seconds + 60)
-        start, found = told(first + rest, len(callers))
+        start, found = read_reports(first + rest, len(callers))
         left = server.keys_without_ttl()
     tenths = [sum(each["tenths"][place] for each in found) for place in range(int(seconds * 10))]
     back = [each["changes"][-1] for each in found if len(each["changes"]) > 1]

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.support.limiter_processes import crew
+from tests.support.limiter_processes import run_processes
 from tests.support.polling import eventually
 from tests.support.redis_servers import Server
 
@@ -45,7 +45,7 @@ def on_time(told: list[dict[str, Any]]) -> bool:
 )
 def test_limit_is_kept_and_used(server: Server, callers: list[int], used: float) -> None:
     for _ in range(TRIES):
-        told = crew(server.url, SECONDS, RATE, BURST, callers)
+        told = run_processes(server.url, SECONDS, RATE, BURST, callers)
         admitted = sum(each["admitted"] for each in told)
         assert server.keys_without_ttl() == []
         if not on_time(told):

@@ -34,7 +34,7 @@ def notes(error: BaseException) -> str:
 def test_call_is_retried_until_it_succeeds(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE, UNAVAILABLE]
     assert connect(sp.Policy(retrying())).unary(b"a") == b"re:a"
-    assert server.attempts_told() == [None, "1", "2"]
+    assert server.attempts_sent() == [None, "1", "2"]
 
 
 def test_a6s_metadata_is_sent_if_the_channel_does_not_retry(connect: Connect, server: Server) -> None:
@@ -48,7 +48,7 @@ def test_a6s_metadata_is_sent_if_the_channel_does_not_retry(connect: Connect, se
 def test_attempt_metadata_can_be_left_out(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE]
     connect(sp.Policy(retrying()), attempt_metadata=()).unary()
-    assert server.attempts_told() == [None, None]
+    assert server.attempts_sent() == [None, None]
 
 
 def test_last_error_surfaces_noted_and_marked(connect: Connect, server: Server) -> None:
@@ -302,7 +302,7 @@ def test_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server: Ser
     client = connect(sp.Policy(sp.Hedge(0.02, idempotent=True)))
     assert getattr(client, method)(b"a") in (b"re:a", [b"a1", b"a2"])
     server.wait_until_quiet()
-    assert server.attempts_told() == [None, "1"]
+    assert server.attempts_sent() == [None, "1"]
 
 
 def test_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(

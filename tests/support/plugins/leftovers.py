@@ -29,7 +29,7 @@ POLLER = "(_poll_wrapper)"
 KEEP_SOCKETS = ("grpc", "celery", "dramatiq")
 
 #: How long what is ending may take to end.
-PATIENCE_S = float(os.environ.get("STORMPROOF_TEST_PATIENCE", "10"))
+GRACE_S = float(os.environ.get("STORMPROOF_TEST_PATIENCE", "10"))
 
 
 def freeze() -> None:
@@ -94,7 +94,7 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     before = leftovers(request.path)
     yield
     freeze()
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + GRACE_S
     while (left := leftovers(request.path) - before) and time.monotonic() < end:
         time.sleep(0.02)
     assert not left, f"this file left behind: {sorted(left)}"

@@ -143,9 +143,9 @@ def test_nested_layers_pay_once(nested: Any) -> None:
     """Invariant 8: the retries are paid by the layer that makes them, and by no other."""
     inner, outer = BudgetSpy(), BudgetSpy()
     nested(Backend(), retry(budget=inner), retry(budget=outer))
-    assert inner.told.count(("withdraw", False)) == 3
-    assert ("withdraw", False) not in outer.told
-    assert ("failure", False) not in outer.told
+    assert inner.calls.count(("withdraw", False)) == 3
+    assert ("withdraw", False) not in outer.calls
+    assert ("failure", False) not in outer.calls
 
 
 @each_nesting

@@ -351,7 +351,7 @@ def test_first_connect_of_a_streak_is_free_and_retries_are_paid(ride: Way) -> No
     budget = BudgetSpy()
     ridden = ride(100, Boom(), 1, 100, 1, policy=policy(budget=budget))
     assert ridden.error is None
-    assert budget.told == [
+    assert budget.calls == [
         "started",
         ("success", None),  # the first connection stayed
         "started",  # reconnecting after it: no retry

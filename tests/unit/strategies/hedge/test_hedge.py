@@ -133,7 +133,7 @@ def test_when_all_fail_the_first_error_is_raised(loop: Loop) -> None:
 def test_every_extra_attempt_is_paid(loop: Loop) -> None:
     spy = BudgetSpy()
     Backend(loop, (100, "a"), (100, "b"), (1, "c")).play(hedge(1, 3, budget=spy))
-    assert [told for told in spy.told if told[0] == "withdraw"] == [("withdraw", False)] * 2
+    assert [told for told in spy.calls if told[0] == "withdraw"] == [("withdraw", False)] * 2
 
 
 @each_loop

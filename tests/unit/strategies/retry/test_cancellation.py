@@ -77,9 +77,9 @@ def test_interrupt_in_the_first_attempt_passes_at_once(play: Any, kind: type[Bas
     assert raised is error or _same_through_the_loop(raised, kind)
     assert calls == 1
     assert watch.judged == []
-    assert ("failure", False) not in watch.budget.told
-    assert ("withdraw", False) not in watch.budget.told
-    assert not any(isinstance(told, tuple) and told[0] == "success" for told in watch.budget.told)
+    assert ("failure", False) not in watch.budget.calls
+    assert ("withdraw", False) not in watch.budget.calls
+    assert not any(isinstance(told, tuple) and told[0] == "success" for told in watch.budget.calls)
     assert events == []
     assert not hasattr(error, "__notes__")
 
@@ -92,7 +92,7 @@ def test_interrupt_in_a_later_attempt_passes_at_once(play: Any, kind: type[BaseE
     assert raised is error or _same_through_the_loop(raised, kind)
     assert calls == 2
     assert len(watch.judged) == 1
-    assert watch.budget.told == ["started", ("failure", False), ("withdraw", False)]
+    assert watch.budget.calls == ["started", ("failure", False), ("withdraw", False)]
     assert [type(event).__name__ for event in events] == ["Retrying"]
     assert not hasattr(error, "__notes__")
 

@@ -165,8 +165,8 @@ def test_hint_around_a_timeout_is_a_timeout_to_the_budget() -> None:
 
     budget = BudgetSpy()
     SYNC(retry(on=TimeoutError, budget=budget), does(wait_and_time_out), "ok").returned("ok")
-    assert ("failure", True) in budget.told
-    assert ("withdraw", True) in budget.told
+    assert ("failure", True) in budget.calls
+    assert ("withdraw", True) in budget.calls
 
 
 # Schedules of the user's own.
@@ -213,7 +213,7 @@ def test_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() -> N
     budget = BudgetSpy()
     throttled = retry(on=lambda error: Verdict(True, kind="throttle"), budget=budget)
     SYNC(throttled, Boom, "ok").returned("ok").made(2)
-    assert ("withdraw", False) in budget.told
+    assert ("withdraw", False) in budget.calls
 
 
 # Reports to the log alone.
@@ -294,7 +294,7 @@ def test_start_of_a_call_is_reported_to_the_budget_once() -> None:
     run = run_of(budget=budget)
     for _ in range(3):
         run.begin(None)
-        assert budget.told == ["started"]
+        assert budget.calls == ["started"]
 
 
 # What is left on the outcome.

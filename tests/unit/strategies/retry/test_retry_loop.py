@@ -207,7 +207,7 @@ def test_any_value_is_a_success(play: Any, value: Any) -> None:
 def test_first_try_success_earns_with_nothing_spent(play: Any) -> None:
     budget = BudgetSpy()
     play(retry(budget=budget), "ok")
-    assert budget.told == ["started", ("success", None)]
+    assert budget.calls == ["started", ("success", None)]
 
 
 @every_way
@@ -215,7 +215,7 @@ def test_success_after_retries_earns_and_reports_the_last_cost(play: Any) -> Non
     budget = BudgetSpy(price=7.0)
     play(retry(budget=budget), Boom, Boom, "ok").returned("ok")
     tried_again = [("failure", False), ("withdraw", False)]
-    assert budget.told == ["started", *tried_again, *tried_again, ("success", 7.0)]
+    assert budget.calls == ["started", *tried_again, *tried_again, ("success", 7.0)]
 
 
 @every_way
@@ -251,7 +251,7 @@ def test_success_that_comes_late_is_still_returned(play: Any) -> None:
 def test_fatal_error_is_raised_at_once(play: Any) -> None:
     seen = play(retry(budget=(budget := BudgetSpy())), Bang, "never")
     seen.raised_the_last_error().made(1).slept()
-    assert budget.told == ["started"] or budget.told == []
+    assert budget.calls == ["started"] or budget.calls == []
     assert seen.notes == []
 
 
@@ -295,7 +295,7 @@ def test_permanent_raises_the_error_itself(play: Any) -> None:
     error = Boom("as it is")
     seen = play(retry(budget=(budget := BudgetSpy())), sp.Permanent(error), "never").made(1).slept()
     assert seen.error is error
-    assert ("failure", False) not in budget.told
+    assert ("failure", False) not in budget.calls
 
 
 @every_way
@@ -347,7 +347,7 @@ def test_retry_after_without_a_cause_is_retryable(play: Any) -> None:
 def test_retryable_failure_is_reported_to_the_budget_before_the_attempts_check(play: Any) -> None:
     budget = BudgetSpy()
     play(retry(attempts=2, budget=budget), Boom, ...).raised_the_last_error().made(2)
-    assert budget.told == ["started", ("failure", False), ("withdraw", False), ("failure", False)]
+    assert budget.calls == ["started", ("failure", False), ("withdraw", False), ("failure", False)]
 
 
 @every_way
@@ -355,7 +355,7 @@ def test_retryable_failure_is_reported_to_the_budget_before_the_attempts_check(p
 def test_timeouts_are_reported_to_the_budget(play: Any, error: type[Exception]) -> None:
     budget = BudgetSpy()
     play(retry(on=TimeoutError, attempts=2, budget=budget), error, ...).made(2)
-    assert budget.told == ["started", ("failure", True), ("withdraw", True), ("failure", True)]
+    assert budget.calls == ["started", ("failure", True), ("withdraw", True), ("failure", True)]
 
 
 @every_way
@@ -363,7 +363,7 @@ def test_do_not_retry_pushback_counts_as_a_failure_and_is_raised(play: Any) -> N
     budget = BudgetSpy()
     policy = retry(on=lambda e: sp.Verdict(False, kind="pushback"), budget=budget)
     play(policy, Boom, "never").raised_the_last_error().made(1)
-    assert budget.told == ["started", ("failure", False)]
+    assert budget.calls == ["started", ("failure", False)]
 
 
 REFUSALS = [
@@ -430,7 +430,7 @@ def test_result_still_refused_at_the_end_is_returned(play: Any) -> None:
 def test_refused_result_is_a_failure_to_the_budget(play: Any) -> None:
     budget = BudgetSpy()
     play(retry(on_result=lambda value: value is None, budget=budget), None, "ok").returned("ok")
-    assert budget.told == ["started", ("failure", False), ("withdraw", False), ("success", 1.0)]
+    assert budget.calls == ["started", ("failure", False), ("withdraw", False), ("success", 1.0)]
 
 
 # 5. Attempts used up: the original exception, noted.
@@ -585,7 +585,7 @@ def test_hint_longer_than_max_hint_stops_with_the_server_s_error(play: Any, hint
     assert seen.error is error
     assert error.retry_after == hint  # type: ignore[attr-defined]
     assert len(seen.notes) == 1
-    assert ("withdraw", False) not in budget.told
+    assert ("withdraw", False) not in budget.calls
 
 
 @every_way
@@ -754,7 +754,7 @@ def test_budget_is_charged_last(play: Any) -> None:
     ]:
         play(policy, outcome).made(1)
     for budget in (attempts, within, hint, fatal):
-        assert ("withdraw", False) not in budget.told
+        assert ("withdraw", False) not in budget.calls
 
 
 @every_way
