@@ -233,7 +233,7 @@ def test_client_whose_retries_are_set_is_left_alone() -> None:
     assert sdks.default_retries("my.own.Client", set()) is None
 
 
-def test_client_that_does_not_retry_by_default_is_no_layer() -> None:
+def test_client_without_default_retries_is_not_a_layer() -> None:
     assert sdks.default_retries("stripe.StripeClient", set()) is None
 
 

@@ -167,7 +167,7 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @rule(hand=st.sampled_from(["open", "closed", "observe", None]))
     def by_hand(self, hand: str | None) -> None:
-        name = {"open": "force_open", "closed": "force_closed", "observe": "observe", None: "reset"}[hand]
+        name = {"open": "force_open", "closed": "force_closed", "observe": "observe_only", None: "reset"}[hand]
         getattr(self.breaker, name)()
         self.hand = hand
         self.reopened = 0

@@ -206,6 +206,8 @@ def test_wait_is_finite_for_every_n_up_to_a_million(measured: Measured) -> None:
     measured(f"every n from 0 to {FAR:,}: waits from {waits.min():.3g} s to {waits.max():,.1f} s of 5,400 s")
 
 
+# Waits of 1e300 seconds are warned of as milliseconds.
+@pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
 @pytest.mark.proves("invariant 2")
 @each_way
 def test_waits_that_the_loop_asks_for(play: Any, measured: Measured) -> None:

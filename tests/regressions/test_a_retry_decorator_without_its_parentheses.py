@@ -38,7 +38,7 @@ def test_function_that_cannot_judge_an_exception_is_refused_when_given(function:
         sp.Breaker(on=function)
 
 
-def test_one_that_could_is_told_when_it_is_decorated() -> None:
+def test_bare_retry_on_a_function_raises_when_it_is_decorated() -> None:
     with pytest.raises(TypeError, match=r"got the function .*fetch to decorate; .*@retry\(on=\.\.\.\)"):
 
         @sp.retry
