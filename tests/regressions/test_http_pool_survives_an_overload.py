@@ -128,8 +128,7 @@ def test_every_stream_is_usable_after_requests_were_cut_off(library: str, loop: 
                 assert await recover(loop, client, server.url("/"), 100) == [200] * 100
 
         run(loop, main)
-        # Under trio a cut may fall into a write, and then costs the connection.
-        assert len(server.links) == 1 or loop == "trio", "the connection outlives what was cut off on it"
+        assert len(server.links) == 1, "the connection outlives what was cut off on it"
         server.wait_for(lambda: server.held() == 0)
 
 

@@ -9,11 +9,15 @@ fell.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from sys import modules
+
 from .._runtime.interrupts import library
-from .._runtime.shielded_close import shield, to_its_end
+from .._runtime.shielded_close import shield, to_its_end, where_it_waits, where_it_waits_in_trio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
     from typing import Any
 
 #: RFC 9113: the stream is no longer needed.
@@ -28,38 +32,69 @@ class _Goodbye:
     extensions = {"timeout": {"write": _WRITE_S}}  # noqa: RUF012 - never written to
 
 
+def is_multiplexed(transport: Any) -> bool:
+    """Return whether requests by ``transport`` may share a connection, as they do on HTTP/2."""
+    return bool(getattr(getattr(transport, "_pool", None), "_http2", False))
+
+
+def await_on_shared_connection(work: Awaitable[Any], undo: Callable[[Any], Awaitable[Any]]) -> Awaitable[Any]:
+    """Await ``work`` on a connection that others use: one that is cut off leaves it to them in order."""
+    running = library()
+    if running is not None and running.__name__ == "trio":
+        return where_it_waits_in_trio(running, work, _stop_writes)
+    return where_it_waits(work, undo)
+
+
 async def repair(transport: Any, error: BaseException | None = None) -> None:
     """Give back every slot and stream of ``transport``'s pool that no request owns any more.
 
     ``error`` is what cut the last request off.
     """
     try:
-        if error is not None:
-            _retire_interrupted(error)
+        unused = [] if error is None else _retire_interrupted(error)
         closing, talking = _losses(transport)
-        if closing or talking:
+        if unused or closing or talking:
             with shield(library()):
-                await to_its_end(_say_goodbye(closing, talking))
+                await to_its_end(_say_goodbye([*unused, *closing], talking))
     except Exception:
         # What is private to httpcore may change; a request must not fail over it.
         pass
 
 
-def _retire_interrupted(error: BaseException) -> None:
-    """Give up HTTP/2 connections that ``error`` met in the middle of a write or of their set-up.
-
-    What was to be sent is lost, and with it what both ends agree on. Under trio any await may be one.
-    """
+def _frames(error: BaseException) -> Iterator[tuple[Any, dict[str, Any], bool]]:
+    """What ``error`` came through: each ``self``, its local names, and whether it writes to HTTP/2."""
     trace = error.__traceback__
     while trace is not None:
-        names = trace.tb_frame.f_locals
-        owner: Any = names.get("self")
-        if hasattr(owner, "_h2_state"):
-            in_write = trace.tb_frame.f_code.co_name == "_write_outgoing_data" and "data_to_send" in names
-            in_set_up = "local_settings_max_streams" in names and "stream_id" not in names
-            if in_write or in_set_up:
-                owner._connection_error = True
+        frame = trace.tb_frame
+        names = frame.f_locals
+        writes = frame.f_code.co_name == "_write_outgoing_data" and "data_to_send" in names
+        yield names.get("self"), names, writes
         trace = trace.tb_next
+
+
+def _stop_writes(error: BaseException) -> None:
+    """Let nothing follow a write that ``error`` cut off half way, as httpcore does when one times out."""
+    with suppress(Exception):
+        for owner, _, writes in _frames(error):
+            if writes:
+                owner._connection_error = True
+                owner._write_exception = modules[owner.__module__.partition(".")[0]].WriteTimeout()
+
+
+def _retire_interrupted(error: BaseException) -> list[Any]:
+    """Give up HTTP/2 connections that ``error`` met in the middle of a write or of their set-up.
+
+    What was to be sent is lost, and with it what both ends agree on. Returns the network streams that it met
+    before a connection had them, as in a TLS handshake: they are to be closed.
+    """
+    unused = []
+    for owner, names, writes in _frames(error):
+        if hasattr(owner, "_h2_state"):
+            if writes or ("local_settings_max_streams" in names and "stream_id" not in names):
+                owner._connection_error = True
+        elif hasattr(owner, "_connect_failed") and owner._connection is None and "stream" in names:
+            unused.append(names["stream"])
+    return unused
 
 
 def repair_sync(transport: Any) -> None:
@@ -78,9 +113,10 @@ def repair_sync(transport: Any) -> None:
 def _losses(transport: Any) -> tuple[list[Any], list[Any]]:
     """Take lost connections out of the pool; the ones to close, and the HTTP/2 ones with data to send."""
     pool = getattr(transport, "_pool", None)
-    connections = getattr(pool, "_connections", None)
-    if pool is None or not connections:
+    connections: list[Any] | None = getattr(pool, "_connections", None)
+    if pool is None or connections is None:
         return [], []
+    _take_back(pool._requests, connections)
     owned = {id(request.connection) for request in pool._requests}
     lost, talking = [], []
     for connection in connections:
@@ -96,13 +132,32 @@ def _losses(transport: Any) -> tuple[list[Any], list[Any]]:
     return [*lost, *pool._assign_requests_to_connections()], talking
 
 
-def _http2(connection: Any) -> Any:
-    """The HTTP/2 connection under what the pool holds (perhaps a proxy tunnel); ``None`` if there is none."""
-    for _ in range(4):
-        if connection is None or hasattr(connection, "_h2_state"):
-            return connection
+def _take_back(requests: list[Any], connections: list[Any]) -> None:
+    """Add the connections to the pool's ``connections`` that it has forgotten and that a request still owns.
+
+    One that is cut off as it connects, or as it waits for another one that does, marks the connection as
+    failed for all of them. The next one connects it nevertheless, and then no pool would ever close it.
+    """
+    for request in requests:
+        connection = request.connection
+        if connection is not None and connection not in connections:
+            for layer in _layers(connection):
+                if hasattr(layer, "_connect_failed"):
+                    layer._connect_failed = False
+            if not connection.is_closed():
+                connections.append(connection)
+
+
+def _layers(connection: Any) -> Iterator[Any]:
+    """What the pool holds (perhaps a proxy tunnel), and the connections under it."""
+    while connection is not None:
+        yield connection
         connection = getattr(connection, "_connection", None)
-    return None
+
+
+def _http2(connection: Any) -> Any:
+    """The HTTP/2 connection under what the pool holds; ``None`` if there is none."""
+    return next((layer for layer in _layers(connection) if hasattr(layer, "_h2_state")), None)
 
 
 def _reset_forgotten(talks: Any) -> bool:

@@ -8,7 +8,7 @@ from .._context.deadlines import remaining
 from .._runtime.shielded_close import to_its_end, where_it_waits
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .headers import announced, length_of
-from .httpcore_pool import repair, repair_sync
+from .httpcore_pool import await_on_shared_connection, is_multiplexed, repair, repair_sync
 from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
@@ -284,12 +284,16 @@ def _close(response: Any) -> Any:
 class TaskPort(_Port):
     """The port of an async transport."""
 
-    __slots__ = ()
+    __slots__ = ("_wait",)
     shrinking = ShrinkingLate
+
+    def __init__(self, library: Any, transport: Any, handle: Any) -> None:
+        super().__init__(library, transport, handle)
+        self._wait: Any = await_on_shared_connection if is_multiplexed(transport) else where_it_waits
 
     async def fetch(self, request: Any, most: int) -> Any:
         try:
-            return await where_it_waits(self._fetched(request, most), _close)
+            return await self._wait(self._fetched(request, most), _close)
         except BaseException as error:
             # The one place where an attempt is cut off, by whatever scope or task. Or an error, perhaps of a
             # connection that broke as another attempt on it was cut off, and that the pool would keep.

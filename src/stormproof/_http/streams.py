@@ -6,7 +6,7 @@ Its client takes only what is a subclass of its own stream classes, so that the 
 from __future__ import annotations
 
 from .._runtime.shielded_close import to_its_end, where_it_waits
-from .httpcore_pool import repair
+from .httpcore_pool import await_on_shared_connection, repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,16 +45,19 @@ async def _let_go(chunk: bytes) -> None:
 class Steps:
     """A stream chunk by chunk. A read that fails closes the stream, and is not cut short in that."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("_inner", "_wait")
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, wait: Any) -> None:
         self._inner = stream.__aiter__()
+        #: `where_it_waits`, or the variant of it for a connection that others use.
+        self._wait = wait
 
     def __aiter__(self) -> Steps:
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        return where_it_waits(self._inner.__anext__(), _let_go)
+        step: Awaitable[bytes] = self._wait(self._inner.__anext__(), _let_go)
+        return step
 
     def aclose(self) -> Awaitable[None]:
         return to_its_end(self._inner.aclose())
@@ -68,7 +71,8 @@ class Guarded:
     transport: Any
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return Steps(self.inner)
+        # A generator of another transport's may keep a scope of trio's open from one chunk to the next.
+        return Steps(self.inner, where_it_waits if self.transport is None else await_on_shared_connection)
 
     async def aclose(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from math import inf
 from sys import modules
 from types import coroutine
 
@@ -133,6 +134,49 @@ def where_it_waits(
     finally:
         # Its traceback holds this frame.
         del late
+
+
+@coroutine
+def where_it_waits_in_trio(
+    trio: Any, work: Awaitable[Any], on_cancel: Callable[[BaseException], object]
+) -> Generator[Any, Any, Any]:
+    """`where_it_waits` under trio: a shielded scope around ``work`` is open only while the task is suspended.
+
+    Inside a shield a checkpoint lets the other tasks run and raises nothing, so that a cancellation meets
+    ``work`` only where it waits for something, or at its first checkpoint if it comes before that.
+
+    ``on_cancel`` is given the cancellation, with the traceback that it has when ``work`` ends or waits again,
+    before any other task runs. ``work`` must leave every scope that it enters.
+    """
+    steps = work.__await__()
+    if trio.current_effective_deadline() == -inf:
+        return (yield from steps)
+    task = trio.lowlevel.current_task()
+    outer = len(task.child_nurseries)
+    with trio.CancelScope(shield=True) as scope:
+        try:
+            waits = next(steps)
+            while True:
+                scope.shield = False
+                try:
+                    reply = yield waits
+                except BaseException as thrown:
+                    waits = steps.throw(thrown)
+                    continue
+                error: Any = getattr(reply, "error", None)
+                cancelled = isinstance(error, trio.Cancelled)
+                # Scopes inside would else take a cancellation from outside for their own; so would nurseries,
+                # whose other tasks it has reached.
+                scope.shield = not cancelled and len(task.child_nurseries) == outer
+                try:
+                    waits = steps.send(reply)
+                finally:
+                    if cancelled:
+                        on_cancel(error)
+                    # Its traceback holds this frame.
+                    del error, reply
+        except StopIteration as end:
+            return end.value
 
 
 def shield(running: Any) -> Any:
