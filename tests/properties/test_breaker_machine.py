@@ -167,8 +167,8 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @rule(hand=st.sampled_from(["open", "closed", "observe", None]))
     def by_hand(self, hand: str | None) -> None:
-        name = {"open": "force_open", "closed": "force_closed", "observe": "observe_only", None: "reset"}[hand]
-        getattr(self.breaker, name)()
+        methods = {"open": "force_open", "closed": "force_closed", "observe": "observe_only", None: "reset"}
+        getattr(self.breaker, methods[hand])()
         self.hand = hand
         self.reopened = 0
         self.enter("closed")
