@@ -27,7 +27,7 @@ def page() -> Path:
 def test_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert main(["lab", "--no-open", "--port", str(port)]) == 1
+        assert main(["lab", "--no-open", "--port", str(port)]) == 2
     said = capsys.readouterr()
     assert said.err == f"stormproof: cannot serve on 127.0.0.1:{port}: Address already in use\n"
     assert said.out == ""
@@ -45,7 +45,7 @@ def test_missing_page_error_names_the_build_command(
     monkeypatch.setattr(report, "files", lambda package: tmp_path)
     report.page.cache_clear()
     try:
-        assert main(["lab", "--no-open"]) == 1
+        assert main(["lab", "--no-open"]) == 2
     finally:
         report.page.cache_clear()
     assert "make page" in capsys.readouterr().err

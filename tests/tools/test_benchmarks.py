@@ -385,6 +385,8 @@ def test_bars_are_those_promised() -> None:
         "aiohttp: a GET, of aiohttp-retry": 1.01,
         "requests: a GET, of bare requests": 1.03,
         "requests: a GET, of urllib3 Retry": 1.01,
+        "urllib3: a GET, of bare urllib3": 1.03,
+        "urllib3: a GET, of urllib3 Retry": 1.01,
         "fleet limiter, of one EVALSHA": pytest.approx(1 / 20),
         "fleet limiter that refuses, of one EVALSHA": pytest.approx(1 / 20),
         "fleet budget, of one EVALSHA": pytest.approx(1 / 20),

@@ -459,7 +459,10 @@ class Breaker(Options):
         if bus.watchers:
             bus.publish("Refused", operation=self.name or "breaker", by="breaker")
         last = self._live.last_failure
-        when = "held open by hand" if retry_after is None else f"try again in {retry_after:.3g} s"
+        if retry_after is None:
+            when, state = "held open by hand", "open"
+        else:
+            when = f"try again in {retry_after:.3g} s"
         name = "breaker" if self.name is None else labels.clean(self.name)
         how = _REFUSING.get(state, "is open")
         refusal = CircuitOpen(f"{name} {how}: {when}", retry_after, last, state)

@@ -20,7 +20,7 @@ original; tests/lab/random_runs.py holds whole runs to each other):
     rules.tokens          limiter.rules.bucket: Bucket.tokens
     rules.take_token      limiter.rules.bucket: Bucket.reserve
     kernel.failed         retry.rules.decision: Course.next
-    kernel.pays           retry.rules.decision: Course._pay
+    kernel.pays           retry.rules.decision: Course.next
     backend.offer         lab.model.backend: Backend.offer
     backend.serve         lab.model.service: FirstCome.serve
     backend._amount       lab.model.service: Work.amount
