@@ -158,8 +158,8 @@ def test_reader_that_falls_behind_misses_curves_but_not_the_outcome() -> None:
     async def body() -> None:
         run = page_runs.Run([])
         for number in range(1000):
-            run.tell({"type": "progress", "now": number})
-        run.tell({"type": "done"})
+            run.send({"type": "progress", "now": number})
+        run.send({"type": "done"})
         held = [run.queue.get_nowait() for _ in range(run.queue.qsize())]
         assert len(held) == 17
         assert held[-1] == {"type": "done"}

@@ -1,4 +1,4 @@
-/** What the page asks of its server. Every call carries the token that the page's own address holds. */
+/** Requests to the page's server. Every call carries the token that the page's own address holds. */
 
 import type { Fault, Outage, Result, Series } from "./data.ts";
 import { jsonLines } from "./lines.ts";

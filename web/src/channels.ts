@@ -3,7 +3,7 @@
 import type { Column, ColumnName, Run } from "./data.ts";
 import { amount, percent, seconds, times } from "./format.ts";
 
-/** How a line is drawn: by the run's own colour and dash, or as a grey line all runs share. */
+/** Style of a line: by the run's own colour and dash, or as a grey line all runs share. */
 export type Stroke = "run" | "faint" | "offered" | "capacity" | "area";
 
 export interface Trace {
@@ -13,7 +13,7 @@ export interface Trace {
   /** Which of the channel's two scales it is read on. */
   scale: "y" | "share";
   format: (value: number | null | undefined) => string;
-  /** What stands for the whole run while no moment is chosen. */
+  /** Figure of the whole run, shown while no moment is chosen. */
   summary: "peak" | "low" | "mean";
 }
 
@@ -84,7 +84,7 @@ export const CHANNELS: readonly Channel[] = [
   },
 ];
 
-/** Whether a column is the same for all runs of one scenario. */
+/** True if a column is the same for all runs of one scenario. */
 export const isShared = (trace: Trace): boolean => trace.stroke === "offered" || trace.stroke === "capacity";
 
 /** The longest time column; runs of one scenario share their grid, as far as each has come. */

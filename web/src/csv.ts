@@ -18,7 +18,7 @@ export function csv(runs: readonly Run[]): string {
 
 /**
  * A field that holds text. Spreadsheets take a leading =, +, - or @ for a formula, and a policy's
- * name may come from somebody else: an apostrophe in front keeps it text.
+ * name may come from another person's file: an apostrophe in front keeps it text.
  */
 export function quoted(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;

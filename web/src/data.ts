@@ -45,7 +45,7 @@ export interface Fault {
   over?: number;
 }
 
-/** What the strip marks: outages and other faults, as bands with a name. */
+/** Marks of the strip: outages and other faults, as bands with a name. */
 export interface Band {
   at: number;
   lasts: number;
@@ -108,7 +108,7 @@ export interface Result {
   engine: string;
   scenario: Scenario;
   headline?: string;
-  /** What a comparison over seeds comes to. */
+  /** Summary of a comparison over seeds. */
   verdict?: string;
   runs: Run[];
 }
@@ -132,7 +132,7 @@ export function emptySeries(): Series {
   return made;
 }
 
-/** The letter that tells a run of a comparison apart wherever colour does: A to Z, then A2 and so on. */
+/** The letter that identifies a run of a comparison wherever a colour does: A to Z, then A2 and so on. */
 export function letterOf(run: number): string {
   const round = Math.floor(run / 26);
   return String.fromCharCode(65 + (run % 26)) + (round > 0 ? String(round + 1) : "");

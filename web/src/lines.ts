@@ -11,7 +11,7 @@ export class Lines {
     return parts.filter((line) => line.trim() !== "");
   }
 
-  /** What is left at the end: a last line without its newline. */
+  /** The rest at the end: a last line without its newline. */
   end(): string[] {
     const last = this.rest;
     this.rest = "";
@@ -30,7 +30,7 @@ export async function* jsonLines(body: ReadableStream<Uint8Array>): AsyncGenerat
       if (done) return;
     }
   } finally {
-    // Leaving early tells the server to stop.
+    // Leaving early makes the server stop.
     await reader.cancel().catch(() => undefined);
   }
 }

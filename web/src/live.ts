@@ -27,7 +27,7 @@ export class Live {
   private aborting: AbortController | null = null;
   private running: string | null = null;
   private finished: string | null = null;
-  /** What the outcome that is shown was made from. */
+  /** The request that led to the outcome on the page. */
   private asked: RunRequest | null = null;
   private live: Picture = { runs: [], bands: [], duration: 1 };
   private come: number[] = [];
@@ -111,7 +111,7 @@ export class Live {
     }
   }
 
-  /** What the form asks for; `null` while a policy's text is wrong, which is said. */
+  /** The request of the form; `null`, with a message, while a policy's text is wrong. */
   private async request(): Promise<RunRequest | null> {
     const editors = this.overlay.checked ? this.editors : [this.editors[0]];
     for (const editor of editors) {
@@ -223,7 +223,7 @@ export class Live {
     }
   }
 
-  /** Note how long the first curves of this run took to appear, for whoever measures the page. */
+  /** Note how long the first curves of this run took to appear, for measurements of the page. */
   private painted(): void {
     if (this.drawn) return;
     this.drawn = true;
@@ -267,7 +267,7 @@ export class Live {
   }
 }
 
-/** What is shown when there is no talking to the server. */
+/** Message shown when the server does not answer. */
 export function trouble(words: string): HTMLElement {
   const place = h("main.trouble", {});
   fill(place, h("h2", {}, "The lab cannot start"), h("p", {}, words));

@@ -21,7 +21,7 @@ export class Outcome {
   private readonly after = h("div.after", { hidden: true }, this.actions, this.table.element, this.provenance);
   private result: Result | null = null;
 
-  /** `report` fetches the saved report; without it (in a saved report) there is no such button. */
+  /** `report` fetches the saved report; without it (in a saved report) the button is absent. */
   constructor(report?: () => Promise<void>, link?: () => string | null) {
     this.element = h(
       "main.outcome",
@@ -97,11 +97,11 @@ export class Outcome {
   }
 }
 
-/** What is worth a place: numbers, texts and what was switched on. */
+/** Fields worth a line: numbers, texts and what was switched on. */
 const plain = (value: unknown): boolean =>
   (typeof value === "number" && value !== 0) || value === true || (typeof value === "string" && value.length < 60) || isSpread(value);
 
-/** How a duration is spread, as `Spread.describe()` says it. */
+/** Distribution of a duration, as `Spread.describe()` says it. */
 interface SpreadData {
   kind: string;
   mean?: number | null;

@@ -69,7 +69,7 @@ export class PolicyEditor {
     this.names.addEventListener("change", () => void this.check());
   }
 
-  /** What a run needs; `null` while the text is wrong. */
+  /** The policy of a request; `null` while the text is wrong. */
   get chosen(): { toml: string; name: string } | null {
     return this.described && { toml: this.text.value, name: this.described.name };
   }

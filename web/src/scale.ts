@@ -1,4 +1,4 @@
-/** How a slider's position stands for a value: evenly, or evenly in the logarithm. */
+/** Scale from a slider's position to a value: linear or logarithmic. */
 
 export const STEPS = 1000;
 
@@ -29,5 +29,5 @@ export function positionOf(scale: Scale, value: number): number {
   return Math.round(share * STEPS);
 }
 
-/** Where the logarithm begins: a scale that begins at 0 has it at its very end, and then 1. */
+/** Start of the logarithm: a scale that begins at 0 has it at its very end, and then 1. */
 const lowest = (scale: Scale): number => (scale.min > 0 ? scale.min : 1);

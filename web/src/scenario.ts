@@ -31,7 +31,7 @@ const SLIDERS: readonly Slider[] = [
   { id: "duration", label: "Duration", unit: "s", log: true, whole: false, spoken: seconds },
 ];
 
-/** What stands for a scenario in the list; one of a file may be called as one that ships. */
+/** Key of a scenario in the list; one of a file may have the name of one that ships. */
 const optionOf = ({ id, file }: Shipped): string => (file === undefined ? id : `file:${id}`);
 
 export class ScenarioPanel {
@@ -95,7 +95,7 @@ export class ScenarioPanel {
     fill(this.chooser, ...this.all.map((each) => h("option", { value: optionOf(each) }, each.title)));
   }
 
-  /** What the strip shows before a run: the offered load, the capacity and the outage. */
+  /** Curves of the strip before a run: the offered load, the capacity and the outage. */
   get preview(): Picture {
     const { duration, arrival_rps, capacity_rps } = this.values;
     const series: Series = { ...emptySeries(), time: [0, duration], offered: [arrival_rps, arrival_rps], capacity: [capacity_rps, capacity_rps] };
@@ -173,7 +173,7 @@ export class ScenarioPanel {
     this.set(slider.id, held);
     if (held === value) return;
     const limit = value > held ? `the page goes up to ${count(held)}` : `the page begins at ${amount(held)}`;
-    this.clamped.textContent = `${slider.label}: ${amount(value)} was typed, and ${limit}${slider.unit && ` ${slider.unit}`}; in code there is no such limit.`;
+    this.clamped.textContent = `${slider.label}: ${amount(value)} was typed, and ${limit}${slider.unit && ` ${slider.unit}`}; this limit holds only on the page.`;
   }
 
   /** Take the scenario, the values and the seed of a run. */
@@ -185,7 +185,7 @@ export class ScenarioPanel {
     this.changed();
   }
 
-  /** Whether a field of a request is one of these controls, whose name its message has. */
+  /** True if a field of a request is one of these controls; error messages use its name. */
   names(field: string): boolean {
     return field === "seed" || field in this.values;
   }

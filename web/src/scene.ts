@@ -1,4 +1,4 @@
-/** What the moving picture shows at one moment of a run. */
+/** State of the moving picture at one moment of a run. */
 
 import type { Run } from "./data.ts";
 

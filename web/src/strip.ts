@@ -222,7 +222,7 @@ export class Strip {
     this.element.classList.toggle("zoomed", to !== null);
   }
 
-  // What uPlot is told.
+  // Options of uPlot.
 
   private data(channel: Channel): uPlot.AlignedData {
     const grid = sharedTime(this.picture.runs);

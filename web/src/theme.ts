@@ -14,7 +14,7 @@ export function onThemeChange(listener: () => void): void {
   listeners.add(listener);
 }
 
-const tell = (): void => listeners.forEach((listener) => listener());
+const notify = (): void => listeners.forEach((listener) => listener());
 
 function stored(): Choice {
   try {
@@ -33,7 +33,7 @@ function apply(choice: Choice): void {
   } catch {
     // The choice holds for this visit.
   }
-  tell();
+  notify();
 }
 
 /** The button that goes round auto, light and dark. */
@@ -51,7 +51,9 @@ export function themeButton(): HTMLElement {
   });
   apply(choice);
   show();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+  for (const medium of ["(prefers-color-scheme: dark)", "print"]) {
+    matchMedia(medium).addEventListener("change", notify);
+  }
   return button;
 }
 

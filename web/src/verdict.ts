@@ -1,4 +1,4 @@
-/** What came out, in words and in figures. */
+/** Outcome of a run, in words and in figures. */
 
 import { letterOf, marked, type Metrics, type Result, type Run } from "./data.ts";
 import { fill, h } from "./dom.ts";
@@ -51,7 +51,7 @@ export function winner(figure: Figure, runs: readonly Pick<Run, "metrics">[]): n
 
 const STAMPS: Record<string, string> = { survived: "✓ survived", "recovered late": "◷ recovered late", collapsed: "✕ collapsed" };
 
-/** What became of the service under a run; results of older versions know only whether it recovered. */
+/** State of the service after a run; results of older versions only say if it recovered. */
 export const stateOf = (metrics: Metrics): string => metrics.state ?? (metrics.recovered ? "survived" : "collapsed");
 
 /** The headline, then one card per run: a stamp, the verdict, and the sentence that explains the curve. */

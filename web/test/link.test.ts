@@ -16,7 +16,7 @@ test("a link holds the whole run, and only characters of an address", () => {
   assert.deepEqual(unpacked(text), REQUEST);
 });
 
-test("what is no run is refused", () => {
+test("a link that is not a run is refused", () => {
   for (const text of ["", "!!", packed({ ...REQUEST, policies: [] }), packed({ ...REQUEST, seed: "1" as unknown as number }), btoa("[1]")]) {
     assert.equal(unpacked(text), null);
   }

@@ -53,12 +53,12 @@ class Job(Options):
 
 
 class Keys:
-    """What makes two runs the same run, by which nobody makes it twice: not even in another process."""
+    """Keys of runs: equal runs have equal keys in every process, so that each is made once."""
 
     def __init__(self) -> None:
         #: Of each policy and scenario; all are held by the jobs, so an address is one object's.
         self._known: dict[int, str] = {}
-        #: Name -> what of it cannot be told from another's: those are made again every time.
+        #: Name -> the part of it without a fingerprint: such runs are repeated every time.
         self.unknown: dict[str, str] = {}
 
     def of(self, place: int, job: Job) -> str:
@@ -110,7 +110,7 @@ def compare(
     named = _policies("compare", policies)
     chosen = checked_seeds("compare", seeds)
     check_run("compare", scenario, engine)
-    _tell_doubts(named, scenario)
+    _warn_of_doubts(named, scenario)
     jobs = [
         Job(name, policy, scenario, seed, engine, whole=seed == chosen[0])
         for name, policy in named.items()
@@ -143,7 +143,7 @@ def assert_survives(
     checked = checked_policy(policy)
     chosen = checked_seeds("assert_survives", seeds)
     check_run("assert_survives", scenario, engine)
-    _tell_doubts({"policy": checked}, scenario)
+    _warn_of_doubts({"policy": checked}, scenario)
     jobs = [Job("policy", checked, scenario, seed, engine, whole=True) for seed in chosen]
     failed: list[tuple[int, str]] = []
     for seed, row in zip(chosen, run_all(jobs, None, None), strict=True):
@@ -205,7 +205,7 @@ def sweep(
             changed = policy if not options or policy is None else policy.with_(**options)
             places.append((point, name))
             jobs += [Job(name, changed, own, seed, engine) for seed in chosen]
-    _tell_doubts(named, scenario)
+    _warn_of_doubts(named, scenario)
     rows = run_all(jobs, executor, save, progress)
     width = len(chosen)
     found = [
@@ -222,7 +222,7 @@ def run_all(
     made = Keys()
     keys = [made.of(place, job) for place, job in enumerate(jobs)]
     if save is not None:
-        _tell_unknown(made.unknown)
+        _warn_of_unknown(made.unknown)
     todo: dict[str, Job] = {}
     for key, job in zip(keys, jobs, strict=True):
         missing = key not in kept.rows or (job.whole and kept.rows[key].get("run") is None)
@@ -296,7 +296,7 @@ def _policies(owner: str, policies: Any) -> dict[str, Any]:
 
 
 def checked_seeds(owner: str, seeds: Iterable[int]) -> list[int]:
-    """``seeds`` if ``owner`` can go by them."""
+    """Validate ``seeds`` for ``owner`` and return them as a list."""
     chosen = [count(owner, "seeds", seed, least=0) for seed in seeds]
     if not chosen or len(set(chosen)) != len(chosen):
         raise ValueError(f"{owner}: seeds must be at least one, each once, got {chosen!r}")
@@ -320,16 +320,16 @@ def check_run(owner: str, scenario: Any, engine: str) -> None:
     choice(owner, "engine", engine, ("auto", "exact", "fast"))
 
 
-def _tell_unknown(unknown: dict[str, str]) -> None:
+def _warn_of_unknown(unknown: dict[str, str]) -> None:
     for name, what in unknown.items():
         warnings.warn(
-            f"save: the runs of {name!r} are made again each time: it holds {what}, which cannot be told "
-            "from another one in another process",
+            f"save: the runs of {name!r} are repeated each time: it holds {what}, which has no "
+            "fingerprint that is the same in another process",
             stacklevel=4,
         )
 
 
-def _tell_doubts(policies: dict[str, Any], scenario: Scenario) -> None:
+def _warn_of_doubts(policies: dict[str, Any], scenario: Scenario) -> None:
     for name, policy in policies.items():
         for doubt in doubts(policy, scenario):
             warnings.warn(f"{name}: {doubt}", PolicyWarning, stacklevel=3)

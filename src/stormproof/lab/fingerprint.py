@@ -1,4 +1,4 @@
-"""What makes two things the same in any process: no address is in it, and a function counts with its code."""
+"""Fingerprints that are equal in every process: without addresses, and of a function by its code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 
 
 class Unknowable(Exception):
-    """Something whose meaning cannot be told from outside; the message says what."""
+    """Raised for an object without a fingerprint; the message says which."""
 
 
 def unaddressed(text: str) -> str:
@@ -30,7 +30,7 @@ def identity(value: Any) -> str:
     are what pickle would take of them, else their repr. Raises `Unknowable` where all of that fails.
     """
     try:
-        return _Walk().tell(value)
+        return _Walk().describe(value)
     except RecursionError:
         raise Unknowable(f"a {type(value).__qualname__} that is nested too deeply") from None
 
@@ -42,14 +42,14 @@ class _Walk:
         #: The number of each object met, by its address, and the object: else another could get that.
         self._met: dict[int, tuple[int, Any]] = {}
 
-    def tell(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
         if isinstance(value, _PLAIN):
             # A subclass may print itself as it likes.
             return repr(value) if type(value) in _PLAIN else self._object(value)
         if type(value) in (tuple, list):
             return f"{type(value).__name__}({self._row(value)})"
         if type(value) in (set, frozenset):
-            return f"{type(value).__name__}({','.join(sorted(_Walk().tell(item) for item in value))})"
+            return f"{type(value).__name__}({','.join(sorted(_Walk().describe(item) for item in value))})"
         if type(value) is dict:
             return f"dict({self._row(part for item in value.items() for part in item)})"
         if isinstance(value, ModuleType):
@@ -64,17 +64,17 @@ class _Walk:
         return self._object(value)
 
     def _row(self, values: Any) -> str:
-        return ",".join(self.tell(value) for value in values)
+        return ",".join(self.describe(value) for value in values)
 
     def _object(self, value: Any) -> str:
         if isinstance(value, Policy):
-            return f"Policy({self.tell(value.name)},{self._row(value.strategies)})"
+            return f"Policy({self.describe(value.name)},{self._row(value.strategies)})"
         if isinstance(value, Options):
-            return f"{_name(type(value))}({self.tell(value.fields())})"
+            return f"{_name(type(value))}({self.describe(value.fields())})"
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, MethodType):
-            return f"method({self.tell(value.__func__)},{self.tell(value.__self__)})"
+            return f"method({self.describe(value.__func__)},{self.describe(value.__self__)})"
         if isinstance(value, BuiltinMethodType) and isinstance(value.__self__, (ModuleType, type(None))):
             return _name(value)
         return self._reduced(value)
@@ -104,7 +104,7 @@ class _Walk:
         return f"code({shape},{names},{code.co_code.hex()},{self._row(code.co_consts)})"
 
     def _reduced(self, value: Any) -> str:
-        """What pickle would take of ``value``, and how it is called if it can be."""
+        """Return the fingerprint of what pickle would store of ``value``, and of its ``__call__``."""
         try:
             parts = value.__reduce_ex__(4)
         except Exception:

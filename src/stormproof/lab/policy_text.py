@@ -97,7 +97,7 @@ def python(policy: Any) -> str:
 
 
 def _given(strategy: Any, strategies: tuple[Any, ...]) -> tuple[str, ...]:
-    """What the policy gave to the strategy and will give again: its default budget."""
+    """Return the names of fields that the policy itself supplies: the default budget."""
     if strategy.fields().get("budget") is not getattr(strategy, "budget", None):
         return ("budget",)
     budgets = [getattr(other, "budget", None) for other in strategies if other is not strategy]

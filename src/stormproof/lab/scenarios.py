@@ -120,7 +120,7 @@ def video_players() -> Story:
         "video-players",
         "25 million video players after a 100 ms hiccup",
         "Every player asks for a segment every four seconds; for 100 ms the origin refuses.",
-        "The hiccup meets 625,000 players, 2.5 % of them, not all: nobody asks for a segment more than "
+        "The hiccup meets 625,000 players, 2.5 % of them, not all: no player asks for a segment more than "
         "every four seconds. Retried at once, all of these fail, since the hiccup outlasts three attempts "
         "without a wait. One retry with full jitter, and no more than one in 30 s, brings half of them "
         "through, and one retry per player is the most that the origin can see.",
@@ -174,9 +174,9 @@ def metastable() -> Story:
         "Metastable collapse",
         "280 calls per second on a backend for 300; it hangs for 10 s; attempts time out after 1 s and are "
         "made once more.",
-        "With budgets that refill by time, by call, or not at all, never: retries of work that nobody "
-        "waits for keep the backend busy with more of it. A budget earned by success earns nothing, the "
-        "retries end, and the queue drains at the spare 20/s: it takes about 160 s, but it recovers by "
+        "With budgets that refill by time, by call, or not at all, never: retries of work that no "
+        "caller waits for keep the backend busy with more of it. A budget earned by success earns nothing, "
+        "the retries end, and the queue drains at the spare 20/s: it takes about 160 s, but it recovers by "
         "itself.",
         Scenario(
             clients=1,

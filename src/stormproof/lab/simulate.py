@@ -1,4 +1,4 @@
-"""`simulate`: the user's policy, a scenario, a seed; which engine runs it; what the user should be told."""
+"""`simulate`: the user's policy, a scenario, a seed; the choice of engine; warnings for the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_FAST_CALLS = 1_000_000_000
 
 
 class Progress:
-    """How far a run is: ``now`` of ``until`` seconds, and the columns so far."""
+    """Progress of a run: ``now`` of ``until`` seconds, and the columns so far."""
 
     __slots__ = ("_scenario", "_state", "now", "until")
 
@@ -158,7 +158,7 @@ def exact(
         rows = [(form, size, limit) for form, (_, size, limit) in zip(forms, groups, strict=True)]
         kind = PlainDirect if is_plain(rows, scenario) else Direct
         run = kind(rows, scenario, seed, watch)
-    # An empty context: no deadline, no attempt, no switched-off policies of whoever asks reaches inside.
+    # An empty context: no deadline, no attempt, and no switched-off policy of the caller reaches inside.
     raw = Context().run(run.run)
     raw.path = "driven" if isinstance(run, Driven) else "direct"
     raw.why = why
@@ -196,7 +196,7 @@ def _not_fast(policy: Policy | None, scenario: Scenario, engine: str, calls: flo
 
 
 def doubts(policy: Policy | None, scenario: Scenario) -> list[str]:
-    """What the user must be told: a policy that does not retry what fails here."""
+    """Return warnings for the user: policies that do not retry what fails in a simulation."""
     every = [("the policy", policy)]
     every += [(f"the policy of clients {other.name!r}", other.policy) for other in scenario.others]
     own = [layer for layer in scenario.layers if not isinstance(layer.policy, str)]

@@ -33,7 +33,7 @@ def default_space() -> dict[str, Sequence[Any]]:
 
 
 class Objective(Options):
-    """What is wanted: the least ``minimise`` (a figure of the summary) such that at least ``availability``
+    """Goal of a search: the least ``minimise`` (a figure of the summary) such that at least ``availability``
     (0 to 1) of the calls succeed, the peak load is at most ``peak`` times the capacity, there are at most
     ``amplification`` attempts per call, and 99 % of the successes come within ``p99`` seconds. A run that
     does not recover counts as recovering when the run ends. The bounds' defaults bound nothing.

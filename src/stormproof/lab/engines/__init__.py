@@ -1,1 +1,1 @@
-"""What runs a scenario: event by event, or compiled."""
+"""Engines that run a scenario: event by event, or compiled."""

@@ -1,6 +1,6 @@
 """AWS's optimistic-concurrency model: N clients contend for one row, each until it has written it once.
 
-A client reads the row's version, then writes with it; the write fails if somebody else's came between.
+A client reads the row's version, then writes with it; the write fails if another client wrote in between.
 Every message takes |N(10, 2)| ms. After a failed write the client waits by its backoff (whose first wait is
 that of n = 1, as in the original) and reads again. Calls count writes only. All runs go on side by side
 in NumPy arrays, so a wait is the same expression that times a real sleep.

@@ -1,4 +1,4 @@
-"""What both ways of the exact engine share: time, the backend, the load, and what is written down."""
+"""Base of the exact engine's two paths: time, the backend, the load, and the recorder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Event = tuple[float, int, Callable[[Any], None], Any]
 
 
 class _Stopped(Exception):
-    """Whoever watches wants the run to end here."""
+    """Raised when the progress callback ends the run."""
 
 
 class Engine:
@@ -140,11 +140,11 @@ class Engine:
     # The network.
 
     def round_trip(self) -> float:
-        """How long the network takes for an attempt that is sent now."""
+        """Return the network time of an attempt that is sent now."""
         return self.latency() + self.backend.at(self.clock.time).extra_s
 
     def _in_flight(self) -> int:
-        """How many requests are at the backend."""
+        """Return the number of requests at the backend."""
         return self.backend.discipline.in_flight(self.clock.time)
 
     # Gauges.
@@ -202,7 +202,7 @@ def _network(scenario: Scenario, seed: int, in_flight: Callable[[], int]) -> Cal
 
 
 def _thinking(scenario: Scenario, seed: int) -> Callable[[int | None], float]:
-    """How long a client of a closed loop thinks; given its index, when it makes its first call."""
+    """Return the closed loop's draw: a think time, or, given a client's index, the time of its first call."""
     if not scenario.closed_loop:
         return lambda client: 0.0
     mean, rng = scenario.think_s, Random(f"{seed} thinking")

@@ -59,7 +59,7 @@ class SimulatedLoop(_Loop):  # type: ignore[misc]
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ready: deque[Handle] = deque()
-        #: What went wrong where nobody listens: a bug in a strategy, which must not stay unseen.
+        #: The first error that no task awaited: a bug in a strategy, raised at the end of the run.
         self.problem: BaseException | None = None
 
     def drain(self) -> None:

@@ -25,7 +25,7 @@ class BreakerGate:
         self.breaker = breaker
 
     def admit(self, now: float) -> Any:
-        """What to settle with; raises `CircuitOpen`."""
+        """Return the ticket to settle with; raises `CircuitOpen`."""
         bucket = self.breaker.open_bucket(now)
         if bucket is None:
             return self.breaker.admit()
@@ -96,13 +96,13 @@ def gate(strategy: Any, draw: Callable[[], float]) -> Gate | None:
 
 
 def answers_at_once(limit: RateLimit) -> bool:
-    """Whether a rate limit never waits and needs no look at the call."""
+    """Return True if a rate limit never waits and does not depend on the call."""
     plain = limit.cost is None and limit.cost_of_result is None and not isinstance(limit.limiter, Keyed)
     return plain and limit.max_wait == 0
 
 
 def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, StormproofError | None]:
-    """Pass the gates, outermost first: what to settle them with, or a refusal, told to those before."""
+    """Pass the gates, outermost first: the tickets to settle, or a refusal, settled with the outer gates."""
     held: list[Any] = []
     for each in gates:
         try:
@@ -114,12 +114,12 @@ def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, Sto
 
 
 def all_passed(gates: tuple[Gate, ...], held: list[Any]) -> None:
-    """Tell the gates, innermost first, that what they admitted has succeeded."""
+    """Settle every gate as a success, innermost first."""
     for each, token in zip(reversed(gates), reversed(held), strict=True):
         each.passed(token)
 
 
 def all_failed(gates: tuple[Gate, ...], held: list[Any], error: BaseException) -> None:
-    """Tell the gates that have admitted something, innermost first, what became of it."""
+    """Settle every gate that admitted the call with ``error``, innermost first."""
     for each, token in zip(reversed(gates[: len(held)]), reversed(held), strict=True):
         each.failed(token, error)

@@ -26,7 +26,7 @@ from .rules_engine import Direct
 if TYPE_CHECKING:
     from ..results.recorder import SoFar
 
-#: Budgets that only count a first success, at whatever time they are told.
+#: Budgets that count first successes without regard to their time.
 _COUNTING = (type(None), Budget, WindowBudget, QuotaBudget, ThrottleBudget, RateBudget)
 
 #: Reasons to stop that are reasons of the failure, too.

@@ -25,7 +25,7 @@ _accepts: dict[type, frozenset[str]] = {}
 
 
 class RunClock:
-    """The time of a run. Timers of the lab's event loop follow it, and nobody else's."""
+    """Clock of a run. Only timers of the lab's event loop follow it."""
 
     __slots__ = ("time",)
     drives_timers = True
@@ -37,7 +37,7 @@ class RunClock:
         return self.time
 
     def asked(self, seconds: float) -> None:
-        """A wait was asked for; nobody counts them."""
+        """Ignore a wait: a run does not record them."""
 
     def sleep(self, seconds: float) -> None:
         raise RuntimeError("nothing blocks in a simulation: time passes between events")

@@ -124,7 +124,7 @@ class Direct(Engine):
         else:
             self._refused(call, answer)
 
-    # Over a network that takes time, or to a backend that tells later.
+    # Over a network that takes time, or to a backend that answers later.
 
     def _send_far(self, call: Call, gone_at: float) -> None:
         call.tries += 1
@@ -141,7 +141,7 @@ class Direct(Engine):
         call, number, gone_at, half = what
         now = self.clock.time
         answer: Any = self.backend.offer(
-            now, call.process.place, gone_at, partial(self._tell, (call, number, half))
+            now, call.process.place, gone_at, partial(self._deliver, (call, number, half))
         )
         if answer is None:
             return
@@ -153,7 +153,7 @@ class Direct(Engine):
         if end + half < inf:
             self.at(end + half, self._answered, (call, number, refusal))
 
-    def _tell(self, what: tuple[Call, int, float], refusal: Refusal | None) -> None:
+    def _deliver(self, what: tuple[Call, int, float], refusal: Refusal | None) -> None:
         call, number, half = what
         if half:
             self.at(self.clock.time + half, self._answered, (call, number, refusal))
@@ -200,7 +200,7 @@ class Direct(Engine):
     def _too_late(self, call: Call) -> None:
         limit = call.process.group.shape.deadline
         if limit is not None and self.clock.time >= call.began + limit:
-            # The deadline cancels the attempt: it counts for nobody.
+            # The deadline cancels the attempt: it counts neither as success nor as failure.
             if call.held is not None:
                 all_failed(call.process.inner, call.held, asyncio.CancelledError())
             self._end(call, "deadline")

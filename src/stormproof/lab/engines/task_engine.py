@@ -58,7 +58,7 @@ class Process:
 
 
 def _quietly(parts: list[Any], engine: Engine) -> Policy:
-    """The policy of ``parts``; of any doubts the user was told when the original was made."""
+    """Return the policy of ``parts`` without warnings: the original has already given them."""
     try:
         doubtful = bool(checks.check(tuple(parts)))
     except ValueError:
@@ -133,7 +133,7 @@ class Driven(Engine):
         ]
 
     def run(self) -> Raw:
-        # Calls of a simulation are nobody's business: no log lines, no events, no enclosing deadline.
+        # Simulated calls stay inside: no log lines, no events, no enclosing deadline.
         bus.mute()
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self._loop)
@@ -269,7 +269,7 @@ class Driven(Engine):
 
 
 def _look(task: asyncio.Task[None]) -> None:
-    """Nobody may be left to see how it failed; that is no bug."""
+    """Retrieve the error of a task that no other task awaits, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
@@ -290,7 +290,7 @@ def _own_queue(layer: Layer) -> FirstCome | None:
 
 
 def _passed_on(error: Exception, layer: Layer) -> Exception:
-    """What a layer's caller gets to see of an error that the layer did not get over."""
+    """Return the error that a layer's caller receives for ``error``."""
     if layer.passes:
         cause = error.cause if isinstance(error, RetryAfter) else error
         if isinstance(cause, BackendError):

@@ -1,1 +1,1 @@
-"""What is simulated: the scenario, its clients, its backend, its faults."""
+"""Model of a simulation: the scenario, its clients, its backend, its faults."""

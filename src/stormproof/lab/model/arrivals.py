@@ -1,4 +1,4 @@
-"""When calls begin, who makes them, and with which key: the open-loop load of a scenario."""
+"""Open-loop load of a scenario: the time, the client and the key of each call."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BackendError(ConnectionError):
-    """What a simulated backend answers when it does not serve: ``status`` 503 or 429."""
+    """Answer of a simulated backend that does not serve: ``status`` 503 or 429."""
 
     def __init__(self, status: int = 503) -> None:
         super().__init__(f"the simulated backend answered {status}")
@@ -49,7 +49,7 @@ class Refusal:
         self.hint = hint
 
     def error(self) -> Exception:
-        """What the caller gets to see."""
+        """Return the error that the caller receives."""
         answer = BackendError(self.status)
         return answer if self.hint is None else RetryAfter(self.hint, answer)
 
@@ -109,7 +109,7 @@ class Backend:
         return self._refusals.setdefault((status, hint), Refusal(status, hint))
 
     def at(self, now: float) -> Stretch:
-        """What holds now. Time only goes forward."""
+        """Return the conditions at ``now``. Time only goes forward."""
         while now >= self.until:
             self._changes += 1
             self.now_holds = self.row[self._changes]

@@ -1,4 +1,4 @@
-"""Who else takes part in a scenario: further classes of clients, and services in between. Frozen data."""
+"""Further classes of clients, and services between clients and backend. Frozen data."""
 
 from __future__ import annotations
 

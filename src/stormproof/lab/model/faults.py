@@ -1,4 +1,4 @@
-"""What can go wrong in a scenario, and when. Each fault is frozen data; the engines read it.
+"""Faults of a scenario and their times. Each fault is frozen data; the engines read it.
 
 Times are seconds from the start of the run. Faults may overlap: capacities and loads multiply.
 """
@@ -22,12 +22,12 @@ class Fault(Options):
 
     @property
     def end(self) -> float:
-        """When it is over."""
+        """Time at which the fault ends."""
         return self.at + self.lasts
 
     @property
     def breaks(self) -> bool:
-        """Whether recovery is counted from its end: not for what only adds load."""
+        """True if recovery is counted from its end; False for faults that only add load."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""What a simulation is about: the clients, the load, the backend, and what happens to it. Frozen data."""
+"""Scenario of a simulation: the clients, the load, the backend, and its faults. Frozen data."""
 
 from __future__ import annotations
 
@@ -252,17 +252,17 @@ class Scenario(Options):
 
     @property
     def broken(self) -> bool:
-        """Whether there is a fault that recovery is counted from."""
+        """True if there is a fault that recovery is counted from."""
         return any(fault.breaks for fault in self.every_fault)
 
     @property
     def broken_from(self) -> float:
-        """When the first fault begins that recovery is counted from; ``duration`` without one."""
+        """Start of the first fault that recovery is counted from; ``duration`` without one."""
         return min((fault.at for fault in self.every_fault if fault.breaks), default=self.duration)
 
     @property
     def broken_until(self) -> float:
-        """When the last fault ends that recovery is counted from; 0 without one."""
+        """End of the last fault that recovery is counted from; 0 without one."""
         return max((fault.end for fault in self.every_fault if fault.breaks), default=0.0)
 
     @property
@@ -272,7 +272,7 @@ class Scenario(Options):
 
     @property
     def expected_calls(self) -> float:
-        """How many calls will be begun, about."""
+        """Approximate number of calls that will begin."""
         rate = self.arrival_rps if not self.closed_loop else self.clients / max(self.think_s, 1e-9)
         rate += sum(group.arrival_rps for group in self.others)
         total = rate * self.duration

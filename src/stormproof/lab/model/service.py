@@ -1,7 +1,7 @@
-"""How work is served: how much of it there is, and in which order workers take it.
+"""Service of work: the amount of it, and the order in which workers take it.
 
 In first-come order the end of a piece of work is known when it arrives, so serving it takes no event
-of its own. The other orders are told when a worker becomes free.
+of its own. The other orders are notified when a worker becomes free.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .timeline import Capacity
 if TYPE_CHECKING:
 
     class Agenda(Protocol):
-        """What lets things happen later."""
+        """Schedule of things that happen later."""
 
         def at(self, when: float, act: Callable[[Any], None], what: Any) -> None: ...
 
@@ -92,7 +92,7 @@ class FirstCome:
         self._span = math.inf if fixed is None or factor == 0.0 else fixed / factor
 
     def depth(self, now: float) -> int:
-        """How many wait."""
+        """Return the number of requests that wait."""
         starts = self._starts
         while starts and starts[0] <= now:
             starts.popleft()
@@ -226,7 +226,7 @@ class Shared:
         self._agenda = agenda
         self._queue = math.inf if scenario.queue is None else scenario.queue
         self._workers = scenario.workers
-        #: (what ``_done`` must reach, number, whom to tell)
+        #: (what ``_done`` must reach, number, callback)
         self._jobs: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._version = 0

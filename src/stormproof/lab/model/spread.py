@@ -1,4 +1,4 @@
-"""How durations are spread."""
+"""Distributions of durations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _Z99 = 2.3263478740408408
 
 
 class Spread(Options):
-    """How a duration is spread: ``"fixed"``, ``"exponential"``, ``"lognormal"`` with ``sigma``, ``"samples"``
-    (one of ``values``, evenly drawn) or ``"histogram"`` (``values`` are the edges of buckets, ``weights`` how
-    much lies in each; even within a bucket).
+    """Distribution of a duration: ``"fixed"``, ``"exponential"``, ``"lognormal"`` with ``sigma``,
+    ``"samples"`` (one of ``values``, evenly drawn) or ``"histogram"`` (``values`` are the edges of buckets,
+    ``weights`` the share in each; even within a bucket).
 
     ``mean`` in seconds; None for service times, whose mean the capacity sets, and for samples and
     histograms, which have their own. What is drawn is scaled to the mean. `of`, `from_samples` and

@@ -1,4 +1,4 @@
-"""What holds when: the faults of a scenario as one row of stretches, in each of which nothing changes."""
+"""Faults of a scenario as consecutive stretches of time, in each of which nothing changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Stretch:
-    """What holds from ``begins`` on. ``capacity`` is a factor; ``fails`` answers every arrival 503."""
+    """Conditions from ``begins`` on. ``capacity`` is a factor; ``fails`` answers every arrival 503."""
 
     __slots__ = (
         "begins",
@@ -74,7 +74,7 @@ def stretches(scenario: Scenario) -> list[Stretch]:
 
 
 def _pieces(fault: Fault) -> list[Piece]:
-    """What ``fault`` changes, from when to when."""
+    """Return what ``fault`` changes, piece by piece, with start and end."""
     if isinstance(fault, Ramp):
         width = fault.lasts / fault.steps
         return [
@@ -147,7 +147,7 @@ class Capacity:
             )
 
     def finish(self, start: float, work: float) -> float:
-        """When ``work`` seconds of work are done that begin at ``start``; inf if never."""
+        """Return the time at which ``work`` seconds of work end that begin at ``start``; inf if never."""
         index = bisect.bisect_right(self._times, start) - 1
         while True:
             factor = self._factors[index]

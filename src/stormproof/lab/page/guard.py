@@ -1,4 +1,4 @@
-"""Who may talk to the page's server, and what its answers tell a browser to allow.
+"""Checks of requests to the page's server, and headers that restrict what a browser allows.
 
 A page on the web can send requests to a server on loopback, and can make a name of its own resolve to
 127.0.0.1. So: the ``Host`` must be exactly ours, a ``POST`` must come from our own origin, every call of

@@ -1,7 +1,7 @@
-"""What the page's editor does with a policy: read its text, turn its knobs, and say what it is.
+"""Policies of the page's editor: read the text, turn the knobs, and describe the policy.
 
 The text is read by the loader of policy files and by nothing else. Two things are stricter here than in
-a file, since the text may come from anywhere: no name imports a module, and there is no store.
+a file, since the text may come from anywhere: no name imports a module, and stores are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sheet:
         self.policy = policy
 
     def described(self) -> dict[str, Any]:
-        """What the page shows of it."""
+        """Return the policy as the page shows it."""
         shown = knobs(self.policy) if "strategies" not in self.data["policies"][self.name] else _NO_KNOBS
         common = ("Retry", "Breaker", "Timeout", "Deadline")
         others = [type(s).__name__ for s in self.policy.strategies if type(s).__name__ not in common]
@@ -180,7 +180,7 @@ def _with_budget(retry: dict[str, Any], knob: str, value: str) -> dict[str, Any]
 
 
 def knobs(policy: Policy) -> dict[str, str | None]:
-    """Where the knobs stand; None where there is nothing to turn."""
+    """Return the values of the knobs; None where the policy has nothing to turn."""
     by_kind = {type(strategy).__name__: strategy for strategy in policy.strategies}
     retry, timeout, deadline = (by_kind.get(kind) for kind in ("Retry", "Timeout", "Deadline"))
     return {

@@ -1,7 +1,7 @@
 """Runs asked for by the page: one at a time, each policy of it in a process of its own.
 
 A run belongs to this module and not to the request that began it: when the reader closes the page, the
-request is gone, and the run is told to stop here.
+request is gone, and the run is stopped here.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Worker:
     async def play(self, request: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """The messages of one job. The last is ``done``, ``cancelled`` or ``error``.
 
-        Whoever stops listening before that ends the process: it would go on for nobody.
+        Closing the generator before that ends the process: no reader is left.
         """
         over = False
         try:
@@ -129,7 +129,7 @@ class Run:
         self.queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self.cancelled = asyncio.Event()
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         if message["type"] != "progress" or self.queue.qsize() < _QUEUED:
             self.queue.put_nowait(message)
 
@@ -144,14 +144,14 @@ class Runs:
         self._results: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._story: asyncio.Task[dict[str, Any] | None] | None = None
 
-    def tell_story(self) -> None:
+    def run_story(self) -> None:
         """Run the story that the page opens with."""
         if self._story is None:
             self._story = asyncio.create_task(self._first_story())
 
     async def story(self) -> dict[str, Any] | None:
         """Return the story's request and outcome, once it has been run; None if it could not be."""
-        self.tell_story()
+        self.run_story()
         assert self._story is not None
         return await asyncio.shield(self._story)
 
@@ -174,7 +174,7 @@ class Runs:
         if self._present is not None:
             raise Busy("another run is under way: cancel it first")
         run = self._present = Run(jobs)
-        run.tell(
+        run.send(
             {
                 "type": "started",
                 "id": run.id,
@@ -187,7 +187,7 @@ class Runs:
         return run
 
     async def messages(self, run: Run) -> AsyncGenerator[bytes, None]:
-        """What the reader of ``run`` gets, one JSON object per line. Leaving early cancels the run."""
+        """Yield the messages of ``run``, one JSON object per line. Leaving early cancels the run."""
         try:
             while (message := await run.queue.get()) is not None:
                 yield json.dumps(message, separators=(",", ":")).encode() + b"\n"
@@ -220,10 +220,10 @@ class Runs:
                 parts = await self._every(run)
             self._finish(run, parts)
         except TimeoutError:
-            run.tell({"type": "error", "message": _TOO_LONG, "field": "duration"})
+            run.send({"type": "error", "message": _TOO_LONG, "field": "duration"})
         except Exception as error:
             stopped = run.cancelled.is_set()
-            run.tell(
+            run.send(
                 {"type": "cancelled"} if stopped else {"type": "error", "message": str(error), "field": None}
             )
         finally:
@@ -249,7 +249,7 @@ class Runs:
         async with contextlib.aclosing(self._workers[place].play(run.jobs[place])) as messages:
             async for message in messages:
                 if message["type"] == "progress":
-                    run.tell({**message, "run": place})
+                    run.send({**message, "run": place})
                 elif message["type"] == "done":
                     data: dict[str, Any] = message["data"]
                     return data
@@ -258,7 +258,7 @@ class Runs:
         raise RuntimeError("the run ended without an outcome")
 
     async def _watch(self, run: Run) -> None:
-        """When the run is cancelled: ask its processes to stop, and end those that do not."""
+        """Wait until the run is cancelled; then ask its processes to stop, and end those that do not."""
         await run.cancelled.wait()
         workers = self._workers[: len(run.jobs)]
         for worker in workers:
@@ -272,7 +272,7 @@ class Runs:
         self._results[run.id] = data
         while len(self._results) > KEPT_RESULTS:
             self._results.popitem(last=False)
-        run.tell({"type": "done", "id": run.id, "data": data})
+        run.send({"type": "done", "id": run.id, "data": data})
 
 
 _TOO_LONG = f"the run took longer than {LONGEST_RUN_S:g} s: choose fewer arrivals or a shorter duration"

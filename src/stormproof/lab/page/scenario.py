@@ -34,7 +34,7 @@ SEED = 42
 _NO_TIMEOUT = LIMITS["timeout"][1]
 _OUTAGE_KEYS = ("outage_at", "outage_lasts", "outage_mode")
 _FIRST = "metastable"
-#: Larger stories are told on a smaller scale, which leaves their curves as they are.
+#: Larger stories run on a smaller scale, which leaves their curves as they are.
 _SCALES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
 
@@ -53,7 +53,7 @@ LABELS = {
 
 
 class BadValue(ValueError):
-    """A value from the page that is no scenario: ``field`` says which."""
+    """An invalid value from the page: ``field`` says which."""
 
     def __init__(self, field: str, rule: str, value: object) -> None:
         super().__init__(f"{LABELS.get(field, field)} must be {rule}, got {_shown(value)}")
@@ -73,9 +73,9 @@ def _shown(value: object) -> str:
 def offered() -> dict[str, tuple[Story, float]]:
     """The shipped stories by name, each on the largest scale that fits the page, and that scale."""
     found: dict[str, tuple[Story, float]] = {}
-    for told in sorted(scenarios.values(), key=lambda story: story.name != _FIRST):
+    for full_size in sorted(scenarios.values(), key=lambda story: story.name != _FIRST):
         for scale in _SCALES:
-            story = told.scaled(scale)
+            story = full_size.scaled(scale)
             if _fits(story.scenario):
                 found[story.name] = story, scale
                 break
@@ -91,7 +91,7 @@ def _fits(scenario: Scenario) -> bool:
 
 
 def described() -> list[dict[str, Any]]:
-    """What the page needs to know of each."""
+    """Return the scenarios as the page lists them."""
     return [
         {
             **_sheet(name, story.scenario),
@@ -141,7 +141,7 @@ def story() -> dict[str, Any]:
 
 
 def faults(scenario: Scenario) -> dict[str, Any]:
-    """What the strip marks: outages and other faults, as they stand in the scenario's data."""
+    """Return the outages and other faults that the strip marks, as in the scenario's data."""
     data = scenario.to_data()
     return {"outages": data["outages"], "faults": data["faults"]}
 
@@ -158,7 +158,7 @@ def _text(title: str, policy: Any) -> str:
 
 
 def values(scenario: Scenario) -> dict[str, Any]:
-    """Where the sliders stand for ``scenario``."""
+    """Return the values of the sliders for ``scenario``."""
     outage = scenario.outages[0] if scenario.outages else Outage(0, LIMITS["outage_lasts"][0])
     return {
         "clients": scenario.clients,

@@ -1,7 +1,7 @@
 """Scenarios of the reader's own on the page: policy files that are opened there, and saved from there.
 
 The browser reads and writes the files; the server is given text, and gives text back. What `policy` refuses
-in a text is refused here too: no name imports a module, there is no store, and no other file is opened.
+in a text is refused here too: no name imports a module, stores are refused, and no other file is opened.
 """
 
 from __future__ import annotations

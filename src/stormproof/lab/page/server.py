@@ -59,7 +59,7 @@ class Lab:
         )
 
     async def policy(self, request: Request) -> Response:
-        """What a text means, after one knob was turned if the request says so."""
+        """Describe the policy of a text, after turning one knob if the request says so."""
         body = await _body(request)
         sheet = page_policy.read(*text_of(body))
         edit = body.get("edit")
@@ -94,7 +94,7 @@ class Lab:
         body = await _body(request)
         data = self.runs.result(str(body.get("id")))
         if data is None:
-            return _problem(404, "this run is no longer kept: run it again")
+            return _problem(404, "this run has expired: run it again")
         headers = {"content-disposition": 'attachment; filename="stormproof-report.html"'}
         return HTMLResponse(report.render(data), headers=headers)
 

@@ -70,11 +70,11 @@ class Job:
 
         policy = page_policy.read(request["toml"], request["name"]).policy
         scenario = page_scenario.chosen(request["scenario"], request["values"], request.get("file"))
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PolicyWarning)
             result = simulate(policy, scenario, seed=request["seed"], progress=self.progress)
         data: dict[str, Any] = result.to_data()
-        data["runs"][0]["notes"] += [str(warning.message) for warning in told]
+        data["runs"][0]["notes"] += [str(warning.message) for warning in caught]
         return data
 
 
@@ -92,7 +92,7 @@ class Out:
 
 
 def columns(series: Any) -> dict[str, list[float | None]]:
-    """The columns as lists with few digits; null where there is no value."""
+    """The columns as lists with few digits; null for a missing value."""
     return {name: [_short(value) for value in series[name]] for name in series}
 
 
@@ -116,7 +116,7 @@ def _listen(jobs: queue.SimpleQueue[dict[str, Any] | None], cancelled: set[int])
         else:
             jobs.put(message)
     jobs.put(None)
-    # The server has gone: whatever is still running is for nobody.
+    # The server has gone: no reader is left for a run that goes on.
     threading.Timer(1.0, os._exit, (0,)).start()
 
 

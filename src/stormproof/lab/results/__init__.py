@@ -1,1 +1,1 @@
-"""What came out: records, figures, comparisons, reports."""
+"""Outcome of runs: records, figures, comparisons, reports."""

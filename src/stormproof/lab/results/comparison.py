@@ -58,7 +58,7 @@ class Share(Options):
 
 
 def summary(rows: list[Row]) -> dict[str, Any]:
-    """What several runs of one policy come to, as plain data."""
+    """Summarise several runs of one policy, as plain data."""
     share = recovered(rows)
     states = [row["metrics"]["state"] for row in rows]
     data: dict[str, Any] = {
@@ -76,7 +76,7 @@ def summary(rows: list[Row]) -> dict[str, Any]:
 
 
 def recovered(rows: list[Row]) -> Share:
-    """How many of the runs recovered."""
+    """Return the share of the runs that recovered."""
     return Share(sum(bool(row["metrics"]["recovered"]) for row in rows), len(rows))
 
 
@@ -146,13 +146,13 @@ class Comparison:
         return min(bounded or [min(able, key=self._peak)], key=self._rank)
 
     def _peak(self, name: str) -> float:
-        told = self.summary[name]
-        peak = told["peak_rps_after"] if told["peak_rps_after"] is not None else told["peak_rps"]
+        figures = self.summary[name]
+        peak = figures["peak_rps_after"] if figures["peak_rps_after"] is not None else figures["peak_rps"]
         return float(peak)
 
     def _rank(self, name: str) -> tuple[float, float, float]:
-        told = self.summary[name]
-        time = told["recovery_time"]
+        figures = self.summary[name]
+        time = figures["recovery_time"]
         return -round(self.hour[name], 4), float("inf") if time is None else time, self._peak(name)
 
     def state(self, name: str) -> str:
@@ -197,19 +197,19 @@ class Comparison:
         )
         rows: list[tuple[str, ...]] = [header]
         for name in self.names:
-            told = self.summary[name]
+            figures = self.summary[name]
             rows.append(
                 (
                     name,
                     self.state(name),
                     str(self.recovery[name]),
-                    _text(told["recovery_time"], ".2f"),
-                    _text(told["peak_rps"], ",.0f"),
-                    _text(told["peak_rps_after"], ",.0f"),
-                    _text(told["amplification"], ".3f"),
-                    _text(told["availability"], ".2%"),
+                    _text(figures["recovery_time"], ".2f"),
+                    _text(figures["peak_rps"], ",.0f"),
+                    _text(figures["peak_rps_after"], ",.0f"),
+                    _text(figures["amplification"], ".3f"),
+                    _text(figures["availability"], ".2%"),
                     _text(self.calm[name]["availability"], ".2%"),
-                    _text(told["availability_after"], ".2%"),
+                    _text(figures["availability_after"], ".2%"),
                     _text(self.hour[name], ".2%"),
                 )
             )

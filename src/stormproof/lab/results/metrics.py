@@ -1,4 +1,4 @@
-"""What a run comes to, in figures: load, goodput, recovery."""
+"""Figures of a run: load, goodput, recovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SURVIVED, LATE, COLLAPSED = "survived", "recovered late", "collapsed"
 
 
 def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
-    """The figures of a run, as plain data; None where there is no value."""
+    """The figures of a run, as plain data; None for a missing value."""
     until = raw.until
     recovered, after = recovery(raw, scenario)
     calm = min(scenario.broken_until, until)
@@ -112,7 +112,7 @@ def recovery(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
     Recovered: from some moment on until the end, goodput is at least 95 % of the offered load; over the
     whole of that time, and in every window of a second within it, less two standard deviations of a random
     load. The moment lies on the end of a step. Without a fault the whole run has to reach 95 % as well, and
-    there is no time to give.
+    the time is None.
     """
     if scenario.broken:
         return _settled(raw, scenario)

@@ -1,4 +1,4 @@
-"""What is written down during a run, and the columns that come of it."""
+"""Recorder of a run, and the columns made from its records."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from ..model.scenario import Scenario
 from ..model.timeline import stretches
 
-#: How often a run tells its progress, about.
-TOLD = 40
+#: Approximate number of progress reports per run.
+PROGRESS_REPORTS = 40
 
 
 class Raw:
-    """What an engine hands over, whichever it is: counts per step of ``step`` seconds, gauges, totals.
+    """Records of either engine: counts per step of ``step`` seconds, gauges, totals.
 
     ``offered`` calls begun, ``received`` attempts that arrived at the backend, ``succeeded`` calls that
     succeeded, by the step in which it happened. Of the calls begun in a step, ``kept`` is how many succeeded,
@@ -78,12 +78,12 @@ class Raw:
 
 
 def steps(until: float, step: float) -> int:
-    """How many steps there are; the last one may be shorter."""
+    """Return the number of steps; the last one may be shorter."""
     return max(1, math.ceil(until / step - 1e-9))
 
 
 def series(raw: Raw, scenario: Scenario) -> dict[str, list[float | None]]:
-    """The columns over time, as rates per second; None where there is no value."""
+    """The columns over time, as rates per second; None for a missing value."""
     size = len(raw.offered)
     widths = np.full(size, raw.step)
     last = raw.until - raw.step * (size - 1)
@@ -111,7 +111,7 @@ def _column(values: Any) -> list[float | None]:
 
 
 def _capacity(scenario: Scenario, size: int, step: float) -> Any:
-    """What the backend could serve at the beginning of each step."""
+    """Return the capacity of the backend at the beginning of each step."""
     row = stretches(scenario)
     begins = np.array([stretch.begins for stretch in row])
     serves = np.array([0.0 if s.fails else s.capacity * scenario.capacity_rps for s in row])
@@ -119,7 +119,7 @@ def _capacity(scenario: Scenario, size: int, step: float) -> Any:
 
 
 class SoFar:
-    """A run under way: how far it is, and its columns up to there, made when somebody asks."""
+    """A run under way: how far it is, and its columns up to there, made on demand."""
 
     __slots__ = ("_recorder", "until")
 
@@ -139,7 +139,7 @@ class Recorder:
         "_progress",
         "_ranked",
         "_scenario",
-        "_told",
+        "_reported",
         "began",
         "breaker_open",
         "budget",
@@ -161,7 +161,7 @@ class Recorder:
         self._scenario = scenario
         self._gauges = gauges
         self._progress = progress
-        self._told = 0
+        self._reported = 0
         #: The percentiles of the steps that are over, and how many successes these hold.
         self._ranked: tuple[Any, Any, int] = (np.empty(0), np.empty(0), 0)
         self.offered_at = array("d")
@@ -176,17 +176,17 @@ class Recorder:
         self.failures: Counter[str] = Counter()
 
     def sample(self, now: float) -> bool:
-        """Read the gauges at the end of a step; False if whoever watches wants the run to end."""
+        """Read the gauges at the end of a step; False if the progress callback ends the run."""
         queue, budget, breaker_open = self._gauges(now)
         self.queue.append(queue)
         self.budget.append(budget)
         self.breaker_open.append(breaker_open)
         if self._progress is None:
             return True
-        share = int(len(self.queue) * TOLD / steps(self._scenario.duration, self._scenario.step))
-        if share == self._told:
+        share = int(len(self.queue) * PROGRESS_REPORTS / steps(self._scenario.duration, self._scenario.step))
+        if share == self._reported:
             return True
-        self._told = share
+        self._reported = share
         return self._progress(SoFar(self, now)) is not False
 
     def raw(self, until: float) -> Raw:

@@ -22,7 +22,7 @@ Series = dict[str, list[float | None]]
 
 
 class Result:
-    """What came of one run.
+    """Outcome of one run.
 
     ``peak_rps``: the highest load at the backend over `Scenario.peak_window`. ``amplification``: attempts per
     call. ``goodput``: successful calls per second over the whole run. ``recovered``: from some moment after
@@ -113,7 +113,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """What happened, in words."""
+        """Outcome in words."""
         return verdict_text.verdict(self.metrics, self.scenario)
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ class Result:
         return written_json(self.to_data(), path)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """The columns over time; an empty field where there is no value."""
+        """Write the columns over time; a missing value is an empty field."""
         with open(path, "w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
             rows.writerow(self.series)

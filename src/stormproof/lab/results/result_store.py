@@ -57,7 +57,7 @@ class Kept:
             for name in sorted({n for row in rows for n in row["metrics"]} - {"failures"}):
                 columns[name] = [row["metrics"].get(name) for row in rows]
             columns["row"] = [json.dumps(row, allow_nan=False) for row in rows]
-            # Whole or not at all: whoever is stopped here keeps the file as it was.
+            # Atomic: a process that is stopped here leaves the file as it was.
             part = f"{self._path}.part"
             pyarrow.parquet.write_table(pyarrow.table(columns), part)
             os.replace(part, self._path or "")
@@ -78,7 +78,7 @@ def _column(path: Path) -> list[Any]:
 
 
 def _lines(path: Path) -> list[Any]:
-    """The rows of ``path``. Its last line is put right if whoever wrote it was stopped in the middle."""
+    """The rows of ``path``. A last line that was cut short is completed or dropped."""
     *whole, last = path.read_bytes().split(b"\n")
     found = [_parsed(line, number, path) for number, line in enumerate(whole, 1)]
     if not last:

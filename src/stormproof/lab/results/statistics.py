@@ -1,4 +1,4 @@
-"""How sure one can be: intervals of 95 % for a share and for a mean."""
+"""Confidence intervals of 95 % for a share and for a mean."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from ..model.scenario import Scenario
 
 
 def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
-    """What happened, in three or four sentences."""
+    """Return the outcome in three or four sentences."""
     if not figures["calls"]:
         return "No calls were made."
     said = [_recovery(figures, scenario), _lost(figures, scenario), _load(figures, scenario), _calls(figures)]
@@ -94,7 +94,7 @@ _REASONS = {
     "deadline": "at their deadline",
     "within": "at the end of the time for retrying",
     "timeout": "on the first timeout",
-    "hint": "told to wait too long",
+    "hint": "asked to wait too long",
     "exhausted": "already retried further in",
     "CircuitOpen": "refused by the open breaker",
     "RateLimited": "refused by the rate limit",

@@ -1,4 +1,4 @@
-"""What is to happen in a run of the fast engine, and in which order: by time, then as it was put.
+"""Pending events of a run of the fast engine, ordered by time, then by insertion.
 
 Most events are put in the order of their times: successes make one linked list, timeouts another. The rest
 goes to a calendar of linked lists, of which the earliest is a heap.

@@ -80,7 +80,7 @@ def serve(
     gone: float,
     share: float,
 ) -> float:
-    """When the work is done that arrives now; inf: dropped, as its caller has gone by then; -1: no room."""
+    """Return the end of work that arrives now; inf: its caller has gone by then, so drop it; -1: no room."""
     now, start = s.now, free[0]
     if start <= now:
         start = now

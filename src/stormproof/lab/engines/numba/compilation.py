@@ -1,4 +1,4 @@
-"""How the fast engine's kernel is compiled, and when what was compiled before may be used again."""
+"""Compilation of the fast engine's kernel, and the cache of compiled code."""
 
 from __future__ import annotations
 

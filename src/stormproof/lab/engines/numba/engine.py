@@ -24,7 +24,7 @@ from ...model.faults import ColdCache
 from ...model.scenario import Scenario
 from ...model.spread import Spread
 from ...model.timeline import Stretch, stretches
-from ...results.recorder import TOLD, Raw, steps
+from ...results.recorder import PROGRESS_REPORTS, Raw, steps
 from ..engine import ASKED
 from ..policy_shape import Shape, shape
 from ..processes import limited
@@ -98,13 +98,13 @@ def run(
     _prepare()
     world = _world(form, scenario, seed)
     until = scenario.duration
-    told = 0 if progress is None else TOLD
+    reports = 0 if progress is None else PROGRESS_REPORTS
     for times, who, last in _and_the_end(arrays(scenario, seed)):
         world.state[0]["next"] = 0
-        while (why := advance(world, times, who, last, _EVENTS, told)) not in (layout.MORE, layout.DONE):
+        while (why := advance(world, times, who, last, _EVENTS, reports)) not in (layout.MORE, layout.DONE):
             if why == layout.GROW:
                 world = _grown(world)
-            elif why == layout.TELL and progress is not None:
+            elif why == layout.REPORT and progress is not None:
                 now = float(world.state[0]["now"])
                 if progress(_raw(world, scenario, now)) is False:
                     return _finished(world, scenario, now)
@@ -241,7 +241,7 @@ def _answer(answers: list[Refusal | None], hint: float | None) -> int:
 
 
 def _verdicts(form: Shape, answers: list[Refusal | None]) -> Any:
-    """What the policy makes of each answer; the first is the timeout."""
+    """Return the policy's verdict on each answer; the first is the timeout."""
     found = np.zeros(len(answers), layout.VERDICT)
     for index, refusal in enumerate(answers):
         error = AttemptTimeout("the simulated attempt took too long") if refusal is None else refusal.error()

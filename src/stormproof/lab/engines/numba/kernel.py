@@ -31,10 +31,10 @@ from .layout import (
     R_HINT,
     R_WITHIN,
     REFUSED,
+    REPORT,
     SAMPLE,
     STRAY,
     SUCCESS,
-    TELL,
     THROTTLE,
     TIMEOUT,
     WAITS,
@@ -193,7 +193,7 @@ def next_sample(r: Any, s: Any, slots: Any, heap: Any, heads: Any) -> None:
 
 @compiled
 def happen(w: Any, r: Any, s: Any, c: Any) -> int:
-    """What slot ``c`` waited for happens: `WAITS` for the next thing, or the call is over."""
+    """Handle the event that slot ``c`` waits for. `WAITS`: another follows, `OVER`: the call has ended."""
     kind = c.kind
     if kind == SUCCESS:
         who = 0 if r.shared else c.client
@@ -222,11 +222,11 @@ def happen(w: Any, r: Any, s: Any, c: Any) -> int:
 
 
 @kept
-def advance(w: World, times: Any, who: Any, last: bool, most: int, told: int) -> int:
+def advance(w: World, times: Any, who: Any, last: bool, most: int, reports: int) -> int:
     """Let time pass over the calls from ``state.next`` on. What is due happens before a call begun then.
 
-    ``last``: no more calls come. ``most`` is how many events may happen, ``told`` how often the progress is
-    told in a run.
+    ``last``: no more calls come. ``most`` is the limit of events, ``reports`` the number of progress reports
+    per run.
     """
     r, s, slots, heap, heads = w.rules[0], w.state[0], w.slots, w.heap, w.heads
     calls = len(times)
@@ -256,9 +256,9 @@ def advance(w: World, times: Any, who: Any, last: bool, most: int, told: int) ->
             free_slot(s, slots, at)
             sample(r, s, w.queue, w.balance, w.asked, w.begun, w.purses, w.slices, w.scratch)
             next_sample(r, s, slots, heap, heads)
-            if s.samples * told // r.steps != s.told:
-                s.told = s.samples * told // r.steps
-                return TELL
+            if s.samples * reports // r.steps != s.reported:
+                s.reported = s.samples * reports // r.steps
+                return REPORT
             continue
         if happen(w, r, s, c) == OVER:
             free_slot(s, slots, at)

@@ -172,7 +172,7 @@ STATE = np.dtype(
         ("lost_tail", "i8"),
         ("next", "i8"),
         ("samples", "i8"),
-        ("told", "i8"),
+        ("reported", "i8"),
         ("calls", "i8"),
         ("attempts", "i8"),
         # The backend.
@@ -199,8 +199,8 @@ POLICY, ERRORS, SERVICE, NETWORK = range(4)
 #: What is to be done with the slot of a call: keep it, free it.
 WAITS, OVER = -1, -2
 
-#: Why the kernel comes back: for more calls, more slots, to tell the progress, to let Ctrl-C in, at the end.
-MORE, GROW, TELL, PAUSE, DONE = range(5)
+#: Why the kernel comes back: for more calls, more slots, to report progress, to let Ctrl-C in, at the end.
+MORE, GROW, REPORT, PAUSE, DONE = range(5)
 
 
 class World(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the fast engine needs to know of a policy: its waits and its budget, as numbers for the kernel."""
+"""A policy as numbers for the kernel: its waits and its budget."""
 
 from __future__ import annotations
 

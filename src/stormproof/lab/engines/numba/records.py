@@ -1,4 +1,4 @@
-"""What the fast engine writes down: counts per step, latencies in bins, gauges."""
+"""Records of the fast engine: counts per step, latencies in bins, gauges."""
 
 from __future__ import annotations
 

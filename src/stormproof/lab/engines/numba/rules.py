@@ -201,7 +201,7 @@ def reserve(r: Any, purse: Any, now: float, most: float) -> float:
 
 @compiled
 def withdraw(r: Any, purse: Any, row: Any, now: float, timeout: bool, throttle: bool) -> float:
-    """What was paid for one retry; 0: refused."""
+    """Pay for one retry and return the amount; 0: refused."""
     if r.budget == RATE:
         return 1.0 if reserve(r, purse, now, 0.0) == 0.0 else 0.0
     settle(r, purse, row, now)
@@ -240,7 +240,7 @@ def credited(r: Any, purse: Any, row: Any, now: float, spent: float) -> None:
 
 @compiled
 def _has_come(s: Any, purse: Any) -> bool:
-    """Whether the success that is due has happened before the event of this moment."""
+    """Return True if the success that is due comes before the current event."""
     return bool(purse.due < s.now or (purse.due == s.now and purse.due_seq < s.turn))
 
 
