@@ -77,8 +77,8 @@ async def main() -> None:
             outcomes = await send(client, f"http://127.0.0.1:{port}/")
         listening.close()
         await asyncio.sleep(0.05)  # for the connections to notice that their other end is closed
-        told = ", ".join(f"{what} {count}" for what, count in outcomes.most_common())
-        print(f"{name:>17}: {REQUESTS} calls, {server.requests} requests: {told}")
+        counts = ", ".join(f"{what} {count}" for what, count in outcomes.most_common())
+        print(f"{name:>17}: {REQUESTS} calls, {server.requests} requests: {counts}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ seen = 0
 
 
 async def count(request: Request) -> Response:
-    """How many requests have arrived here."""
+    """Return the number of requests that have arrived here."""
     return JSONResponse(seen)
 
 

@@ -53,7 +53,7 @@ class Api:
 
 async def batch(url: str, tokens: Limiter | None) -> float:
     """All prompts, twenty at a time; gives how long it took."""
-    # No budget: the limit on tokens keeps retries few, and a batch has nobody waiting.
+    # No budget: the limit on tokens keeps retries few, and no user waits for a batch.
     # stormproof: ignore[SP008]
     retry = Retry(on=transient, attempts=12, budget=None, backoff=Exponential(0.05, cap=1))
     transport = AsyncTransport(Policy(retry, name="llm"), idempotency_key="auto")

@@ -19,7 +19,7 @@ PLACES = 8
 
 
 class Shop:
-    """What the handlers share. ``calls`` counts how often each of them really ran."""
+    """State that the handlers share. ``calls`` counts the runs of each."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

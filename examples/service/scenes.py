@@ -81,7 +81,7 @@ async def shed(address: str, shop: Shop) -> None:
         answers = await asyncio.gather(*(client.get("/search") for _ in range(24)))
     unsubscribe()
     served = sum(answer.status_code == 200 for answer in answers)
-    print(f"  24 callers, {turned_away} times told to come back later, {served} served in the end")
+    print(f"  24 callers, {turned_away} times asked to come back later, {served} served in the end")
 
 
 async def time_left(address: str, shop: Shop) -> None:

@@ -2,7 +2,7 @@
 
     python examples/websocket_fleet/run.py
 
-The server drops everybody at once and is back at once. Clients that reconnect in a plain loop all arrive
+The server drops all connections at once and is back at once. Clients that reconnect in a plain loop all arrive
 in the same instant; under ``reconnecting`` they come spread over the longest wait of their backoff.
 """
 
@@ -26,7 +26,7 @@ SLICE = 0.05
 
 
 class Server:
-    """Keeps connections open until it is told to drop them, and notes when new ones come."""
+    """Keeps connections open until it is asked to drop them, and notes when new ones come."""
 
     def __init__(self) -> None:
         self.open: set[ServerConnection] = set()
@@ -48,7 +48,7 @@ class Server:
 
 
 async def plain(url: str) -> None:
-    """What one writes first."""
+    """Reconnect in a plain loop, as a first version does."""
     while True:
         try:
             async with connect(url) as connection:
@@ -72,7 +72,7 @@ async def _use(connection: ClientConnection) -> None:
 
 
 async def storm(client: object) -> Counter[int]:
-    """Connect everybody, drop everybody: how many came back in each slice of time."""
+    """Connect all clients, drop them, and return how many came back in each slice of time."""
     server = Server()
     async with serve(server.handle, "127.0.0.1", 0, compression=None) as listening:
         url = f"ws://127.0.0.1:{next(iter(listening.sockets)).getsockname()[1]}"

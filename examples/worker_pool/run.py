@@ -1,4 +1,4 @@
-"""Jobs from a queue: retried, dead-lettered, and none lost when the process is told to stop.
+"""Jobs from a queue: retried, dead-lettered, and none lost when the process is asked to stop.
 
     python examples/worker_pool/run.py
 

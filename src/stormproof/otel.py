@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _OPERATION = "stormproof.operation"
 
-#: Event -> the span event's name. What happens outside of a call is told by metrics only.
+#: Event -> the span event's name. What happens outside of a call is reported by metrics only.
 _SPAN_EVENTS = {
     "Retrying": "stormproof.retrying",
     "Succeeded": "stormproof.succeeded",

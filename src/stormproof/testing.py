@@ -62,7 +62,7 @@ class FakeClock:
 
     @property
     def sleeping(self) -> int:
-        """How many threads and tasks wait for the clock to be advanced."""
+        """Number of threads and tasks that wait for the clock to be advanced."""
         return len(self._due)
 
     def wait_for_sleepers(self, count: int = 1, timeout: float = 10.0) -> None:

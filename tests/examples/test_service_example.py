@@ -23,7 +23,7 @@ def test_service_example_prints_its_outcomes() -> None:
     said = done.stdout
     assert "2 requests with one key -> 201 {'charged': 100, 'receipt': 1}" in said
     assert "replayed: true; charged 1 time(s)" in said
-    turned_away = re.search(r"24 callers, (\d+) times told to come back later, 24 served in the end", said)
+    turned_away = re.search(r"24 callers, (\d+) times asked to come back later, 24 served in the end", said)
     assert turned_away is not None and int(turned_away[1]) > 0, "8 places for 24 callers"
     left = re.search(r"5 s here, (\d+) ms left at the handler's start", said)
     assert left is not None and 3000 < int(left[1]) <= 5000

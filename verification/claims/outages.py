@@ -1,4 +1,4 @@
-"""Claims about what short outages do to the load, told as stories."""
+"""Claims about what short outages do to the load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .experiments import crowd, received, retrying, simulate, thousands
 from .model import Found, Topic, found
 from .sources import CHAPTER, GUIDE, LESSON
 
-topic = Topic("Outages told as stories")
+topic = Topic("Outages as stories")
 
 
 @topic.claim(

@@ -50,7 +50,7 @@ def retry_storm() -> Found:
         all(abs(late[kind][0] - peak) <= 100 for kind, peak in PRINTED.items()),
         "The 1,000 callers arrive over two seconds, so the outage that begins at 2 s meets the last ones "
         "only, and "
-        "these are spread over 200 ms. There is no storm, and nothing for jitter to mend: it adds to the "
+        "these are spread over 200 ms. No storm arises, and jitter has nothing to mend: it adds to the "
         "peak.",
     )
 

@@ -74,7 +74,7 @@ def clipped() -> Found:
             f"{late}: {n} attempts, the caller knows after {t:.1f} s" for late, (n, t) in outcomes.items()
         ),
         outcomes["clip"][0] > outcomes["stop"][0],
-        "The sleep ends when the deadline does, so there is no next call: the caller only learns it later.",
+        "The sleep ends when the deadline does, so no call follows: the caller only learns it later.",
     )
 
 

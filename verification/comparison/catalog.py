@@ -10,7 +10,7 @@ GROUPS = (
     Group(
         "retry",
         "Retrying",
-        "Told to retry `ConnectionError`, 4 attempts in all, unless the probe says otherwise.",
+        "Set to retry `ConnectionError`, 4 attempts in all, unless the probe says otherwise.",
         tuple(RETRIERS),
     ),
     Group(

@@ -120,7 +120,7 @@ def recovery_time(offered: Buckets, good: Buckets, *, outage_end_s: float, end_s
 
 
 def drain_floor(scenario: Scenario) -> float:
-    """The recovery time if nobody retried at all: what the outage itself left in the queue. May be 0.
+    """The recovery time without any retry: what the outage itself left in the queue. May be 0.
 
     With load ``L``, capacity ``M``, outage ``D`` and timeout ``t``: a caller that arrives
     ``(L D - M t) / (M - L)`` seconds after the outage is the first to wait no longer than ``t``,

@@ -209,9 +209,7 @@ def verdict(naive: LaneVerdict, stormproof: LaneVerdict, run: Run) -> Renderable
     parts: list[RenderableType] = [
         verdict_table(naive, stormproof, run.scenario),
         Text(sentence(naive, stormproof, run.scenario), style="bold"),
-        Text(
-            f"(Working off the outage's queue would take {floor:.1f} s even if nobody retried.)", style="dim"
-        ),
+        Text(f"(Working off the outage's queue would take {floor:.1f} s even without retries.)", style="dim"),
     ]
     if not run.reliable:
         late = f"Do not trust this run: the machine was busy, and a call began {run.lag_s:.1f} s late."

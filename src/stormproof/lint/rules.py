@@ -80,7 +80,7 @@ def fetch(): ...
         "no-wait",
         "warning",
         "Retries without any wait.",
-        "A server that is down is asked again at the speed of the network, by everybody.",
+        "A server that is down is asked again at the speed of the network, by every client.",
         "Wait between attempts, longer each time: wait_random_exponential(), backoff_factor=0.5.",
         """\
 from urllib3.util.retry import Retry

@@ -46,10 +46,10 @@ GROUPS = [
     Group(
         name="telemetry",
         title="A call that succeeds, watched",
-        baseline="nobody listens",
+        baseline="no subscriber",
         meter=Calls(),
         cases=(
-            Case("nobody listens", partial(c.stormproof, c.work)),
+            Case("no subscriber", partial(c.stormproof, c.work)),
             Case("Prometheus", partial(c.stormproof, c.work), inside=_prometheus),
             Case("OpenTelemetry, metrics and spans", partial(c.stormproof, c.work), inside=_otel),
             Case("a subscriber to every event", partial(c.stormproof, c.work), inside=_subscriber),

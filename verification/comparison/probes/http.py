@@ -107,7 +107,7 @@ def _judge_long(seen: tuple[Any, int]) -> tuple[str, bool]:
 retry_after_long = Probe(
     "retry-after-long",
     "http",
-    "503 with `Retry-After: 3600`; the client is told to wait 1 s at most, where that can be said.",
+    "503 with `Retry-After: 3600`; the client is set to wait 1 s at most, where it has such an option.",
     "the caller has the 503 within 5 s, and the server is not asked again before the hour.",
     _judge_long,
 )

@@ -37,7 +37,7 @@ outage_load.on(RETRIERS, lambda library: _load(library, library.budgeted()))
 outage_load_default = Probe(
     "outage-load-default",
     "retry",
-    "The same, told only which error and 4 attempts.",
+    "The same, given only the error type and 4 attempts.",
     "at most 1,200 attempts.",
     _judge,
 )
@@ -61,7 +61,7 @@ def _layers(library: Retrier) -> int:
 nested_layers = Probe(
     "nested-layers",
     "retry",
-    "Three layers, each told 4 attempts, around one function that always fails.",
+    "Three layers, each with 4 attempts, around one function that always fails.",
     "4 calls, not 4 x 4 x 4.",
     exactly(4, "call"),
 )

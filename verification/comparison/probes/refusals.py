@@ -111,7 +111,7 @@ def _judge_told(seen: tuple[bool, bool]) -> tuple[str, bool]:
 refusal_says = Probe(
     "refusal-says",
     "breaker",
-    "What the error of an open breaker tells.",
+    "What the error of an open breaker contains.",
     "the last failure and the time left, in its text or attributes.",
     _judge_told,
 )

@@ -44,7 +44,7 @@ def _attempts(library: Retrier) -> int:
 attempts_counted = Probe(
     "attempts-counted",
     "retry",
-    "Told 4 attempts, a function that always fails: how often is it called?",
+    "With 4 attempts, a function that always fails: how often is it called?",
     "4 calls, the first one counted.",
     exactly(4, "call"),
 )
@@ -82,7 +82,7 @@ def _zero(library: Retrier) -> str:
 zero_attempts = Probe(
     "zero-attempts",
     "retry",
-    "Told 0 attempts.",
+    "Set to 0 attempts.",
     "refused when it is set up.",
     lambda seen: (seen, seen == "refused"),
 )
@@ -172,7 +172,7 @@ def _cancelled(decorate: Decorator) -> tuple[int, bool]:
 cancelled_task = Probe(
     "cancelled-task",
     "retry",
-    "Told to retry `ConnectionError`; the asyncio task is cancelled during the first attempt.",
+    "Set to retry `ConnectionError`; the asyncio task is cancelled during the first attempt.",
     "the task ends cancelled, with no further call.",
     _judge_cancelled,
 )
@@ -187,7 +187,7 @@ BY_TYPE_ONLY = {
 cancelled_task_except = Probe(
     "cancelled-task-except",
     "retry",
-    "The same, told what to retry by a predicate alone: everything that is not a `ValueError`.",
+    "The same, with a predicate alone as the rule of what to retry: everything that is not a `ValueError`.",
     "the task ends cancelled, with no further call.",
     _judge_cancelled,
 )
@@ -205,7 +205,7 @@ def _interrupt(library: Retrier) -> int:
 keyboard_interrupt = Probe(
     "keyboard-interrupt",
     "retry",
-    "Told by the same predicate; the function raises `KeyboardInterrupt`.",
+    "With the same predicate; the function raises `KeyboardInterrupt`.",
     "1 call.",
     exactly(1, "call"),
 )
