@@ -2,8 +2,8 @@
 
     python examples/websocket_fleet/run.py
 
-The server drops all connections at once and is back at once. Clients that reconnect in a plain loop all arrive
-in the same instant; under ``reconnecting`` they come spread over the longest wait of their backoff.
+The server drops all connections and is back at once. Clients that reconnect in a plain loop all arrive in the
+same instant; under ``reconnecting`` they come spread over the longest wait of their backoff.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = ["log", "off", "on", "to_structlog"]
 
 
 def to_structlog(logger: Any = None) -> Callable[[Event], None]:
-    """A subscriber that writes to a structlog logger, with the event's fields as the entry's::
+    """Return a subscriber that writes to a structlog logger, with the event's fields as the entry's::
 
         subscribe(logging.to_structlog(), first_tries=False)
 
@@ -44,10 +44,10 @@ def to_structlog(logger: Any = None) -> Callable[[Event], None]:
 
 
 def off() -> None:
-    """Write no log lines on our own."""
+    """Turn Stormproof's own log lines off."""
     bus.log_by_default(False)
 
 
 def on() -> None:
-    """Write log lines on our own, as at the start."""
+    """Turn Stormproof's own log lines on, as they are at the start."""
     bus.log_by_default(True)

@@ -60,7 +60,7 @@ def install(
     attempts: bool = False,
     tracer_provider: TracerProvider | None = None,
 ) -> Callable[[], None]:
-    """Start reporting to OpenTelemetry; returns the function that ends it.
+    """Start reporting to OpenTelemetry; return the function that ends it.
 
     ``meter_provider`` and ``tracer_provider`` are the global ones unless given. ``spans=False`` leaves the
     spans alone. ``first_tries=True`` puts an event on the span of calls that succeed at once, too, which
@@ -79,7 +79,7 @@ def install(
     def uninstall() -> None:
         for end in ends:
             end()
-        sink.over = True
+        sink.closed = True
 
     return uninstall
 
@@ -88,7 +88,7 @@ class _Sink:
     """The instruments. Counters are read when the SDK collects; only waits are recorded as they happen."""
 
     def __init__(self, meter: Meter) -> None:
-        self.over = False
+        self.closed = False
         self._meters = Meters()
         self._waits = meter.create_histogram(
             "stormproof.wait",
@@ -117,7 +117,7 @@ class _Sink:
     def _watch(self, observe: Callable[[Meters], Iterator[Observation]]) -> Observing:
         def observed(options: CallbackOptions) -> Iterator[Observation]:
             # An instrument cannot be taken back; it falls silent instead.
-            return iter(()) if self.over else observe(self._meters)
+            return iter(()) if self.closed else observe(self._meters)
 
         return observed
 

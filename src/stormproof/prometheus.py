@@ -7,12 +7,11 @@
 
 A call that succeeds at its first attempt costs one tick of a counter; everything else is counted from
 events. Labels are bounded: ``operation`` by `stormproof._events.operations` (1,000 names, the rest is
-"other"),
-``reason``, ``state`` and the like by their short lists. No label holds an argument, a URL or an
+"other"), ``reason``, ``state`` and the like by their short lists. No label holds an argument, a URL or an
 error's text.
 
-``prometheus_client``'s multiprocess mode keeps its numbers in files of its own and asks no collector:
-there, let each process be scraped by itself.
+``prometheus_client``'s multiprocess mode keeps its numbers in files of its own and ignores collectors:
+there, scrape each process by itself.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ class StormproofCollector(Collector):
         self._unsubscribe = bus.subscribe(self._meters.add, first_tries=False)
 
     def close(self) -> None:
-        """Count no further."""
+        """Stop counting."""
         self._unsubscribe()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: asked at registration, when there may be no operation yet."""
+        """Return nothing: at registration there may be no operation yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
+        """Yield the current metrics."""
         reading = self._meters.read()
         attempts = CounterMetricFamily("stormproof_attempts", "Attempts made.", labels=["operation"])
         retries = CounterMetricFamily("stormproof_retries", "Retries decided on.", labels=["operation"])
@@ -71,9 +70,9 @@ class StormproofCollector(Collector):
         yield from _gauges()
 
 
-def _histogram(name: str, text: str, found: dict[str, Histogram]) -> HistogramMetricFamily:
+def _histogram(name: str, text: str, histograms: dict[str, Histogram]) -> HistogramMetricFamily:
     family = HistogramMetricFamily(name, text, labels=["operation"])
-    for operation, histogram in found.items():
+    for operation, histogram in histograms.items():
         family.add_metric([operation], histogram.cumulative(), histogram.total)
     return family
 
@@ -95,7 +94,7 @@ def _gauges() -> Iterator[Metric]:
 
 
 def install(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Register a collector with ``registry``; gives the function that takes it away again."""
+    """Register a collector with ``registry``; return the function that unregisters it."""
     collector = StormproofCollector()
     registry.register(collector)
 

@@ -1,4 +1,4 @@
-"""The pytest fixtures ``stormproof_instant`` (waits are free) and ``stormproof_fresh`` (no state leaks)."""
+"""Pytest fixtures: ``stormproof_instant`` (waits take no time), ``stormproof_fresh`` (no state leaks)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stormproof_instant() -> Iterator[FakeClock]:
-    """Make every Stormproof wait free; gives the clock whose ``sleeps`` lists them."""
+    """Make every Stormproof wait instant; return the clock whose ``sleeps`` lists them."""
     from .testing import instant
 
     with instant() as clock:

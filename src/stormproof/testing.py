@@ -1,4 +1,4 @@
-"""For users' own tests: time that a test moves by hand, and waits that cost nothing."""
+"""Tools for users' own tests: clocks that a test advances, and waits that take no time."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class FakeClock:
         self._now = number("FakeClock", "start", start)
         self.sleeps: list[float] = []
         self._moved = threading.Condition() if flag("FakeClock", "blocking", blocking) else None
-        #: When each thread or task that sleeps on it is to go on, and what wakes a task up.
+        #: Time at which each sleeping thread or task resumes, and the waiter that wakes a task.
         self._due: list[tuple[float, Waiter | None]] = []
 
     def now(self) -> float:
-        """Seconds, as moved so far."""
+        """Return the current time in seconds."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move the clock. Negative: a clock that was set back."""
+        """Move the clock. A negative value sets it back."""
         seconds = number("FakeClock", "seconds", seconds)
         if self._moved is None:
             self._now += seconds
@@ -197,7 +197,7 @@ class off:  # noqa: N801 - used as a function is
         switch_off(self)
 
     def restore(self) -> None:
-        """Take it back; policies stay off while another switch says so."""
+        """Switch policies on again, unless another switch keeps them off."""
         switch_on(self)
 
     def __enter__(self) -> off:
@@ -209,7 +209,7 @@ class off:  # noqa: N801 - used as a function is
 
 @contextlib.contextmanager
 def instant(fresh: bool = False) -> Iterator[FakeClock]:
-    """Every wait of every policy without a clock of its own is free in here, in all threads.
+    """Make every wait of every policy without a clock of its own instant inside the block, in all threads.
 
     Gives the clock that counts them: ``with instant() as clock: ...; assert clock.sleeps == [...]``.
     It starts at the system clock's time, rounded up to a multiple of 2**-10 s. With ``fresh`` what

@@ -57,14 +57,14 @@ class AwsBackoff(Backoff):
         self._set(_plain=Exponential(low, cap=high), _throttled=Exponential(slow, cap=high))
 
     def delay(self, n: int | Array, prev: float | Array | None, u: float | Array) -> float:
-        """The wait after a failure that is not throttling."""
+        """Return the wait after a failure that is not throttling."""
         return self._plain.delay(n, prev, u)
 
     def ceiling(self, n: int | Array) -> float:
         return self._plain.ceiling(n)
 
     def bounds(self, n: int, prev: float | None = None) -> tuple[float, float]:
-        """Up to the longer of the two ceilings."""
+        """Return 0 and the longer of the two ceilings."""
         return 0.0, max(self._plain.ceiling(n), self._throttled.ceiling(n))
 
     def mean(self, n: int, prev: float | None = None) -> float | None:
@@ -185,7 +185,7 @@ class PollyJitter(Backoff):
         return Exponential(min(self.base, cap), cap=cap, jitter="none")
 
     def delay(self, n: int | Array, prev: float | Array | None, u: float | Array) -> float:
-        """A wait with Polly's distribution. ``prev`` plays no part."""
+        """Return a wait with Polly's distribution. ``prev`` is ignored."""
         if type(n) is int and type(u) is float and n >= 0 and 0.0 <= u <= 1.0:
             lead = math.floor(u * _HALF)
             return self._wait(_term(n + lead / _HALF), _term(n - 1 + u * _HALF - lead) if n else 0.0)
@@ -193,7 +193,7 @@ class PollyJitter(Backoff):
         return wait
 
     def _wait(self, term: float, before: float) -> float:
-        # The difference of two infinite terms is as long a wait as there is.
+        # The difference of two infinite terms counts as an infinite wait.
         wait = (term - before) * _POLLY_SCALE * self.base if math.isfinite(term) else LARGEST
         return min(wait, LARGEST if self.cap is None else self.cap)
 
@@ -206,11 +206,11 @@ class PollyJitter(Backoff):
         return np.array(waits, dtype=float).reshape(u.shape)
 
     def bounds(self, n: int, prev: float | None = None) -> tuple[float, float]:
-        """From 0 (exactly: the first wait starts there, the others can come as near) to u = 1, u' = 0."""
+        """Return 0 (reached by the first wait, approached by the others) and the wait at u = 1, u' = 0."""
         return 0.0, self.delay(n, None, 1.0)
 
     def delays(self, seed: Any = None) -> Iterator[float]:
-        """The waits of one call, exactly as Polly makes them from the same draws."""
+        """Yield the waits of one call, exactly as Polly makes them from the same draws."""
         from .._runtime.randomness import source
 
         draw = source(seed)
@@ -222,7 +222,7 @@ class PollyJitter(Backoff):
             before, n = term, n + 1
 
     def plan(self, n: int, prev: float | None, verdict: Verdict, draw: Callable[[], float]) -> Plan:
-        """Polly's very next wait: ``prev`` is the term of the wait before, not the wait itself."""
+        """Return Polly's next wait: ``prev`` is the term of the wait before, not the wait itself."""
         term = _term(n + draw())
         own = self._wait(term, prev or 0.0)
         hint = verdict.after

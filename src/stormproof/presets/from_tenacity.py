@@ -1,4 +1,4 @@
-"""Reads a tenacity retry object as a policy, for `stormproof.lab` and ``stormproof explain``.
+"""Read a tenacity retry object as a policy, for `stormproof.lab` and ``stormproof explain``.
 
 Classes are known by their names: tenacity need not be installed, and `stormproof.compat.tenacity` will do.
 """

@@ -63,7 +63,7 @@ def envoy(
 
 
 class _Call:
-    """One call under way; ``retrying`` is 1 from the moment its first retry was granted."""
+    """One call in flight; ``retrying`` is 1 from the moment its first retry was granted."""
 
     __slots__ = ("budget", "retrying")
 
@@ -177,11 +177,11 @@ class EnvoyBudget(Options):
         return counted
 
     def fresh(self) -> EnvoyBudget:
-        """A new one with these options and nothing under way."""
+        """Return a budget with these options and no calls in flight."""
         return EnvoyBudget(self.percent, self.min_concurrency)
 
     def describe(self) -> dict[str, Any]:
-        """The options as plain data, with what is under way at this moment."""
+        """Return the options as plain data, with the calls in flight now."""
         return {**super().describe(), "active": self._active, "retrying": self._retrying}
 
     def __eq__(self, other: object) -> bool:

@@ -77,7 +77,7 @@ def grpc(
     throttle: ThrottleBudget | None = None,
     **options: Any,
 ) -> Policy:
-    """The policy that ``service_config`` (JSON, or what it decodes to) gives ``method``,
+    """Return the policy that ``service_config`` (JSON, or what it decodes to) gives ``method``,
     "pkg.Service/Method".
 
     retryPolicy: ``maxAttempts`` (at most 5), waits ``min(initial * multiplier**n, max) * U(0.8, 1.2)``,
@@ -102,7 +102,7 @@ def grpc(
 
 
 def grpc_throttle(service_config: str | Mapping[str, Any]) -> ThrottleBudget | None:
-    """The budget of ``retryThrottling``, for all methods of one server; ``None`` if there is none."""
+    """Return the budget of ``retryThrottling``, for all methods of one server; ``None`` if there is none."""
     return _throttle(_document(service_config).root())
 
 
@@ -134,7 +134,7 @@ def _throttle(root: Spot) -> ThrottleBudget | None:
 
 
 def from_service_config(service_config: str | Mapping[str, Any]) -> dict[str, Policy]:
-    """Every policy of ``service_config`` (JSON, or what it decodes to), by name.
+    """Return every policy of ``service_config`` (JSON, or what it decodes to), by name.
 
     A name is "pkg.Service/Method", "pkg.Service" for the rest of a service, "" for all others; the
     most specific one counts. Policies that stand under several names are one object, and all of them
@@ -155,7 +155,7 @@ def from_service_config(service_config: str | Mapping[str, Any]) -> dict[str, Po
 
 
 def _entry(root: Spot, service: str, method: str) -> Spot | None:
-    """The entry of methodConfig for the method: by its own name, its service's, or the default."""
+    """Return the entry of methodConfig for the method: by its own name, its service's, or the default."""
     found = _entries(root)
     for name in ((service, method), (service, ""), ("", "")):
         if name in found:
@@ -164,7 +164,7 @@ def _entry(root: Spot, service: str, method: str) -> Spot | None:
 
 
 def _entries(root: Spot) -> dict[tuple[str, str], Spot]:
-    """The entries of methodConfig by (service, method), either of which may be empty."""
+    """Return the entries of methodConfig by (service, method), either of which may be empty."""
     listed = dict(root.entries()).get("methodConfig")
     found: dict[tuple[str, str], Spot] = {}
     for entry in _items(listed) if listed is not None else ():
@@ -255,7 +255,7 @@ def _number(spot: Spot) -> float:
 
 
 def _duration(spot: Spot, zero: bool = False) -> float:
-    """Protobuf's JSON durations: seconds with up to nine decimals, and an "s"."""
+    """Parse a JSON duration of protobuf: seconds with up to nine decimals, and an "s"."""
     text = spot.value
     whole, point, fraction = text[:-1].partition(".") if isinstance(text, str) else ("", "", "")
     digits = whole + fraction
@@ -269,7 +269,7 @@ def _duration(spot: Spot, zero: bool = False) -> float:
 
 
 def _codes(spot: Spot) -> tuple[str, ...]:
-    """Names in any case, or numbers, as names."""
+    """Return status codes, given as names in any case or as numbers, as names."""
     names: dict[str, None] = {}
     for item in _items(spot):
         value = item.value

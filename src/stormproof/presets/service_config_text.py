@@ -44,7 +44,7 @@ class LossyServiceConfig(ValueError):
 
 
 def to_service_config(policies: Policy | Mapping[str, Policy], *, lossy: bool = False) -> str:
-    """The service config, as JSON, that lets a native channel do what ``policies`` do.
+    """Return the service config, as JSON, that lets a native channel do what ``policies`` do.
 
     ``policies`` is one policy for all methods, or policies by name as `from_service_config` gives
     them. Give the result to a channel as ``("grpc.service_config", text)``. What a service config cannot
@@ -90,7 +90,7 @@ class _Writer:
         #: In order, each once.
         self.losses: dict[str, None] = {}
         self._names: list[str] = []
-        #: What each retrying method pays: the identity of its throttle, None for none.
+        #: Identity of each retrying method's throttle, None for none.
         self._throttles: dict[int | None, ThrottleBudget | None] = {}
 
     def _lose(self, what: str) -> None:
@@ -98,7 +98,7 @@ class _Writer:
             self.losses[f"{name.strip('/') or 'all methods'}: {what}"] = None
 
     def method(self, names: list[str], policy: Policy) -> dict[str, Any]:
-        """The entry of methodConfig for ``policy``, without its names, under which losses are reported."""
+        """Return the entry of methodConfig for ``policy``; losses are reported under ``names``."""
         self._names = names
         # A service config retries or hedges, not both: wherever the Retry stands, it goes first.
         retry = next((strategy for strategy in policy.strategies if isinstance(strategy, Retry)), None)
@@ -190,7 +190,7 @@ class _Writer:
         }
 
     def _duration(self, what: str, seconds: float, least: float) -> str:
-        """``seconds`` as protobuf writes a duration, held to [``least``, its longest]."""
+        """Return ``seconds`` as protobuf writes a duration, held to [``least``, its longest]."""
         held = min(max(seconds, least), _LONGEST_S)
         if held != seconds:
             self._lose(f"{what} of {seconds:g} s, which becomes {held:.12g} s")
@@ -215,7 +215,7 @@ class _Writer:
         self._throttles[None if budget is None else id(budget)] = budget
 
     def throttling(self) -> dict[str, Any] | None:
-        """``retryThrottling``, which all methods of a channel share."""
+        """Return ``retryThrottling``, which all methods of a channel share."""
         found = [budget for budget in self._throttles.values() if budget is not None]
         if not found:
             return None
