@@ -49,8 +49,13 @@ class Options:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: options are frozen")
 
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """Return the constructor's keywords, in order."""
+        return cls._fields
+
     def fields(self) -> dict[str, Any]:
-        """The constructor's keywords and their values, in order."""
+        """Return the constructor's keywords and their values, in order."""
         return {name: getattr(self, name) for name in self._fields}
 
     def settings(self) -> dict[str, Any]:

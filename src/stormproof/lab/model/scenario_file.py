@@ -77,7 +77,7 @@ class _Reader:
 
     def scenario(self, spot: Spot, name: str) -> Any:
         given: dict[str, Any] = {"name": name}
-        known = [field for field in self._kind._fields if field != "name"]
+        known = [field for field in self._kind.field_names() if field != "name"]
         for key, value in spot.entries():
             if key not in known:
                 raise spot.unknown(key, "field of a scenario", known)
@@ -113,18 +113,18 @@ class _Reader:
             kind = str(place.value)
             if kind not in FAULTS:
                 raise place.error(unknown("kind of fault", kind, FAULTS))
-        made = FAULTS[kind]
+        fault = FAULTS[kind]
         for key in given:
-            if key not in made._fields:
-                raise spot.unknown(key, f"option of {kind}", made._fields)
+            if key not in fault.field_names():
+                raise spot.unknown(key, f"option of {kind}", fault.field_names())
         values = {key: _duration(value) if key in _DURATIONS else value.value for key, value in given.items()}
-        return self._made(made, values, spot)
+        return self._made(fault, values, spot)
 
     def _party(self, spot: Spot, kind: Any) -> Any:
         given: dict[str, Any] = {}
         for key, value in spot.entries():
-            if key not in kind._fields:
-                raise spot.unknown(key, f"option of {kind.__name__.lower()}", kind._fields)
+            if key not in kind.field_names():
+                raise spot.unknown(key, f"option of {kind.__name__.lower()}", kind.field_names())
             given[key] = (
                 self._policy(value)
                 if key == "policy"
