@@ -119,4 +119,4 @@ def test_in_the_middle_of_a_call(server: Server, measured: Callable[[str], None]
         server.start()
         eventually(lambda: store.state == "up")
         assert store.call("probe", store.key("probe", "x")) == b"OK"
-        measured(f"4 calls in the middle, told within {worst * 1000:.0f} ms of the kill")
+        measured(f"4 calls in the middle, answered within {worst * 1000:.0f} ms of the kill")

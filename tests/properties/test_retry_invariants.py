@@ -349,6 +349,6 @@ def test_last_exception_and_the_sum_of_events(play: Any, measured: Measured) -> 
     check()
     assert errors and refusals
     measured(
-        f"{calls:,} calls ({play.name}), each told by one event; {errors} last exceptions raised as they "
+        f"{calls:,} calls ({play.name}), one event each; {errors} last exceptions raised as they "
         f"are, {refusals} as the cause of a refusal, the callee's line last in their traceback"
     )
