@@ -100,9 +100,7 @@ class Odd:
 def test_policy_without_a_fingerprint_is_run_again_with_a_warning(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     for answer in (True, False):
-        with pytest.warns(
-            UserWarning, match="save: the runs of 'p' are made again each time: it holds a lock"
-        ):
+        with pytest.warns(UserWarning, match="save: the runs of 'p' are repeated each time: it holds a lock"):
             found = attempts(Odd(answer), path)
         assert found == attempts(Odd(answer), None)
 

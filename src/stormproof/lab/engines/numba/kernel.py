@@ -114,7 +114,7 @@ def settled(r: Any, s: Any, c: Any, purses: Any, done: Any, spreads: Any, end: f
 
 @compiled
 def pays(r: Any, c: Any, verdict: Any, purse: Any, slices: Any, now: float, left: float) -> float:
-    """`Course._pay`: how long the budget makes the retry wait; -1: it does not pay."""
+    """The last step of `Course.next`: return the wait for the budget; -1: it does not pay."""
     if r.waits:
         delay = reserve(r, purse, now, min(left, 1e15))
         c.spent = 1.0
