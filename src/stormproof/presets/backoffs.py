@@ -85,7 +85,7 @@ class HintedExponential(Exponential):
     """
 
     __slots__ = ("hint",)
-    _fields = (*Exponential._fields, "hint")  # type: ignore[assignment]
+    _fields = (*Exponential.field_names(), "hint")  # type: ignore[assignment]
     hint: str
 
     def __init__(
