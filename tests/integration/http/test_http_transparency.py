@@ -177,9 +177,9 @@ CASES: dict[str, Case] = {
     "stream, cut short": _one(half(b"half"), fails=True, stream=True),
     "garbage": _one(garbage(), fails=True),
     "length that is no number": _one(_raw(b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n"), fails=True),
-    "no answer": _one(hang(), fails=True, timeout=0.1),
-    "no end of the body": _one(hang_in_body(b"half", 100), fails=True, timeout=0.1),
-    "no end of the head": _one(drip(1.0), fails=True, timeout=0.1),
+    "no answer": _one(hang(), fails=True, timeout=0.5),
+    "no end of the body": _one(hang_in_body(b"half", 100), fails=True, timeout=0.5),
+    "no end of the head": _one(drip(1.0), fails=True, timeout=0.5),
     "redirect with half a body": Case({"/": (_short_redirect,), "/to": (OK,)}, (Ask(),), fails=True),
     "packed wrongly": _one(answer(200, b"no gzip", [GZIP]), fails=True),
 }
