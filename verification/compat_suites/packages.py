@@ -60,7 +60,7 @@ _ALL = (
     ),
     Package("python-tempestconf==3.5.4", "config_tempest", ("config_tempest/tests",), _OSLO),
     Package(
-        "langchain-core==1.8.0",
+        "langchain-core==1.7.7",
         "langchain_core",
         ("tests/unit_tests/runnables", "tests/unit_tests/callbacks", "tests/unit_tests/tracers"),
         ("pytest-asyncio", "pytest-mock", "pytest-socket", "syrupy", "freezegun", "blockbuster"),
@@ -70,7 +70,7 @@ _ALL = (
         "instructor==1.17.0",
         "instructor",
         ("tests/v2/test_retry_runtime.py", "tests/coverage/test_core_patch_retry_coverage.py"),
-        ("pytest-asyncio", "anthropic", "google-genai"),
+        ("pytest-asyncio", "python-dotenv", "anthropic", "google-genai"),
         ("-o", "asyncio_mode=auto"),
     ),
     Package(

@@ -53,7 +53,9 @@ class Verdict:
 
 def fetch(requirement: str, into: Path) -> Path:
     """Download and unpack the source distribution; return its folder."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+    # What builds it may well be a wheel.
+    name = requirement.partition("==")[0]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]
     done = subprocess.run(
         [*command, "--dest", str(into), requirement], capture_output=True, text=True, check=False
     )

@@ -107,7 +107,7 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     loop.odd_chance = _odd_chance(sleep, names, scope)
     loop.uncapped = _uncapped(node, sleep, names)
     loop.catches = tuple(
-        name for h in attempt.handlers if not _always_leaves(h) for name in _caught(h, names)
+        name for h in attempt.handlers if not _always_leaves(h.body) for name in _caught(h, names)
     )
     loop.blocking = isinstance(scope, ast.AsyncFunctionDef) and names.dotted(sleep.func) == "time.sleep"
     loop.calls = [inner for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
@@ -171,9 +171,10 @@ def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None) -> Loop
         return None
     calls = [inner for inner in _walk(node.body) if isinstance(inner, ast.Call)]
     sleep = next((c for c in calls if names.dotted(c.func) in SLEEPS and c.args), None)
-    tests = [s.test for s in _flat(node.body) if isinstance(s, ast.If) and any(map(_ends, s.body))]
-    compared = [test for test in tests if isinstance(test, ast.Compare)]
-    if sleep is None or not any(is_not_200(test, ast.Eq) for test in compared):
+    answered = [s for s in _flat(node.body) if isinstance(s, ast.If) and any(map(_ends, s.body))]
+    # Where a bad status leaves the loop, it waits for the content of a good one.
+    stays = [s.test for s in answered if not _always_leaves(s.orelse)]
+    if sleep is None or not any(is_not_200(test, ast.Eq) for test in stays if isinstance(test, ast.Compare)):
         return None
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
     loop.bounded = isinstance(node, ast.For) or not isinstance(node.test, ast.Constant)
@@ -302,11 +303,11 @@ def _tells_time(node: ast.AST, names: Names) -> bool:
 
 
 def _goes_on(attempt: ast.Try) -> bool:
-    return any(not _always_leaves(handler) for handler in attempt.handlers)
+    return any(not _always_leaves(handler.body) for handler in attempt.handlers)
 
 
-def _always_leaves(handler: ast.ExceptHandler) -> bool:
-    return isinstance(handler.body[-1], (ast.Raise, ast.Return, ast.Break))
+def _always_leaves(body: Sequence[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], (ast.Raise, ast.Return, ast.Break))
 
 
 def _sleep(node: Rounds, attempt: ast.Try, names: Names) -> tuple[ast.Call | None, bool]:

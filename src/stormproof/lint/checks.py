@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,12 @@ _REFUSALS = {
 #: Libraries that know nothing of Retry-After.
 _DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
 _UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema", re.IGNORECASE)
+#: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
+_UNAUTHORIZED = re.compile(
+    r"unauthori[sz]ed|authori[sz]ation|authentication|token|credentials", re.IGNORECASE
+)
+#: The server has not carried out the request: a 425, a 429, or no connection at all.
+_NOT_SERVED = re.compile(r"RateLimit|TooManyRequests|TooEarly|ConnectionRefused|Connect(Error|Timeout)$")
 #: So many attempts of one call are no longer a way to ride out a failure.
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
@@ -67,13 +74,14 @@ def no_jitter(loop: Loop, module: Module | None) -> Found:
 
 
 def no_wait(loop: Loop, module: Module | None) -> Found:
-    # An answer that cannot be read, such as a language model's, is asked for again: no server has to recover.
-    unreadable = loop.catches and all(map(_UNREADABLE.search, loop.catches))
+    # An answer that cannot be read, such as a language model's, is asked for again, and a request that was
+    # refused is repeated with a new token: no server has to recover.
+    healthy = loop.catches and all(_UNREADABLE.search(n) or _UNAUTHORIZED.search(n) for n in loop.catches)
     # A function that counts on, to the next mirror say, makes another call each time.
     body = [] if loop.function is None else loop.function.node.body
     counted = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
     moves_on = any(isinstance(target, ast.Attribute) for target in counted)
-    if loop.waits == "none" and not loop.by_hand and not unreadable and not moves_on:
+    if loop.waits == "none" and not loop.by_hand and not healthy and not moves_on:
         yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
 
 
@@ -133,6 +141,8 @@ def unsafe_method(loop: Loop, module: Module | None) -> Found:
         yield loop.at("methods"), f"{loop.label} retries {what} without an idempotency key"
     if module is None or loop.function is None or loop.library == "policy file":
         return
+    if loop.catches and all(_UNAUTHORIZED.search(n) or _NOT_SERVED.search(n) for n in loop.catches):
+        return
     calls = loop.calls if loop.by_hand else loop.function.calls
     if "idempoten" in module.segment(loop.function.node).lower():
         return
@@ -157,7 +167,7 @@ def nested(loop: Loop, module: Module | None) -> Found:
         if inner is None or inner is function:
             inner = None
         for layer in layers.get(id(inner), []) if inner is not None else []:
-            if inner is not None and not (_is_ours(loop) and _is_ours(layer)):
+            if inner is not None and not (_is_ours(loop) and _is_ours(layer)) and _share(loop, layer):
                 inside = "a retry loop" if loop.by_hand else loop.label
                 yield (
                     Place.of(call),
@@ -176,6 +186,24 @@ def nested(loop: Loop, module: Module | None) -> Found:
 def _is_ours(loop: Loop) -> bool:
     # Errors that Stormproof has given up on are marked, and an outer Stormproof layer lets them pass.
     return loop.library == "stormproof"
+
+
+def _share(outer: Loop, inner: Loop) -> bool:
+    """Return True if ``outer`` may retry a failure that ``inner`` has given up on."""
+    if not outer.catches or not inner.catches or outer.filtered or inner.filtered:
+        return True
+    return any(_covers(wide, narrow) for wide in outer.catches for narrow in inner.catches)
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Return True if ``wide`` may be ``narrow`` or a base class of it."""
+    if wide == narrow:
+        return True
+    base, derived = getattr(builtins, wide, None), getattr(builtins, narrow, None)
+    if isinstance(base, type) and isinstance(derived, type):
+        return issubclass(derived, base)
+    # A class that others derive from is called so; one named after a single failure is not.
+    return wide.endswith(("Error", "Exception"))
 
 
 def _layers(module: Module) -> dict[int, list[Loop]]:

@@ -100,6 +100,16 @@ class Names:
             return self._called(node)
         return UNKNOWN
 
+    def options(self, node: ast.expr) -> dict[str, ast.expr] | None:
+        """Return the items of a dictionary display with plain keys; ``None`` for anything else."""
+        node = self.follow(node)
+        if not isinstance(node, ast.Dict):
+            return None
+        keys = [self.value(key) for key in node.keys]
+        return (
+            dict(zip(keys, node.values, strict=True)) if all(isinstance(key, str) for key in keys) else None
+        )
+
     def _called(self, node: ast.Call) -> Any:
         name, values = self.dotted(node.func), [self.value(item) for item in node.args]
         if name in ("frozenset", "set", "list", "tuple") and len(values) == 1:
@@ -128,11 +138,11 @@ class Use:
         self.node = node
         call = node if isinstance(node, ast.Call) else None
         self.positional = [] if call is None else call.args
-        self.keywords = {} if call is None else {k.arg: k.value for k in call.keywords if k.arg}
-        #: Whether arguments may come from elsewhere, so that one not seen may still be given.
-        self.open = call is not None and (
-            any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
-        )
+        spread = [names.options(k.value) for k in call.keywords if k.arg is None] if call else []
+        self.keywords = {name: value for given in spread if given for name, value in given.items()}
+        self.keywords |= {k.arg: k.value for k in call.keywords if k.arg} if call else {}
+        #: Arguments may come from elsewhere, so that one not seen may still be given.
+        self.open = None in spread or any(isinstance(a, ast.Starred) for a in self.positional)
 
     def arg(self, name: str, position: int | None = None) -> ast.expr | None:
         """The expression given for ``name``; ``None`` if it is not given (or cannot be seen)."""

@@ -1,0 +1,95 @@
+"""False findings of lint in twelve further packages: each kind, and what must still be found."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from stormproof.lint import check
+
+REFUSED_POST = """
+    from tenacity import retry, retry_if_exception_type, stop_after_attempt
+
+    AGAIN = {{
+        "retry": retry_if_exception_type({}),
+        "stop": stop_after_attempt(2),
+        "before_sleep": sign_in,
+    }}
+
+    class Catalog:
+        @retry(**AGAIN)
+        def create(self, table):
+            return self._session.post("/tables", json=table)
+"""
+STATUS_POLL = """
+    import time, requests
+
+    def values(url):
+        for attempt in range(10):
+            response = requests.get(url)
+            if response.status_code == 200:
+                if response.json()["done"]:
+                    return response.json()
+                time.sleep(1)
+            else:
+                {}
+"""
+TWO_FAILURES = """
+    from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+    class Agent:
+        @retry(retry=retry_if_exception_type({inner}), stop=stop_after_attempt(3), wait=wait_random())
+        def finish(self): ...
+
+        @retry(retry=retry_if_exception_type({outer}), stop=stop_after_attempt(3), wait=wait_random())
+        def command(self):
+            return self.finish()
+"""
+
+
+def codes(text: str) -> list[str]:
+    return [finding.code for finding in check(textwrap.dedent(text), "module.py")]
+
+
+@pytest.mark.parametrize(
+    "caught", ["UnauthorizedError", "(rest.AuthorizationExpiredError, UnauthorizedError)"]
+)
+def test_post_that_is_repeated_with_a_new_token_has_no_finding(caught: str) -> None:
+    assert codes(REFUSED_POST.format(caught)) == []
+
+
+def test_options_in_a_dictionary_of_the_module_are_read() -> None:
+    assert codes(REFUSED_POST.format("ConnectionError")) == ["SP002", "SP006"]
+    assert codes(REFUSED_POST.format("(UnauthorizedError, TimeoutError)")) == ["SP002", "SP006"]
+    assert "SP003" in codes(REFUSED_POST.format("ConnectionError").replace('"stop"', '"after"'))
+
+
+@pytest.mark.parametrize("leave", ["break", "raise ValueError(response)", "return None"])
+def test_loop_that_leaves_at_a_bad_status_has_no_finding(leave: str) -> None:
+    assert codes(STATUS_POLL.format(leave)) == []
+
+
+def test_loop_that_stays_at_a_bad_status_is_found() -> None:
+    assert codes(STATUS_POLL.format("time.sleep(5)")) == ["SP005", "SP009"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer"),
+    [("errors.CommandTimeout", "errors.ConnectionFailed"), ("TimeoutError", "ConnectionError")],
+)
+def test_layers_that_retry_different_failures_do_not_multiply(inner: str, outer: str) -> None:
+    assert codes(TWO_FAILURES.format(inner=inner, outer=outer)) == []
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer"),
+    [
+        ("errors.ConnectionFailed", "errors.ConnectionFailed"),
+        ("errors.ConnectionFailed", "errors.AgentError"),
+        ("ConnectionResetError", "ConnectionError"),
+        ("errors.ConnectionFailed", "Exception"),
+    ],
+)
+def test_layers_that_may_retry_the_same_failure_multiply(inner: str, outer: str) -> None:
+    assert codes(TWO_FAILURES.format(inner=inner, outer=outer)) == ["SP007"]
