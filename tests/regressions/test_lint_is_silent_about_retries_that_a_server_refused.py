@@ -38,11 +38,13 @@ STATUS_POLL = """
 TWO_FAILURES = """
     from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
+    REST = {{"stop": stop_after_attempt(3), "wait": wait_random(), "reraise": True}}
+
     class Agent:
-        @retry(retry=retry_if_exception_type({inner}), stop=stop_after_attempt(3), wait=wait_random())
+        @retry(retry=retry_if_exception_type({inner}), **REST)
         def finish(self): ...
 
-        @retry(retry=retry_if_exception_type({outer}), stop=stop_after_attempt(3), wait=wait_random())
+        @retry(retry=retry_if_exception_type({outer}), **REST)
         def command(self):
             return self.finish()
 """

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from .findings import Place
 from .libraries import is_not_200
 from .loops import Loop
+from .names import mentions_429
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +46,8 @@ _POLLED = {
     "subprocess.TimeoutExpired",
 }
 _NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist)")
+#: What a file fails with, where `PermissionError` is among it.
+_FILE_ERRORS = {"PermissionError", "FileNotFoundError", "FileExistsError", "OSError", "IOError"}
 #: Calls that reach no further than this machine, where no crowd waits for the same moment.
 _LOCAL = re.compile(r"(os|os\.path|shutil)\.\w+")
 _CLOCKS = {
@@ -70,6 +73,8 @@ _ODD_CHANCE = {"gauss": "gauss", "normalvariate": "gauss", "expovariate": "expov
 _CHANCE = re.compile(r"rand|jitter|uniform", re.IGNORECASE)
 #: So many rounds may double their waits without a maximum: 2**8 s are four minutes.
 _FEW_ROUNDS = 8
+#: What rounds and waits are called.
+_COUNTER = re.compile(r"attempt|tr(y|ies)|retr|count|delay|wait|time|back_?off", re.IGNORECASE)
 #: What a server's own word on the wait is called.
 _HINT = re.compile(r"retry.?after", re.IGNORECASE)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -94,6 +99,8 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     caught = tuple(name for handler in attempt.handlers for name in _caught(handler, names))
     if caught and all(name in _POLLED or _NOT_THERE.fullmatch(name) for name in caught):
         return None
+    if _moves_on(attempt) or ("PermissionError" in caught and _FILE_ERRORS.issuperset(caught)):
+        return None
     asked = [names.dotted(inner.func) or "" for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
     if asked and all(map(_LOCAL.fullmatch, asked)):
         return None
@@ -111,7 +118,7 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     )
     loop.blocking = isinstance(scope, ast.AsyncFunctionDef) and names.dotted(sleep.func) == "time.sleep"
     loop.calls = [inner for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
-    if re.search(r"\b429\b", text) and not re.search(r"retry.?after", text, re.IGNORECASE):
+    if mentions_429(scope) and not re.search(r"retry.?after", text, re.IGNORECASE):
         loop.hints = "ignored"
     loop.places = {"waits": Place.of(sleep), "blocking": Place.of(sleep)}
     broad = next(
@@ -300,6 +307,16 @@ def _tells_time(node: ast.AST, names: Names) -> bool:
     if isinstance(node, (ast.Name, ast.Attribute)) and _TIMED.search(_name(node)):
         return True
     return isinstance(node, ast.Call) and names.dotted(node.func) in _CLOCKS
+
+
+def _moves_on(attempt: ast.Try) -> bool:
+    """Return True if a handler counts on what is asked for, such as a page: the next call is another one."""
+    calls = [inner for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
+    given = [value for call in calls for value in (*call.args, *(k.value for k in call.keywords))]
+    loaded = {_name(inner) for value in given for inner in ast.walk(value)} - {""}
+    handled = [s for handler in attempt.handlers for s in handler.body]
+    added = [s for s in _walk(handled) if isinstance(s, ast.AugAssign) and isinstance(s.op, ast.Add)]
+    return any(_name(s.target) in loaded and not _COUNTER.search(_name(s.target)) for s in added)
 
 
 def _goes_on(attempt: ast.Try) -> bool:

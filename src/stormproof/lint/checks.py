@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._primitives.durations import spell
 from .findings import Place
+from .names import mentions_429
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ _REFUSALS = {
 }
 #: Libraries that know nothing of Retry-After.
 _DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
-_UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema", re.IGNORECASE)
+_UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema|empty", re.IGNORECASE)
 #: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
 _UNAUTHORIZED = re.compile(
     r"unauthori[sz]ed|authori[sz]ation|authentication|token|credentials", re.IGNORECASE
@@ -69,7 +70,7 @@ _CLIENTS = re.compile(r"(?:^|[._])(?:client|session|http|requests|httpx)$", re.I
 
 
 def no_jitter(loop: Loop, module: Module | None) -> Found:
-    if loop.waits == "fixed" and not loop.by_hand:
+    if loop.waits == "fixed" and not loop.by_hand and not loop.polls:
         yield loop.at("waits"), f"{loop.label} waits the same time in every caller: no jitter"
 
 
@@ -192,6 +193,8 @@ def _share(outer: Loop, inner: Loop) -> bool:
     """Return True if ``outer`` may retry a failure that ``inner`` has given up on."""
     if not outer.catches or not inner.catches or outer.filtered or inner.filtered:
         return True
+    if inner.raises is not None:
+        return not {"Exception", "BaseException", *inner.raises}.isdisjoint(outer.catches)
     return any(_covers(wide, narrow) for wide in outer.catches for narrow in inner.catches)
 
 
@@ -279,9 +282,11 @@ def _ignores_hints(loop: Loop, module: Module | None) -> bool:
     """Whether a function that a library retries looks at 429 and never at ``Retry-After``."""
     if module is None or loop.function is None or loop.by_hand or loop.library not in _DEAF:
         return False
+    if loop.waits is None:
+        return False
     text = module.segment(loop.function.node)
     hinted = re.search(r"retry.?after|wait_hinted|wait_exception|runtime", text, re.IGNORECASE)
-    return re.search(r"\b429\b", text) is not None and hinted is None
+    return mentions_429(loop.function.node) and hinted is None
 
 
 def many_attempts(loop: Loop, module: Module | None) -> Found:

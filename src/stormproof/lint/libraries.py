@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _TENACITY_JITTER = {"wait_random", "wait_random_exponential", "wait_full_jitter", "wait_exponential_jitter"}
 _TENACITY_FIXED = {"wait_fixed", "wait_exponential", "wait_incrementing"}
+#: A retry that spares one of these can be ended from outside.
+_INTERRUPTS = {"BaseException", "KeyboardInterrupt", "CancelledError", "Cancelled"}
 #: They only put others together.
 _TENACITY_GLUE = {"wait_chain", "wait_combine"}
 
@@ -62,6 +64,9 @@ def tenacity(use: Use, label: str) -> Loop | None:
         if loop.catches == ():
             # It polls: every attempt is expected to be repeated.
             loop.attempts = None
+            loop.polls = not _looks_at_status(retry)
+    if use.value("reraise", False) is False:
+        loop.raises = ("tenacity.RetryError",)
     return loop
 
 
@@ -78,6 +83,13 @@ def _tenacity_uncapped(use: Use, wait: ast.expr) -> bool:
         "exponential" in name and Use(use.names, node).value("max", None, 1) is None
         for name, node in _calls(use, wait, "tenacity")
         if isinstance(node, ast.Call)
+    )
+
+
+def _looks_at_status(node: ast.expr) -> bool:
+    return any(
+        isinstance(inner, ast.Attribute) and inner.attr in ("status_code", "status", "ok")
+        for inner in ast.walk(node)
     )
 
 
@@ -128,9 +140,12 @@ def _tenacity_catches(use: Use, retry: ast.expr) -> tuple[tuple[str, ...] | None
     for name, node in _calls(use, retry, "tenacity"):
         inner = Use(use.names, node)
         if name in ("retry_if_not_exception_type", "retry_unless_exception_type"):
-            spared = use.names.exceptions(inner.arg("exception_types", 0)) or ()
+            spared = use.names.exceptions(inner.arg("exception_types", 0))
+            if spared is None:
+                return None, True
             # tenacity asks about every BaseException; what is not spared is tried again.
-            caught += [] if "BaseException" in spared else ["BaseException"]
+            ends = any(name.rpartition(".")[2] in _INTERRUPTS for name in spared)
+            caught += ["Exception"] if ends else ["BaseException"]
         elif name == "retry_if_exception_type":
             types = use.names.exceptions(inner.arg("exception_types", 0))
             caught += ["Exception"] if not inner.positional and not inner.keywords else types or []
@@ -235,6 +250,7 @@ def retrying(use: Use, label: str) -> Loop:
     elif not given & {"wait_func", "wait"}:
         loop.waits = "none"
     loop.everything = not given & {"retry_on_exception", "retry_on_result"}
+    loop.polls = given & {"retry_on_exception", "retry_on_result"} == {"retry_on_result"}
     loop.filtered = not loop.everything
     return loop
 

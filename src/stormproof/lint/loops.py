@@ -34,7 +34,8 @@ class Loop:
     """What is known of one retry.
 
     ``waits`` is "none" (at once), "fixed" (the same for everybody) or "jittered"; ``catches`` holds
-    the names of the exceptions it retries; ``everything`` that it retries every `Exception`, bugs
+    the names of the exceptions it retries, ``raises`` those it ends in if they are others; ``polls`` that
+    it waits for a result and no failure; ``everything`` that it retries every `Exception`, bugs
     included; ``methods`` the HTTP methods it retries ("*": all); ``hints`` is "ignored" or
     "shortened" (a server's Retry-After); ``budget`` "none", "tight" or "loose"; ``doubts`` what is odd
     about the order of its policy. ``attempts`` is the number of attempts, first one included; ``uncapped``
@@ -50,6 +51,8 @@ class Loop:
     bounded: bool | None = None
     waits: str | None = None
     catches: tuple[str, ...] | None = None
+    raises: tuple[str, ...] | None = None
+    polls: bool = False
     everything: bool | None = None
     statuses: tuple[int, ...] | None = None
     methods: tuple[str, ...] | None = None
