@@ -60,7 +60,7 @@ _ALL = (
     ),
     Package("python-tempestconf==3.5.4", "config_tempest", ("config_tempest/tests",), _OSLO),
     Package(
-        "langchain-core==1.7.7",
+        "langchain-core==1.7.0",
         "langchain_core",
         ("tests/unit_tests/runnables", "tests/unit_tests/callbacks", "tests/unit_tests/tracers"),
         ("pytest-asyncio", "pytest-mock", "pytest-socket", "syrupy", "freezegun", "blockbuster"),

@@ -56,10 +56,10 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
 
 
 def _waits_in_a_test(loop: Loop, path: str) -> bool:
-    """Return whether ``loop`` waits, within bounds, for what a test has started."""
+    """Return True if ``loop`` waits, within bounds, for what a test has started."""
     *folders, name = re.split(r"[\\/]", path)
     is_test = "tests" in folders or name == "conftest.py" or name.startswith("test_")
-    return is_test and loop.by_hand and loop.bounded is True and loop.waits == "fixed"
+    return is_test and loop.bounded is True and loop.waits == "fixed"
 
 
 def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from .findings import Place
 from .libraries import is_not_200
-from .loops import Loop
+from .loops import INTERRUPTS, NOT_THERE, Loop
 from .names import mentions_429
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ _POLLED = {
     "AssertionError",
     "ImportError",
     "subprocess.TimeoutExpired",
+    "concurrent.futures.TimeoutError",
 }
-_NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist)")
 #: What a file fails with, where `PermissionError` is among it.
 _FILE_ERRORS = {"PermissionError", "FileNotFoundError", "FileExistsError", "OSError", "IOError"}
 #: Calls that reach no further than this machine, where no crowd waits for the same moment.
@@ -73,6 +73,8 @@ _ODD_CHANCE = {"gauss": "gauss", "normalvariate": "gauss", "expovariate": "expov
 _CHANCE = re.compile(r"rand|jitter|uniform", re.IGNORECASE)
 #: So many rounds may double their waits without a maximum: 2**8 s are four minutes.
 _FEW_ROUNDS = 8
+#: Calls that change nothing for the next round.
+_SAYS = {*"debug info warning error exception log print append str repr".split()}
 #: What rounds and waits are called.
 _COUNTER = re.compile(r"attempt|tr(y|ies)|retr|count|delay|wait|time|back_?off", re.IGNORECASE)
 #: What a server's own word on the wait is called.
@@ -97,7 +99,7 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     if not _leaves(node, attempt, certainly=not in_handler):
         return None
     caught = tuple(name for handler in attempt.handlers for name in _caught(handler, names))
-    if caught and all(name in _POLLED or _NOT_THERE.fullmatch(name) for name in caught):
+    if caught and all(name in _POLLED or NOT_THERE.fullmatch(name) for name in caught):
         return None
     if _moves_on(attempt) or ("PermissionError" in caught and _FILE_ERRORS.issuperset(caught)):
         return None
@@ -113,9 +115,7 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
         return None
     loop.odd_chance = _odd_chance(sleep, names, scope)
     loop.uncapped = _uncapped(node, sleep, names)
-    loop.catches = tuple(
-        name for h in attempt.handlers if not _always_leaves(h.body) for name in _caught(h, names)
-    )
+    loop.catches = _retried(attempt, names)
     loop.blocking = isinstance(scope, ast.AsyncFunctionDef) and names.dotted(sleep.func) == "time.sleep"
     loop.calls = [inner for inner in _walk(attempt.body) if isinstance(inner, ast.Call)]
     if mentions_429(scope) and not re.search(r"retry.?after", text, re.IGNORECASE):
@@ -158,18 +158,7 @@ def _only_tells(call: ast.Call, names: Names) -> bool:
     """Whether ``call`` in a handler logs, prints or makes an exception, and so sets nothing right."""
     name = names.dotted(call.func) or ""
     last = name.rpartition(".")[2]
-    return last in (
-        "debug",
-        "info",
-        "warning",
-        "error",
-        "exception",
-        "log",
-        "print",
-        "append",
-        "str",
-        "repr",
-    ) or (last[:1].isupper())
+    return last in _SAYS or last[:1].isupper()
 
 
 def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None) -> Loop | None:
@@ -356,7 +345,20 @@ def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:
     if certainly:
         return any(isinstance(s, (ast.Return, ast.Break)) for s in _flat(body))
     after = [s for s in node.body if s.lineno > (attempt.end_lineno or 0)]
-    return any(_ends(s) for s in [*body, *after])
+    # A loop that may end before its work is done, and goes on when it is, has more work: it is no retry.
+    return any(_ends(last) for last in (_last(body), _last(after)) if last is not None)
+
+
+def _last(body: Sequence[ast.stmt]) -> ast.stmt | None:
+    """Return the last statement but for those that count, print, log or sleep."""
+    said = (ast.AugAssign, ast.Expr)
+    acting = [s for s in body if not isinstance(s, said) or (isinstance(s, ast.Expr) and _acts(s.value))]
+    return acting[-1] if acting else None
+
+
+def _acts(value: ast.expr) -> bool:
+    called = value.value if isinstance(value, ast.Await) else value
+    return isinstance(called, ast.Call) and _name(called.func) not in {*_SAYS, "sleep"}
 
 
 def _ends(statement: ast.stmt) -> bool:
@@ -372,6 +374,14 @@ def _caught(handler: ast.ExceptHandler, names: Names) -> tuple[str, ...]:
     if handler.type is None:
         return ("BaseException",)
     return names.exceptions(handler.type) or ("?",)
+
+
+def _retried(attempt: ast.Try, names: Names) -> tuple[str, ...]:
+    """Return what the loop retries. A handler that lets interrupts pass shields a broad one below it."""
+    leaving = [name for h in attempt.handlers if _always_leaves(h.body) for name in _caught(h, names)]
+    shielded = any(name.rpartition(".")[2] in INTERRUPTS for name in leaving)
+    staying = [name for h in attempt.handlers if not _always_leaves(h.body) for name in _caught(h, names)]
+    return tuple("Exception" if shielded and name == "BaseException" else name for name in staying)
 
 
 def _bounded(node: Rounds, attempt: ast.Try) -> bool:

@@ -55,7 +55,7 @@ _REFUSALS = {
 }
 #: Libraries that know nothing of Retry-After.
 _DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
-_UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema|empty", re.IGNORECASE)
+_UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema|empty|malformed", re.IGNORECASE)
 #: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
 _UNAUTHORIZED = re.compile(
     r"unauthori[sz]ed|authori[sz]ation|authentication|token|credentials", re.IGNORECASE
@@ -191,10 +191,11 @@ def _is_ours(loop: Loop) -> bool:
 
 def _share(outer: Loop, inner: Loop) -> bool:
     """Return True if ``outer`` may retry a failure that ``inner`` has given up on."""
+    if inner.raises is not None:
+        wide = {"Exception", "BaseException", *inner.raises}
+        return bool(outer.everything) or not wide.isdisjoint(outer.catches or ())
     if not outer.catches or not inner.catches or outer.filtered or inner.filtered:
         return True
-    if inner.raises is not None:
-        return not {"Exception", "BaseException", *inner.raises}.isdisjoint(outer.catches)
     return any(_covers(wide, narrow) for wide in outer.catches for narrow in inner.catches)
 
 
@@ -213,7 +214,7 @@ def _layers(module: Module) -> dict[int, list[Loop]]:
     """The decorating retries of each function, by its identity."""
     layers: dict[int, list[Loop]] = {}
     for loop in module.loops:
-        if loop.function is not None and not loop.by_hand:
+        if loop.function is not None and not loop.by_hand and not loop.function.is_generator:
             layers.setdefault(id(loop.function), []).append(loop)
     return layers
 

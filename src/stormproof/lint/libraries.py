@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from .findings import Place
-from .loops import Loop
+from .loops import INTERRUPTS, NOT_THERE, Loop
 from .names import UNKNOWN, Use
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _TENACITY_JITTER = {"wait_random", "wait_random_exponential", "wait_full_jitter", "wait_exponential_jitter"}
 _TENACITY_FIXED = {"wait_fixed", "wait_exponential", "wait_incrementing"}
-#: A retry that spares one of these can be ended from outside.
-_INTERRUPTS = {"BaseException", "KeyboardInterrupt", "CancelledError", "Cancelled"}
 #: They only put others together.
 _TENACITY_GLUE = {"wait_chain", "wait_combine"}
 
@@ -65,6 +63,8 @@ def tenacity(use: Use, label: str) -> Loop | None:
             # It polls: every attempt is expected to be repeated.
             loop.attempts = None
             loop.polls = not _looks_at_status(retry)
+        elif loop.catches:
+            loop.polls = all(map(NOT_THERE.fullmatch, loop.catches))
     if use.value("reraise", False) is False:
         loop.raises = ("tenacity.RetryError",)
     return loop
@@ -144,7 +144,7 @@ def _tenacity_catches(use: Use, retry: ast.expr) -> tuple[tuple[str, ...] | None
             if spared is None:
                 return None, True
             # tenacity asks about every BaseException; what is not spared is tried again.
-            ends = any(name.rpartition(".")[2] in _INTERRUPTS for name in spared)
+            ends = any(name.rpartition(".")[2] in INTERRUPTS for name in spared)
             caught += ["Exception"] if ends else ["BaseException"]
         elif name == "retry_if_exception_type":
             types = use.names.exceptions(inner.arg("exception_types", 0))

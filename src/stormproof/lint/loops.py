@@ -6,13 +6,18 @@ told from the text", and no rule fires on it.
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import ast
-
     from .findings import Place
+
+#: Failures of what has yet to appear: a retry of these alone is a poll.
+NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist)")
+#: A retry that lets one of these pass can be ended from outside.
+INTERRUPTS = {"BaseException", "KeyboardInterrupt", "CancelledError", "Cancelled"}
 
 
 @dataclass(slots=True)
@@ -23,6 +28,11 @@ class Function:
     owner: str | None
     node: ast.FunctionDef | ast.AsyncFunctionDef
     calls: list[ast.Call] = field(default_factory=list)
+
+    @property
+    def is_generator(self) -> bool:
+        """Return True if a call of it runs nothing yet, so that a decorator sees no failure."""
+        return any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(self.node))
 
     @property
     def is_async(self) -> bool:
