@@ -91,7 +91,7 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
         return result
 
     def _later(self, error: Exception, wait: float, memory: Memory) -> Exception:
-        """Queue the task again, to be run after ``wait`` seconds; gives what tells the worker so."""
+        """Queue the task again, to be run after ``wait`` seconds; return the exception for the worker."""
         headers = {**(self.request.headers or {}), _HEADER: memory.to_data()}
         again: Exception
         try:

@@ -51,7 +51,7 @@ def _take_message_id() -> str | None:
     return found
 
 
-#: What told Dramatiq's own middleware when to retry.
+#: Options of Dramatiq's own middleware about when to retry.
 _THEIRS = {"max_retries", "min_backoff", "max_backoff", "retry_when", "throws", "on_retry_exhausted"}
 
 
@@ -161,7 +161,7 @@ class Policies(Middleware):
 
 
 def _judged(exception: BaseException) -> Exception:
-    """What the policy is asked about: a time limit is one attempt's timeout."""
+    """Return the call that the policy is asked about: a time limit is one attempt's timeout."""
     if isinstance(exception, Exception):
         return exception
     error = AttemptTimeout(f"the actor took longer than its time limit ({type(exception).__name__})")

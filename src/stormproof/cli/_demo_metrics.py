@@ -19,7 +19,7 @@ WINDOW_S = 1.0
 class Buckets:
     """Events counted per ``width_s`` of time: an event at ``t`` falls into bucket ``floor(t / width_s)``.
 
-    A time before zero falls into the first bucket. Buckets nobody touched read as 0.
+    A time before zero falls into the first bucket. Buckets never touched read as 0.
     """
 
     def __init__(self, width_s: float) -> None:
@@ -52,22 +52,22 @@ class Series:
 
     def __init__(self, bucket_s: float) -> None:
         self.offered, self.good, self.failed = Buckets(bucket_s), Buckets(bucket_s), Buckets(bucket_s)
-        self.received, self.served, self.for_nobody = Buckets(bucket_s), Buckets(bucket_s), Buckets(bucket_s)
+        self.received, self.served, self.abandoned = Buckets(bucket_s), Buckets(bucket_s), Buckets(bucket_s)
         self.queued: list[int] = []
         self.attempts = 0
         self.reasons: Counter[str] = Counter()
 
     def add_report(self, row: Sequence[int]) -> None:
-        """One line of the server: ``[bucket, received, served, for_nobody, queued]``."""
-        bucket, received, served, for_nobody, queued = row
+        """One line of the server: ``[bucket, received, served, abandoned, queued]``."""
+        bucket, received, served, abandoned, queued = row
         self.received.put(bucket, received)
         self.served.put(bucket, served)
-        self.for_nobody.put(bucket, for_nobody)
+        self.abandoned.put(bucket, abandoned)
         self.queued.append(queued)
 
     def describe(self) -> dict[str, Any]:
         """The counts per bucket as plain data, all of one length."""
-        names = ("offered", "good", "failed", "received", "served", "for_nobody")
+        names = ("offered", "good", "failed", "received", "served", "abandoned")
         length = max(len(getattr(self, name).counts) for name in names)
         return {name: getattr(self, name).upto(length) for name in names} | {
             "queued": self.queued + [0] * (length - len(self.queued))
@@ -91,7 +91,7 @@ class LaneVerdict:
 
 
 def buckets_per_window(bucket_s: float) -> int:
-    """How many buckets make up the window over which rates are judged (1 s)."""
+    """Number of buckets that make up the window over which rates are judged (1 s)."""
     return max(1, round(WINDOW_S / bucket_s))
 
 
@@ -107,7 +107,7 @@ def recovery_time(offered: Buckets, good: Buckets, *, outage_end_s: float, end_s
 
     The first bucket from which at least 95 % of what is offered is served, both in the
     window that begins there and in all the time from there to the end of the traffic. (The
-    second part tells a recovery from a short reprieve; one late bucket does not undo it.)
+    second part distinguishes a recovery from a short reprieve; one late bucket does not undo it.)
     """
     step, width = offered.width_s, buckets_per_window(offered.width_s)
     first, last = math.ceil(outage_end_s / step - 1e-9), math.floor(end_s / step + 1e-9)
@@ -132,7 +132,7 @@ def drain_floor(scenario: Scenario) -> float:
 
 
 def lane_verdict(series: Series, scenario: Scenario) -> LaneVerdict:
-    """What one lane's counts amount to."""
+    """Return the verdict on one lane's counts."""
     step = scenario.bucket_s
     first, last = round(scenario.outage_end_s / step), round(scenario.seconds / step)
     peak = peak_rate(series.received)
@@ -145,7 +145,7 @@ def lane_verdict(series: Series, scenario: Scenario) -> LaneVerdict:
         peak_rps=peak,
         peak_over_offered=peak / scenario.offered_rps,
         served_after=series.good.rate(first, last) / wanted if wanted else 0.0,
-        wasted=series.for_nobody.total,
+        wasted=series.abandoned.total,
         recovery_s=recovery_time(
             series.offered, series.good, outage_end_s=scenario.outage_end_s, end_s=scenario.seconds
         ),
@@ -154,7 +154,7 @@ def lane_verdict(series: Series, scenario: Scenario) -> LaneVerdict:
 
 
 def state(series: Series, scenario: Scenario, now_s: float) -> str:
-    """How a lane stands at ``now_s``, judged by the window before it.
+    """Return the state of a lane at ``now_s``, judged by the window before it.
 
     ``healthy``, ``broken`` while the server hangs, ``overloaded`` above 1.25 times its
     capacity, else ``recovering``; ``over`` when the traffic has ended.
@@ -177,7 +177,7 @@ def sentence(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenario) ->
     """The verdict in words."""
     watched = scenario.seconds - scenario.outage_end_s
 
-    def told(lane: LaneVerdict) -> str:
+    def peak(lane: LaneVerdict) -> str:
         back = (
             f"had not recovered {watched:.1f} s later"
             if lane.recovery_s is None
@@ -186,8 +186,8 @@ def sentence(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenario) ->
         return f"{lane.peak_over_offered:.1f}x the offered load and {back}"
 
     return (
-        f"After an outage of {scenario.outage_s:g} s the server with naive callers peaked at {told(naive)}; "
-        f"the one with Stormproof callers peaked at {told(stormproof)}."
+        f"After an outage of {scenario.outage_s:g} s the server with naive callers peaked at {peak(naive)}; "
+        f"the one with Stormproof callers peaked at {peak(stormproof)}."
     )
 
 

@@ -39,13 +39,13 @@ class Server:
         self._process.stdin.write(b"go\n")
 
     def end(self) -> None:
-        """Tell the process to report what is left and to end."""
+        """Ask the process to report what is left and to end."""
         assert self._process.stdin is not None
         self._ending = True
         self._process.stdin.close()
 
     async def report_to(self, series: Series) -> None:
-        """Feed the reports in until the process ends, which must not happen before it is told to."""
+        """Feed the reports in until the process ends, which must not happen before it is asked to."""
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             series.add_report(json.loads(line))
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def reliable(self) -> bool:
-        """Whether the machine kept up: the callers themselves were never a bucket late."""
+        """Return True if the machine kept up: the callers themselves were never a bucket late."""
         return self.lag_s <= self.scenario.bucket_s
 
     async def play(self, watch: Callable[[Run], None], every_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What the demo plays: the traffic, the server's capacity, the outage. Pure data."""
+"""Scenario of the demo: the traffic, the server's capacity, the outage. Pure data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Scenario:
     def arrivals(self) -> list[float]:
         """One arrival in every ``1 / offered_rps`` seconds, at a random moment of it; repeatable by the seed.
 
-        Open loop: nobody waits for anybody. The rate is steady because a drain at 20 % of
+        Open loop: no caller waits for another. The rate is steady because a drain at 20 % of
         slack would otherwise show the luck of the draw more than the policies.
         """
         rng = random.Random(self.seed)

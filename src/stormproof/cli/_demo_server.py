@@ -7,7 +7,7 @@ the work, as it does in most real servers. While it hangs, requests are accepted
 queued, and no work is done.
 
 It prints its port as one JSON line, starts its clock when a line arrives on stdin, then
-prints ``[bucket, received, served, for_nobody, queued]`` per bucket. The end of stdin ends it
+prints ``[bucket, received, served, abandoned, queued]`` per bucket. The end of stdin ends it
 after a last line, so a parent that dies for any reason takes its servers with it.
 """
 
@@ -29,7 +29,7 @@ BACKLOG = 4096
 
 
 class Schedule:
-    """When the one worker finishes: FIFO, ``1 / capacity_rps`` seconds each, none during the hang.
+    """Finish times of the one worker: FIFO, ``1 / capacity_rps`` seconds each, none during the hang.
 
     ``hang_s`` = 0 never hangs. Times are seconds since the clock started.
     """
@@ -55,7 +55,7 @@ class Backend:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.received = self.served = self.for_nobody = 0
+        self.received = self.served = self.abandoned = 0
         self.queue: deque[Request] = deque()
         self._finish_s: float | None = None
         self.connections: set[asyncio.Transport] = set()
@@ -83,7 +83,7 @@ class Backend:
         while self.queue and self._finish_s is not None and self._finish_s <= self.now():
             self.served += 1
             if not self.queue.popleft().answer(RESPONSE):
-                self.for_nobody += 1
+                self.abandoned += 1
             begin_s, self._finish_s = self._finish_s, None
             if self.queue:
                 self._finish_s = self.schedule.finish(begin_s)
@@ -133,7 +133,7 @@ class Request(asyncio.Protocol):
 
 
 def allow_open_files(wanted: int) -> int:
-    """How many files may be open, ``wanted`` at most; a lower soft limit is raised as far as possible."""
+    """Return the number of files that may be open, at most ``wanted``; raise a lower limit if possible."""
     try:
         import resource
     except ImportError:  # Windows, where sockets are not limited this way
@@ -146,7 +146,7 @@ def allow_open_files(wanted: int) -> int:
     return most
 
 
-def _tell(row: object) -> None:
+def _print_row(row: object) -> None:
     # Unbuffered, so that nothing is left to fail at exit when the reader has gone.
     try:
         os.write(sys.stdout.fileno(), json.dumps(row).encode() + b"\n")
@@ -161,9 +161,9 @@ async def _report(backend: Backend, bucket_s: float, ended: asyncio.Event) -> No
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout((bucket + 1) * bucket_s - backend.now()):
                 await ended.wait()
-        counts = (backend.received, backend.served, backend.for_nobody)
+        counts = (backend.received, backend.served, backend.abandoned)
         row = [bucket, *(new - old for new, old in zip(counts, last, strict=True)), len(backend.queue)]
-        _tell(row)
+        _print_row(row)
         bucket, last = bucket + 1, counts
 
 
@@ -181,7 +181,7 @@ async def serve(capacity_rps: float, hang_at_s: float, hang_s: float, bucket_s: 
     backend = Backend(Schedule(capacity_rps, hang_at_s, hang_s))
     server = await loop.create_server(lambda: Request(backend), "127.0.0.1", 0, backlog=BACKLOG)
     threading.Thread(target=watch_stdin, daemon=True).start()
-    _tell({"port": server.sockets[0].getsockname()[1]})
+    _print_row({"port": server.sockets[0].getsockname()[1]})
 
     await started.wait()
     backend.start_clock()

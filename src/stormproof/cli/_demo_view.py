@@ -1,4 +1,4 @@
-"""What the demo shows: a live picture on a terminal, lines elsewhere, the verdict in both."""
+"""View of the demo: a live picture on a terminal, lines elsewhere, the verdict in both."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _last_window(lane: Lane, scenario: Scenario) -> tuple[float, float]:
 
 
 def setting(scenario: Scenario) -> str:
-    """What is played, before it is, and what a line means."""
+    """Return the introduction: the scenario, and the meaning of a line."""
     return (
         f"Two servers on loopback, each able to serve {scenario.capacity_rps:g} requests/s, get the same "
         f"{scenario.offered_rps:g} calls/s.\n"
@@ -182,8 +182,8 @@ def verdict_table(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenari
     table.add_column(TITLES["naive"], justify="right")
     table.add_column(TITLES["stormproof"], justify="right")
 
-    def row(label: str, tell: str) -> None:
-        cells = (tell.format(lane=lane, back=_back(lane, scenario)) for lane in (naive, stormproof))
+    def row(label: str, template: str) -> None:
+        cells = (template.format(lane=lane, back=_back(lane, scenario)) for lane in (naive, stormproof))
         table.add_row(label, *cells)
 
     row(f"calls offered ({scenario.offered_rps:g}/s)", "{lane.calls:,}")

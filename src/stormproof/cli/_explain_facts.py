@@ -1,4 +1,4 @@
-"""What a policy comes to, in numbers: its schedule, its worst case, whether it fits an SLO. Pure.
+"""Figures of a policy: its schedule, its worst case, whether it fits an SLO. Pure.
 
 The rule for the SLO: retrying may take a third of it. Two thirds stay for the first attempt and for the
 caller's own work; a policy that spends more turns a slow dependency into its callers' outage.
@@ -11,7 +11,7 @@ import math
 from .._policy import checks
 from .._primitives.durations import spell
 from .._strategies.retry.retry import Retry
-from ._style import tell
+from ._style import in_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ class Facts:
 
     @property
     def allowed_s(self) -> float | None:
-        """What the SLO leaves for retrying; ``None`` without one."""
+        """Return the time the SLO leaves for retrying; ``None`` without one."""
         return None if self.slo_s is None else self.slo_s / SHARE
 
     @property
     def fits(self) -> bool | None:
-        """Whether retrying stays within the SLO's third; ``None`` without an SLO."""
+        """Return True if retrying stays within the SLO's third; ``None`` without an SLO."""
         # A sum of floats may pass a bound it equals on paper.
         return None if self.allowed_s is None else self.retry_s <= self.allowed_s * (1 + 1e-9)
 
@@ -134,11 +134,11 @@ def schedule(retry: Retry, timeout_s: float, deadline_s: float) -> list[Step]:
 
 
 def advice(facts: Facts) -> list[str]:
-    """What to change, most important first; empty when there is nothing to say."""
+    """Return what to change, most important first; empty when there is nothing to say."""
     retry = facts.retry
     doubts = checks.check(facts.policy.strategies)
     if retry is None:
-        return ["there is no Retry in this policy: nothing is ever tried again", *doubts]
+        return ["this policy has no Retry: nothing is ever tried again", *doubts]
     return [*_for_slo(facts, retry), *doubts, *_for_any(facts, retry)]
 
 
@@ -163,12 +163,12 @@ def _shorter(facts: Facts, retry: Retry, allowed: float) -> str:
     within = allowed - one
     ways = []
     if fitting > 1:
-        ways.append(f"attempts = {fitting} (retrying then takes at most {tell(facts.cost(fitting))})")
+        ways.append(f"attempts = {fitting} (retrying then takes at most {in_units(facts.cost(fitting))})")
     if within > retry.backoff.bounds(0)[0]:
         ways.append(f'within = "{_rounded(within)}"')
     if not ways:
         return (
-            f"even one retry takes up to {tell(facts.cost(2))}, and the SLO leaves {tell(allowed)}: "
+            f"even one retry takes up to {in_units(facts.cost(2))}, and the SLO leaves {in_units(allowed)}: "
             "shorten the wait and the timeout, or do not retry"
         )
     return "to fit the SLO set " + ", or ".join(ways)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ._explain_facts import advice
-from ._style import tell
+from ._style import in_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def table(steps: Sequence[Step], style: Style) -> list[str]:
     rows = [
         (
             str(step.number),
-            tell(step.low),
-            "?" if step.mean is None else tell(step.mean),
-            tell(step.high),
-            tell(step.starts),
+            in_units(step.low),
+            "?" if step.mean is None else in_units(step.mean),
+            in_units(step.high),
+            in_units(step.starts),
         )
         for step in steps
     ]
@@ -69,7 +69,7 @@ def plot(steps: Sequence[Step], style: Style) -> list[str]:
         f"  {step.number:>{digits}} |{style.cyan(_bar(step, top, '█░' if style.blocks else '#.'))}"
         for step in steps
     ]
-    scale = f"0{tell(top).rjust(PLOT)}"
+    scale = f"0{in_units(top).rjust(PLOT)}"
     return [
         *rows,
         style.dim("  " + " " * digits + " +" + "-" * PLOT),
@@ -92,10 +92,10 @@ def _worst(facts: Facts) -> list[str]:
     most = "no bound on attempts" if math.isinf(worst.attempts) else f"{worst.attempts:g} attempts"
     hint = ""
     if facts.retry is not None and math.isfinite(worst.seconds):
-        hint = f" (with a server that asks for up to {tell(facts.retry.max_hint)} of patience)"
+        hint = f" (with a server that asks for up to {in_units(facts.retry.max_hint)} of patience)"
     return [
-        f"  worst case     {most}, {tell(worst.seconds)} per call{hint}",
-        f"  retrying       at most {tell(facts.retry_s)} after the first failure"
+        f"  worst case     {most}, {in_units(worst.seconds)} per call{hint}",
+        f"  retrying       at most {in_units(facts.retry_s)} after the first failure"
         + (", without the attempts themselves (no timeout)" if math.isinf(facts.timeout_s) else ""),
         f"  amplification  {_times(worst.amplification)} the load in the long run",
     ]
@@ -109,5 +109,6 @@ def _verdict(facts: Facts, style: Style) -> list[str]:
     if facts.allowed_s is None or facts.slo_s is None:
         return []
     verdict = style.green("fits") if facts.fits else style.red("does not fit")
-    rule = f"retrying may take a third, {tell(facts.allowed_s)}, and takes up to {tell(facts.retry_s)}"
-    return [f"  SLO {tell(facts.slo_s):<10} {verdict}: {rule}"]
+    allowed, takes = in_units(facts.allowed_s), in_units(facts.retry_s)
+    rule = f"retrying may take a third, {allowed}, and takes up to {takes}"
+    return [f"  SLO {in_units(facts.slo_s):<10} {verdict}: {rule}"]

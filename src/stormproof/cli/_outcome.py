@@ -1,4 +1,4 @@
-"""How a command ends: its errors as one line on stderr, and its exit code."""
+"""End of a command: its errors as one line on stderr, and its exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ending(run: Callable[[], object]) -> int:
     _prepare_output()
     try:
         result = run()
-        # Now, and not at exit, where nobody could say what is wrong.
+        # Now, and not at exit, where the cause could not be reported.
         sys.stdout.flush()
     except CommandError as problem:
         return complain(str(problem), FAILED)
@@ -51,7 +51,7 @@ def _prepare_output() -> None:
 
 
 def _drop_output() -> None:
-    """What is still buffered must not fail again at exit."""
+    """Discard what is still buffered, which must not fail again at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:

@@ -35,7 +35,7 @@ def from_file(target: str) -> dict[str, Policy]:
     registry = registered(file)
     if name is None:
         if not registry:
-            raise CommandError(f"{file}: there is no policy in it")
+            raise CommandError(f"{file}: it holds no policy")
         return dict(registry)
     try:
         return {name: registry[name]}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ._run_output import Tee
 
-#: How often a group that was told to end is looked at.
+#: Interval at which a group that is ending is looked at.
 _LOOK_S = 0.02
 #: As `waitpid` has it: exit code 255.
 _UNKNOWN = 255 << 8
@@ -128,12 +128,12 @@ class Child:
             process.stderr.close()
 
     def _wait(self) -> None:
-        """In a thread of its own: tell of the child's end, and of its stops."""
+        """Report, in a thread of its own, the child's end, and of its stops."""
         while True:
             try:
                 _, status = os.waitpid(self.group, os.WUNTRACED)
             except ChildProcessError:
-                # Somebody else has collected it, and its code with it.
+                # Another has collected it, and its code with it.
                 status = _UNKNOWN
             if os.WIFSTOPPED(status):
                 self.stopped = True
@@ -149,7 +149,7 @@ class Child:
             os.killpg(self.group, number)
 
     def stop(self) -> None:
-        """Stop the group; ``wait`` then stops this process too, until somebody lets it go on."""
+        """Stop the group; ``wait`` then stops this process too, until it is continued."""
         self._together = True
         self.signal(signal.SIGTSTP)
 
@@ -166,7 +166,7 @@ class Child:
                 self._bell.wait(left)
         self.close()
         code = os.waitstatus_to_exitcode(self._ended)
-        # Popen did not see the end itself; told, it does not complain about a child left behind.
+        # Popen did not see the end itself; informed, it does not complain about a child left behind.
         self._process.returncode = code
         return code if code >= 0 else 128 - code
 
@@ -206,10 +206,10 @@ class Child:
 
 
 def _any_working(group: int) -> bool:
-    """Whether ``group`` holds more than dead processes that nobody has collected yet.
+    """Return True if ``group`` holds more than dead processes not collected yet.
 
-    Where the first process of a container collects nobody, those would look alive for ever. True
-    where there is no /proc to tell.
+    Where the first process of a container collects none, those would look alive for ever. True
+    without a /proc to look at.
     """
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
@@ -230,7 +230,7 @@ def _any_working(group: int) -> bool:
 @contextlib.contextmanager
 def handling(numbers: Sequence[int], handle: object) -> Iterator[None]:
     """Let ``handle(number, frame)`` have these signals inside; one that was ignored before stays ignored."""
-    # Where it is ignored, as a parent may have left it, nobody can wait for a child.
+    # Where it is ignored, as a parent may have left it, no process can wait for a child.
     before: dict[int, Any] = {signal.SIGCHLD: signal.signal(signal.SIGCHLD, signal.SIG_DFL)}
     try:
         for number in numbers:

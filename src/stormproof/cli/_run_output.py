@@ -1,4 +1,4 @@
-"""What a command writes, passed on as it comes, with the end of it kept for a look."""
+"""Output of a command, passed on as it comes, with the end of it kept for a look."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: As much of the output as is searched: the last of it, both streams together.
 KEPT = 64 * 1024
-#: A process left behind may hold the pipe open; nobody waits for it longer than this.
+#: A process left behind may hold the pipe open; the wait for it ends after this.
 _PATIENCE_S = 0.5
 
 
@@ -42,7 +42,7 @@ class Tee:
             os.close(source)
 
     def matches(self) -> bool:
-        """Whether the last 64 KiB hold the pattern; waits for what is still on its way."""
+        """Return True if the last 64 KiB hold the pattern; waits for what is still on its way."""
         for thread in self._threads:
             thread.join(_PATIENCE_S)
         with self._lock:
@@ -54,5 +54,5 @@ def _write(target: int, chunk: bytes) -> None:
         while chunk:
             chunk = chunk[os.write(target, chunk) :]
     except OSError:
-        # Our reader has gone. The command is not told: its output still decides about a retry.
+        # Our reader has gone. The command is not notified: its output still decides about a retry.
         pass

@@ -1,4 +1,4 @@
-"""What the options of ``stormproof run`` mean: its policy, and which ends of an attempt are failures."""
+"""Meaning of the options of ``stormproof run``: its policy, and which ends of an attempt are failures."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO) -> Style:
-        """What suits ``stream``."""
+        """Return the style that suits ``stream``."""
         colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(stream.isatty() and colours, (stream.encoding or "").lower().startswith("utf"))
 
@@ -50,7 +50,7 @@ class Style:
         return self._in("36", text)
 
 
-def tell(seconds: float) -> str:
+def in_units(seconds: float) -> str:
     """A time for people: three digits, in the unit that reads best."""
     if math.isinf(seconds):
         return "unbounded"

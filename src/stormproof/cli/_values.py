@@ -1,4 +1,4 @@
-"""What the words of a command line stand for. Every refusal names the option, the value and the rule."""
+"""Values of the words of a command line. Every refusal names the option, the value and the rule."""
 
 from __future__ import annotations
 

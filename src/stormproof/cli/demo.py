@@ -91,7 +91,7 @@ def _play_for_people(run: Run, *, plain: bool) -> None:
 
 
 def can_draw(console: Console) -> bool:
-    """Whether the live view can be shown: on a terminal, wide enough, with the block characters."""
+    """Return True if the live view can be shown: on a terminal, wide enough, with the block characters."""
     if not sys.stdout.isatty() or console.is_dumb_terminal or console.width < NARROWEST:
         return False
     return console.encoding.startswith("utf")

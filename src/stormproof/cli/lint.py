@@ -63,9 +63,9 @@ def command(
         _describe(written)
         return OK
     findings, looked, unread = _look(paths, select, ignore, exclude, config)
-    told = reports.WRITERS[written](findings, looked)
-    if told:
-        print(told)
+    text = reports.WRITERS[written](findings, looked)
+    if text:
+        print(text)
     for problem in unread:
         complain(problem, FAILED)
     return FAILED if unread else NEGATIVE if findings else OK

@@ -14,7 +14,7 @@ from ._exit_codes import INTERRUPTED, NEGATIVE, OK
 from ._options import Option
 from ._outcome import CommandError
 from ._run_policy import JITTERS, Failed, exit_codes, make_policy, pattern
-from ._style import tell
+from ._style import in_units
 from ._values import duration
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ CUT_OFF = 124
 #: Passed on, and the end of retrying.
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 #: Passed on; retrying goes on.
-TOLD = ("SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGTSTP")
+FORWARDED = ("SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGTSTP")
 
 OPTIONS = (
     Option(
@@ -74,7 +74,7 @@ OPTIONS = (
 def command(argv: list[str], **options: Any) -> int:
     """Run a command; when it fails, run it again, with backoff, jitter and a deadline.
 
-    Ends with the command's own exit code: 128 + n if signal n ended it, 127 if there is no such command,
+    Ends with the command's own exit code: 128 + n if signal n ended it, 127 for an unknown command,
     126 if it cannot be run, 124 if the last attempt was cut off, 1 if it ended with 0 but its output still
     matched.
     Signals go to the command's process group; INT, TERM, HUP and QUIT end retrying too.
@@ -125,8 +125,8 @@ class Session:
         from . import _run_child
 
         bell, terminal = _run_child.Bell(), _run_child.Terminal()
-        numbers = [n for name in (*ENDING, *TOLD) if (n := getattr(signal, name, None)) is not None]
-        stop = sp.subscribe(self._tell)
+        numbers = [n for name in (*ENDING, *FORWARDED) if (n := getattr(signal, name, None)) is not None]
+        stop = sp.subscribe(self._announce)
         why = ""
         try:
             with sp.deadline(None, "run") as self.scope, _run_child.handling(numbers, self._signalled):
@@ -182,7 +182,7 @@ class Session:
             return False
         if matched or self.codes is not None:
             return matched or code in (self.codes or ())
-        # Ctrl-C goes to the command alone when it has the terminal; nobody who presses it wants another try.
+        # Ctrl-C goes to the command alone when it has the terminal: pressing it never asks for another try.
         return self.pattern is None and code not in (INTERRUPTED, 128 + signal.SIGQUIT)
 
     def _signalled(self, number: int, frame: object) -> None:
@@ -205,13 +205,13 @@ class Session:
         if self.attempts and self.stdin_at is not None:
             os.lseek(0, self.stdin_at, os.SEEK_SET)
 
-    def _tell(self, event: Any) -> None:
+    def _announce(self, event: Any) -> None:
         if type(event).__name__ == "Retrying":
             self.attempts[-1]["wait"] = event.wait
             pipe = len(self.attempts) == 1 and self.stdin_at is None and not os.isatty(0)
             lost = "; what it read from the pipe on stdin is gone" if pipe and _stdin_is_pipe() else ""
             self._say(
-                f"attempt {event.attempt} {_ended(self.attempts[-1])}; again in {tell(event.wait)}{lost}"
+                f"attempt {event.attempt} {_ended(self.attempts[-1])}; again in {in_units(event.wait)}{lost}"
             )
 
     def _reason(self, error: Exception) -> str:
@@ -251,7 +251,7 @@ class Session:
 
 
 def _stdin_offset() -> int | None:
-    """Where a file on stdin begins for the command; ``None`` if stdin cannot be rewound."""
+    """Return where a file on stdin begins for the command; ``None`` if stdin cannot be rewound."""
     try:
         return os.lseek(0, 0, os.SEEK_CUR)
     except OSError:

@@ -68,7 +68,7 @@ def command(
     list_all: bool,
     as_json: bool,
 ) -> int:
-    """What a policy does to a backend that breaks and recovers, in virtual time.
+    """Simulate what a policy does to a backend that breaks and recovers, in virtual time.
 
     Exit code 1 if the service collapses under a policy in any run, or, with --assert, if a claim does not
     hold. A class of your own that a policy file names in "on"
@@ -82,7 +82,7 @@ def command(
     runs = whole("--seeds", seeds, least=1)
     choice("--engine", engine, _ENGINES)
     if scenario is None:
-        raise CommandError("simulate: give a --scenario; --list tells their names")
+        raise CommandError("simulate: give a --scenario; --list prints their names")
     place = _scenario(scenario, known, fraction("--scale", scale))
     policies = _policies(target, python)
     wanted = [Claim(text, list(policies)) for text in claims]
@@ -220,5 +220,5 @@ def _show(results: list[Result]) -> None:
     for result in results:
         colours = {"survived": style.green, "recovered late": style.yellow, "collapsed": style.red}
         mark = colours[result.state](result.state)
-        told = fill(str(result), 100, initial_indent="  ", subsequent_indent="  ")
-        print(f"{style.bold(result.name)}: {mark}\n{told}")
+        summary = fill(str(result), 100, initial_indent="  ", subsequent_indent="  ")
+        print(f"{style.bold(result.name)}: {mark}\n{summary}")

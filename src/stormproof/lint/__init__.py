@@ -23,7 +23,7 @@ __all__ = ["RULES", "Finding", "Place", "Rule", "Settings", "SettingsError", "ch
 
 
 def check(text: str, path: str, settings: Settings | None = None) -> list[Finding]:
-    """The findings in ``text``, in the order of the file; the suffix of ``path`` tells what it is.
+    """Return the findings in ``text``, in the order of the file; the suffix of ``path`` says what it is.
 
     Anything but TOML, JSON and YAML is read as Python.
     """

@@ -59,7 +59,7 @@ _CLOCKS = {
 }
 #: What a time limit is called.
 _TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
-#: A shorter pause than this is a look again, not a wait for somebody's recovery.
+#: A shorter pause than this is a look again, not a wait for a recovery.
 _GLANCE_S = 0.1
 #: Failures that a call over a network has.
 _OF_NETWORKS = re.compile(
@@ -144,7 +144,7 @@ def _read_sleepless(node: Rounds, attempt: ast.Try, names: Names) -> Loop | None
     changed = [*attempt.handlers, *outside, *([node.target] if isinstance(node, ast.For) else [])]
     stored = {n.id for n in _walk(changed) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     acting = [n for h in attempt.handlers for n in _walk(h.body) if isinstance(n, ast.Call)]
-    if loaded & stored or outside or any(not _only_tells(call, names) for call in acting):
+    if loaded & stored or outside or any(not _only_reports(call, names) for call in acting):
         return None
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
     loop.bounded = _bounded(node, attempt)
@@ -154,8 +154,8 @@ def _read_sleepless(node: Rounds, attempt: ast.Try, names: Names) -> Loop | None
     return loop
 
 
-def _only_tells(call: ast.Call, names: Names) -> bool:
-    """Whether ``call`` in a handler logs, prints or makes an exception, and so sets nothing right."""
+def _only_reports(call: ast.Call, names: Names) -> bool:
+    """Return True if ``call`` in a handler logs, prints or makes an exception, and so sets nothing right."""
     name = names.dotted(call.func) or ""
     last = name.rpartition(".")[2]
     return last in _SAYS or last[:1].isupper()
@@ -213,7 +213,7 @@ def _is_call_of(function: Function, call: ast.Call) -> bool:
 
 
 def _same_arguments(function: Function, call: ast.Call) -> bool:
-    """Whether ``call`` passes on nothing but the function's own parameters and counts of them."""
+    """Return True if ``call`` passes on nothing but the function's own parameters and counts of them."""
     spec = function.node.args
     own = {arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]}
     own |= {arg.arg for arg in (spec.vararg, spec.kwarg) if arg is not None}
@@ -234,7 +234,7 @@ def _odd_chance(sleep: ast.Call, names: Names, scope: ast.AST | None) -> str | N
 
 
 def _uncapped(node: Rounds, sleep: ast.Call, names: Names) -> bool:
-    """Whether the sleep is a power of the round, without ``min``, in a loop of many rounds."""
+    """Return True if the sleep is a power of the round, without ``min``, in a loop of many rounds."""
     amount = names.follow(sleep.args[0])
     powers = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow) for n in ast.walk(amount))
     called = {names.dotted(n.func) for n in ast.walk(amount) if isinstance(n, ast.Call)}
@@ -245,7 +245,7 @@ def _uncapped(node: Rounds, sleep: ast.Call, names: Names) -> bool:
 
 
 def _assigned_to(amount: ast.expr, scope: ast.AST | None) -> list[ast.AST]:
-    """What is assigned, anywhere in ``scope``, to the names in ``amount``."""
+    """Return what is assigned, anywhere in ``scope``, to the names in ``amount``."""
     mentioned = {inner.id for inner in ast.walk(amount) if isinstance(inner, ast.Name)}
     if scope is None or not mentioned:
         return []
@@ -277,10 +277,10 @@ def _walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _counts(node: Rounds, names: Names) -> bool:
-    """Whether the loop counts rounds, rather than going through things or waiting for a time."""
+    """Return True if the loop counts rounds, rather than going through things or waiting for a time."""
     head: ast.expr = node.test if isinstance(node, ast.While) else node.iter
     compared = [inner for inner in _walk(node.body) if isinstance(inner, ast.Compare)]
-    if any(_tells_time(inner, names) for part in [head, *compared] for inner in ast.walk(part)):
+    if any(_reads_time(inner, names) for part in [head, *compared] for inner in ast.walk(part)):
         return False
     if isinstance(node, ast.While):
         return True
@@ -292,7 +292,7 @@ def _counts(node: Rounds, names: Names) -> bool:
     )
 
 
-def _tells_time(node: ast.AST, names: Names) -> bool:
+def _reads_time(node: ast.AST, names: Names) -> bool:
     if isinstance(node, (ast.Name, ast.Attribute)) and _TIMED.search(_name(node)):
         return True
     return isinstance(node, ast.Call) and names.dotted(node.func) in _CLOCKS
@@ -331,7 +331,7 @@ def _sleep(node: Rounds, attempt: ast.Try, names: Names) -> tuple[ast.Call | Non
 
 
 def _polls(node: Rounds, attempt: ast.Try, names: Names) -> bool:
-    """Whether the loop sleeps after a round that worked as well: it waits for something to be done."""
+    """Return True if the loop sleeps after a round that worked as well: it waits for something to be done."""
     after = [s for s in node.body if s.lineno > (attempt.end_lineno or 0)]
     calls = (
         inner for inner in _walk([*attempt.body, *attempt.orelse, *after]) if isinstance(inner, ast.Call)
@@ -340,12 +340,12 @@ def _polls(node: Rounds, attempt: ast.Try, names: Names) -> bool:
 
 
 def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:
-    """Whether a round that works ends the loop; ``certainly``: without any condition."""
+    """Return True if a round that works ends the loop; ``certainly``: without any condition."""
     body = [*attempt.body, *attempt.orelse]
     if certainly:
         return any(isinstance(s, (ast.Return, ast.Break)) for s in _flat(body))
     after = [s for s in node.body if s.lineno > (attempt.end_lineno or 0)]
-    # A loop that may end before its work is done, and goes on when it is, has more work: it is no retry.
+    # A loop that may end before its work is done, and goes on when it is, has more work: it is not a retry.
     return any(_ends(last) for last in (_last(body), _last(after)) if last is not None)
 
 
@@ -401,7 +401,7 @@ def _bounded(node: Rounds, attempt: ast.Try) -> bool:
 
 
 def _waits(sleep: ast.Call, names: Names, scope: ast.AST | None) -> str | None:
-    """ "fixed" if nothing random goes into the sleep; ``None`` if that cannot be told."""
+    """Return "fixed" if nothing random goes into the sleep; ``None`` if that is unknown."""
     amount = names.follow(sleep.args[0])
     parts: list[ast.AST] = [amount, *_assigned_to(amount, scope)]
     if any(_CHANCE.search(_name(inner)) for part in parts for inner in ast.walk(part)):

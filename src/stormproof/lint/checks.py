@@ -1,4 +1,4 @@
-"""What each rule looks for. A check yields a place and a message for everything it finds in one retry."""
+"""Checks of the rules. A check yields a place and a message for everything it finds in one retry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Found = Iterator[tuple[Place, str]]
 
-#: Client errors that may pass: SPEC of HTTP retries, and 409 where somebody asks for it.
+#: Client errors that may pass: SPEC of HTTP retries, and 409 on request.
 _MAY_PASS = {408, 409, 425, 429}
 _NOT_EXCEPTIONS = {
     "BaseException",
@@ -125,7 +125,7 @@ def client_errors(loop: Loop, module: Module | None) -> Found:
 
 
 def _raises_for_status(function: Function) -> bool:
-    """Whether every bad status is raised: not where the code looks at the status itself."""
+    """Return True if every bad status is raised: not where the code looks at the status itself."""
     looked_at = any(
         isinstance(inner, ast.Attribute) and inner.attr in ("status_code", "status", "ok", "is_server_error")
         for inner in ast.walk(function.node)
@@ -280,7 +280,7 @@ def hints(loop: Loop, module: Module | None) -> Found:
 
 
 def _ignores_hints(loop: Loop, module: Module | None) -> bool:
-    """Whether a function that a library retries looks at 429 and never at ``Retry-After``."""
+    """Return True if a function that a library retries looks at 429 and never at ``Retry-After``."""
     if module is None or loop.function is None or loop.by_hand or loop.library not in _DEAF:
         return False
     if loop.waits is None:

@@ -34,6 +34,6 @@ class Ignored:
             self._lines[target] = self._lines.get(target, frozenset()) | codes
 
     def covers(self, code: str, first: int, last: int) -> bool:
-        """Whether ``code`` is ignored on a line from ``first`` to ``last``."""
+        """Return True if ``code`` is ignored on a line from ``first`` to ``last``."""
         held = [self._everywhere, *(self._lines[n] for n in range(first, last + 1) if n in self._lines)]
         return any("*" in codes or code in codes for codes in held)

@@ -1,4 +1,4 @@
-"""What lint has to say: a rule's code, a place, a message."""
+"""A finding: a rule's code, a place, a message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lines_of(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where in a file: lines and columns count from 1; the end column is one past the last character."""
+    """Place in a file: lines and columns count from 1; the end column is one past the last character."""
 
     line: int
     column: int

@@ -71,7 +71,7 @@ def tenacity(use: Use, label: str) -> Loop | None:
 
 
 def _tenacity_attempts(use: Use, stop: ast.expr) -> int | None:
-    """The most attempts that ``stop`` allows; ``None`` if time ends it first, or it cannot be told."""
+    """Return the most attempts that ``stop`` allows; ``None`` if time ends it first, or if unknown."""
     found = list(_calls(use, stop, "tenacity"))
     limits = [Use(use.names, n).value("max_attempt_number", UNKNOWN, 0) for k, n in found if "attempt" in k]
     timed = any("delay" in name or not name for name, _ in found)
@@ -94,20 +94,20 @@ def _looks_at_status(node: ast.expr) -> bool:
 
 
 def _refuses_all_but_200(node: ast.AST) -> bool:
-    """Whether ``node`` compares a status with 200 and nothing else."""
+    """Return True if ``node`` compares a status with 200 and nothing else."""
     compared = [inner for inner in ast.walk(node) if isinstance(inner, ast.Compare)]
     return len(compared) == 1 and is_not_200(compared[0])
 
 
 def is_not_200(node: ast.Compare, operator: type[ast.cmpop] = ast.NotEq) -> bool:
-    """Whether ``node`` is ``response.status_code != 200``."""
+    """Return True if ``node`` is ``response.status_code != 200``."""
     status = isinstance(node.left, ast.Attribute) and node.left.attr in ("status_code", "status")
     right = node.comparators[0]
     return status and type(node.ops[0]) is operator and isinstance(right, ast.Constant) and right.value == 200
 
 
 def _tenacity_once(use: Use, stop: ast.expr) -> bool:
-    """Whether it stops after the first attempt: no retry at all."""
+    """Return True if it stops after the first attempt: no retry at all."""
     found = list(_calls(use, stop, "tenacity"))
     return any(
         name == "stop_after_attempt" and Use(use.names, node).value("max_attempt_number", 0, 0) == 1
@@ -213,7 +213,7 @@ _RETRY_OPTIONS = {
 
 
 def retry(use: Use, label: str) -> Loop | None:
-    """The package ``retry``. A module of that name may be anybody's: its options tell."""
+    """The package ``retry``. A module of that name may be any other: its options decide."""
     if not use.keywords or not set(use.keywords) <= _RETRY_OPTIONS:
         return None
     skipped = 3 if label.endswith("retry_call") else 0

@@ -1,7 +1,7 @@
 """One retry, however it is written: a library's decorator, a client's option, a policy file, a loop by hand.
 
-Readers turn each of these into a `Loop`; rules look at nothing else. ``None`` always means "cannot be
-told from the text", and no rule fires on it.
+Readers turn each of these into a `Loop`; rules look at nothing else. ``None`` always means "unknown
+from the text", and no rule fires on it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Function:
 
 @dataclass(slots=True)
 class Loop:
-    """What is known of one retry.
+    """Facts about one retry.
 
-    ``waits`` is "none" (at once), "fixed" (the same for everybody) or "jittered"; ``catches`` holds
+    ``waits`` is "none" (at once), "fixed" (the same for all callers) or "jittered"; ``catches`` holds
     the names of the exceptions it retries, ``raises`` those it ends in if they are others; ``polls`` that
     it waits for a result and no failure; ``everything`` that it retries every `Exception`, bugs
     included; ``methods`` the HTTP methods it retries ("*": all); ``hints`` is "ignored" or
@@ -87,5 +87,5 @@ class Loop:
     places: dict[str, Place] = field(default_factory=dict)
 
     def at(self, name: str) -> Place:
-        """Where to point for ``name``."""
+        """Return the place to point to for ``name``."""
         return self.places.get(name, self.place)

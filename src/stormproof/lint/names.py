@@ -1,11 +1,11 @@
-"""What the names of a module stand for: imports followed to their dotted names, constants to their values."""
+"""Names of a module resolved: imports followed to their dotted names, constants to their values."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-#: Where a value cannot be told from the text.
+#: A value that the text does not show.
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN", "__bool__": lambda self: False})()
 
 
@@ -63,7 +63,7 @@ class Names:
                     self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     def add_constant(self, name: str, value: ast.expr) -> None:
-        """A module-level assignment. A name assigned twice stands for nothing that can be told."""
+        """A module-level assignment. A name assigned twice stands for an unknown value."""
         self._constants[name] = None if name in self._constants else value
 
     def dotted(self, node: ast.AST | None) -> str | None:
@@ -120,7 +120,7 @@ class Names:
         if name in ("frozenset", "set", "list", "tuple") and len(values) == 1:
             return values[0] if isinstance(values[0], tuple) else UNKNOWN
         if name == "range" and 1 <= len(values) <= 2 and all(isinstance(v, int) for v in values):
-            # HTTP statuses are listed like this; anything longer is no list of them.
+            # HTTP statuses are listed like this; anything longer is not a list of them.
             numbers = range(*values)
             return tuple(numbers) if len(numbers) <= 1000 else UNKNOWN
         return UNKNOWN
@@ -159,7 +159,7 @@ class Use:
         return None
 
     def value(self, name: str, default: Any, position: int | None = None) -> Any:
-        """The plain value of ``name``, ``default`` if it is not given, `UNKNOWN` if it cannot be told."""
+        """The plain value of ``name``, ``default`` if it is not given, else `UNKNOWN`."""
         given = self.arg(name, position)
         if given is None:
             return UNKNOWN if self.open else default

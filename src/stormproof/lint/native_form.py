@@ -1,4 +1,4 @@
-"""What a decorator of tenacity, backoff or stamina is called here, where the meaning is certain.
+"""Native form of a decorator of tenacity, backoff or stamina, where the meaning is certain.
 
 Each reader gives the arguments of ``stormproof.retry`` as source text, or ``None`` where a part of the
 decorator is unknown, computed elsewhere, or means something that ``stormproof.retry`` does differently.

@@ -48,7 +48,7 @@ def stormproof_retry(use: Use, label: str) -> Loop:
 
 
 def waits(use: Use, node: ast.expr) -> str | None:
-    """How the schedule that ``node`` makes waits; ``None`` if it is none of ours."""
+    """Return how the schedule that ``node`` makes waits; ``None`` if it is not one of ours."""
     node = use.names.follow(node)
     schedule = use.names.dotted(node.func) if isinstance(node, ast.Call) else None
     if schedule not in _SCHEDULES:

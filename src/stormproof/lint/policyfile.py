@@ -93,7 +93,7 @@ def _waits(preview: Sequence[Any]) -> str:
 
 
 def _compose(row: Row) -> None:
-    """What only the whole row shows to be wrong."""
+    """Yield the faults that only the whole pipeline shows."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

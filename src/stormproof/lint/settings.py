@@ -34,11 +34,11 @@ class Settings:
     policy_files: tuple[str, ...] = ()
 
     def excluded(self, path: str) -> bool:
-        """Whether ``path``, found in a folder, is left out: it or a folder it is in matches."""
+        """Return True if ``path``, found in a folder, is left out: it or a folder it is in matches."""
         return any(fnmatch(path, pattern) or _inside(path, pattern) for pattern in self.exclude)
 
     def is_policy_file(self, path: str) -> bool:
-        """Whether ``path``, found in a folder, is read as a policy file."""
+        """Return True if ``path``, found in a folder, is read as a policy file."""
         name = path.rpartition("/")[2]
         stem, _, suffix = name.rpartition(".")
         if suffix not in ("toml", "json", "yaml", "yml"):

@@ -34,7 +34,7 @@ _MAKERS = re.compile(
 
 
 def worth_reading(text: str) -> bool:
-    """Whether ``text`` mentions anything that lint knows."""
+    """Return True if ``text`` mentions anything that lint knows."""
     if any(trigger in text for trigger in TRIGGERS):
         return True
     return "except" in text and _LOOPS.search(text) is not None

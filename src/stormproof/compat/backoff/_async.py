@@ -34,7 +34,7 @@ def retry_exception(
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
-            await _tell(plan.on_try, call.details())
+            await _notify(plan.on_try, call.details())
             call.read_elapsed()
             try:
                 result = await target(*args, **kwargs)
@@ -42,13 +42,13 @@ def retry_exception(
                 # Handlers run inside this block: they may use sys.exc_info().
                 stop = await _settle(giveup(error)) or call.spent()
                 if stop or not call.draw_wait(_next_wait, error):
-                    await _tell(plan.on_giveup, call.details(exception=error))
+                    await _notify(plan.on_giveup, call.details(exception=error))
                     if raise_on_giveup or not stop:
                         raise
                     return None
-                await _tell(plan.on_backoff, call.details(exception=error, wait=call.wait))
+                await _notify(plan.on_backoff, call.details(exception=error, wait=call.wait))
             else:
-                await _tell(plan.on_success, call.details())
+                await _notify(plan.on_success, call.details())
                 return result
             await asyncio.sleep(call.wait)
 
@@ -65,22 +65,22 @@ def retry_predicate(
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
-            await _tell(plan.on_try, call.details())
+            await _notify(plan.on_try, call.details())
             call.read_elapsed()
             result = await target(*args, **kwargs)
             if not await _settle(predicate(result)):
-                await _tell(plan.on_success, call.details(value=result))
+                await _notify(plan.on_success, call.details(value=result))
                 return result
             if call.spent() or not call.draw_wait(_next_wait, result):
-                await _tell(plan.on_giveup, call.details(value=result))
+                await _notify(plan.on_giveup, call.details(value=result))
                 return result
-            await _tell(plan.on_backoff, call.details(value=result, wait=call.wait))
+            await _notify(plan.on_backoff, call.details(value=result, wait=call.wait))
             await asyncio.sleep(call.wait)
 
     return retry
 
 
-async def _tell(handlers: tuple[Handler, ...], details: dict[str, Any]) -> None:
+async def _notify(handlers: tuple[Handler, ...], details: dict[str, Any]) -> None:
     for handler in handlers:
         await _settle(handler(details))
 

@@ -15,7 +15,7 @@ Waits = Generator[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one decorator was told."""
+    """Options of one decorator."""
 
     wait_gen: Callable[..., Waits]
     wait_gen_kwargs: dict[str, Any]
@@ -68,7 +68,7 @@ class Call:
         self.elapsed = self._stopwatch.elapsed()
 
     def spent(self) -> bool:
-        """Whether this was the last try: tries == max_tries, or elapsed >= max_time at its start."""
+        """Return True if this was the last try: tries == max_tries, or elapsed >= max_time at its start."""
         if self.tries == self._max_tries:
             return True
         return self._max_time is not None and self.elapsed >= self._max_time
@@ -100,7 +100,7 @@ def start_waits(plan: Plan) -> Waits:
 
 def _resolve(value: Any) -> Any:
     # A callable may be a setting to look up now, or (runtime's ``value``) an argument in itself that needs a
-    # parameter. Nothing but the attempt tells them apart, wrapped callables included.
+    # parameter. Nothing but the attempt distinguishes them, wrapped callables included.
     if not callable(value):
         return value
     try:

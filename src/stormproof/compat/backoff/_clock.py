@@ -1,4 +1,4 @@
-"""How long a call has been going on."""
+"""Elapsed time of a call."""
 
 from __future__ import annotations
 

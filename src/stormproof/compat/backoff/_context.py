@@ -10,12 +10,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import _log
+from ._async import _notify as _notify_async
 from ._async import _settle
-from ._async import _tell as _tell_async
 from ._call import Call, Plan, maybe_call, next_wait
 from ._handlers import handlers, refuse_coroutine_functions
 from ._jitter import full_jitter
-from ._sync import _tell
+from ._sync import _notify
 from ._wait_gen import expo
 
 if TYPE_CHECKING:
@@ -152,21 +152,21 @@ def _attempts(plan: Plan, types: Any, giveup: Any, raise_on_giveup: bool) -> Gen
     call = Call(plan, None, (), {}, maybe_call=maybe_call, wall=_wall)
     while True:
         call.tries += 1
-        _tell(plan.on_try, call.details())
+        _notify(plan.on_try, call.details())
         attempt = Attempt(types)
         yield attempt
         call.read_elapsed()
         error = attempt.exception
         if error is None:
-            _tell(plan.on_success, call.details())
+            _notify(plan.on_success, call.details())
             return
         stop = giveup(error) or call.spent()
         if stop or not call.draw_wait(next_wait, error):
-            _tell(plan.on_giveup, call.details(exception=error))
+            _notify(plan.on_giveup, call.details(exception=error))
             if raise_on_giveup or not stop:
                 raise error
             return
-        _tell(plan.on_backoff, call.details(exception=error, wait=call.wait))
+        _notify(plan.on_backoff, call.details(exception=error, wait=call.wait))
         time.sleep(call.wait)
 
 
@@ -176,19 +176,19 @@ async def _async_attempts(
     call = Call(plan, None, (), {}, maybe_call=maybe_call, wall=_wall)
     while True:
         call.tries += 1
-        await _tell_async(plan.on_try, call.details())
+        await _notify_async(plan.on_try, call.details())
         attempt = Attempt(types)
         yield attempt
         call.read_elapsed()
         error = attempt.exception
         if error is None:
-            await _tell_async(plan.on_success, call.details())
+            await _notify_async(plan.on_success, call.details())
             return
         stop = await _settle(giveup(error)) or call.spent()
         if stop or not call.draw_wait(next_wait, error):
-            await _tell_async(plan.on_giveup, call.details(exception=error))
+            await _notify_async(plan.on_giveup, call.details(exception=error))
             if raise_on_giveup or not stop:
                 raise error
             return
-        await _tell_async(plan.on_backoff, call.details(exception=error, wait=call.wait))
+        await _notify_async(plan.on_backoff, call.details(exception=error, wait=call.wait))
         await asyncio.sleep(call.wait)

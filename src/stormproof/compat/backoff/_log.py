@@ -22,7 +22,7 @@ def configure() -> None:
 
 
 def backoff_handler(logger: _MaybeLogger, level: int) -> Handler | None:
-    """Logs "Backing off f(...) for 1.0s (reason)"; None when there is no logger."""
+    """Logs "Backing off f(...) for 1.0s (reason)"; None without a logger."""
     log = _resolve(logger)
     if log is None:
         return None
@@ -35,7 +35,7 @@ def backoff_handler(logger: _MaybeLogger, level: int) -> Handler | None:
 
 
 def giveup_handler(logger: _MaybeLogger, level: int) -> Handler | None:
-    """Logs "Giving up f(...) after 3 tries (reason)"; None when there is no logger."""
+    """Logs "Giving up f(...) after 3 tries (reason)"; None without a logger."""
     log = _resolve(logger)
     if log is None:
         return None

@@ -33,7 +33,7 @@ def retry_exception(
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
-            _tell(plan.on_try, call.details())
+            _notify(plan.on_try, call.details())
             call.read_elapsed()
             try:
                 result = target(*args, **kwargs)
@@ -41,13 +41,13 @@ def retry_exception(
                 # Handlers run inside this block: they may use sys.exc_info().
                 stop = giveup(error) or call.spent()
                 if stop or not call.draw_wait(_next_wait, error):
-                    _tell(plan.on_giveup, call.details(exception=error))
+                    _notify(plan.on_giveup, call.details(exception=error))
                     if raise_on_giveup or not stop:
                         raise
                     return None
-                _tell(plan.on_backoff, call.details(exception=error, wait=call.wait))
+                _notify(plan.on_backoff, call.details(exception=error, wait=call.wait))
             else:
-                _tell(plan.on_success, call.details())
+                _notify(plan.on_success, call.details())
                 return result
             time.sleep(call.wait)
 
@@ -64,22 +64,22 @@ def retry_predicate(
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
-            _tell(plan.on_try, call.details())
+            _notify(plan.on_try, call.details())
             call.read_elapsed()
             result = target(*args, **kwargs)
             if not predicate(result):
-                _tell(plan.on_success, call.details(value=result))
+                _notify(plan.on_success, call.details(value=result))
                 return result
             if call.spent() or not call.draw_wait(_next_wait, result):
-                _tell(plan.on_giveup, call.details(value=result))
+                _notify(plan.on_giveup, call.details(value=result))
                 return result
-            _tell(plan.on_backoff, call.details(value=result, wait=call.wait))
+            _notify(plan.on_backoff, call.details(value=result, wait=call.wait))
             time.sleep(call.wait)
 
     return retry
 
 
-def _tell(handlers: tuple[Handler, ...], details: dict[str, Any]) -> None:
+def _notify(handlers: tuple[Handler, ...], details: dict[str, Any]) -> None:
     for handler in handlers:
         handler(details)
 

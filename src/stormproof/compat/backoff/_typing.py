@@ -14,7 +14,7 @@ class _Details(TypedDict):
 
 
 class Details(_Details, total=False):
-    """What a handler is told about the call.
+    """Details of the call, for handlers.
 
     ``target`` is the undecorated function, ``args`` and ``kwargs`` its arguments, ``tries`` the number of
     tries so far, ``elapsed`` the seconds between the start of the call and the start of the last try.
@@ -29,7 +29,7 @@ class Details(_Details, total=False):
 
 
 class ContextDetails(TypedDict, total=False):
-    """What a handler of a block is told: as `Details`, but a block has no target and no arguments."""
+    """Details for a handler of a block: as `Details`, but a block has no target and no arguments."""
 
     tries: int
     elapsed: float

@@ -1,4 +1,4 @@
-"""What users write: the decorator, the block, and callers that keep their options."""
+"""Public interface: the decorator, the block, and callers that keep their options."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class _HookCondition(_t.retry_base):
 
 
 def _make_stop(*, attempts: int | None, timeout: Duration | None) -> Any:
-    """Return tenacity's stop for the two limits; ``None`` is no limit."""
+    """Return tenacity's stop for the two limits; ``None`` does not limit."""
     stops: list[Any] = []
     if attempts is not None:
         stops.append(_t.stop_after_attempt(attempts))

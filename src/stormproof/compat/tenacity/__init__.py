@@ -162,7 +162,7 @@ wait_full_jitter = wait_random_exponential
 
 
 class Retried(Protocol[P, R_co]):
-    """What ``@retry`` makes of a function: the function, with the retry's attributes."""
+    """Function decorated by ``@retry``: the function, with the retry's attributes."""
 
     retry: BaseRetrying
     retry_with: Callable[..., Any]
@@ -180,7 +180,7 @@ class Retried(Protocol[P, R_co]):
 
 
 class Decorator(Protocol):
-    """What ``retry(...)`` returns."""
+    """Decorator that ``retry(...)`` returns."""
 
     def __call__(self, fn: Callable[P, R_co], /) -> Retried[P, R_co]: ...
 

@@ -205,7 +205,7 @@ class BaseRetrying(ABC):
             yield self.after
         statistics = self._statistics_of(state)
         statistics["delay_since_first_attempt"] = state.seconds_since_start
-        state.upcoming_sleep = 0.0 if _is_no_wait(self.wait) else (yield self.wait)
+        state.upcoming_sleep = 0.0 if _waits_nothing(self.wait) else (yield self.wait)
         reason = None
         if self.stop is not None and (yield self.stop):
             reason = ""
@@ -330,7 +330,7 @@ def state_of(
     return state
 
 
-def _is_no_wait(wait: Any) -> bool:
+def _waits_nothing(wait: Any) -> bool:
     # Not "falsy": a strategy may be a container without elements.
     return wait is None or (not callable(wait) and wait == 0)
 

@@ -1,4 +1,4 @@
-"""What one call knows of itself: its attempts, its last outcome, and the errors it may end in."""
+"""State of one call: its attempts, its last outcome, and the errors it may end in."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class TryAgain(Exception):
 
 
 class DoAttempt:
-    """What ``iter()`` returns when the function is to be called."""
+    """Result of ``iter()`` when the function is to be called."""
 
 
 class DoSleep(float):
-    """What ``iter()`` returns when so many seconds are to be slept."""
+    """Result of ``iter()`` when so many seconds are to be slept."""
 
 
 class BaseAction:
-    """What the next step will be, for hooks to look at: ``name`` and the attributes of ``REPR_FIELDS``."""
+    """Next step, for hooks to look at: ``name`` and the attributes of ``REPR_FIELDS``."""
 
     REPR_FIELDS: tuple[str, ...] = ()
     NAME: str | None = None
@@ -61,7 +61,7 @@ class Future(futures.Future[Any]):
 
     @property
     def failed(self) -> bool:
-        """Whether the attempt raised."""
+        """Return True if the attempt raised."""
         return self.exception() is not None
 
     @classmethod

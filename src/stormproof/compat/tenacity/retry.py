@@ -1,4 +1,4 @@
-"""What to retry: ``retry_if_exception_type(OSError) | retry_if_result(is_none)``."""
+"""Conditions of a retry: ``retry_if_exception_type(OSError) | retry_if_result(is_none)``."""
 
 from __future__ import annotations
 

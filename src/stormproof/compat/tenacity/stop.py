@@ -1,4 +1,4 @@
-"""When to stop: ``stop_after_attempt(4) | stop_after_delay(30)``."""
+"""Limits of a retry: ``stop_after_attempt(4) | stop_after_delay(30)``."""
 
 from __future__ import annotations
 

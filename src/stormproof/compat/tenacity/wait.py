@@ -1,4 +1,4 @@
-"""How long to wait: ``wait_fixed(3) + wait_random(0, 2)``."""
+"""Waits of a retry: ``wait_fixed(3) + wait_random(0, 2)``."""
 
 from __future__ import annotations
 

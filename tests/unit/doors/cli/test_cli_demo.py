@@ -212,7 +212,7 @@ def test_verdict_sums_up_a_lane() -> None:
         good=buckets(16, 16, 0, 0, 0, 0, 8, 16, 16, 16, 16, 16),
         failed=buckets(*[0] * 6, 72),
         received=buckets(16, 16, 32, 32, 32, 32, *[16] * 6),
-        for_nobody=buckets(0, 0, 0, 0, 50),
+        abandoned=buckets(0, 0, 0, 0, 50),
     )
     lane.reasons["BudgetExhausted"] = 72
     told = _demo_metrics.lane_verdict(lane, scenario)
@@ -353,7 +353,7 @@ def test_server_queues_in_order_and_works_for_callers_that_have_gone() -> None:
         assert not first[1].sent, "nothing is answered before its work is done"
         await third[1].done.wait()
         sent = [transport.sent[:15] for _, transport in (first, gone, third)]
-        return sent, (backend.received, backend.served, backend.for_nobody)
+        return sent, (backend.received, backend.served, backend.abandoned)
 
     sent, counts = asyncio.run(asyncio.wait_for(scene(), 5))
     assert sent == [b"HTTP/1.1 200 OK", b"", b"HTTP/1.1 200 OK"]

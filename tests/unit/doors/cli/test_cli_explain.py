@@ -15,7 +15,7 @@ import stormproof as sp
 from stormproof import cli
 from stormproof.cli import _explain_view
 from stormproof.cli._explain_facts import Facts, advice
-from stormproof.cli._style import Style, tell
+from stormproof.cli._style import Style, in_units
 
 PLAIN = Style(False)
 FILE = """
@@ -256,5 +256,5 @@ def test_picture_fits_the_streams_encoding(
 
 
 def test_times_are_printed_in_readable_units() -> None:
-    shown = [tell(s) for s in (0, 0.0001, 0.05, 0.9994, 0.99999, 1, 2.25, 90, 3600, math.inf)]
+    shown = [in_units(s) for s in (0, 0.0001, 0.05, 0.9994, 0.99999, 1, 2.25, 90, 3600, math.inf)]
     assert shown == ["0", "0.1 ms", "50 ms", "999 ms", "1 s", "1 s", "2.25 s", "90 s", "60 min", "unbounded"]

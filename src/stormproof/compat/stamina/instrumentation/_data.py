@@ -1,4 +1,4 @@
-"""What hooks are given, and what a hook is."""
+"""Details that hooks receive, and the type of a hook."""
 
 from __future__ import annotations
 

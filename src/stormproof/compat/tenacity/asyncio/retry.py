@@ -1,4 +1,4 @@
-"""What to retry, decided by coroutine functions."""
+"""Conditions of a retry, decided by coroutine functions."""
 
 from __future__ import annotations
 
