@@ -15,7 +15,8 @@ from .findings import Finding, Place, lines_of
 from .loops import Loop
 from .policyfile import SUFFIXES, Broken
 from .policyfile import read as read_policies
-from .rules import BY_CODE, RULES, Rule
+from .rule import Rule
+from .rules import BY_CODE, RULES
 from .settings import Settings, SettingsError
 from .source import Module, worth_reading
 
