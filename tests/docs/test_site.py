@@ -51,7 +51,7 @@ def test_reference_leaves_out_what_rooms_ask_of_each_other(site: Path) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     described = set(re.findall(r'id="stormproof\.[\w.]*\.(\w+)"', text))
     assert "with_" in described
-    assert not described & {"keep_time", "use_clock", "adopt", "doubts", "after_fork", "fresh"}
+    assert not described & {"use_clock", "adopt", "warnings_for", "after_fork", "fresh"}
 
 
 def test_home_has_the_three_doors_and_the_readme_a_page_of_its_own(site: Path) -> None:

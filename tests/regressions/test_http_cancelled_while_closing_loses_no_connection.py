@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import stormproof as sp
-from stormproof._runtime.shielded_close import to_its_end
+from stormproof._runtime.shielded_close import await_shielded
 from stormproof.httpx import AsyncTransport
 
 
@@ -79,9 +79,9 @@ def test_shielded_coroutine_returns_and_raises_as_if_awaited() -> None:
             await asyncio.sleep(0)
             raise KeyError("x")
 
-        assert await to_its_end(fine()) == 7
+        assert await await_shielded(fine()) == 7
         with pytest.raises(KeyError):
-            await to_its_end(bad())
+            await await_shielded(bad())
 
     asyncio.run(main())
 
@@ -92,7 +92,7 @@ def test_cancellation_is_not_lost_in_an_error() -> None:
             await asyncio.sleep(0)
             raise KeyError("x")
 
-        task = asyncio.ensure_future(to_its_end(bad()))
+        task = asyncio.ensure_future(await_shielded(bad()))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
@@ -114,7 +114,7 @@ def test_shielded_coroutine_is_cancelled_while_it_waits() -> None:
                 log.append("cancelled")
                 raise
 
-        task = asyncio.ensure_future(to_its_end(close()))
+        task = asyncio.ensure_future(await_shielded(close()))
         for _ in range(5):
             await asyncio.sleep(0)
         task.cancel()
@@ -135,7 +135,7 @@ def test_closed_coroutine_closes_its_awaitable() -> None:
             log.append("closed")
 
     async def outer() -> None:
-        await to_its_end(close())
+        await await_shielded(close())
 
     coroutine = outer()
     coroutine.send(None)
@@ -187,7 +187,7 @@ def test_wait_inside_a_shield_is_not_cut_short() -> None:
             log.append("never")
 
         async with lock:
-            task = asyncio.ensure_future(to_its_end(close()))
+            task = asyncio.ensure_future(await_shielded(close()))
             await asyncio.sleep(0.001)
             for _ in range(2):
                 task.cancel()
@@ -209,7 +209,7 @@ def test_time_limit_inside_a_shield_holds() -> None:
                 await anyio.sleep(3600)
             ended.append(limit.cancelled_caught)
 
-        await asyncio.wait_for(to_its_end(close()), 5)
+        await asyncio.wait_for(await_shielded(close()), 5)
         return ended
 
     assert asyncio.run(main()) == [True]
@@ -221,7 +221,7 @@ def test_shield_around_all_of_it_is_none_of_ours() -> None:
     async def main() -> bool:
         async def shielded() -> None:
             with anyio.CancelScope(shield=True):
-                await to_its_end(asyncio.sleep(3600))
+                await await_shielded(asyncio.sleep(3600))
 
         task = asyncio.ensure_future(shielded())
         await asyncio.sleep(0.001)

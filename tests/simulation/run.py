@@ -89,7 +89,7 @@ class _Play:
         randomness._own = self.rng.random
         bus.log_by_default(False)
         # Other subscribers in this process have locks that this world does not know.
-        others = [(told, told[:]) for told in (bus.watchers, bus.thorough)]
+        others = [(told, told[:]) for told in (bus.watchers, bus.first_try_subscribers)]
         for told, _ in others:
             told.clear()
         stops: list[Any] = []

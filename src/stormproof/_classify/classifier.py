@@ -55,7 +55,7 @@ class Classifier:
         self.settings = Settings() if settings is None else settings
         self._rules: dict[type | str, Rule] = {}
         self._plans: dict[type, tuple[Rule, ...]] = {}
-        #: What exceptions that only their type tells apart come to.
+        #: Verdicts for exceptions that only their type distinguishes.
         self.known: dict[type, Verdict] = {}
         #: Our own refusals that are not retried, whatever is attached.
         self.final: set[type] = set()
@@ -81,12 +81,12 @@ class Classifier:
         """``depth`` counts the groups and `RetryAfter` marks around ``outcome``; they may form a cycle."""
         kind = type(outcome)
         if issubclass(kind, BaseException) and not issubclass(kind, Exception):
-            # Cancellation, exit and interrupt: nobody's rule makes these retryable.
+            # Cancellation, exit and interrupt: no rule makes these retryable.
             return Verdict.FATAL
         if self._rules:
-            told = self._told(kind, outcome)
-            if told is not None:
-                return told
+            verdict = self._apply_rules(kind, outcome)
+            if verdict is not None:
+                return verdict
         if depth > _MAX_WRAPS:
             return Verdict.FATAL
         if issubclass(kind, BaseExceptionGroup):
@@ -154,7 +154,8 @@ class Classifier:
         changes = {name: value for name, value in given.items() if value is not None}
         return _rebuild(self.settings.replace(**changes), dict(self._rules))
 
-    def _told(self, kind: type, outcome: object) -> Verdict | None:
+    def _apply_rules(self, kind: type, outcome: object) -> Verdict | None:
+        """Return the verdict of the first registered rule with an answer, or None."""
         plans = self._plans
         plan = plans.get(kind)
         if plan is None:
@@ -175,8 +176,8 @@ class Classifier:
         refusals = [verdict for verdict in verdicts if not verdict.retry]
         if refusals or not verdicts:
             # A pushback among them must reach the throttle budget that counts it.
-            told = [verdict for verdict in refusals if verdict.kind == "pushback"]
-            return (told or refusals or [Verdict.FATAL])[0]
+            pushbacks = [verdict for verdict in refusals if verdict.kind == "pushback"]
+            return (pushbacks or refusals or [Verdict.FATAL])[0]
         after = max((verdict.after for verdict in verdicts if verdict.after is not None), default=None)
         timeout = all(verdict.kind == "timeout" for verdict in verdicts)
         return Verdict(True, after, "timeout" if timeout else "transient", verdicts[0].reason)
@@ -188,7 +189,7 @@ class Classifier:
         return Verdict(verdict.retry, max(error.seconds, verdict.after or 0.0), verdict.kind, verdict.reason)
 
     def _settle(self, outcome: Any, fault: Fault) -> Verdict:
-        """Weigh what only the outcome at hand can tell: an inner layer's mark, and the method."""
+        """Return the verdict on ``fault``, given an inner layer's mark and the request's method."""
         if fault.retry:
             layer = response_mark(outcome)
             if layer is not None:
@@ -203,7 +204,7 @@ class Classifier:
         return fault.verdict
 
     def _unsafe_method(self, outcome: Any) -> str | None:
-        """The method of the request, if it is told and repeating it might do its work twice."""
+        """Return the request's method if it is known and repeating it might do its work twice."""
         method, headers = request_of(outcome)
         if method is None or method in self.settings.methods or header(headers, self.settings.key_headers):
             return None

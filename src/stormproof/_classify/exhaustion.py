@@ -1,4 +1,4 @@
-"""Marks: what tells an outer layer that an inner one has already retried to exhaustion."""
+"""Marks, which show an outer layer that an inner one has already retried to exhaustion."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Mark:
 
     @property
     def stopped(self) -> Stopped | None:
-        """What `stops.stopped` answers."""
+        """The value of `stops.stopped`."""
         given = self._stopped
         return Stopped(*given) if type(given) is tuple else given
 
@@ -73,8 +73,7 @@ class Mark:
 
 
 def mark(outcome: Any, mark: Any) -> None:
-    """Put ``mark`` (or what else is to be told there) on an exception or a response; one that refuses is
-    left as it is."""
+    """Put ``mark`` on an exception or a response; one that refuses attributes is left as it is."""
     try:
         if is_a(outcome, BaseException):
             setattr(outcome, _MARK, mark)
@@ -100,7 +99,7 @@ bare_types: dict[type, bool] = {}
 def is_bare(error: BaseException) -> bool:
     """Return whether only the type of ``error`` can say anything: nothing is attached, no cause is given.
 
-    The common case, in which nobody has to look for marks, responses and hints.
+    The common case, in which no search for marks, responses and hints is needed.
     """
     kind = type(error)
     bare = bare_types.get(kind)
@@ -159,7 +158,7 @@ def _mark_in_chain(error: Any) -> Mark | None:
 
 
 def _holds_nothing(error: Any) -> bool:
-    """Whether neither a mark nor a response is attached, for types known to have no attributes besides."""
+    """Return True if neither a mark nor a response is attached; False where the type may hold more."""
     kind = type(error)
     if bare_types.get(kind) or (kind.__module__ == "stormproof" and issubclass(kind, StormproofError)):
         attached = error.__dict__

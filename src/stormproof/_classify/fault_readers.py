@@ -101,7 +101,7 @@ def _exception_in(value: Any) -> BaseException | None:
 
 
 def http_response(source: Any, settings: Settings, depth: int) -> Fault:
-    """``source`` tells a status and headers: a response, or an error that copied them."""
+    """Read status and headers of ``source``: a response, or an error that copied them."""
     status = None
     for name in ("status_code", "status", "code"):
         status = whole(get(source, name))
@@ -115,11 +115,11 @@ def _judged(status: int, headers: Any, settings: Settings) -> Fault:
     if status < 400 and status not in settings.statuses:
         return FINAL
     found = read(headers)
-    told = should_retry(found)
-    retry = (status in settings.statuses if told is None else told) and status not in settings.never
-    # A refusal keeps the hint: whoever names the error in `on` retries it all the same.
+    advice = should_retry(found)
+    retry = (status in settings.statuses if advice is None else advice) and status not in settings.never
+    # A refusal keeps the hint: an `on` that names the error retries it all the same.
     after = wait_from(found)
-    if told is False:
+    if advice is False:
         return Fault(False, "pushback", f"HTTP {int(status)}, and the server says not to retry", after=after)
     return _http(status, retry, status in known_faults.UNPROCESSED, after)
 
@@ -135,7 +135,7 @@ def http_error(error: Any, settings: Settings, depth: int) -> Fault:
 
 
 def aiohttp_error(error: Any, settings: Settings, depth: int) -> Fault:
-    """What is no HTTP at all comes as a made-up status 400, raised from the parser's own error."""
+    """Read an error of aiohttp, which reports replies that are not HTTP as status 400."""
     cause = get(error, "__cause__")
     return LOST if cause is not None and row_for(type(cause)) is LOST else http_error(error, settings, depth)
 
@@ -201,8 +201,8 @@ def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
     response = get(error, "response")
     if not is_a(response, dict):
         return None
-    told, meta = response.get("Error"), response.get("ResponseMetadata")
-    code = told.get("Code") if is_a(told, dict) else None
+    details, meta = response.get("Error"), response.get("ResponseMetadata")
+    code = details.get("Code") if is_a(details, dict) else None
     meta = meta if is_a(meta, dict) else {}
     status = whole(meta.get("HTTPStatusCode"))
     after = wait_from(read(meta.get("HTTPHeaders")))

@@ -28,7 +28,7 @@ def get(owner: Any, name: str) -> Any:
 
 
 def called(owner: Any, name: str) -> Any:
-    """What the method ``name`` answers, or ``None``."""
+    """Return the result of the method ``name``, or ``None``."""
     method = get(owner, name)
     try:
         return method() if callable(method) else method

@@ -1,4 +1,4 @@
-"""What is known about failures, as data: HTTP, network, gRPC, AWS, databases, exception names.
+"""Known failures, as data: HTTP, network, gRPC, AWS, databases, exception names.
 
 `NAMES` recognises exceptions and responses by top-level module and qualified name, so that no
 library has to be imported to be understood. A row is a `Fault`, or the name of a function in
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Fault:
-    """What an error turned out to be, before the request's method is weighed.
+    """Meaning of an error, before the request's method is considered.
 
     ``safe``: even a POST may be sent again, because nothing was processed or because the library
     makes its calls safe to repeat.

@@ -52,7 +52,7 @@ _STAR, _NOT_PLAIN = 0x04, 0x20 | 0x80 | 0x200
 
 
 def _takes_an_exception(on: Any) -> bool:
-    """Whether ``on`` can be asked about an exception. Anything but a function is believed."""
+    """Return True if ``on`` takes one exception. Callables other than functions are not checked."""
     code = getattr(on, "__code__", None)
     if code is None or hasattr(on, "__self__"):
         return True
@@ -122,7 +122,7 @@ class _TypeJudge:
             found = Verdict.FATAL
             if is_refusal(error) and not self._refusals:
                 self.final.add(type(error))
-        elif _tells_nothing(error):
+        elif _has_no_details(error):
             found = Verdict.RETRY
         else:
             return _retry(error, self._names_refusals)
@@ -192,13 +192,13 @@ def _refuse_awaitable(owner: str, answer: Any) -> None:
         raise TypeError(f"{owner}: on must answer at once with a truth value or a Verdict, got {answer!r}")
 
 
-def _retry(error: BaseException, at_any_rate: bool) -> Verdict:
-    """Retry, with what the error itself tells: the server's hint, and whether it was a timeout.
+def _retry(error: BaseException, ignore_pushback: bool) -> Verdict:
+    """Return a verdict to retry, with the hint and the kind of the error itself.
 
-    Not if it tells that the server does not want it, unless ``at_any_rate``.
+    An error by which the server forbids retries is not retried, unless ``ignore_pushback``.
     """
     seen = transient(error)
-    if seen.kind == "pushback" and not at_any_rate:
+    if seen.kind == "pushback" and not ignore_pushback:
         return seen
     after = seen.after
     if after is None and isinstance(error, StormproofError):
@@ -209,13 +209,13 @@ def _retry(error: BaseException, at_any_rate: bool) -> Verdict:
     return Verdict(True, after, kind)
 
 
-def _tells_nothing(error: BaseException) -> bool:
-    """Whether its type alone says that there is no hint in it, and no timeout."""
+def _has_no_details(error: BaseException) -> bool:
+    """Return True if the type alone rules out a hint and a timeout."""
     return type(error).__module__ == "builtins" and not isinstance(error, (TimeoutError, BaseExceptionGroup))
 
 
 def is_refusal(error: BaseException | None) -> TypeGuard[StormproofError]:
-    """Whether ``error`` is one of our own refusals; an attempt cut off is a failure."""
+    """Return True if ``error`` is one of our own refusals; an attempt cut off is a failure."""
     return isinstance(error, StormproofError) and not isinstance(error, AttemptTimeout)
 
 

@@ -1,4 +1,4 @@
-"""What a server says about when to come back, read without trusting it.
+"""Hints of a server on when to retry, parsed without trusting it.
 
 A hint is a number of seconds >= 0, ``math.inf`` for an absurdly long one, or ``None`` when there is
 none worth reading. No input raises, and none is slow to read.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-#: Longer than this many seconds (31 years) is "never": it would only overflow somebody's sleep.
+#: Longer than this many seconds (31 years) is "never": it would only overflow a sleep.
 FAR_S = 1e9
 
 #: What `read` collects; everything else in the headers is skipped.
@@ -133,7 +133,7 @@ def pushback(metadata: Any) -> float | Stop | None:
 
 
 def header(headers: Any, names: frozenset[str]) -> bool:
-    """Whether one of ``names`` (lower case) is present and not blank."""
+    """Return True if one of ``names`` (lower case) is present and not blank."""
     return any(value.strip() for values in _collect(headers, names).values() for value in values)
 
 
@@ -142,18 +142,18 @@ def _collect(headers: Any, names: frozenset[str], mapping: bool = True) -> dict[
     lengths = _LENGTHS if names is _WANTED else {len(name) for name in names}
     try:
         for name, value in _pairs(headers) if mapping else headers:
-            # Most headers are told from the wanted ones by their length alone.
+            # The length alone excludes most headers.
             if len(name) in lengths and (key := _text(name).lower()) in names:
                 for item in value if isinstance(value, (list, tuple)) else (value,):
                     found.setdefault(key, []).append(_text(item))
     except Exception:
-        # Headers of a broken or foreign kind tell nothing more than what was read so far.
+        # Headers of a broken or foreign kind: keep what was read so far.
         pass
     return found
 
 
 def _pairs(headers: Any) -> Iterable[Any]:
-    """Name and value pairs, repeated headers apart where the class can tell them apart."""
+    """Return name and value pairs, with repeated headers separate where the class keeps them so."""
     if headers is None or isinstance(headers, (list, tuple)):
         return headers or ()
     raw = getattr(headers, "raw", None)

@@ -15,7 +15,7 @@ _set = object.__setattr__
 
 
 class Verdict(Options):
-    """Whether to try again, and what is known about when and why. True if ``retry`` is.
+    """Decision to retry or not, with the server's hint, kind and reason. Truthy if ``retry`` is.
 
     ``after``: the server's hint in seconds, ``None`` without one, ``math.inf`` for an absurd one.
     ``kind``: ``"timeout"`` pays a budget's timeout price, ``"throttle"`` its throttling price;

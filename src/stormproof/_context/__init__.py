@@ -1,1 +1,1 @@
-"""What surrounds a running call: deadlines, cancellation, the attempt."""
+"""Surroundings of a running call: deadlines, cancellation, the attempt."""

@@ -74,7 +74,7 @@ class Attempt:
 
     @property
     def request(self) -> Any:
-        """What a client is about to send, for ``before_attempt`` to change; ``None`` for a plain function."""
+        """Request about to be sent, which ``before_attempt`` may change; ``None`` for a plain function."""
         return None if self.exchange is None else self.exchange.draft
 
     @property
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
 
     class Running(Protocol):
-        """What makes an attempt now: the attempt of a block, or the call in whose loop it is made."""
+        """Maker of the current attempt: the attempt of a block, or the call whose loop makes it."""
 
         @property
         def number(self) -> int: ...
@@ -140,7 +140,7 @@ def attempt() -> Attempt | None:
 
 
 def _called(frame: Any) -> tuple[Any, ...]:
-    """What ``Policy.call`` was given to call, if this is its frame."""
+    """Return the function given to ``Policy.call``, if this is its frame."""
     seen = frame.f_locals
     found = seen.get("fn")
     if type(seen) is dict:
@@ -169,7 +169,7 @@ class LayersAround:
         del self._frames[:1]
 
     def lacks(self, layer: object) -> bool:
-        """Whether the call of ``layer`` at hand began, in the same task or thread, after this was made."""
+        """Return True if the current call of ``layer`` began after this, in the same task or thread."""
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_globals.get("_sp_layer") is not layer:
             frame = frame.f_back
@@ -179,9 +179,9 @@ class LayersAround:
 
 
 def encloses(owner: object, own_frames: int, asking: object = None) -> bool:
-    """Whether a layer of this owner is already at work around the one that asks.
+    """Return True if a layer of this owner already encloses the one that asks.
 
-    Whatever it calls is told by its code, which is on the stack itself ``own_frames`` times.
+    A function is recognised by its code, which is on the stack ``own_frames`` times for the call itself.
     """
     outer = running.get()
     while outer is not None:

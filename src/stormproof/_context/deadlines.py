@@ -1,4 +1,4 @@
-"""The ambient deadline: how long the code inside may take, and whether somebody cancelled it.
+"""The ambient deadline: the time left to the code inside, and its cancellation.
 
 A scope lives in a context variable. Nested scopes bound each other: what counts is what remains
 in the tightest one. Each scope keeps its own clock, and only remaining times are compared.
@@ -189,14 +189,14 @@ class Scope:
 
     @property
     def entered(self) -> bool:
-        """Whether the code inside is still running."""
+        """True if the code inside is still running."""
         return self._token is not None and self._token is not LEFT
 
     def own_remaining(self) -> float | None:
         """Seconds left in this scope alone, never negative; ``None`` without a limit, or left in success."""
         if self.limit is None or self._token is None:
             return None
-        # A clock set back gives nobody more time than there was.
+        # A clock set back does not extend the time.
         return max(0.0, self.limit - max(0.0, self.clock.now() - self.began))
 
     def remaining(self) -> float | None:
@@ -244,18 +244,18 @@ class Scope:
 
     @property
     def off(self) -> bool:
-        """Whether policies are switched off in here."""
+        """True if policies are switched off in this scope."""
         return bool(_switches) or any(scope.disabled and scope.entered for scope in self.chain())
 
     def late(self, message: str) -> StormproofError:
-        """What is raised when something would end past this scope's time."""
+        """Return the error for work that would end past this scope's time."""
         return DeadlineExceeded(message, self.name)
 
     def refusal(self) -> StormproofError:
-        """What is raised in here once the scope has ended."""
+        """Return the error raised in this scope once it has ended."""
         if self.cancelled:
             return Cancelled(f"scope {self.name!r} was cancelled")
-        return DeadlineExceeded(f"{self.name!r} allowed {self.limit:g} s, which are over", self.name)
+        return DeadlineExceeded(f"deadline {self.name!r} of {self.limit:g} s exceeded", self.name)
 
     def __repr__(self) -> str:
         left = self.remaining()

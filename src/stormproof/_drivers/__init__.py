@@ -1,1 +1,1 @@
-"""What really calls, sleeps, queues and races, in threads, asyncio and trio."""
+"""Calls, sleeps, queues and races in threads, asyncio and trio."""

@@ -42,12 +42,12 @@ def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
             if callable(close) and not isinstance(value, type):
                 return close()
     except Exception:
-        # Nobody wants it; that it could not be closed must not cost the answer that won.
+        # The value is discarded: an error in closing it must not replace the result that won.
         pass
     return None
 
 
-# Threads: nobody waits for the losers. Their scope is cancelled, and what they bring is closed.
+# Threads: the losers are not awaited. Their scope is cancelled, and their results are closed.
 
 
 def in_threads(race: Race) -> Any:

@@ -1,4 +1,4 @@
-"""Worker threads for sync calls that somebody may stop waiting for: bounded, reused, never joined."""
+"""Worker threads for sync calls that may be abandoned: bounded, reused, never joined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
 
-#: More threads than this means that calls which nobody waits for any more are piling up.
+#: More threads than this means that abandoned calls are piling up.
 LIMIT = 256
 _IDLE_S = 10.0
 
@@ -46,7 +46,7 @@ class Job:
         self._throw_away()
 
     def abandon(self, discard: Callable[[Any], object]) -> None:
-        """Nobody waits for this call any more: what it brings is handed to ``discard``."""
+        """Stop waiting for this call: its result is passed to ``discard``."""
         self._discard = discard
         if self.done:
             self._throw_away()
@@ -58,7 +58,7 @@ class Job:
             discard(self.value)
 
     def result(self) -> Any:
-        """What the call came to."""
+        """Return the value of the call, or raise its error."""
         if self.error is not None:
             try:
                 raise self.error
@@ -115,11 +115,11 @@ class _Pool:
             raise
 
     def available(self) -> bool:
-        """Whether `take` would find a worker, or a place for a new one."""
+        """Return True if `take` would find a worker, or a place for a new one."""
         return bool(self.idle) or self._size < LIMIT
 
     def retire(self, worker: _Worker) -> bool:
-        """Whether ``worker`` may end: not if it has just been taken."""
+        """Return True if ``worker`` may end: not if it has just been taken."""
         try:
             self.idle.remove(worker)
         except ValueError:
@@ -143,7 +143,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def available() -> bool:
-    """Whether another call can be started now."""
+    """Return True if another call can be started now."""
     return _pool.available()
 
 

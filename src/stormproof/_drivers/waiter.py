@@ -1,4 +1,4 @@
-"""Standing in a queue until somebody hands over a place: as a thread, an asyncio task or a trio task."""
+"""Waiters in a queue, each until it is granted a place: a thread, an asyncio task or a trio task."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Waiter:
             try:
                 loop.call_soon_threadsafe(set_result)
             except RuntimeError:
-                # The loop is closed, and whoever waited there has gone.
+                # The loop is closed, and its waiters with it.
                 pass
 
         self._wake = wake
@@ -95,5 +95,5 @@ class Waiter:
         with trio.move_on_after(float("inf") if seconds is None else seconds):
             await event.wait()
         if trio.current_effective_deadline() == float("-inf"):
-            # Cancelled after it was woken and before it ran, of which trio tells only at the next checkpoint.
+            # Cancelled after it was woken and before it ran, which trio reports only at the next checkpoint.
             await trio.sleep_forever()

@@ -1,4 +1,4 @@
-"""Who listens to events. Kept apart from the events themselves, which load only when somebody does."""
+"""Subscribers to events. Separate from the event types, which load only when there is a subscriber."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 #: The subscribers. The success path asks only whether there are any.
 watchers: list[Callable[[Event], object]] = []
 
-#: Those of them that want an event for a call that succeeds at its first attempt, too.
-thorough: list[Callable[[Event], object]] = []
+#: The subscribers that also receive an event for a call that succeeds at its first attempt.
+first_try_subscribers: list[Callable[[Event], object]] = []
 
 #: Whether retried-and-succeeded and gave-up go to the standard library's logging on their own.
 _logs = True
 
 #: Whether this context is inside a subscriber.
-_telling: ContextVar[bool] = ContextVar("stormproof_telling", default=False)
+_emitting: ContextVar[bool] = ContextVar("stormproof_emitting", default=False)
 
 #: What is logged on its own, and at which of the standard library's levels: DEBUG, INFO and WARNING.
 _LOGGED = {
@@ -46,12 +46,12 @@ def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) 
 
     It runs in the thread or task where the event happens, with no lock held. What it raises is
     reported through `sys.unraisablehook` and otherwise ignored. Calls that it makes itself under a
-    policy are not told, so that telling ends.
+    policy emit no events, which prevents endless loops.
     """
     if not callable(callback):
         raise TypeError(f"subscribe: callback must be callable, got {callback!r}")
     if first_tries:
-        thorough.append(callback)
+        first_try_subscribers.append(callback)
     watchers.append(callback)
 
     done = False
@@ -63,13 +63,13 @@ def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) 
             done = True
             watchers.remove(callback)
             if first_tries:
-                thorough.remove(callback)
+                first_try_subscribers.remove(callback)
 
     return unsubscribe
 
 
-def heard(kind: str) -> bool:
-    """Whether anybody would get to know of an event of this kind."""
+def has_listener(kind: str) -> bool:
+    """Return True if a subscriber or the log would receive an event of this kind."""
     if watchers:
         return True
     level = _LOGGED.get(kind)
@@ -77,25 +77,27 @@ def heard(kind: str) -> bool:
 
 
 def publish(kind: str, /, **fields: Any) -> None:
-    """Make the event ``kind`` and hand it to everybody; costs next to nothing when nobody listens."""
+    """Emit the event ``kind`` to all subscribers; costs next to nothing when there are none."""
     level = _LOGGED.get(kind)
     logged = level is not None and _logs and _would_write(level)
     if watchers or logged:
-        _tell(watchers, kind, fields, logged)
+        _emit(watchers, kind, fields, logged)
 
 
 def first_try(operation: str) -> None:
-    """Tell of a call that succeeded at its first attempt those who want to know even that."""
-    _tell(thorough, "Succeeded", {"operation": operation, "attempts": 1}, False)
+    """Emit the success of a first attempt to the subscribers that asked for those."""
+    _emit(first_try_subscribers, "Succeeded", {"operation": operation, "attempts": 1}, False)
 
 
 def mute() -> None:
     """Emit nothing from this context on."""
-    _telling.set(True)
+    _emitting.set(True)
 
 
-def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, Any], logged: bool) -> None:
-    if _telling.get():
+def _emit(
+    subscribers: list[Callable[[Event], object]], kind: str, fields: dict[str, Any], logged: bool
+) -> None:
+    if _emitting.get():
         return
     from . import types
 
@@ -103,21 +105,21 @@ def _tell(whom: list[Callable[[Event], object]], kind: str, fields: dict[str, An
     fields["operation"] = labels.clean(fields["operation"])
     event = getattr(types, kind)(**fields)
     # In a context of its own: an interrupt at the wrong moment cannot leave the mark behind in ours.
-    copy_context().run(_hand_out, tuple(whom), event, logged)
+    copy_context().run(_hand_out, tuple(subscribers), event, logged)
 
 
-def _hand_out(whom: tuple[Callable[[Event], object], ...], event: Event, logged: bool) -> None:
-    _telling.set(True)
+def _hand_out(subscribers: tuple[Callable[[Event], object], ...], event: Event, logged: bool) -> None:
+    _emitting.set(True)
     if logged:
         from . import log
 
         _call(log.log, event)
-    for watcher in whom:
+    for watcher in subscribers:
         _call(watcher, event)
 
 
 def _find_log(level: int) -> bool:
-    """Whether the log writes a line of ``level``: nothing does before the application imports logging."""
+    """Return True if the log writes a line of ``level``: none before the application imports logging."""
     global _would_write
     if "logging" not in sys.modules:
         return False
@@ -138,7 +140,7 @@ def _call(watcher: Callable[[Any], object], event: Event) -> None:
 
 
 def report(error: Exception) -> None:
-    """Hand an error that nobody can catch to `sys.unraisablehook`."""
+    """Hand an error that no caller can catch to `sys.unraisablehook`."""
     _Unraisable(error)
 
 

@@ -20,7 +20,7 @@ _OF_KEY, _DIGITS = "/key-", 32
 def of_key(name: str | None) -> str | None:
     """``name``, with the key for which a ``keyed`` makes a copy just now.
 
-    Hashed: a key is made from a call's arguments, and names are told in events, errors and metrics.
+    Hashed: a key is made from a call's arguments, and names appear in events, errors and metrics.
     """
     key = making_for.get()
     if key is None:

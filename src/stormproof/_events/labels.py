@@ -1,4 +1,4 @@
-"""What users call things, and what is said of their calls, as events, errors, notes and the log show it."""
+"""Names and summaries of calls, as events, errors, notes and the log show them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def label(owner: str, value: Any) -> str | None:
 
 
 def tried(attempts: int, elapsed: float) -> str:
-    """How often a call was tried, and for how long after its first failure (no clock is read before)."""
+    """Return the number of attempts and the time since the first failure (no clock is read before)."""
     if attempts == 1 and elapsed < 0.0005:
         return "1 attempt"
     plural = "" if attempts == 1 else "s"

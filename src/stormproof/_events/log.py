@@ -34,7 +34,7 @@ _REASONS = {
 }
 
 _FALLBACKS = {
-    "local": "each instance goes by its own share",
+    "local": "each instance uses its own share",
     "open": "everything is allowed meanwhile",
     "closed": "nothing is allowed meanwhile",
 }

@@ -1,6 +1,6 @@
-"""Which operations there are, and how many of their calls succeeded at once.
+"""Registry of operations, with counts of the calls that succeeded at the first attempt.
 
-Nothing is counted until somebody subscribes. A success at the first attempt is then one tick of its
+Nothing is counted before the first subscription. A success at the first attempt is then one tick of its
 operation's counter, which costs far less than an event; sinks read the totals when they are asked.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: Operations told apart. Further ones share the counter and the name `OTHER`.
+#: Operations counted one by one. Further ones share the counter and the name `OTHER`.
 LIMIT = 1000
 OTHER = "other"
 
@@ -39,7 +39,7 @@ class Census:
 
     def __init__(self) -> None:
         self._operations: dict[str, _Operation] = {}
-        #: Which policy runs which operation. Policies compare by value, so these are told by identity.
+        #: Which policy runs which operation. Policies compare by value, so they are kept by identity.
         self._policies: list[tuple[weakref.ref[Any], str]] = []
         self._room = 64
         guard(self)
@@ -70,7 +70,7 @@ class Census:
         self._policies = [entry for entry in self._policies if entry[0]() is not None]
 
     def first_tries(self) -> dict[str, int]:
-        """Successes at the first attempt by operation, since somebody first subscribed."""
+        """Successes at the first attempt by operation, since the first subscription."""
         with self._lock:
             for counted in self._operations.values():
                 counted.total += counted.tally.take()

@@ -1,7 +1,7 @@
-"""What happened, one frozen dataclass each. Nothing here carries arguments, URLs or server text.
+"""Event types, one frozen dataclass each. Nothing here carries arguments, URLs or server text.
 
-Every attempt of a call that ends by itself is told by exactly one of `Retrying`, `Succeeded` and
-`GaveUp`, so the three together count the calls made. (`Interrupted` tells the end of a wait, not of an
+Every attempt of a call that ends by itself is reported by exactly one of `Retrying`, `Succeeded` and
+`GaveUp`, so the three together count the calls made. (`Interrupted` reports the end of a wait, not of an
 attempt.)
 """
 
@@ -138,7 +138,7 @@ class Disconnected(Event):
     """A connection ended after ``alive`` seconds, with ``error`` (the exception's type).
 
     ``wait`` is the wait before the next connect; ``None`` when the connection was not stable, and
-    `Retrying` or `GaveUp` tells what follows.
+    `Retrying` or `GaveUp` reports what follows.
     """
 
     alive: float
@@ -162,8 +162,8 @@ class IdempotentCall(Event):
     """A call with an idempotency key; ``decision`` says what became of it.
 
     "new" and "taken_over" (after an unknown outcome) run; "replay", "in_progress", "mismatch" and "unknown"
-    do not. "lost": it ran, but somebody else had taken its key over. "unrecorded": it ran, and the store
-    could not be told. A `MemoryStore` without room emits "dropped" for a key that it forgets, and "refused".
+    do not. "lost": it ran, but another owner had taken its key over. "unrecorded": it ran, and the store
+    could not record it. A `MemoryStore` without room emits "dropped" for a key it forgets, and "refused".
     """
 
     decision: str

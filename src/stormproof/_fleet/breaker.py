@@ -50,7 +50,7 @@ class FleetBreaker(Holder):
             self._sent = calls, failures, list(circuit.outcomes)
             votes, wants = circuit.votes, circuit.wants_probe
             owner._publish_bucket()
-        owner._tell(before, after)
+        owner._emit_change(before, after)
         return self._request(
             # Processes are what a quorum is made of, however many breakers of this name one of them has.
             self._exchange.instance,
@@ -86,7 +86,7 @@ class FleetBreaker(Holder):
             before = circuit.state
             if taken:
                 circuit.counted(self._sent[0], self._sent[1])
-            circuit.told(self._sent[2])
+            circuit.forget_outcomes(self._sent[2])
             if owner._live.manual is None:
                 circuit.follow(state, left / 1e6, at)
                 if token:
@@ -98,7 +98,7 @@ class FleetBreaker(Holder):
         self.alone = False
         self._plan(now, state, left / 1e6, bool(reporters) or not taken, pressing)
         self._restored(now)
-        owner._tell(before, after)
+        owner._emit_change(before, after)
 
     def _plan(self, now: float, state: str, left_s: float, amiss: bool, pressing: bool) -> None:
         wait_s = _IDLE_S if self._sent[0] == 0 else _CALM_S

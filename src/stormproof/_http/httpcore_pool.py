@@ -13,7 +13,12 @@ from contextlib import suppress
 from sys import modules
 
 from .._runtime.interrupts import library
-from .._runtime.shielded_close import shield, to_its_end, where_it_waits, where_it_waits_in_trio
+from .._runtime.shielded_close import (
+    await_cancel_at_suspension,
+    await_cancel_at_suspension_in_trio,
+    await_shielded,
+    shield,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +46,8 @@ def await_on_shared_connection(work: Awaitable[Any], undo: Callable[[Any], Await
     """Await ``work`` on a connection that others use: one that is cut off leaves it to them in order."""
     running = library()
     if running is not None and running.__name__ == "trio":
-        return where_it_waits_in_trio(running, work, _stop_writes)
-    return where_it_waits(work, undo)
+        return await_cancel_at_suspension_in_trio(running, work, _stop_writes)
+    return await_cancel_at_suspension(work, undo)
 
 
 async def repair(transport: Any, error: BaseException | None = None) -> None:
@@ -55,7 +60,7 @@ async def repair(transport: Any, error: BaseException | None = None) -> None:
         closing, talking = _losses(transport)
         if unused or closing or talking:
             with shield(library()):
-                await to_its_end(_say_goodbye([*unused, *closing], talking))
+                await await_shielded(_say_goodbye([*unused, *closing], talking))
     except Exception:
         # What is private to httpcore may change; a request must not fail over it.
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from .._context.deadlines import remaining
-from .._runtime.shielded_close import to_its_end, where_it_waits
+from .._runtime.shielded_close import await_cancel_at_suspension, await_shielded
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .headers import announced, length_of
 from .httpcore_pool import await_on_shared_connection, is_multiplexed, repair, repair_sync
@@ -289,7 +289,9 @@ class TaskPort(_Port):
 
     def __init__(self, library: Any, transport: Any, handle: Any) -> None:
         super().__init__(library, transport, handle)
-        self._wait: Any = await_on_shared_connection if is_multiplexed(transport) else where_it_waits
+        self._wait: Any = (
+            await_on_shared_connection if is_multiplexed(transport) else await_cancel_at_suspension
+        )
 
     async def fetch(self, request: Any, most: int) -> Any:
         try:
@@ -331,13 +333,13 @@ class TaskPort(_Port):
                 if size > most:
                     return self._part(response, chunks, iterator)
         except Exception as error:
-            await to_its_end(stream.aclose())
+            await await_shielded(stream.aclose())
             self._broke(response, chunks, error)
             raise
         except BaseException:
-            await to_its_end(stream.aclose())
+            await await_shielded(stream.aclose())
             raise
-        await to_its_end(stream.aclose())
+        await await_shielded(stream.aclose())
         return self._whole(response, chunks)
 
     async def discard(self, response: Any, most: int) -> None:
@@ -348,7 +350,7 @@ class TaskPort(_Port):
             # Nobody wants it; that it broke off says nothing about the attempts to come.
             pass
         try:
-            await to_its_end(response.aclose())
+            await await_shielded(response.aclose())
         except Exception:
             pass
         if _is_http2(response):

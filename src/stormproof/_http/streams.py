@@ -5,7 +5,7 @@ Its client takes only what is a subclass of its own stream classes, so that the 
 
 from __future__ import annotations
 
-from .._runtime.shielded_close import to_its_end, where_it_waits
+from .._runtime.shielded_close import await_cancel_at_suspension, await_shielded
 from .httpcore_pool import await_on_shared_connection, repair
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class Steps:
 
     def __init__(self, stream: Any, wait: Any) -> None:
         self._inner = stream.__aiter__()
-        #: `where_it_waits`, or the variant of it for a connection that others use.
+        #: `await_cancel_at_suspension`, or the variant of it for a connection that others use.
         self._wait = wait
 
     def __aiter__(self) -> Steps:
@@ -60,7 +60,7 @@ class Steps:
         return step
 
     def aclose(self) -> Awaitable[None]:
-        return to_its_end(self._inner.aclose())
+        return await_shielded(self._inner.aclose())
 
 
 class Guarded:
@@ -72,11 +72,13 @@ class Guarded:
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         # A generator of another transport's may keep a scope of trio's open from one chunk to the next.
-        return Steps(self.inner, where_it_waits if self.transport is None else await_on_shared_connection)
+        return Steps(
+            self.inner, await_cancel_at_suspension if self.transport is None else await_on_shared_connection
+        )
 
     async def aclose(self) -> None:
         try:
-            await to_its_end(self.inner.aclose())
+            await await_shielded(self.inner.aclose())
         finally:
             if self.transport is not None:
                 await repair(self.transport)
@@ -105,7 +107,7 @@ class Rest:
         self.inner.close()
 
     async def aclose(self) -> None:
-        await to_its_end(self.inner.aclose())
+        await await_shielded(self.inner.aclose())
         # Left in the middle, generators would be reported by trio; those in other generators must be run
         # to their end for that.
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """What to loop over; each loop starts anew, so one object serves any number of threads and tasks."""
+    """Iterable of attempts; each loop starts anew, so one object serves any number of threads and tasks."""
 
     __slots__ = ("policy", "retry")
 
@@ -54,7 +54,7 @@ class Block:
 
 
 def _place() -> object:
-    """Where the loop stands: who marks an error as retried to exhaustion, also in a later call."""
+    """Return the position of the loop in the code: the owner of its marks, the same in every call."""
     frame = sys._getframe(2)
     return (frame.f_code, frame.f_lasti)
 

@@ -1,4 +1,4 @@
-"""What a row of strategies comes to: whether it makes sense, and the worst it can do."""
+"""Checks of a pipeline of strategies: doubtful combinations, and its worst case."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(strategies: tuple[Any, ...]) -> list[str]:
     return [
         *_doubtful_times(strategies),
         *_doubtful_units(every),
-        *_doubts(every),
+        *_strategy_warnings(every),
         *doubtful_order(strategies),
     ]
 
@@ -117,13 +117,13 @@ def _doubtful_units(every: list[Any]) -> list[str]:
     return found
 
 
-def _doubts(every: list[Any]) -> list[str]:
-    """What the strategies themselves have to say of those inside them."""
+def _strategy_warnings(every: list[Any]) -> list[str]:
+    """Return the warnings that strategies give about those inside them."""
     return [
         doubt
         for place, strategy in enumerate(every)
-        if hasattr(strategy, "doubts")
-        for doubt in strategy.doubts(every[place + 1 :])
+        if hasattr(strategy, "warnings_for")
+        for doubt in strategy.warnings_for(every[place + 1 :])
     ]
 
 
@@ -144,7 +144,7 @@ def doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
 
 
 def _swallows(fallback: Fallback, retry: Retry) -> bool:
-    """Whether the fallback catches every type that the retry names, or every exception."""
+    """Return True if the fallback catches every type that the retry names, or every exception."""
     caught: Any = fallback.on if isinstance(fallback.on, tuple) else (fallback.on,)
     if not all(isinstance(kind, type) for kind in caught):
         return False
@@ -185,7 +185,7 @@ class WorstCase(Options):
 
 
 def worst_case(strategies: tuple[Any, ...]) -> WorstCase:
-    """The worst that this row of strategies can do."""
+    """Return the worst case of this pipeline."""
     retry = next((s for s in strategies if isinstance(s, Retry)), None)
     tries = 1.0 if retry is None else math.inf if retry.attempts is None else float(retry.attempts)
     attempts = tries

@@ -1,4 +1,4 @@
-"""Mistakes that a policy can be told by: what is refused with advice, and what is only warned of."""
+"""Common mistakes with policies: some are refused with advice, others only warned of."""
 
 from __future__ import annotations
 

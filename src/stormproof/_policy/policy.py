@@ -15,7 +15,7 @@ import sys
 from .._events import labels
 from .._events.operations import census
 from .._primitives.guesses import with_guesses
-from .._primitives.options import plain, timepiece
+from .._primitives.options import plain, validate_clock
 from .._runtime import randomness
 from .._runtime.call_template import Template, apply, apply_async, enter, enter_async
 from .._runtime.function_kind import function_kind
@@ -66,7 +66,7 @@ def _named_budget(name: str, clock: Clock | None) -> Budget:
 
 
 class Policy(PolicySettings):
-    """Strategies in a row, outermost first: a decorator, and a caller of functions.
+    """Pipeline of strategies, outermost first: a decorator, and a caller of functions.
 
     ``name`` is what events call it; policies of the same name share their default budget.
     ``clock`` and ``rng`` replace time and randomness in tests.
@@ -89,9 +89,9 @@ class Policy(PolicySettings):
             if isinstance(strategy, type) or not (hasattr(strategy, "sync") and hasattr(strategy, "aio")):
                 raise TypeError(f"Policy: strategies must be strategies such as Retry(), got {strategy!r}")
         self._set(
-            name=None if name is None else labels.clean(name), clock=timepiece("Policy", clock), rng=rng
+            name=None if name is None else labels.clean(name), clock=validate_clock("Policy", clock), rng=rng
         )
-        self._set(draw=randomness.source(rng, "Policy"), strategies=self._row(strategies))
+        self._set(draw=randomness.source(rng, "Policy"), strategies=self._bind_strategies(strategies))
         for doubt in checks.check(self.strategies):
             mistakes.warn(doubt)
         if (made_again := mistakes.doubtful_place(self)) is not None:
@@ -104,28 +104,28 @@ class Policy(PolicySettings):
     def __setattr__(self, key: str, value: object) -> None:
         raise AttributeError(f"Policy.{key} cannot be assigned: policies are frozen; use .with_({key}=...)")
 
-    def _row(self, strategies: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The strategies as this policy runs them: bound, and hedges paying what the retries pay."""
-        row = [self._bound(strategy) for strategy in strategies]
-        told = next((s.budget for s in row if isinstance(s, Retry) and s.budget is not None), None)
-        paid = Budget(clock=self.clock) if told is None else told
+    def _bind_strategies(self, strategies: tuple[Strategy, ...]) -> tuple[Any, ...]:
+        """Return the pipeline of this policy: each strategy bound, hedges on the budget of the retries."""
+        bound = [self._bind(strategy) for strategy in strategies]
+        retry_budget = next((s.budget for s in bound if isinstance(s, Retry) and s.budget is not None), None)
+        hedge_budget = Budget(clock=self.clock) if retry_budget is None else retry_budget
 
-        def paying(strategy: Any) -> Any:
+        def attach_budget(strategy: Any) -> Any:
             if isinstance(strategy, Hedge):
-                return strategy.with_budget(paid, told is not None)
+                return strategy.attach_budget(hedge_budget, retry_budget is not None)
             if isinstance(strategy, Keyed) and isinstance(strategy.template, Hedge):
-                return Keyed(paying(strategy.template), strategy.key, strategy.limit)
+                return Keyed(attach_budget(strategy.template), strategy.key, strategy.limit)
             return strategy
 
-        return tuple(map(paying, row))
+        return tuple(map(attach_budget, bound))
 
-    def _bound(self, strategy: Any) -> Any:
-        """``strategy``, going by this policy's clock, and by its name's budget unless it has its own."""
+    def _bind(self, strategy: Any) -> Any:
+        """Return ``strategy`` on this policy's clock, and on its name's budget unless it has its own."""
         if isinstance(strategy, Retry) and self.name is not None:
             strategy = strategy.adopt(_named_budget(self.name, self.clock))
-        keep_time = getattr(strategy, "keep_time", None)
-        if self.clock is not None and keep_time is not None:
-            keep_time(self.clock)
+        use_clock = getattr(strategy, "use_clock", None)
+        if self.clock is not None and use_clock is not None:
+            use_clock(self.clock)
         return strategy
 
     # Using it.
@@ -232,7 +232,7 @@ class Policy(PolicySettings):
                 )
             row[places[0]] = row[places[0]].replace(**{option: value})
         if own.get("clock", self.clock) is not self.clock:
-            # Live state goes by the clock it was made for, and stays with this policy.
+            # Live state belongs to the clock it was made for, and stays with this policy.
             row = [strategy.fresh() if hasattr(strategy, "fresh") else strategy for strategy in row]
         kept: dict[str, Any] = {"name": self.name, "clock": self.clock, "rng": self.rng, **own}
         return Policy(*row, **kept)
@@ -274,7 +274,7 @@ def _named_by(inner: Any) -> list[str]:
 
 
 def _is_await_error(error: TypeError) -> bool:
-    """Whether it was raised by our own ``await`` of what a plain function returned."""
+    """Return True if it was raised by our own ``await`` of the result of a plain function."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -282,7 +282,7 @@ def _is_await_error(error: TypeError) -> bool:
 
 
 def _is_gate(strategy: Any) -> bool:
-    """Whether the wrapper of ``strategy``, as the outermost one, looks itself whether policies are off."""
+    """Return True if the wrapper of ``strategy``, as the outermost one, checks if policies are off."""
     kind = type(strategy)
     return isinstance(strategy, Retry) or kind is Deadline or (kind is Timeout and not strategy.thread)
 
@@ -327,7 +327,7 @@ def retry(
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> Policy:
-    """A decorator that retries: ``Policy(Retry(on, ...))``. ``on`` has no default: say what may pass."""
+    """A decorator that retries: ``Policy(Retry(on, ...))``. ``on`` has no default: say what is retryable."""
     mistakes.refuse_bare(on)
     strategy = Retry(
         on,

@@ -73,7 +73,7 @@ def _run(text: str, at: int, letters: str) -> tuple[str, int]:
 
 
 def _is_number(text: str) -> bool:
-    # Only ASCII digits: "¹⁰" is a number to Python, and nobody's duration.
+    # Only ASCII digits: "¹⁰" is a number to Python, but not a duration.
     whole, point, fraction = text.partition(".")
     digits = whole + fraction
     return bool(whole) and digits.isascii() and digits.isdigit() and bool(fraction) == bool(point)

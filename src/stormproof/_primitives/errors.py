@@ -1,4 +1,4 @@
-"""What Stormproof raises, and the two marks that a caller may raise to steer it."""
+"""Exceptions that Stormproof raises, and the two that a caller may raise to steer it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StormproofError(Exception):
 
 
 class BudgetExhausted(StormproofError):
-    """The retry budget is empty: no further attempt was made and nobody slept."""
+    """The retry budget is empty: no further attempt was made, without a sleep."""
 
 
 class DeadlineExceeded(StormproofError, TimeoutError):

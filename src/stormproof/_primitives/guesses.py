@@ -1,4 +1,4 @@
-"""What a caller may have meant by an option, or a name, that does not exist."""
+"""Suggestions for an option, or a name, that does not exist."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Options:
         return {name: getattr(self, name) for name in self._fields}
 
     def settings(self) -> dict[str, Any]:
-        """What makes a copy: the fields, and the extras that were given."""
+        """Return the arguments of a copy: the fields, and the extras that were given."""
         extras = {name: getattr(self, name) for name in self._extras}
         return {**self.fields(), **{name: value for name, value in extras.items() if value is not None}}
 
@@ -230,7 +230,7 @@ def choice(owner: str, field: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def timepiece(owner: str, value: Any) -> Any:
+def validate_clock(owner: str, value: Any) -> Any:
     """``value`` if it is a clock (``now()`` and ``sleep(seconds)``) or None, else an error."""
     if value is not None and (
         isinstance(value, type)

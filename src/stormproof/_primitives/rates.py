@@ -57,7 +57,7 @@ def _words(text: str) -> list[str] | None:
 
 
 def _kind(char: str) -> str:
-    # Only ASCII: "¹⁰" and "१०" are digits to Python, and nobody's rate.
+    # Only ASCII: "¹⁰" and "१०" are digits to Python, but not a rate.
     if char in "0123456789.":
         return "digit"
     if "a" <= char <= "z":

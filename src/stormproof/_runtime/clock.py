@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Clock(Protocol):
-        """What Stormproof needs of a clock: seconds that never jump, and a sleep in them."""
+        """Clock of a policy: seconds that never jump, and a sleep in them."""
 
         def now(self) -> float: ...
 

@@ -1,4 +1,4 @@
-"""What calling a function returns: a value, a coroutine, or one of the two kinds of generator."""
+"""Kinds of functions, by what a call returns: a value, a coroutine, or one of two kinds of generator."""
 
 from __future__ import annotations
 

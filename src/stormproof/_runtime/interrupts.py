@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from .clock import Clock
 
     class Scope(Protocol):
-        """What a scope shows of itself: its clock, and the time it has left."""
+        """Clock and remaining time of a scope."""
 
         clock: Clock
 
         def own_remaining(self) -> float | None: ...
 
     class Arm(Protocol):
-        """What interrupts the async code inside one scope."""
+        """Interrupts the async code inside one scope."""
 
         def interrupt(self) -> None:
             """Interrupt it now, from any thread."""
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
             ...
 
 
-#: The machine's clock, which event loops go by, too. A simulation may stand another one in its place.
+#: The system's clock, which event loops use, too. A simulation may replace it.
 _REAL_CLOCK = _clock.SYSTEM
 
 #: The threads that sleep inside a scope, in the order in which they fell asleep. Adding and discarding are
@@ -149,7 +149,7 @@ def anyio_scope(task: Any) -> Any:
 
 
 def is_shielded(task: Any, outer: Any) -> bool:
-    """Whether ``task`` has entered a shielded scope of anyio's since it was in ``outer``."""
+    """Return True if ``task`` has entered a shielded scope of anyio's since it was in ``outer``."""
     scope = anyio_scope(task)
     while scope is not None and scope is not outer:
         if scope.shield:

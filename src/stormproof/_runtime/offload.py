@@ -18,7 +18,7 @@ _sp_boundary = True
 async def in_thread(fn: Callable[..., Any], *args: Any, undo: Callable[[Any], object] | None = None) -> Any:
     """``fn(*args)`` in a worker thread. A cancelled caller waits for its end all the same.
 
-    Otherwise nobody would know whether it took place. ``undo(result)`` then takes it back (in asyncio;
+    Otherwise the outcome of the call would be unknown. ``undo(result)`` then takes it back (in asyncio;
     trio hands the result over and cancels at the caller's next step).
     """
     running: Any = library()
@@ -48,7 +48,7 @@ async def _outlast(asyncio: Any, future: Any) -> None:
             # The first cancellation is already on its way out, and one is enough.
             continue
     if not future.cancelled():
-        # Seen: what it raised is nobody's any more.
+        # Mark the exception as retrieved: no caller is left to receive it.
         future.exception()
 
 

@@ -1,7 +1,7 @@
-"""What threads wait on, and threads themselves: the one place they come from.
+"""Threads, and the locks and queues that they wait on.
 
-Whatever can keep a thread of Stormproof waiting is made here, and tells the time by `clock.SYSTEM`. So a
-simulation that puts a machine of its own in this one's place decides who runs, and when.
+Everything that can block a thread of Stormproof is made here, and reads the time from `clock.SYSTEM`. So a
+simulation that replaces this `Machine` by its own decides which thread runs, and when.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Machine:
         return threading.RLock()
 
     def gate(self) -> Any:
-        """A lock that is held: whoever acquires it waits until somebody else releases it."""
+        """Return a lock that is already acquired: to acquire it is to wait until it is released."""
         gate = threading.Lock()
         gate.acquire()
         return gate

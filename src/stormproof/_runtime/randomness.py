@@ -1,4 +1,4 @@
-"""Where uniform draws come from. Each process has a generator of its own, seeded by the operating system.
+"""Source of uniform draws. Each process has a generator of its own, seeded by the operating system.
 
 It is never the ``random`` module's global one: an application that calls ``random.seed(42)`` for its
 own reasons would otherwise make every instance of a fleet wait in step.
@@ -36,7 +36,7 @@ def draw() -> float:
 
 
 def token() -> str:
-    """A fresh name that nobody else has, in the shape of a random UUID."""
+    """Return a new unique name in the form of a random UUID."""
     raw = bytearray(os.urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -55,7 +55,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
 
 
 def source(rng: Rng | None, owner: str = "delays") -> Callable[[], float]:
-    """What ``rng=`` and ``seed=`` mean, as a function of no arguments that draws from [0, 1).
+    """Return the function of no arguments that draws from [0, 1), as ``rng=`` or ``seed=`` asks.
 
     ``None`` is this process's own generator; a whole number (0 too) seeds a new, repeatable one; an object
     with a ``random()`` method or a callable is used as it is, and a forked child goes on with a copy of it.

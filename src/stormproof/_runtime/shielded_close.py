@@ -72,7 +72,7 @@ def _nothing_was_cancelled(waits: Any) -> bool:
 
 
 @coroutine
-def where_it_waits(
+def await_cancel_at_suspension(
     work: Awaitable[Any], undo: Callable[[Any], Awaitable[Any]] | None = None
 ) -> Generator[Any, Any, Any]:
     """Await ``work``, which is cancelled only where it really waits for something, or when it has ended.
@@ -80,7 +80,7 @@ def where_it_waits(
     A cancellation that comes while it merely lets others have their turn, when what it waited for is there
     already, or inside a shielded scope of anyio's, is kept until then. Libraries that guard such moments
     against the cancellations of their own kind, as httpx does with anyio's, lose a connection to a plain
-    ``task.cancel()`` then: it stays open in their pool, and nobody uses it again.
+    ``task.cancel()`` then: it stays open in their pool, and is never used again.
 
     What ``work`` gives when it is cancelled at its end goes to ``undo``. What comes from a scope of anyio's
     is handed on at once, since the scope may be over by the next wait; not so without ``undo``, that is for
@@ -122,7 +122,7 @@ def where_it_waits(
             return end.value
         if undo is not None:
             # A generator, whatever the decorator makes of its type.
-            yield from where_it_waits(undo(end.value))  # pyright: ignore[reportGeneralTypeIssues]
+            yield from await_cancel_at_suspension(undo(end.value))  # pyright: ignore[reportGeneralTypeIssues]
     except Exception:
         if late is None:
             raise
@@ -137,10 +137,10 @@ def where_it_waits(
 
 
 @coroutine
-def where_it_waits_in_trio(
+def await_cancel_at_suspension_in_trio(
     trio: Any, work: Awaitable[Any], on_cancel: Callable[[BaseException], object]
 ) -> Generator[Any, Any, Any]:
-    """`where_it_waits` under trio: a shielded scope around ``work`` is open only while the task is suspended.
+    """`await_cancel_at_suspension` under trio: a shielded scope around ``work`` is open only while the task is suspended.
 
     Inside a shield a checkpoint lets the other tasks run and raises nothing, so that a cancellation meets
     ``work`` only where it waits for something, or at its first checkpoint if it comes before that.
@@ -187,6 +187,6 @@ def shield(running: Any) -> Any:
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
 
 
-def to_its_end(closing: Awaitable[Any]) -> Awaitable[Any]:
-    """`where_it_waits` for what closes something."""
-    return where_it_waits(closing)
+def await_shielded(closing: Awaitable[Any]) -> Awaitable[Any]:
+    """Await ``closing`` to its end; a cancellation meanwhile is raised after it."""
+    return await_cancel_at_suspension(closing)

@@ -35,7 +35,7 @@ _switch: ContextVar[Switch | None] = ContextVar("stormproof_chaos", default=None
 
 
 class Switch:
-    """What ``chaos()`` gives: chaos is on inside the ``with`` block, in this context alone."""
+    """Context manager of ``chaos()``: chaos is on inside the ``with`` block, in this context alone."""
 
     __slots__ = ("_token", "names", "rate")
 
@@ -127,7 +127,7 @@ class Chaos(Options):
         rate = self.rate if switch.rate is None else switch.rate
         return rate > 0 and env.draw() < rate
 
-    def _tell(self, what: str, operation: str) -> None:
+    def _emit_injected(self, what: str, operation: str) -> None:
         bus.publish("ChaosInjected", operation=operation, what=what, name=self.name)
 
     def _delay(self) -> float:
@@ -139,9 +139,9 @@ class Chaos(Options):
     def _end(self, operation: str) -> Any:
         """Raise the fault, or give the outcome."""
         if self.fault is not None:
-            self._tell("fault", operation)
+            self._emit_injected("fault", operation)
             raise _error(self.fault)
-        self._tell("outcome", operation)
+        self._emit_injected("outcome", operation)
         return self.outcome() if callable(self.outcome) else self.outcome
 
     @property
@@ -161,10 +161,10 @@ class Chaos(Options):
                 return call(*args, **kwargs)
             operation = env.operation(args)
             if self.behaviour is not None:
-                self._tell("behaviour", operation)
+                self._emit_injected("behaviour", operation)
                 self.behaviour()
             if self.latency is not None:
-                self._tell("latency", operation)
+                self._emit_injected("latency", operation)
                 # Python code cannot be interrupted, but a client inside a deadline stops in time.
                 _sync.sleep(_within_deadline(self._delay()), env.clock)
                 check()
@@ -178,11 +178,11 @@ class Chaos(Options):
                 return await call(*args, **kwargs)
             operation = env.operation(args)
             if self.behaviour is not None:
-                self._tell("behaviour", operation)
+                self._emit_injected("behaviour", operation)
                 if hasattr(pending := self.behaviour(), "__await__"):
                     await pending
             if self.latency is not None:
-                self._tell("latency", operation)
+                self._emit_injected("latency", operation)
                 delay = self._delay()
                 await _aio.sleep(delay if _has_timers(env.clock) else _within_deadline(delay), env.clock)
                 check()
@@ -214,7 +214,7 @@ def _within_deadline(delay_s: float) -> float:
 
 
 def _has_timers(clock: Clock | None) -> bool:
-    """Whether a deadline interrupts this wait by itself; one on a clock moved by hand does not."""
+    """Return True if a deadline interrupts this wait by itself; one on a clock moved by hand does not."""
     return bool(getattr(clock or _clock.current(), "drives_timers", True))
 
 

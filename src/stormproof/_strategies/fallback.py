@@ -101,13 +101,13 @@ _CAUGHT = Template(
 
 
 def _takes_error(value: Callable[..., Any]) -> bool:
-    """Whether ``value`` is to be called with the error."""
+    """Return True if ``value`` is to be called with the error."""
     import inspect
 
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
-        # Some built-in types do not tell; those that matter here (dict, list) need no argument.
+        # Some built-in types have no signature; those that matter here (dict, list) need no argument.
         return False
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in positional if p.default is p.empty]

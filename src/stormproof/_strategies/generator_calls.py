@@ -1,4 +1,4 @@
-"""What a strategy needs to know to answer in a call's place: whether it is a stream."""
+"""Results of strategies that answer in place of a call, which may be a generator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_stream(env: Env) -> bool:
-    """Whether the compiled function is a generator, whose calls give items and not a value."""
+    """Return True if the compiled function is a generator, whose calls give items and not a value."""
     return env._function is not None and "generator" in function_kind(env._function)
 
 

@@ -35,8 +35,8 @@ class Keyed:
         self._items = Recent(self.limit)
         self._clock: Clock | None = None
 
-    def keep_time(self, clock: Clock) -> None:
-        """Let what is made from now on go by ``clock``, unless it has one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Give ``clock`` to each object made from now on, unless it has one of its own."""
         self._clock = clock
 
     def __getitem__(self, key: Hashable) -> Any:
@@ -54,13 +54,13 @@ class Keyed:
             made: Any = make()
         finally:
             making_for.reset(token)
-        if self._clock is not None and hasattr(made, "keep_time"):
-            made.keep_time(self._clock)
+        if self._clock is not None and hasattr(made, "use_clock"):
+            made.use_clock(self._clock)
         return self._items.put_first(key, made)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         if self.key is None:
-            raise TypeError("keyed: key= is needed to tell which arguments of a call are the key")
+            raise TypeError("keyed: key must be a function of a call's arguments, got None")
         found: Hashable = self.key(*args, **kwargs)
         return found
 

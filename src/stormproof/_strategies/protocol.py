@@ -1,4 +1,4 @@
-"""What a strategy is, and what the strategies of one policy share."""
+"""Protocol of a strategy, and the environment that the strategies of one policy share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PolicySettings:
-    """What strategies need to know of their policy."""
+    """Attributes of a policy that its strategies read."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class PolicySettings:
 
 
 class Env:
-    """What the strategies of one compiled function share: names, clock, randomness."""
+    """Environment shared by the strategies of one compiled function: names, clock, randomness."""
 
     __slots__ = (
         "_function",
@@ -64,9 +64,9 @@ class Env:
         self.timer = _clock.AMBIENT if policy.clock is None else policy.clock
         self.draw = policy.draw
         self._function = function
-        #: What events call it; None where only the call itself tells (`Policy.call`).
+        #: The operation in events; None where it depends on the call (`Policy.call`).
         self.name = policy.name or (None if function is None else _name_of(function))
-        #: ``(args, kwargs) -> bool`` where a client can tell from the request; None for plain functions.
+        #: ``(args, kwargs) -> bool`` where a client derives it from the request; None for plain functions.
         self.idempotent: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
         #: While a policy compiles its strategies: whether this one is its first, and so has to look whether
         #: policies are off; and whether it stands right inside a `Deadline`, which has just looked.
@@ -79,12 +79,12 @@ class Env:
 
     @property
     def has_no_request(self) -> bool:
-        """Whether calls are those of plain functions, not of a client."""
+        """True if the calls are calls of plain functions, not requests of a client."""
         return type(self) is Env
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every call has the same operation and owner, and no request."""
+        """True if every call has the same operation and owner, and no request."""
         return self.has_no_request and self._function is not None
 
     def now(self) -> float:
@@ -99,7 +99,7 @@ class Env:
         return args if self._function is not None else args[1:]
 
     def may_hedge(self, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether two attempts of this call may be out at once; ``declared``: its `Hedge` says so."""
+        """Return True if two attempts of this call may be in flight at once; ``declared`` by its `Hedge`."""
         return declared or (self.idempotent is not None and self.idempotent(args, kwargs))
 
     def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
@@ -107,9 +107,9 @@ class Env:
         return None
 
     def owner(self, args: tuple[Any, ...]) -> object:
-        """Who marks an error as retried to exhaustion: the decorated function.
+        """Return the owner of the mark on an exhausted error: the decorated function.
 
-        What `Policy.call` calls is told by its code: a bound method or a lambda is a new object every time.
+        Under `Policy.call` it is the code of the function: a bound method is a new object every time.
         """
         return self._function if self._function is not None else getattr(args[0], "__code__", args[0])
 

@@ -78,7 +78,7 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
 
 def _report_late(scope: Scope) -> None:
     """Report a result that came past its time: nothing interrupts a plain function."""
-    if bus.heard("Late"):
+    if bus.has_listener("Late"):
         bus.publish(
             "Late",
             operation=scope.name,

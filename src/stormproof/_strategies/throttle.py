@@ -12,7 +12,7 @@ from .._classify.on_clause import judge, unwrap_marker
 from .._events import bus
 from .._events.labels import label
 from .._primitives.errors import AttemptTimeout, StormproofError, Throttled
-from .._primitives.options import Options, count, flag, number, seconds, timepiece
+from .._primitives.options import Options, count, flag, number, seconds, validate_clock
 from .._runtime import clock as _clock
 from .._runtime.call_template import Template
 from .._runtime.counters import Tally
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """What became of the calls of the last ``window`` seconds: accepted, or not (failed or shed).
+    """Outcomes of the calls of the last ``window`` seconds: accepted, or not (failed or shed).
 
     A call counts when it ends, so that those under way at a cold start do not count as lost.
     """
@@ -156,7 +156,7 @@ class Throttle(Options):
             max_rejection=number("Throttle", "max_rejection", max_rejection, above=0, most=1),
             name=label("Throttle", name),
             observe=flag("Throttle", "observe", observe),
-            clock=timepiece("Throttle", clock),
+            clock=validate_clock("Throttle", clock),
             _judge=judge(on, "Throttle", names_refusals=True),
         )
         self._set(_ledger=Ledger(self.window, self._now()))
@@ -171,8 +171,8 @@ class Throttle(Options):
     def _now(self) -> float:
         return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
 
-    def keep_time(self, clock: Clock) -> None:
-        """Go by ``clock`` from now on, unless this throttle was given one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless this throttle was given one of its own."""
         if self.clock is None:
             with self._lock:
                 self._ledger.move(clock.now())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from .._events import bus
-from .._primitives.options import choice, count, timepiece
+from .._primitives.options import choice, count, validate_clock
 from .._runtime import clock as _clock
 from .._runtime.locks import guard
 from .errors import StoreFull
@@ -54,7 +54,7 @@ class MemoryStore(Store):
         self.max_bytes = count("MemoryStore", "max_bytes", max_bytes)
         self.full = choice("MemoryStore", "full", full, ("drop", "refuse"))
         self.per_client = None if per_client is None else count("MemoryStore", "per_client", per_client)
-        self.clock = timepiece("MemoryStore", clock)
+        self.clock = validate_clock("MemoryStore", clock)
         self._clear()
         guard(self)
 

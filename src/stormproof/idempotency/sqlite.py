@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 
-from .._primitives.options import flag, seconds, timepiece
+from .._primitives.options import flag, seconds, validate_clock
 from .._runtime import clock as _clock
 from .._runtime.locks import guard
 from .errors import StoreUnavailable
@@ -79,7 +79,7 @@ class SqliteStore(Store):
             raise ValueError(f"SqliteStore: path must name a file, got {path!r}; use MemoryStore for memory")
         self.timeout = seconds("SqliteStore", "timeout", timeout)
         self.durable = flag("SqliteStore", "durable", durable)
-        self.clock = timepiece("SqliteStore", clock)
+        self.clock = validate_clock("SqliteStore", clock)
         self._idle: list[sqlite3.Connection] = []
         guard(self)
 

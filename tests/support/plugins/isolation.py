@@ -28,12 +28,12 @@ def own_process_state() -> Iterator[None]:
     """Give the test a census and named budgets of its own; fail it if it leaves a subscriber behind."""
     operations, policies = census._operations, census._policies
     named, blocks = policy._named_budgets._items, policy._block_budgets._items
-    subscribers = bus.watchers[:], bus.thorough[:]
+    subscribers = bus.watchers[:], bus.first_try_subscribers[:]
     census._operations, census._policies = {}, []
     policy._named_budgets._items, policy._block_budgets._items = WeakValueDictionary(), {}
     yield
     census._operations, census._policies = operations, policies
     policy._named_budgets._items, policy._block_budgets._items = named, blocks
     left = [callback for callback in bus.watchers if callback not in subscribers[0]]
-    bus.watchers[:], bus.thorough[:] = subscribers
+    bus.watchers[:], bus.first_try_subscribers[:] = subscribers
     assert not left, f"the test left subscribers behind: {left}"

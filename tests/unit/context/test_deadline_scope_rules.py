@@ -79,7 +79,7 @@ def test_which_of_them_has_ended() -> None:
         check()
         clock.time += 10
         assert inner.ended() is outer
-        with pytest.raises(sp.DeadlineExceeded, match=r"^'outer' allowed 10 s, which are over$") as told:
+        with pytest.raises(sp.DeadlineExceeded, match=r"^deadline 'outer' of 10 s exceeded$") as told:
             check()
         assert told.value.scope == "outer"
         inner.cancel()

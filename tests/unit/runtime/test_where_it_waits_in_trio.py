@@ -9,13 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from stormproof._runtime.shielded_close import where_it_waits_in_trio
+from stormproof._runtime.shielded_close import await_cancel_at_suspension_in_trio
 
 Work = Callable[[], Awaitable[Any]]
 
 
 async def guard(work: Work, seen: list[BaseException] | None = None) -> Any:
-    return await where_it_waits_in_trio(trio, work(), ([] if seen is None else seen).append)
+    return await await_cancel_at_suspension_in_trio(trio, work(), ([] if seen is None else seen).append)
 
 
 def test_checkpoints_pass_after_a_cancellation_and_the_next_wait_raises_it() -> None:

@@ -7,7 +7,7 @@ from ..._classify.on_clause import judge, unwrap_marker
 from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import Throttled
-from ..._primitives.options import Options, choice, count, number, seconds, timepiece
+from ..._primitives.options import Options, choice, count, number, seconds, validate_clock
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.locks import guard
@@ -141,7 +141,7 @@ class AdaptiveLimit(Options):
             long_window=None if long_window is None else count(owner, "long_window", long_window),
             queue=None if queue is None else count(owner, "queue", queue, least=0),
             name=label(owner, name),
-            clock=timepiece(owner, clock),
+            clock=validate_clock(owner, clock),
             rng=rng,
             _judge=judge(on, owner, names_refusals=True),
         )
@@ -170,7 +170,7 @@ class AdaptiveLimit(Options):
             return Vegas(self.initial, self.min, self.max, draw=randomness.source(self.rng), **given)
         return Gradient2(self.initial, self.min, self.max, **given)
 
-    def keep_time(self, clock: Clock) -> None:
+    def use_clock(self, clock: Clock) -> None:
         """Measure latencies by ``clock`` from now on, unless this limit was given one of its own."""
         if self.clock is None:
             self._set(clock=clock)
@@ -202,7 +202,7 @@ class AdaptiveLimit(Options):
                 self._rule.update(rtt, ticket.inflight, dropped, now)
 
     def outcome_of(self, error: BaseException) -> bool | None:
-        """Whether a call that raised ``error`` was dropped: True, or None when that teaches nothing."""
+        """Return True if a call that raised ``error`` was dropped, None if the error teaches nothing."""
         asked = unwrap_marker(error)[0] or error
         return True if isinstance(asked, Exception) and self._judge(asked).retry else None
 
@@ -235,12 +235,12 @@ class AdaptiveLimit(Options):
 
     @property
     def limit(self) -> int:
-        """How many calls are allowed at once now."""
+        """Number of calls allowed at once now."""
         return int(self._rule.limit)
 
     @property
     def in_use(self) -> int:
-        """How many calls are inside now."""
+        """Number of calls in flight."""
         return self._inflight
 
     def fresh(self) -> AdaptiveLimit:

@@ -15,7 +15,7 @@ from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import AttemptTimeout, DeadlineExceeded, RateLimited, StormproofError
-from ..._primitives.options import Options, number, seconds, timepiece
+from ..._primitives.options import Options, number, seconds, validate_clock
 from ..._runtime import clock as _clock
 from ..._runtime.locks import guard
 from .rules.cubic import Cubic, Tokens
@@ -101,7 +101,7 @@ class AdaptiveRate(Options):
             smoothing=number("AdaptiveRate", "smoothing", smoothing, above=0, most=1),
             min_rate=number("AdaptiveRate", "min_rate", min_rate, above=0),
             name=label("AdaptiveRate", name),
-            clock=timepiece("AdaptiveRate", clock),
+            clock=validate_clock("AdaptiveRate", clock),
             _judge=judge(on, "AdaptiveRate", names_refusals=True),
         )
         guard(self)
@@ -128,8 +128,8 @@ class AdaptiveRate(Options):
         _put(self, "_last", now)
         return now
 
-    def keep_time(self, clock: Clock) -> None:
-        """Go by ``clock`` from now on, and start anew, unless this rate was given one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, and start anew, unless this rate was given one of its own."""
         if self.clock is None:
             with self._lock:
                 self._set(clock=clock)

@@ -22,7 +22,7 @@ from ..._primitives.options import (
     number,
     seconds,
     shared_store,
-    timepiece,
+    validate_clock,
 )
 from ..._primitives.options import count as whole
 from ..._runtime import clock as _clock
@@ -189,7 +189,7 @@ class Breaker(Options):
             open_growth=number("Breaker", "open_growth", open_growth, least=1),
             open_max=seconds("Breaker", "open_max", open_max, above=0),
             ramp=seconds("Breaker", "ramp", ramp),
-            clock=timepiece("Breaker", clock),
+            clock=validate_clock("Breaker", clock),
             store=shared_store("Breaker", store),
             quorum=whole("Breaker", "quorum", quorum),
             count=choice("Breaker", "count", count, ("attempts", "calls")),
@@ -252,8 +252,8 @@ class Breaker(Options):
     def _now(self) -> float:
         return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
 
-    def keep_time(self, clock: Clock) -> None:
-        """Go by ``clock`` from now on, unless this breaker was given one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless this breaker was given one of its own."""
         if self.clock is None:
             with self._lock:
                 self._live.circuit.move(clock.now() - self._now())
@@ -290,7 +290,7 @@ class Breaker(Options):
             after, generation = live.circuit.state, live.circuit.generation
             counts = self._counts_if(slow)
             self._publish_bucket()
-        self._tell(before, after)
+        self._emit_change(before, after)
         self._judge_counts(counts, generation, now)
         if ticket is None:
             if self._fleet is not None and after == "half_open":
@@ -326,7 +326,7 @@ class Breaker(Options):
         return ticket
 
     def _is_repeated(self) -> bool:
-        """Whether the call at hand is a later attempt of one that has been counted."""
+        """Return True if the call at hand is a later attempt of one that has been counted."""
         if self.count == "attempts" or running.get() is None:
             return False
         current = attempt()
@@ -380,7 +380,7 @@ class Breaker(Options):
             counts = self._counts_if(asked)
             after, generation = circuit.state, circuit.generation
             self._publish_bucket()
-        self._tell(before, after)
+        self._emit_change(before, after)
         self._judge_counts(counts, generation, now)
         if self._fleet is not None and (outcome == "failure" or ticket.probe is not None):
             self._fleet.kick()
@@ -402,7 +402,7 @@ class Breaker(Options):
             after, generation = circuit.state, circuit.generation
             if circuit.current is not live.bucket:
                 self._publish_bucket()
-        self._tell(before, after)
+        self._emit_change(before, after)
         self._judge_counts(counts, generation, now)
         if self._fleet is not None and outcome == "failure":
             self._fleet.kick()
@@ -414,13 +414,13 @@ class Breaker(Options):
         if self._live.manual == "observe":
             if self._live.observed != generation:
                 self._live.observed = generation
-                self._tell("closed", "open", observed=True)
+                self._emit_change("closed", "open", observed=True)
             return
         with self._lock:
             opened = self._live.circuit.trip(generation, now)
             self._publish_bucket()
         if opened:
-            self._tell("closed", "open")
+            self._emit_change("closed", "open")
 
     def _publish_bucket(self) -> None:
         """Let the success path count by itself, where nothing else is to be done for a call."""
@@ -431,7 +431,7 @@ class Breaker(Options):
         open_alone = live.circuit.state == "open" and plain and self._fleet is None
         live.shut = (live.circuit.until - live.circuit.open_s, live.circuit.until) if open_alone else None
 
-    def _tell(self, before: str, after: str, observed: bool = False) -> None:
+    def _emit_change(self, before: str, after: str, observed: bool = False) -> None:
         if before != after:
             bus.publish(
                 "BreakerChanged",
@@ -497,7 +497,7 @@ class Breaker(Options):
         names = {"admit": self.admit, "call": call, "ended": self._ended, "live": self._live}
         return _GUARDED.build(like, is_async, names)
 
-    def doubts(self, inside: list[Any]) -> list[str]:
+    def warnings_for(self, inside: list[Any]) -> list[str]:
         """A warning for each `Timeout` inside that is as long as the window."""
         return [
             f"Breaker(window={self.window:g}) does not count a call that the Timeout({timeout.seconds:g}) "
@@ -518,7 +518,7 @@ class Breaker(Options):
             self._live.circuit.roll(self._now())
             after = self._live.circuit.state
             self._publish_bucket()
-        self._tell(before, after)
+        self._emit_change(before, after)
         return after
 
     @property
@@ -564,7 +564,7 @@ class Breaker(Options):
             live.running.clear()
             live.last_failure = None
             self._publish_bucket()
-        self._tell(before, self.state)
+        self._emit_change(before, self.state)
 
     def fresh(self) -> Breaker:
         """A new breaker with these options, closed; with a store, the one of the key that it is made for."""

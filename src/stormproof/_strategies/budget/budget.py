@@ -12,7 +12,7 @@ import math
 
 from ..._events import bus
 from ..._events.key_names import of_key
-from ..._primitives.options import Options, flag, label, number, seconds, shared_store, timepiece
+from ..._primitives.options import Options, flag, label, number, seconds, shared_store, validate_clock
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.counters import Tally
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """What changes in a budget: the tokens, the windows' sums, the time of the last reading."""
+    """Mutable state of a budget: the tokens, the windows' sums, the time of the last reading."""
 
     __slots__ = (
         "clock",
@@ -102,7 +102,7 @@ OBSERVED = 5e-324
 
 
 class Allowance(Options):
-    """What every budget kind shares: a lock, a clock, a count of successes or starts."""
+    """Base of all budgets: a lock, a clock, a count of successes or starts."""
 
     __slots__ = ("__weakref__", "_live", "_lock", "_tally", "observe")
     _extras: tuple[str, ...] = ("clock",)
@@ -117,17 +117,17 @@ class Allowance(Options):
         # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
         randomness.source(rng, type(self).__name__)
         owner = type(self).__name__
-        self._set(_tally=Tally(), _live=self._begin(timepiece(owner, clock)))
+        self._set(_tally=Tally(), _live=self._begin(validate_clock(owner, clock)))
         self._set(observe=flag(owner, "observe", observe))
         guard(self)
 
     @property
     def clock(self) -> Clock | None:
-        """The clock it goes by; ``None`` is the ambient one."""
+        """The clock it uses; ``None`` is the ambient one."""
         return self._live.clock
 
-    def keep_time(self, clock: Clock) -> None:
-        """Go by ``clock`` from now on, unless this budget was given one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless this budget was given one of its own."""
         live = self._live
         if live.clock is None:
             with self._lock:
@@ -213,7 +213,7 @@ class Allowance(Options):
 
     @property
     def balance(self) -> float:
-        """What is held now. Reading it changes nothing."""
+        """Tokens available now. Reading it changes nothing."""
         with self._lock:
             return self._held(self._look())
 
@@ -439,7 +439,7 @@ class Budget(Allowance):
 
     @property
     def balance(self) -> float:
-        """What is held now; with a store, what the fleet holds as far as this process knows.
+        """Tokens available now; with a store, those of the fleet as far as this process knows.
 
         Reading it changes nothing.
         """

@@ -304,10 +304,10 @@ class RateBudget(Allowance):
         self._bucket.settle(self._live.last)
         self._bucket.rate, self._bucket.burst = wanted.rate, wanted.burst
 
-    def keep_time(self, clock: Clock) -> None:
-        super().keep_time(clock)
+    def use_clock(self, clock: Clock) -> None:
+        super().use_clock(clock)
         if self._shared is not None:
-            self._shared.keep_time(clock)
+            self._shared.use_clock(clock)
 
     @property
     def on_success(self) -> Callable[[], object] | None:
@@ -357,7 +357,7 @@ class RateBudget(Allowance):
 
 
 def _shared_limiter(budget: RateBudget, clock: Clock | None, store: Store, name: str | None) -> Limiter:
-    """What pays for ``budget`` in the whole fleet; a limiter of the same name is another matter."""
+    """Return the fleet's limiter behind ``budget``; a `Limiter` of the same name is not related to it."""
     from ..._primitives.options import shared_name
 
     own = shared_name("RateBudget", name) + "/rate-budget"

@@ -109,7 +109,7 @@ def settle(tokens: float, earned: Slices, amount: float, elapsed: float, now: fl
 
 
 class DeferredPayment(float):
-    """What was paid for a token that comes later, in ``wait`` seconds, unless it is given back."""
+    """Payment for a token that arrives in ``wait`` seconds, unless it is given back."""
 
     __slots__ = ("_return", "wait")
 

@@ -43,7 +43,7 @@ class Bulkhead(Options):
     """At most ``limit`` calls at once; ``queue`` more wait their turn, first come first served.
 
     ``max_wait`` bounds the time in the queue in seconds; ``None``, and 0 together with a queue,
-    leave that to the deadline. Without a queue nobody waits. Shared by passing the object, between
+    leave that to the deadline. Without a queue no call waits. Shared by passing the object, between
     threads, tasks and event loops alike.
 
     With a ``store`` the limit is that of all processes that use one of the same ``name``. This one leases
@@ -161,7 +161,7 @@ class Bulkhead(Options):
 
     # A newcomer queues behind those who wait. One who queues looks for a free place again once it
     # stands in line, and one who leaves looks for the line after giving its place back: whichever
-    # comes second sees the other, so no place is ever free while somebody waits.
+    # comes second sees the other, so no place is ever free while a call waits.
 
     def _enqueue(self) -> Waiter | None:
         """A place in the queue; ``None`` if the call may go ahead at once."""
@@ -213,7 +213,7 @@ class Bulkhead(Options):
         self._leave()
 
     def _passes(self) -> bool:
-        """Whether a call that found no place goes ahead without one, as this bulkhead only observes."""
+        """Emit `WouldRefuse` and return True if this bulkhead only observes, so that the call proceeds."""
         if self.observe:
             bus.publish("WouldRefuse", operation=self.name or "bulkhead", by="bulkhead")
         return self.observe
@@ -304,12 +304,12 @@ class Bulkhead(Options):
 
     @property
     def in_use(self) -> int:
-        """How many calls are inside now."""
+        """Number of calls in flight."""
         return self._places - len(self._permits)
 
     @property
     def queued(self) -> int:
-        """How many calls wait now."""
+        """Number of calls waiting in the queue."""
         return len(self._waiting)
 
     def after_fork(self) -> None:

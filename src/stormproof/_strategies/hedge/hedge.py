@@ -61,7 +61,7 @@ class Hedge(Options):
         "_lock",
         "_quantile",
         "_sketch",
-        "_tells",
+        "_reports_to_budget",
         "after",
         "budget",
         "idempotent",
@@ -81,9 +81,9 @@ class Hedge(Options):
     _sketch: Sketch
     _lock: Any
     _judge: Any
-    #: Whether the budget is this hedge's alone to tell of starts, failures and successes.
-    _tells: bool
-    #: Whether the budget is the policy's choice rather than an option.
+    #: True if this hedge, not a Retry, reports starts, failures and successes to the budget.
+    _reports_to_budget: bool
+    #: True if the policy chose the budget, False if it is an option.
     _adopted: bool
 
     def __init__(
@@ -106,22 +106,25 @@ class Hedge(Options):
             _quantile=quantile,
             _sketch=Sketch(),
             _judge=judge(on, "Hedge"),
-            _tells=budget is not None,
+            _reports_to_budget=budget is not None,
             _adopted=False,
         )
         if budget is not None and not callable(getattr(budget, "withdraw", None)):
             raise TypeError(f"Hedge: budget must be a budget or None, got {budget!r}")
         guard(self)
 
-    def with_budget(self, budget: Any, told_by_retry: bool) -> Hedge:
-        """This hedge paying ``budget``, if it has none of its own. Its measured latencies are shared."""
+    def attach_budget(self, budget: Any, retry_reports: bool) -> Hedge:
+        """Return this hedge on ``budget``, unless it has one of its own. Its measured latencies are shared.
+
+        ``retry_reports``: a `Retry` of the same policy reports starts and outcomes to that budget.
+        """
         adopted = self.budget is None or self._adopted
         if not adopted:
-            budget, told_by_retry = self.budget, told_by_retry and self.budget is budget
-        if self.budget is budget and self._tells == (not told_by_retry):
+            budget, retry_reports = self.budget, retry_reports and self.budget is budget
+        if self.budget is budget and self._reports_to_budget == (not retry_reports):
             return self
         copy = self.replace()
-        copy._set(budget=budget, _sketch=self._sketch, _tells=not told_by_retry, _adopted=adopted)
+        copy._set(budget=budget, _sketch=self._sketch, _reports_to_budget=not retry_reports, _adopted=adopted)
         return copy
 
     @property
@@ -136,10 +139,10 @@ class Hedge(Options):
             fields["budget"] = None
         return fields
 
-    def keep_time(self, clock: Clock) -> None:
-        """Let the budget go by ``clock``, unless it was given one of its own."""
-        if hasattr(self.budget, "keep_time"):
-            self.budget.keep_time(clock)
+    def use_clock(self, clock: Clock) -> None:
+        """Let the budget use ``clock``, unless it was given one of its own."""
+        if hasattr(self.budget, "use_clock"):
+            self.budget.use_clock(clock)
 
     def retune(self, wanted: Any) -> bool:
         with self._lock:
@@ -206,7 +209,7 @@ class Hedge(Options):
     def fresh(self) -> Hedge:
         """A new hedge with these options and budget, which has measured nothing yet."""
         copy = self.replace()
-        copy._set(budget=self.budget, _tells=self._tells, _adopted=self._adopted)
+        copy._set(budget=self.budget, _reports_to_budget=self._reports_to_budget, _adopted=self._adopted)
         return copy
 
 
@@ -265,16 +268,16 @@ class Race:
 
     @property
     def most(self) -> int:
-        """How many attempts there may be."""
+        """Maximum number of attempts."""
         return self._hedge.max
 
     @property
     def closes(self) -> bool:
-        """Whether the answers that come too late are to be closed here; a client closes those of its own."""
+        """True if late responses are closed here; a client closes its own."""
         return self._env.exchange(self._args) is None
 
     def delay(self) -> float | None:
-        """How long to wait for an outcome before launching another; ``None``: no more are to come."""
+        """Return the wait for an outcome before launching another; ``None`` if no more are launched."""
         if self.launched >= self._hedge.max:
             return None
         held_s = self._held_until - self._env.now() if self._held_until > -math.inf else 0.0
@@ -293,7 +296,7 @@ class Race:
                 own = self._env.arguments(args)
                 varied, kwargs = hedge.vary(self.launched + 1, own, kwargs)
                 args = (*args[: len(args) - len(own)], *varied)
-        elif hedge._tells:
+        elif hedge._reports_to_budget:
             hedge.budget.started()
         self.launched += 1
         if not self.out:
@@ -310,11 +313,11 @@ class Race:
         """Attempt ``number`` won."""
         if number == self._lone:
             self._measure()
-        if self._hedge._tells:
+        if self._hedge._reports_to_budget:
             self._hedge.budget.success(self._spent)
 
     def over(self) -> None:
-        """The call has its outcome, or nobody waits for it any more: whoever is still out is cancelled."""
+        """End the race: the call has its outcome or was abandoned, and attempts in flight are cancelled."""
         # Another was launched, or was to be: this one was slower than the percentile, however it would end.
         if 0 < self._lone < self.launched:
             self._measure()
@@ -324,7 +327,7 @@ class Race:
         self._lone = 0
 
     def failed(self, error: BaseException, number: int) -> str:
-        """What attempt ``number``'s error means: "stop", "launch" another, or "wait" for those out."""
+        """Return what follows attempt ``number``'s error: "stop", "launch" another, or "wait"."""
         self.out -= 1
         if number == self._lone:
             self._lone = 0
@@ -337,7 +340,7 @@ class Race:
         if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
             self._first_error = visible
             return "stop"
-        if self._hedge._tells:
+        if self._hedge._reports_to_budget:
             self._hedge.budget.failure(isinstance(error, TimeoutError))
         if hint_s is None and verdict is not None:
             hint_s = verdict.after

@@ -8,7 +8,7 @@ from ..._context.deadlines import ambient, check
 from ..._events import bus
 from ..._events.key_names import of_key
 from ..._primitives.errors import RateLimited
-from ..._primitives.options import count, flag, label, number, seconds, shared_store, timepiece
+from ..._primitives.options import count, flag, label, number, seconds, shared_store, validate_clock
 from ..._primitives.rates import parse
 from ..._runtime import clock as _clock
 from ..._runtime import randomness
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 #: A level below this is short of a token, however coarse the clock.
 _SURELY_SHORT = 1.0 - MOST_NEAR
 
-#: Small whole numbers are one object each; comparing identities calls nobody.
+#: Small whole numbers are one object each; comparing identities calls no code.
 _ONE = 1
 
 
@@ -59,7 +59,7 @@ class Limiter(Waiting):
     With a ``store`` it is the limit of all processes that use one of the same ``name``: this one
     leases from it what it is about to need (a thread of the store does), and decides locally.
 
-    With ``observe`` it refuses nothing and nobody waits: `WouldRefuse` is emitted where no token is there.
+    With ``observe`` no call is refused and none waits: `WouldRefuse` is emitted where no token is there.
     """
 
     __slots__ = (
@@ -76,8 +76,8 @@ class Limiter(Waiting):
     )
 
     _lock: Any
-    #: The burst, while `allow` may count by itself; -1 while somebody has the bucket to himself, at an
-    #: infinite rate, and where there is no GIL to keep the few steps of `allow` together.
+    #: The burst, while `allow` may count without the lock; -1 while another method works on the bucket, at
+    #: an infinite rate, and on builds without a GIL, where the steps of `allow` are not atomic.
     _quick: float
     #: Where to read the time.
     _timer: Clock | _clock.Ambient
@@ -101,7 +101,7 @@ class Limiter(Waiting):
                 )
             rate, burst = parse(rate)
         burst = 1 if burst is None else burst
-        self.clock = timepiece("Limiter", clock)
+        self.clock = validate_clock("Limiter", clock)
         self._timer = _clock.AMBIENT if clock is None else clock
         # Everything that holds state takes a clock and a source of randomness; a limiter draws nothing.
         randomness.source(rng, "Limiter")
@@ -128,7 +128,7 @@ class Limiter(Waiting):
         fleet.start()
 
     def _swap(self, bucket: Bucket) -> None:
-        """Go by ``bucket`` from now on."""
+        """Use ``bucket`` from now on."""
         with self._lock:
             self._quick = -1.0
             self._bucket = bucket
@@ -150,8 +150,8 @@ class Limiter(Waiting):
             finally:
                 self._quick = before
 
-    def keep_time(self, clock: Clock) -> None:
-        """Go by ``clock`` from now on, unless this limiter was given one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless this limiter was given one of its own."""
         if self.clock is None:
             self._alone(lambda bucket, now: bucket.move(clock.now() - now))
             self.clock = self._timer = clock
@@ -162,7 +162,7 @@ class Limiter(Waiting):
         bucket = self._bucket
         elapsed = now - bucket.last
         if n is _ONE and elapsed >= 0.0:
-            # From here to the last store there is no call and no loop, so no other thread comes between.
+            # Without a call or a loop from here to the last store, no other thread comes between.
             level = bucket.level + elapsed * bucket.rate
             if level > self._quick:
                 level = self._quick
@@ -183,7 +183,7 @@ class Limiter(Waiting):
         return ok or self._passes()
 
     def _passes(self) -> bool:
-        """Whether what finds no token goes ahead all the same, as this limiter only observes."""
+        """Emit `WouldRefuse` and return True if this limiter only observes, so that the call proceeds."""
         if self.observe:
             bus.publish("WouldRefuse", operation=self.name or "limiter", by="rate_limit")
         return self.observe
@@ -248,7 +248,7 @@ class Limiter(Waiting):
         return reservation
 
     def tokens(self) -> float:
-        """What is there now, for this process; negative while reservations are owed."""
+        """Tokens available now to this process; negative while reservations are owed."""
         return self._alone(lambda bucket, now: bucket.usable(now))
 
     def ready_in(self, n: int = 1) -> float:

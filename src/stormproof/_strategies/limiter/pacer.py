@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ..._context.deadlines import ambient, check
-from ..._primitives.options import count, number, seconds, timepiece
+from ..._primitives.options import count, number, seconds, validate_clock
 from ..._primitives.rates import parse
 from ..._runtime import clock as _clock
 from ..._runtime.locks import guard
@@ -55,7 +55,7 @@ class Timetable(Line):
         self._skew = self._last - now
 
     def tokens(self, now: float) -> float:
-        """How many calls of cost 1 could start at ``now`` (a steady time); negative while others wait."""
+        """Return how many calls of cost 1 could start at ``now`` (steady time); negative while others wait."""
         booked = max(0.0, self._full - now)
         return self.burst - booked * self.rate if booked else float(self.burst)
 
@@ -67,7 +67,7 @@ class Timetable(Line):
         return 1
 
     def _next(self, now: float) -> float:
-        """Return when the next call may start; one the clock cannot tell from ``now`` is ``now``."""
+        """Return when the next call may start; ``now`` if the clock cannot distinguish the two."""
         ahead = (self.burst - 1) / self.rate
         at = self._full - ahead
         if at <= now:
@@ -152,7 +152,7 @@ class Pacer(Waiting):
                     f"Pacer: burst must be part of the text {rate!r}, got burst={burst!r} as well"
                 )
             rate, burst = parse(rate, "Pacer")
-        self.clock = timepiece("Pacer", clock)
+        self.clock = validate_clock("Pacer", clock)
         self._table = Timetable(_rate(rate), _burst(1 if burst is None else burst), self._read())
         guard(self)
 
@@ -166,8 +166,8 @@ class Pacer(Waiting):
         with self._lock:
             return self._steady()
 
-    def keep_time(self, clock: Clock) -> None:
-        """Go by ``clock`` from now on, unless this pacer was given one of its own."""
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless this pacer was given one of its own."""
         if self.clock is None:
             with self._lock:
                 self._steady()
@@ -235,7 +235,7 @@ class Pacer(Waiting):
         return reservation
 
     def tokens(self) -> float:
-        """How many calls could start now; negative while others wait."""
+        """Return the number of calls that could start now; negative while others wait."""
         with self._lock:
             return self._table.tokens(self._steady())
 

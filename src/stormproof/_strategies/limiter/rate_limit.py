@@ -35,9 +35,9 @@ class RateLimit(Options):
     ``limiter`` is a `Limiter`, a `Pacer`, a ``keyed`` one of them, or a text such as
     ``"100/s burst 200"``, which makes a new `Limiter`. ``max_wait`` is how long a call may wait for
     its tokens: 0 refuses at once with `RateLimited`, whose ``retry_after`` says when; a number waits
-    up to so many seconds and refuses at once when it would take longer; ``None`` waits as long as the
+    up to that many seconds and refuses at once when it would take longer; ``None`` waits as long as the
     deadline allows. ``cost`` may be a function of the call's arguments. ``cost_of_result(result)``
-    tells the real cost afterwards: what was paid too much is given back, what is missing is charged,
+    returns the real cost afterwards: what was paid too much is given back, what is missing is charged,
     and delays those that come after. A call that fails has paid. With ``observe`` a call that would be
     refused, or wait, is let through at once, pays nothing and is emitted as `WouldRefuse`.
     """
@@ -72,10 +72,10 @@ class RateLimit(Options):
             del fields["observe"]
         return fields
 
-    def keep_time(self, clock: Clock) -> None:
-        """Let the limiter go by ``clock``, unless it was given one of its own."""
-        if hasattr(self.limiter, "keep_time"):
-            self.limiter.keep_time(clock)
+    def use_clock(self, clock: Clock) -> None:
+        """Let the limiter use ``clock``, unless it was given one of its own."""
+        if hasattr(self.limiter, "use_clock"):
+            self.limiter.use_clock(clock)
 
     def fresh(self) -> RateLimit:
         """A new one with these options and a limiter of its own."""

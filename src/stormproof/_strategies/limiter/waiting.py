@@ -37,7 +37,7 @@ class Reservation:
 
     @property
     def ok(self) -> bool:
-        """Whether the tokens were granted."""
+        """True if the tokens were granted."""
         return self._grant.ok
 
     @property

@@ -1,4 +1,4 @@
-"""How long to wait before a retry: schedules and jitter, as pure formulas.
+"""Waits before retries: schedules and jitter, as pure formulas.
 
 ``n`` is the retry number (0: the wait after the first failed attempt), ``prev`` the wait before
 this one (``None``: the base), ``u`` a uniform draw in [0, 1). A wait is a function of these three:
@@ -194,7 +194,7 @@ class Jittered(Backoff):
         return np.clip(waits, self.min, LARGEST)
 
     def bounds(self, n: int, prev: float | None = None) -> tuple[float, float]:
-        """What the jitter gives at u = 0 and u = 1, lifted to ``min``; (min, inf) for a callable."""
+        """Return the waits at u = 0 and u = 1, lifted to ``min``; (min, inf) for a callable."""
         if not self._known:
             return self.min, math.inf
         return self.delay(n, prev, 0.0), self.delay(n, prev, 1.0)
@@ -290,7 +290,7 @@ class Constant(Jittered):
 
 
 class Schedule(Jittered):
-    """``ceiling(n) = values[n]``; past the end the last value repeats. A value of 0 is no wait."""
+    """``ceiling(n) = values[n]``; past the end the last value repeats. A value of 0 means no wait."""
 
     __slots__ = ("values",)
     _fields = ("values", "jitter", "min")
@@ -378,7 +378,7 @@ class Decorrelated(Backoff):
         return wait
 
     def _reach(self, prev: float | Array, lesser: Any, greater: Any) -> tuple[Any, Any]:
-        """Where the draw ends, and where the wait is clipped."""
+        """Return the end of the range of the draw, and the limit of the wait."""
         top = greater(self.base, lesser(3.0 * prev, LARGEST))
         limit = lesser(self.cap, top)
         return (limit if self.clip == "range" else top), limit

@@ -109,7 +109,7 @@ class RetriedCall(Course):
     # The steps of the loop.
 
     def start(self) -> None:
-        """Tell budget and request of the attempt that is made now."""
+        """Notify the budget and the request of the attempt that starts now."""
         if self.number == 1 and self.budget is not None:
             self.budget.started()
         if self.exchange is not None:
@@ -169,8 +169,8 @@ class RetriedCall(Course):
         if announce and type(step) is float:
             if self._writes is None:
                 # Once per call, as it takes long. A line of DEBUG is written only where one of INFO is.
-                self._writes = bus.heard("Succeeded")
-            if bus.watchers or (self._writes and bus.heard("Retrying")):
+                self._writes = bus.has_listener("Succeeded")
+            if bus.watchers or (self._writes and bus.has_listener("Retrying")):
                 self.emit_retrying(step)
             if scope is not None:
                 scope.last_error = self.visible_error
@@ -197,7 +197,7 @@ class RetriedCall(Course):
         return Stop("exhausted", f"already retried by {layer.layer}")
 
     def _is_named(self, layer: Mark) -> bool:
-        """Whether ``on`` names the refusal for which a layer further in has stopped."""
+        """Return True if ``on`` names the refusal that stopped an inner layer."""
         stands_for = None if layer.stopped is None else REFUSALS.get(layer.stopped.reason)
         return stands_for is not None and issubclass(stands_for, self.retry.named)
 
@@ -261,7 +261,7 @@ class RetriedCall(Course):
             # What failed in this call has no part in what the scope may still raise.
             scope.last_error = None
         ending = ENDINGS[stop.reason]
-        # Else there is no more to say than the error itself says.
+        # Otherwise the error itself says all there is to say.
         notable = self.number > 1 or ending.first_try
         elapsed = self._report(stop) if notable or bus.watchers else None
         visible = self.visible_error
@@ -289,7 +289,7 @@ class RetriedCall(Course):
             scope.last_error = None
         if self.budget is not None:
             self.budget.success(self.spent)
-        if bus.watchers or (bus.heard("Succeeded") if self._writes is None else self._writes):
+        if bus.watchers or (bus.has_listener("Succeeded") if self._writes is None else self._writes):
             bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
 
     # What an attempt means.
@@ -320,7 +320,7 @@ class RetriedCall(Course):
     def _report(self, stop: Stop) -> float | None:
         """Emit the end of the call; return the seconds since its first failure, if they were needed."""
         event = "Interrupted" if stop.interrupted else "GaveUp"
-        if not bus.heard(event):
+        if not bus.has_listener(event):
             return None
         elapsed = self._elapsed()
         bus.publish(

@@ -22,7 +22,7 @@ _MAX_HELD_BYTES = 1 << 20
 
 
 class Opened:
-    """What a policy sees of a stream: its last item before the commit, or its end. Rules judge ``item``."""
+    """Stream as a policy sees it: its last item before the commit, or its end. Rules judge ``item``."""
 
     __slots__ = ("ended", "item", "items")
 
@@ -58,17 +58,17 @@ class HeldBack(Opened):
 
     @property
     def is_judged(self) -> bool:
-        """Whether there is nothing new for ``on_result``: a return value is judged in place of items."""
+        """True if ``on_result`` has nothing new to judge: a return value is judged in place of items."""
         return self.ended and bool(self.held)
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may be held back."""
+        """True if no more may be held back."""
         return len(self.held) > _MAX_HELD_ITEMS or self._held_bytes >= _MAX_HELD_BYTES
 
     @property
     def is_refused(self) -> bool:
-        """Whether ``on_result`` asks for another attempt because of the last item."""
+        """True if ``on_result`` asks for another attempt because of the last item."""
         return judge_answer(self.answer, self.item).retry
 
 
@@ -159,7 +159,7 @@ def _refuse_sent(value: Any) -> None:
 
 
 def _resume(items: Generator[Any, Any, Any], item: Any) -> Generator[Any, Any, Any]:
-    """What ``yield from items`` does, for a generator whose last item is not out yet."""
+    """Do what ``yield from items`` does, for a generator whose last item is not out yet."""
     while True:
         try:
             sent = yield item

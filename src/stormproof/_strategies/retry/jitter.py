@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Symmetric(Options):
     """Jitter of +- ``r`` around the ceiling: ``ceiling * (1 - r + 2 * r * u)``, mean = ceiling.
 
-    0 <= r <= 1. ``r=0`` is no jitter at all; ``r=1`` reaches from 0 to twice the ceiling. The longest
+    0 <= r <= 1. ``r=0`` means no jitter; ``r=1`` reaches from 0 to twice the ceiling. The longest
     wait is (1 + r) * cap: the cap holds before the jitter, not after it.
     """
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     OnResult = Callable[[Any], bool | Verdict | Awaitable[bool | Verdict]]
 
     class AnyBudget(Protocol):
-        """What Retry needs of a budget; see `Budget` for the meaning of each."""
+        """Methods of a budget that Retry calls; see `Budget` for the meaning of each."""
 
         def started(self) -> None: ...
         def success(self, spent: float | None = None) -> None: ...
@@ -50,11 +50,11 @@ _DEFAULT: Any = _Default()
 
 
 class Retry(Options):
-    """Try again when a call fails in a way that may pass.
+    """Try again when a call fails transiently.
 
     ``on`` says which failures (a type, a tuple of types, or a callable); ``attempts`` counts the
     first call, ``None`` leaves the end to ``within`` or a deadline; ``within`` is the time for
-    retrying in seconds from the first failure, ``None`` is no such limit; ``budget`` is a fresh
+    retrying in seconds from the first failure, ``None`` sets no such limit; ``budget`` is a fresh
     `Budget` unless given, ``None`` is none; ``on_result`` refuses results; a server's hint longer
     than ``max_hint`` seconds ends the call; ``late="stop"`` gives up when the wait would end past
     the time allowed, ``"clip"`` sleeps what is left first; ``retry_exhausted`` retries what an
@@ -206,7 +206,7 @@ class Retry(Options):
 
     @property
     def owns_budget(self) -> bool:
-        """Whether the budget is the default one, made for this strategy."""
+        """True if the budget is the default one, made for this strategy."""
         return self._own_budget
 
     def fresh(self) -> Retry:
@@ -215,14 +215,14 @@ class Retry(Options):
             return super().replace()
         return self.replace(budget=self.budget.fresh()) if hasattr(self.budget, "fresh") else self
 
-    def keep_time(self, clock: Clock) -> None:
-        """Let the budget go by ``clock``, unless it was given one of its own."""
-        if hasattr(self.budget, "keep_time"):
-            self.budget.keep_time(clock)
+    def use_clock(self, clock: Clock) -> None:
+        """Let the budget use ``clock``, unless it was given one of its own."""
+        if hasattr(self.budget, "use_clock"):
+            self.budget.use_clock(clock)
 
     @property
     def bounded(self) -> bool:
-        """Whether the loop ends without anybody's deadline."""
+        """True if the loop ends without a deadline."""
         return self.attempts is not None or self.within is not None
 
     def describe(self) -> dict[str, Any]:
@@ -250,9 +250,9 @@ class Retry(Options):
         return begin
 
     def _is_final(self, error: Exception) -> bool:
-        """Whether the failure of a first attempt is its caller's as it is: nothing to count, note or emit.
+        """Return True if the failure of a first attempt is raised unchanged: nothing to count, note or emit.
 
-        That is what the loop would come to. False says nothing.
+        A shortcut for what the loop would decide; False leaves the decision to the loop.
         """
         verdict = self.by_type.known.get(type(error))
         if verdict is None:
@@ -277,7 +277,7 @@ class Retry(Options):
             "call": call,
             "loop": loop,
             "watchers": bus.watchers,
-            "thorough": bus.thorough,
+            "first_try_subscribers": bus.first_try_subscribers,
             "layer": env,
             "count": env.count,
             "succeeded": lambda args, kwargs: bus.first_try(env.operation(args)),
@@ -315,7 +315,7 @@ def _never(error: Exception) -> bool:
 
 
 def _nothing() -> None:
-    """What a success earns without a budget."""
+    """Count nothing: a success without a budget."""
 
 
 def ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], object] | None]:
@@ -339,7 +339,7 @@ _SUCCESS_PATH = """\
         _sp_tick()
         if _sp_watchers:
             _sp_count()
-            if _sp_thorough:
+            if _sp_first_try_subscribers:
                 _sp_succeeded({{packed}})
         return _sp_result
     try:

@@ -152,7 +152,7 @@ class Copier:
         if isinstance(part, Keyed):
             template = self._rebuilt(part.template) if isinstance(part.template, Options) else part.template
             copy = Keyed(template, part.key, part.limit)
-            copy.keep_time(self._clock)
+            copy.use_clock(self._clock)
             return copy
         if not hasattr(part, "fresh"):
             return part
@@ -164,8 +164,8 @@ class Copier:
         copy = (
             type(part)(part.rate, part.burst, clock=self._clock) if hasattr(part, "burst") else part.fresh()
         )
-        if hasattr(copy, "keep_time"):
-            copy.keep_time(self._clock)
+        if hasattr(copy, "use_clock"):
+            copy.use_clock(self._clock)
         return copy
 
     def _surroundings(self, kind: type) -> dict[str, Any]:

@@ -363,7 +363,7 @@ def test_latency_is_measured_by_the_policys_clock() -> None:
     sp.Policy(limit, clock=clock).call(clock.advance, 2)
     assert limit._rule.limit == 1
     own = sp.AdaptiveLimit(clock=clock)
-    own.keep_time(sp.testing.FakeClock())
+    own.use_clock(sp.testing.FakeClock())
     assert own.clock is clock
 
 

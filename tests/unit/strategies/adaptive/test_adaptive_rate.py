@@ -334,7 +334,7 @@ def test_adaptive_rate_takes_the_policys_clock() -> None:
     clock = sp.testing.FakeClock()
     sp.Policy(rate, clock=clock)
     assert rate.clock is clock
-    rate.keep_time(sp.testing.FakeClock())
+    rate.use_clock(sp.testing.FakeClock())
     assert rate.clock is clock
 
 

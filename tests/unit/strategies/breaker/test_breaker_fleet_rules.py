@@ -174,9 +174,9 @@ def test_result_of_every_probe_is_kept_until_it_is_reported() -> None:
     one.settle_probe(probes[1], "excluded", 10.1)
     sent = list(one.outcomes)
     one.settle_probe(probes[2], "success", 10.2)
-    one.told(sent)
+    one.forget_outcomes(sent)
     assert one.outcomes == [("9", "success")]
-    one.told(sent)
+    one.forget_outcomes(sent)
     assert one.outcomes == [("9", "success")]
 
 

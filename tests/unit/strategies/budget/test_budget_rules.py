@@ -225,13 +225,13 @@ def test_new_clock_continues_the_time_of_the_first() -> None:
     assert settled(made) == 1.0
     clock = Jumping()
     clock.time = -1e6
-    made.keep_time(clock)  # type: ignore[arg-type]
+    made.use_clock(clock)  # type: ignore[arg-type]
     assert made.balance == 1.0
     clock.time += 21.0
     assert made.balance == 0.0
     assert made.clock is clock
     other = Jumping()
-    made.keep_time(other)  # type: ignore[arg-type]
+    made.use_clock(other)  # type: ignore[arg-type]
     assert made.clock is clock
 
 
@@ -300,7 +300,7 @@ def test_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
     assert settled(made) == 1.0
     clock = Jumping()
     clock.time = 1e6
-    made.keep_time(clock)  # type: ignore[arg-type]
+    made.use_clock(clock)  # type: ignore[arg-type]
     assert made.balance == 1.0
 
 
@@ -385,7 +385,7 @@ def test_shared_rate_budget_hands_its_clock_on() -> None:
     shared = sp.Limiter(1, 1)
     made._set(_shared=shared)
     clock = Jumping()
-    made.keep_time(clock)  # type: ignore[arg-type]
+    made.use_clock(clock)  # type: ignore[arg-type]
     assert made.clock is clock
     assert shared.clock is clock
 

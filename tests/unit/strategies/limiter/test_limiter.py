@@ -418,12 +418,12 @@ def test_copy_is_full_and_on_its_own(clock: sp.testing.FakeClock) -> None:
 def test_limiter_takes_the_policys_clock_and_keeps_its_tokens(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0.001, 3)
     limiter.allow(2)
-    limiter.keep_time(clock)
+    limiter.use_clock(clock)
     assert limiter.tokens() == pytest.approx(1, abs=0.01)
     clock.advance(1000)
     assert limiter.tokens() == pytest.approx(2, abs=0.01)
     other = sp.testing.FakeClock()
-    limiter.keep_time(other)
+    limiter.use_clock(other)
     assert limiter.clock is clock
 
 

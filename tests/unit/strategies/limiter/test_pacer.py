@@ -279,7 +279,7 @@ def test_copy_is_fresh(clock: sp.testing.FakeClock) -> None:
     for copy in (pacer.fresh(), pickle.loads(pickle.dumps(pacer)), eval(repr(pacer), {"Pacer": sp.Pacer})):
         assert (copy.rate, copy.burst, copy.tokens()) == (2, 3, 3)
     assert pacer.describe() == {"kind": "Pacer", "rate": 2.0, "burst": 3, "tokens": -6.0}
-    pacer.keep_time(sp.testing.FakeClock())
+    pacer.use_clock(sp.testing.FakeClock())
     assert pacer.clock is clock
 
 

@@ -1,4 +1,4 @@
-"""The rules of the adaptive rate, told the time: `Cubic` says what rate to send at, `Tokens` keeps to it.
+"""Pure rules of the adaptive rate: `Cubic` computes the rate to send at, `Tokens` enforces it.
 
 The rate is cut when the server throttles, then grows along a cubic curve: fast towards the rate at
 which it was throttled, slowly around it, and fast again beyond.
@@ -81,7 +81,7 @@ class Cubic:
 class Tokens:
     """Tokens that refill at ``fill`` per second up to ``capacity``; those who wait have taken theirs already.
 
-    ``refilled`` only grows: a call that waits may go when it reaches the sum it was told, so calls
+    ``refilled`` only grows: a waiting call may go when it reaches the sum given to that call, so calls
     go in the order they came, and at the rate of the day instead of that of their arrival.
     """
 
@@ -111,7 +111,7 @@ class Tokens:
         """Seconds until ``refilled`` reaches ``due`` at the present rate."""
         self.refill(now)
         missing = due - self.refilled
-        # What rounding leaves over must not become one more wait, shorter than the clock can tell.
+        # What rounding leaves over must not become one more wait, shorter than the resolution of the clock.
         return max(missing / self.fill, 1e-6) if missing > 1e-6 else 0.0
 
     def give_back(self) -> None:

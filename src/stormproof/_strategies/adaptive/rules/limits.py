@@ -1,4 +1,4 @@
-"""How a concurrency limit learns: pure rules, told what each call came to.
+"""Pure rules by which a concurrency limit learns from the outcome of each call.
 
 ``update(rtt, inflight, dropped, now)``: the call took ``rtt`` seconds and began as one of ``inflight``;
 ``dropped`` means that the backend did not cope (a timeout, a refusal). Every kind shrinks on a drop,

@@ -1,8 +1,8 @@
-"""The circuit breaker's state machine: pure, told the time, without a lock.
+"""The circuit breaker's state machine: pure, given the time, without a lock.
 
 A closed circuit counts in buckets. A call that begins takes the current `Bucket` with it and
 settles there, so a result that comes after the window has moved on, or after the circuit has
-changed state, lands in a bucket that nobody reads any more: that is how a late result changes
+changed state, lands in a bucket that is not read again: that is how a late result changes
 nothing. A half-open circuit admits numbered probes, each with a lease.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """What the circuit has counted since it last changed state, or in its window."""
+    """Counters since the circuit last changed state, or in its window."""
 
     __slots__ = (
         *("consecutive_failures", "consecutive_successes", "excluded", "failures"),
@@ -89,7 +89,7 @@ class Bucket:
 
     @property
     def in_flight(self) -> bool:
-        """Whether calls that began in it have not ended, as far as they were taken in."""
+        """True if a call that began in it has not ended, as far as they were taken in."""
         return self.requests != self.successes + self.failures + self.excluded
 
 
@@ -169,7 +169,7 @@ class Window:
         self.drop(self.current.end - self._size * self._width)
 
     def holds(self, bucket: Bucket) -> bool:
-        """Whether ``bucket`` still counts."""
+        """Return True if ``bucket`` still counts."""
         return bucket is self.current or bucket in self._rows
 
     def take_in(self) -> None:
@@ -332,7 +332,7 @@ class Circuit:
     def wait_for(self, now: float) -> float:
         """Seconds until another call may be admitted: the rest of the open time, or of the oldest lease."""
         if self.state == "open":
-            # A clock set back makes nobody wait longer than the open time.
+            # A clock set back makes no call wait longer than the open time.
             return min(self.open_s, max(0.0, self.until - now))
         leases = [probe.lease for probe in self._waiting]
         return max(0.0, min(leases) - now) if leases else 0.0
@@ -418,7 +418,7 @@ class Circuit:
     # Looking, and deciding by hand.
 
     def counts(self) -> Counts:
-        """What has been counted in this state."""
+        """Return the counters of this state."""
         return self._half.copy() if self.window is None else self.window.counts()
 
     def close(self, now: float) -> None:

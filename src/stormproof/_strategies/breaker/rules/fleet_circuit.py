@@ -50,7 +50,7 @@ class FleetCircuit(Circuit):
     ) -> None:
         self.bound = False
         self.wants_probe = False
-        #: (token, outcome) of each probe that has ended, until the fleet has been told.
+        #: (token, outcome) of each probe that has ended, until it is reported to the fleet.
         self.outcomes: list[tuple[str, str]] = []
         self._leased: str | None = None
         self._leased_at = self._leased_until = 0.0
@@ -60,7 +60,7 @@ class FleetCircuit(Circuit):
         self._seen_in: Window | None = None
         super().__init__(now, window_s, bucket_s, open_for, probes, probe_timeout_s)
 
-    # What the fleet is told.
+    # Reports to the fleet.
 
     def uncounted(self) -> tuple[int, int]:
         """(calls, failures) that ended in this process and have not been reported."""
@@ -86,16 +86,16 @@ class FleetCircuit(Circuit):
         self._take()
         return super().trip(generation, now)
 
-    def told(self, outcomes: list[tuple[str, str]]) -> None:
-        """The fleet knows of these now."""
+    def forget_outcomes(self, outcomes: list[tuple[str, str]]) -> None:
+        """Forget the probe ``outcomes`` that the fleet has received."""
         self.outcomes = [outcome for outcome in self.outcomes if outcome not in outcomes]
 
     @property
     def votes(self) -> bool:
-        """Whether this process has opened on its own account."""
+        """True if this process opened by its own rules."""
         return self.state != "closed" and not self.bound
 
-    # What the fleet says.
+    # Replies of the fleet.
 
     def follow(self, state: str, left_s: float, now: float) -> None:
         """The fleet is in ``state``, if open for ``left_s`` seconds more."""
@@ -162,7 +162,7 @@ class FleetCircuit(Circuit):
             return False
         self.outcomes.append((probe.token, outcome))
         if outcome == "failure":
-            # Not waiting to be told: what just failed is not asked again before the fleet's time is over.
+            # Without waiting for the fleet: what just failed is not called again before the open time ends.
             self.reopenings += 1
             self._enter("open", now)
         elif outcome == "success":

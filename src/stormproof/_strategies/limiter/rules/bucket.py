@@ -92,7 +92,7 @@ class Line:
         self.queued += grant.n
 
     def _behind(self, grant: Grant) -> float:
-        """What was reserved after it, never so much that more comes back than it took."""
+        """Return the tokens reserved after ``grant``, at most as many as it took."""
         return max(0.0, self.booked - grant.mark)
 
     def short(self, grant: Grant, now: float) -> float:
@@ -175,7 +175,7 @@ class Bucket(Line):
         super().__init__()
 
     def tokens(self, now: float) -> float:
-        """What is there at ``now``: negative while reservations are owed. Time set back refills nothing."""
+        """Return the tokens at ``now``: negative while reservations are owed. Time set back adds none."""
         elapsed = max(0.0, now - self.last)
         if math.isinf(self.rate):
             return float(self.burst) if elapsed else min(float(self.burst), self.level)
@@ -276,7 +276,7 @@ MOST_NEAR = 0.01
 #: Two moments nearer to each other than this share of a token's time are one: sums of floats differ.
 _SAME_TIME = 1e-3
 
-#: Longer than this nobody waits: only a rate of 0, or nearly, would ask for it.
+#: The longest wait: only a rate of 0, or nearly, leads to one.
 _LONGEST = 1e15
 
 #: Beyond this, floats no longer count in ones.

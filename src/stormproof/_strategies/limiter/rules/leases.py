@@ -36,7 +36,7 @@ COLD_AFTER_S = 10.0
 #: Tokens for a call of several that was refused are kept for so long, should it be made again.
 SOUGHT_S = 1.0
 
-#: Beyond this, a store that counts millionths in doubles is no longer exact.
+#: Beyond this, a store that counts millionths in doubles loses exactness.
 MOST_SHARED = 10**9
 
 
@@ -51,7 +51,7 @@ def horizon_s(instances: int) -> float:
 
 
 def overshoot(rate: float, burst: float, instances: int) -> float:
-    """How many more than burst + rate * w a fleet may let through in a window of any length w.
+    """Return the calls above burst + rate * w that a fleet may admit in a window of any length w.
 
     Tokens may be lent a horizon ahead and be kept for two periods; each instance may spend on credit
     half of its share of what the store held when it last looked, and 1 in any case. It holds while the
@@ -63,7 +63,7 @@ def overshoot(rate: float, burst: float, instances: int) -> float:
 
 
 def credit_of(level: float, instances: int) -> int:
-    """What may be spent without asking when the store holds ``level``: half a share, but at least 1.
+    """Return what may be spent without asking when the store holds ``level``: half a share, but at least 1.
 
     Nothing when it holds nothing.
 
@@ -96,7 +96,7 @@ class Demand:
             self.rate = 0.0
 
     def target(self, instances: int, most: float) -> int:
-        """What should be held: the demand of the horizon and one more; 0 when there has been none."""
+        """Return the tokens to hold: the demand of the horizon and one more; 0 when there has been none."""
         if self.rate <= 0 or most < 1:
             return 0
         return int(min(math.ceil(self.rate * horizon_s(instances)) + 1, most))
@@ -108,7 +108,7 @@ class Demand:
 def next_visit(
     now: float, demand: Demand, instances: int, short: bool, ready_s: float
 ) -> tuple[float, float]:
-    """(when to settle next, the earliest time to do so if somebody asks for it).
+    """Return (when to settle next, the earliest time to do so on request).
 
     ``short``: less was granted than asked for, and a token comes in ``ready_s`` seconds at the earliest.
     """
@@ -143,7 +143,7 @@ class LeaseGrant(Grant):
 
 
 class LeaseBucket(Bucket):
-    """What a process holds of a fleet's limit; its ``rate`` is the speed at which lent tokens mature.
+    """One process's share of a fleet's limit; its ``rate`` is the speed at which lent tokens mature.
 
     A `Bucket` to `Limiter.allow`, whose few steps stay the same. It has no brim: what it holds is
     bounded by what was granted.
@@ -189,7 +189,7 @@ class LeaseBucket(Bucket):
         return self.level + max(0.0, now - self.last) * self.rate
 
     def usable(self, now: float) -> float:
-        """What may be used now, credit and all; negative while reservations are owed."""
+        """Return the tokens usable now, credit included; negative while reservations are owed."""
         return self.tokens(now) + self.credit
 
     def speed(self) -> float:
@@ -291,7 +291,7 @@ class LeaseBucket(Bucket):
         return round(self.level + self._maturing(now))
 
     def _lent(self) -> float:
-        """How many tokens the store lends ahead at the most."""
+        """Return the most tokens that the store lends ahead."""
         return self.fleet_rate * horizon_s(self.instances)
 
     def most(self) -> float:
@@ -347,7 +347,7 @@ class LeaseBucket(Bucket):
 
 
 class Purse:
-    """What a process holds of a fleet's retry budget."""
+    """One process's share of a fleet's retry budget."""
 
     __slots__ = ("credit", "demand", "held", "instances", "kept", "level_seen", "missed", "most")
 

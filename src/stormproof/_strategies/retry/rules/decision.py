@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Protocol
 
     class RetryOptions(Protocol):
-        """What the decision reads of a `Retry`."""
+        """Options of a `Retry` that the decision reads."""
 
         # Functions, which checkers would take for methods of the class if their types said so.
         delay: Any
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         late: Literal["stop", "clip"]
 
     class Verdict(Protocol):
-        """What the failure means: see `_classify.verdict`."""
+        """Meaning of a failure: see `_classify.verdict`."""
 
         retry: bool
         after: float | None
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """What follows from a reason to stop.
+    """Consequences of a reason to stop.
 
     ``refuses``: the caller gets an error of ours, raised from its own one: "never", "always", or if "asked"
     for with ``raises="refusal"``. ``marks``: outer layers see that
@@ -153,7 +153,7 @@ class Course:
         "previous_wait",
         "retry",
         "spent",
-        "tells_failures",
+        "reports_failures",
         "visible_error",
     )
 
@@ -166,8 +166,8 @@ class Course:
         #: Breakers further in that are certain to refuse the next attempt while they are open.
         self.breakers = breakers
         self.budget = budget
-        #: Whether the budget counts failures; one of the user's own is told of them in any case.
-        self.tells_failures = budget is not None and getattr(budget, "counts_failures", True)
+        #: True if failures are reported to the budget: one that counts them, or any of the user's own.
+        self.reports_failures = budget is not None and getattr(budget, "counts_failures", True)
         #: The request of a client, which may forbid that it is sent again.
         self.exchange = exchange
         #: The number of the attempt at hand; 0 before the first.
@@ -189,7 +189,7 @@ class Course:
         began = self.first_failure_at
         if began is None:
             self.first_failure_at = began = now
-        if self.tells_failures and budget is not None and (verdict.retry or verdict.kind == "pushback"):
+        if self.reports_failures and budget is not None and (verdict.retry or verdict.kind == "pushback"):
             budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
             return _FATAL

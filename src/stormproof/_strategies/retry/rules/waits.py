@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LARGEST = math.nextafter(math.inf, 0.0)
 
 
-#: A server's hint is spread by up to this share of itself, so that those it told do not return together.
+#: A server's hint is spread by up to this share of itself, so that its clients do not return together.
 _HINT_SPREAD = 0.1
 
 
