@@ -41,16 +41,14 @@ class FleetBreaker(Holder):
         if owner is None:
             return None
         self._asked()
-        with owner._lock:
-            circuit = _circuit(owner)
-            before = circuit.state
-            circuit.roll(owner._now())
-            after = circuit.state
-            calls, failures = circuit.uncounted()
-            self._sent = calls, failures, list(circuit.outcomes)
-            votes, wants = circuit.votes, circuit.wants_probe
-            owner._publish_bucket()
-        owner._emit_change(before, after)
+
+        def read(circuit: FleetCircuit, now: float) -> tuple[bool, bool]:
+            circuit.roll(now)
+            self._sent = *circuit.uncounted(), list(circuit.outcomes)
+            return circuit.votes, circuit.wants_probe
+
+        votes, wants = owner.change(read)
+        calls, failures, outcomes = self._sent
         return self._request(
             # Processes are what a quorum is made of, however many breakers of this name one of them has.
             self._exchange.instance,
@@ -59,7 +57,7 @@ class FleetBreaker(Holder):
             failures,
             int(votes),
             int(wants),
-            ",".join(f"{token}={outcome}" for token, outcome in self._sent[2]),
+            ",".join(f"{token}={outcome}" for token, outcome in outcomes),
             # Read anew each time: a reload may have changed them.
             micro(0 if owner.trip is not None else owner.failure_ratio),
             owner.min_calls,
@@ -80,25 +78,23 @@ class FleetBreaker(Holder):
         self._generation, left, taken, self.instances, reporters, wanted = (
             int(answer[at]) for at in (1, 2, 3, 5, 6, 7)
         )
-        at = owner._now()
-        with owner._lock:
-            circuit = _circuit(owner)
-            before = circuit.state
+
+        def follow(circuit: FleetCircuit, at: float) -> None:
             if taken:
                 circuit.counted(self._sent[0], self._sent[1])
             circuit.forget_outcomes(self._sent[2])
-            if owner._live.manual is None:
+            if not owner.is_manual:
                 circuit.follow(state, left / 1e6, at)
                 if token:
                     circuit.lease(token, owner.probe_timeout or math.inf, at)
                 elif wanted:
                     circuit.give_up(at)
-            after, pressing = circuit.state, circuit.wants_probe or bool(circuit.outcomes)
-            owner._publish_bucket()
-        self.alone = False
-        self._plan(now, state, left / 1e6, bool(reporters) or not taken, pressing)
+            pressing = circuit.wants_probe or bool(circuit.outcomes)
+            self.alone = False
+            self._plan(now, state, left / 1e6, bool(reporters) or not taken, pressing)
+
+        owner.change(follow)
         self._restored(now)
-        owner._emit_change(before, after)
 
     def _plan(self, now: float, state: str, left_s: float, amiss: bool, pressing: bool) -> None:
         wait_s = _IDLE_S if self._sent[0] == 0 else _CALM_S
@@ -111,8 +107,7 @@ class FleetBreaker(Holder):
             self.next_at = self._earliest
 
     def _leave(self, owner: Breaker) -> None:
-        _circuit(owner).alone()
-        owner._publish_bucket()
+        owner.change(_go_alone)
 
     def parting(self) -> Request | None:
         """Nothing: what was counted stays counted, and a lease ends by itself."""
@@ -120,9 +115,8 @@ class FleetBreaker(Holder):
 
     def _begin(self, owner: Breaker) -> None:
         self._generation = -1
-        _circuit(owner).alone()
+        owner.change(_go_alone)
 
 
-def _circuit(owner: Breaker) -> FleetCircuit:
-    circuit: Any = owner._live.circuit
-    return circuit  # type: ignore[no-any-return]
+def _go_alone(circuit: FleetCircuit, now: float) -> None:
+    circuit.alone()

@@ -140,7 +140,7 @@ def await_cancel_at_suspension(
 def await_cancel_at_suspension_in_trio(
     trio: Any, work: Awaitable[Any], on_cancel: Callable[[BaseException], object]
 ) -> Generator[Any, Any, Any]:
-    """`await_cancel_at_suspension` under trio: a shielded scope around ``work`` is open only while the task is suspended.
+    """Do the same under trio: a shielded scope around ``work`` is open only while the task is suspended.
 
     Inside a shield a checkpoint lets the other tasks run and raises nothing, so that a cancellation meets
     ``work`` only where it waits for something, or at its first checkpoint if it comes before that.

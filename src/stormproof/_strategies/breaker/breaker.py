@@ -1,20 +1,14 @@
-"""The circuit breaker: stop calling what fails, and ask carefully whether it is back.
+"""The circuit breaker: stop calling what fails, and probe carefully whether it has recovered.
 
-The rules are in `rules.circuit`; here are the options, the lock, and the success path of a closed
-circuit, which takes neither the lock nor a ticket.
+The rules are in `rules.circuit`, admission and settling in `locked_circuit`; here are the options, the
+controls, and the success path of a closed circuit, which takes neither the lock nor a ticket.
 """
 
 from __future__ import annotations
 
-import math
-
-from ..._classify.on_clause import judge, unwrap_marker
-from ..._context.attempts import attempt, running
-from ..._events import bus, labels
+from ..._classify.on_clause import judge
 from ..._events.key_names import of_key
-from ..._primitives.errors import Cancelled, CircuitOpen, Permanent, RetryAfter
 from ..._primitives.options import (
-    Options,
     choice,
     flag,
     hook,
@@ -30,52 +24,23 @@ from ..._runtime import randomness
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
 from ..timeout import Timeout
+from .locked_circuit import Live, LockedCircuit
 from .rules.circuit import Circuit, default_trip
-from .ticket import Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal, Protocol
+    from typing import Any, Literal
 
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env, Store
-    from .rules.circuit import Bucket, Counts, Probe
-
-    class FleetMember(Protocol):
-        """The fleet's side of a breaker with a store."""
-
-        def start(self) -> None: ...
-        def kick(self) -> None: ...
-
-    Trip = Callable[[Counts], bool]
+    from .locked_circuit import FleetMember, Trip
+    from .rules.circuit import Counts
 
 
-class Live:
-    """What changes while a breaker lives; its options stay."""
-
-    __slots__ = ("bucket", "circuit", "last_failure", "manual", "observed", "running", "shut", "timer")
-
-    def __init__(self, circuit: Circuit, timer: Any) -> None:
-        self.circuit = circuit
-        #: Where the success path counts; None sends every call through `Breaker.admit`.
-        self.bucket: Bucket | None = None
-        #: From when to when every call is refused without a lock; None sends them through it.
-        self.shut: tuple[float, float] | None = None
-        self.last_failure: BaseException | None = None
-        #: Where the success path reads the time.
-        self.timer: Any = timer
-        #: The generation of which it was told that it would have opened.
-        self.observed = -1
-        #: "open", "closed" or "observe" when set by hand.
-        self.manual: str | None = None
-        #: Calls in flight in the order they began, kept only to find the slow ones among them.
-        self.running: dict[Ticket, None] = {}
-
-
-class Breaker(Options):
+class Breaker(LockedCircuit):
     """Closed -> open when, in ``window`` seconds, at least ``min_calls`` calls ended and
     ``failure_ratio`` of them failed; or ``consecutive`` failed in a row; or ``slow_ratio`` took longer
     than ``slow_call`` seconds (calls still running count); or ``trip(counts)`` says so, which replaces
@@ -116,29 +81,14 @@ class Breaker(Options):
     probes: int
     probe_timeout: float | None
     consecutive: int | None
-    slow_call: float | None
     slow_ratio: float
-    trip: Trip | None
     on: On
     exclude: Any
     bucket: float | None
-    name: str | None
     open_growth: float
     open_max: float
-    ramp: float
-    clock: Clock | None
     store: Store | None
     quorum: int
-    count: Literal["attempts", "calls"]
-    on_state_change: Callable[[str, str, str], object] | None
-    observe: bool
-    _fleet: FleetMember | None
-    _live: Live
-    _lock: Any
-    _trip: Trip
-    _judge: Callable[[BaseException], Any]
-    _exclude: Callable[[BaseException], Any] | None
-    _draw: Callable[[], float]
 
     def __init__(
         self,
@@ -249,241 +199,25 @@ class Breaker(Options):
             from .rules.fleet_circuit import FleetCircuit as kind  # noqa: N813 - one of two kinds
         return kind(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
 
-    def _now(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
-
     def use_clock(self, clock: Clock) -> None:
         """Use ``clock`` from now on, unless this breaker was given one of its own."""
         if self.clock is None:
-            with self._lock:
-                self._live.circuit.move(clock.now() - self._now())
+
+            def move(circuit: Circuit, now: float) -> None:
+                circuit.move(clock.now() - now)
                 self._set(clock=clock)
                 self._live.timer = clock
-                self._publish_bucket()
+
+            self.change(move)
 
     def retune(self, wanted: Any) -> bool:
-        with self._lock:
-            now = self._now()
-            circuit = self._live.circuit
+        def take_options(circuit: Circuit, now: float) -> None:
             circuit.roll(now)
             self._take_options(wanted, "_exclude", "_judge", "_trip")
             circuit.retune(now, self.window, self.bucket, self.probes, self.probe_timeout)
-            self._publish_bucket()
+
+        self.change(take_options)
         return True
-
-    # Admission and settling: the lock is held for these few lines only, never across user code.
-
-    def admit(self) -> Ticket:
-        """A ticket for one call, to be settled with success(), failure() or cancel(); or `CircuitOpen`."""
-        now = self._now()
-        live = self._live
-        shut = live.shut
-        if shut is not None and shut[0] <= now <= shut[1]:
-            if not self.observe:
-                raise self._refusal(shut[1] - now)
-            return self._pretend()
-        with self._lock:
-            before = live.circuit.state
-            slow = self._count_slow(live, now)
-            ticket = self._place(live, now)
-            wait = live.circuit.wait_for(now)
-            after, generation = live.circuit.state, live.circuit.generation
-            counts = self._counts_if(slow)
-            self._publish_bucket()
-        self._emit_change(before, after)
-        self._judge_counts(counts, generation, now)
-        if ticket is None:
-            if self._fleet is not None and after == "half_open":
-                self._fleet.kick()
-            if not self.observe:
-                raise self._refusal(None if live.manual == "open" else wait, after)
-            return self._pretend()
-        return ticket
-
-    def open_bucket(self, now: float) -> Bucket | None:
-        """Return where a closed breaker counts a call that begins at ``now``; None: it takes a ticket."""
-        bucket = self._live.bucket
-        return None if bucket is None or now > bucket.end else bucket
-
-    def _place(self, live: Live, now: float) -> Ticket | None:
-        if live.manual == "open":
-            return None
-        bucket = live.circuit.roll(now)
-        probe: Probe | None = None
-        if bucket is not None:
-            share = (now - live.circuit.closed_at) / self.ramp if self.ramp else 1.0
-            if share < 1 and live.manual is None and self._draw() >= share:
-                return None
-            bucket.started()
-        else:
-            # Never by hand: what is decided by hand closes the circuit first, and nothing opens it then.
-            probe = live.circuit.admit_probe(now) if live.circuit.state == "half_open" else None
-            if probe is None:
-                return None
-        ticket = Ticket(self, bucket, probe, now, self._is_repeated())
-        if self.slow_call is not None and bucket is not None:
-            live.running[ticket] = None
-        return ticket
-
-    def _is_repeated(self) -> bool:
-        """Return True if the call at hand is a later attempt of one that has been counted."""
-        if self.count == "attempts" or running.get() is None:
-            return False
-        current = attempt()
-        return current is not None and current.number > 1
-
-    def _count_slow(self, live: Live, now: float) -> bool:
-        """Count the calls in flight that have become slow: True if there were any."""
-        found = False
-        while live.running:
-            ticket = next(iter(live.running))
-            if now - ticket.began < (self.slow_call or math.inf):
-                break
-            del live.running[ticket]
-            assert ticket.bucket is not None
-            ticket.slow = True
-            found = live.circuit.slow(ticket.bucket, now) or found
-        return found
-
-    def _counts_if(self, asked: bool) -> Counts | None:
-        """What to judge the circuit by, if it is to be judged.
-
-        The built-in rule is asked here, under the lock, and makes no copy unless it says that it is to open.
-        """
-        window = self._live.circuit.window
-        if not asked or window is None:
-            return None
-        if self.trip is None:
-            if self.slow_call is not None:
-                # It was a slow call that asked, after which others have succeeded.
-                window.take_in()
-            if not self._trip(window.sums):
-                return None
-        return window.counts()
-
-    def settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
-        now = self._now()
-        with self._lock:
-            live = self._live
-            circuit = live.circuit
-            before = circuit.state
-            asked = self._count_slow(live, now)
-            live.running.pop(ticket, None)
-            if ticket.probe is not None:
-                counted = circuit.settle_probe(ticket.probe, outcome, now)
-            else:
-                assert ticket.bucket is not None
-                counted = circuit.settle(ticket.bucket, outcome, ticket.slow, now)
-                asked = counted or asked
-            if outcome == "failure" and counted:
-                live.last_failure = error
-            counts = self._counts_if(asked)
-            after, generation = circuit.state, circuit.generation
-            self._publish_bucket()
-        self._emit_change(before, after)
-        self._judge_counts(counts, generation, now)
-        if self._fleet is not None and (outcome == "failure" or ticket.probe is not None):
-            self._fleet.kick()
-
-    def _ended(self, bucket: Bucket, error: BaseException) -> None:
-        """A call without a ticket has raised ``error``: settle it as its ticket would."""
-        outcome, live = self.outcome_of(error), self._live
-        if outcome == "success":
-            bucket.succeeded()
-            return
-        now = live.timer.now()
-        with self._lock:
-            circuit = live.circuit
-            before = circuit.state
-            counted = circuit.settle(bucket, outcome, False, now)
-            if counted:
-                live.last_failure = error
-            counts = self._counts_if(counted)
-            after, generation = circuit.state, circuit.generation
-            if circuit.current is not live.bucket:
-                self._publish_bucket()
-        self._emit_change(before, after)
-        self._judge_counts(counts, generation, now)
-        if self._fleet is not None and outcome == "failure":
-            self._fleet.kick()
-
-    def _judge_counts(self, counts: Counts | None, generation: int, now: float) -> None:
-        """Open if the rule says so, and nothing has changed since the counts were made."""
-        if counts is None or self._live.manual == "closed" or not self._trip(counts):
-            return
-        if self._live.manual == "observe":
-            if self._live.observed != generation:
-                self._live.observed = generation
-                self._emit_change("closed", "open", observed=True)
-            return
-        with self._lock:
-            opened = self._live.circuit.trip(generation, now)
-            self._publish_bucket()
-        if opened:
-            self._emit_change("closed", "open")
-
-    def _publish_bucket(self) -> None:
-        """Let the success path count by itself, where nothing else is to be done for a call."""
-        live = self._live
-        plain = self.slow_call is None and live.manual in (None, "observe")
-        ramping = self.ramp and self._now() - live.circuit.closed_at < self.ramp
-        live.bucket = live.circuit.current if plain and not ramping and self.count == "attempts" else None
-        open_alone = live.circuit.state == "open" and plain and self._fleet is None
-        live.shut = (live.circuit.until - live.circuit.open_s, live.circuit.until) if open_alone else None
-
-    def _emit_change(self, before: str, after: str, observed: bool = False) -> None:
-        if before != after:
-            bus.publish(
-                "BreakerChanged",
-                operation=self.name or "breaker",
-                before=before,
-                after=after,
-                observed=observed,
-                error=labels.error_name(self._live.last_failure),
-            )
-            if self.on_state_change is not None and not observed:
-                try:
-                    self.on_state_change(self.name or "breaker", before, after)
-                except Exception as fault:
-                    bus.report(fault)
-
-    def shut_for(self) -> float:
-        """Return the seconds for which every call is certain to be refused from now on; 0.0 if none is."""
-        live = self._live
-        if live.shut is None or self.observe:
-            return math.inf if live.manual == "open" and not self.observe else 0.0
-        now = self._now()
-        return live.shut[1] - now if live.shut[0] <= now <= live.shut[1] else 0.0
-
-    def _refusal(self, retry_after: float | None, state: str = "open") -> CircuitOpen:
-        if bus.watchers:
-            bus.publish("Refused", operation=self.name or "breaker", by="breaker")
-        last = self._live.last_failure
-        if retry_after is None:
-            when, state = "held open by hand", "open"
-        else:
-            when = f"try again in {retry_after:.3g} s"
-        name = "breaker" if self.name is None else labels.clean(self.name)
-        how = _REFUSING.get(state, "is open")
-        refusal = CircuitOpen(f"{name} {how}: {when}", retry_after, last, state)
-        refusal.__cause__ = last
-        return refusal
-
-    def _pretend(self) -> Ticket:
-        """Return a ticket that counts for nothing: this breaker observes, and would have refused the call."""
-        bus.publish("WouldRefuse", operation=self.name or "breaker", by="breaker")
-        return Ticket(None, None, None, 0.0)
-
-    def outcome_of(self, error: BaseException) -> str:
-        """How ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
-        asked: BaseException | None = error
-        if isinstance(error, (Permanent, RetryAfter)):
-            asked = unwrap_marker(error)[0] or error
-        if not isinstance(asked, Exception) or isinstance(asked, Cancelled):
-            return "excluded"
-        if self._exclude is not None and self._exclude(asked).retry:
-            return "excluded"
-        return "failure" if self._judge(asked).retry else "success"
 
     # As a strategy.
 
@@ -513,13 +247,12 @@ class Breaker(Options):
         """ "closed", "open" or "half_open", as of now."""
         if self._live.manual in ("open", "closed"):
             return str(self._live.manual)
-        with self._lock:
-            before = self._live.circuit.state
-            self._live.circuit.roll(self._now())
-            after = self._live.circuit.state
-            self._publish_bucket()
-        self._emit_change(before, after)
-        return after
+
+        def roll(circuit: Circuit, now: float) -> str:
+            circuit.roll(now)
+            return circuit.state
+
+        return self.change(roll)
 
     @property
     def is_open(self) -> bool:
@@ -528,11 +261,13 @@ class Breaker(Options):
 
     @property
     def counts(self) -> Counts:
-        """What was counted in this state and window."""
-        with self._lock:
-            self._live.circuit.roll(self._now())
-            self._publish_bucket()
-            return self._live.circuit.counts()
+        """Counters of this state and window."""
+
+        def roll(circuit: Circuit, now: float) -> Counts:
+            circuit.roll(now)
+            return circuit.counts()
+
+        return self.change(roll)
 
     @property
     def last_failure(self) -> BaseException | None:
@@ -548,11 +283,11 @@ class Breaker(Options):
         self._by_hand("closed")
 
     def observe_only(self) -> None:
-        """Count and tell when it would have opened, but never refuse, until `reset`."""
+        """Count and emit when it would have opened, but never refuse, until `reset`."""
         self._by_hand("observe")
 
     def reset(self) -> None:
-        """Back to its own judgement: closed, with everything forgotten."""
+        """Return to the rules: closed, with all counters at zero."""
         self._by_hand(None)
 
     def _by_hand(self, manual: str | None) -> None:
@@ -581,12 +316,6 @@ class Breaker(Options):
     def __hash__(self) -> int:
         return id(self)
 
-
-#: How a breaker that refuses says why; closed is one that lets a growing share of the calls through.
-_REFUSING = {
-    "half_open": "is probing, and every place is taken",
-    "closed": "has just closed and admits a share",
-}
 
 #: While closed, and strictly within the current bucket: two ticks, one look at the clock, no lock.
 _GUARDED = Template(

@@ -55,7 +55,7 @@ class Timetable(Line):
         self._skew = self._last - now
 
     def tokens(self, now: float) -> float:
-        """Return how many calls of cost 1 could start at ``now`` (steady time); negative while others wait."""
+        """Return how many calls of cost 1 could start at ``now`` (steady time); negative if others wait."""
         booked = max(0.0, self._full - now)
         return self.burst - booked * self.rate if booked else float(self.burst)
 
