@@ -95,6 +95,8 @@ class LockedCircuit(Options):
         self._emit_change(before, after)
         return result
 
+    # `admit`, `settle` and `_ended` are on the path of calls: they write `change` out, without its two calls.
+
     def admit(self) -> Ticket:
         """Return a ticket for one call, to be settled by its methods, or raise `CircuitOpen`."""
         now = self._now()
@@ -104,13 +106,16 @@ class LockedCircuit(Options):
             if not self.observe:
                 raise self._refusal(shut[1] - now)
             return self._pretend()
-
-        def place(circuit: Circuit, now: float) -> tuple[Ticket | None, float, str, Counts | None, int]:
+        with self._lock:
+            circuit = live.circuit
+            before = circuit.state
             slow = self._count_slow(live, now)
             ticket = self._place(live, now)
-            return ticket, circuit.wait_for(now), circuit.state, self._counts_if(slow), circuit.generation
-
-        ticket, wait, state, counts, generation = self.change(place, now)
+            wait = circuit.wait_for(now)
+            state, generation = circuit.state, circuit.generation
+            counts = self._counts_if(slow)
+            self._publish_bucket()
+        self._emit_change(before, state)
         self._judge_counts(counts, generation, now)
         if ticket is None:
             if self._fleet is not None and state == "half_open":
@@ -184,8 +189,9 @@ class LockedCircuit(Options):
     def settle(self, ticket: Ticket, outcome: str, error: BaseException | None) -> None:
         """Count how the call of ``ticket`` ended."""
         now, live = self._now(), self._live
-
-        def count(circuit: Circuit, now: float) -> tuple[Counts | None, int]:
+        with self._lock:
+            circuit = live.circuit
+            before = circuit.state
             due = self._count_slow(live, now)
             live.running.pop(ticket, None)
             if ticket.probe is not None:
@@ -196,9 +202,10 @@ class LockedCircuit(Options):
                 due = counted or due
             if outcome == "failure" and counted:
                 live.last_failure = error
-            return self._counts_if(due), circuit.generation
-
-        counts, generation = self.change(count, now)
+            counts = self._counts_if(due)
+            after, generation = circuit.state, circuit.generation
+            self._publish_bucket()
+        self._emit_change(before, after)
         self._judge_counts(counts, generation, now)
         if self._fleet is not None and (outcome == "failure" or ticket.probe is not None):
             self._fleet.kick()
@@ -210,7 +217,7 @@ class LockedCircuit(Options):
             bucket.succeeded()
             return
         now = live.timer.now()
-        # `change`, written out: every failure of a closed circuit comes here, and few change the bucket.
+        # Few failures of a closed circuit change its bucket.
         with self._lock:
             circuit = live.circuit
             before = circuit.state
