@@ -14,6 +14,7 @@ MODULES = (
     "_classify/server_hints.py",
     "_strategies/retry/backoff.py",
     "_strategies/retry/rules/waits.py",
+    "_strategies/budget/allowance.py",
     "_strategies/budget/budget.py",
     "_strategies/budget/rules.py",
     "_strategies/budget/other_systems.py",
@@ -46,6 +47,10 @@ FIRST = {
     "_classify/server_hints.py": (
         "tests/unit/classify/test_server_hint_edges.py",
         "tests/unit/classify/test_server_hints.py",
+    ),
+    "_strategies/budget/allowance.py": (
+        "tests/unit/strategies/budget/test_budget_rules.py",
+        "tests/unit/primitives/test_option_errors.py",
     ),
     "_strategies/budget/budget.py": (
         "tests/unit/strategies/budget/test_budget_rules.py",

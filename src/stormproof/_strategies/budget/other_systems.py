@@ -9,7 +9,7 @@ from ..._events.key_names import of_key
 from ..._primitives.options import count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBSERVED, Allowance, Live
 from .rules import ROUNDING, DeferredPayment, Slices
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ from ._wrap import wrap
 from .instrumentation._data import guess_name
 
 if TYPE_CHECKING:
-    from ..._strategies.budget.budget import Allowance
+    from ..._strategies.budget.allowance import Allowance
 
 P = ParamSpec("P")
 T = TypeVar("T")

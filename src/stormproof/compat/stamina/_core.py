@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ..._strategies.budget.budget import Allowance
+    from ..._strategies.budget.allowance import Allowance
 
 Duration = float | dt.timedelta
 ExcOrBackoffHook = (

@@ -94,7 +94,7 @@ from .wait import (
 )
 
 if TYPE_CHECKING:
-    from ..._strategies.budget.budget import Allowance
+    from ..._strategies.budget.allowance import Allowance
 
 __all__ = [
     "NO_RESULT",

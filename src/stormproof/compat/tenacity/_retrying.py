@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Self
 
-    from ..._strategies.budget.budget import Allowance
+    from ..._strategies.budget.allowance import Allowance
     from .retry import RetryBaseT
     from .stop import StopBaseT
     from .wait import WaitBaseT

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..._primitives.options import Options
-from ..._strategies.budget.budget import Allowance
+from ..._strategies.budget.allowance import Allowance
 from ..._strategies.hedge.hedge import Hedge
 from ..._strategies.keyed import Keyed
 from ..._strategies.limiter.rate_limit import RateLimit

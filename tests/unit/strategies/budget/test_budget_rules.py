@@ -9,7 +9,7 @@ import pytest
 
 import stormproof as sp
 from stormproof._runtime import counters
-from stormproof._strategies.budget.budget import Live
+from stormproof._strategies.budget.allowance import Live
 from stormproof._strategies.budget.rules import Slices
 
 

@@ -28,7 +28,7 @@ from .retry import RetryBaseT, retry_all, retry_any, retry_if_exception, retry_i
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from ...._strategies.budget.budget import Allowance
+    from ...._strategies.budget.allowance import Allowance
     from .._retrying import Step
     from ..stop import StopBaseT
     from ..wait import WaitBaseT

@@ -1,0 +1,299 @@
+"""Base of the budgets: their state, their lock, and the contract that `Retry` and `Hedge` rely on.
+
+Successes are only counted (``Tally``); the sums are made when something fails, by spreading the count
+evenly over the time since the last reading. Looking at a budget settles a copy of its state, so that a
+scrape changes no later answer.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..._events import bus
+from ..._primitives.options import Options, flag, validate_clock
+from ..._runtime import clock as _clock
+from ..._runtime import randomness
+from ..._runtime.counters import Tally
+from ..._runtime.locks import guard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+    from ..._runtime.clock import Clock
+    from ..._runtime.randomness import Rng
+    from .rules import Slices
+
+
+class Live:
+    """Mutable state of a budget: the tokens, the windows' sums, the time of the last reading."""
+
+    __slots__ = (
+        "clock",
+        "earned",
+        "gained",
+        "last",
+        "paid",
+        "skew",
+        "spent",
+        "timer",
+        "tokens",
+        "would_refuse",
+    )
+
+    #: What the window earned, or the calls it saw; and the retries that it paid for.
+    earned: Slices
+    spent: Slices
+
+    def __init__(self, clock: Clock | None, tokens: float) -> None:
+        self.use(clock)
+        self.tokens = tokens
+        self.skew = 0.0
+        self.last: float = self.timer.now()
+        #: Successes counted and retries paid since it last held its burst: what an empty budget reports.
+        self.gained = self.paid = 0
+        #: Refusals that were let through, as it only observes.
+        self.would_refuse = 0
+
+    def use(self, clock: Clock | None) -> None:
+        """Read the time from ``clock``; ``None`` is the ambient one."""
+        self.clock = clock
+        #: Where to read the time: ``timer.now()``.
+        self.timer: Any = _clock.AMBIENT if clock is None else clock
+
+    def tick(self) -> tuple[float, float]:
+        """(now, seconds since the last reading). A clock set back goes on from where it was."""
+        now = self.timer.now() + self.skew
+        elapsed = now - self.last
+        if elapsed < 0:
+            self.skew -= elapsed
+            return self.last, 0.0
+        self.last = now
+        return now, elapsed
+
+    def copy(self) -> Live:
+        """Return a copy that can be settled without changing this one."""
+        twin = Live.__new__(Live)
+        twin.clock, twin.timer = self.clock, self.timer
+        twin.tokens, twin.skew, twin.last = self.tokens, self.skew, self.last
+        twin.gained, twin.paid, twin.would_refuse = self.gained, self.paid, self.would_refuse
+        for name in ("earned", "spent"):
+            if (window := getattr(self, name, None)) is not None:
+                setattr(twin, name, window.copy())
+        return twin
+
+
+#: What a retry "paid" that a budget let through although it would have refused it: nothing was taken, and
+#: its success earns nothing.
+OBSERVED = 5e-324
+
+
+class Allowance(Options):
+    """Base of all budgets: a lock, a clock, a count of successes or starts."""
+
+    __slots__ = ("__weakref__", "_live", "_lock", "_tally", "observe")
+    _extras: tuple[str, ...] = ("clock",)
+
+    observe: bool
+
+    _live: Live
+    _lock: Any
+    _tally: Tally
+
+    def _open(self, clock: Clock | None, rng: Rng | None, observe: bool) -> None:
+        # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
+        randomness.source(rng, type(self).__name__)
+        owner = type(self).__name__
+        self._set(_tally=Tally(), _live=self._begin(validate_clock(owner, clock)))
+        self._set(observe=flag(owner, "observe", observe))
+        guard(self)
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock it uses; ``None`` is the ambient one."""
+        return self._live.clock
+
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless this budget was given one of its own."""
+        live = self._live
+        if live.clock is None:
+            with self._lock:
+                # The two clocks differ by a constant that is none of this budget's business.
+                live.skew = live.last - clock.now()
+                live.use(clock)
+
+    def _settle(self) -> None:
+        """Credit what was counted since the last time. The lock is held."""
+        self._credit(self._live, self._tally.take())
+
+    def _credit(self, live: Live, fresh: int) -> None:
+        """Settle ``live`` at this moment, with ``fresh`` events counted since it was last settled."""
+        raise NotImplementedError
+
+    # What the compiled success path calls instead of `started` and `success`: one C call, or nothing.
+
+    @property
+    def on_start(self) -> Callable[[], object] | None:
+        """Called when a first attempt begins; ``None`` where this kind does not count starts."""
+        return None
+
+    @property
+    def on_success(self) -> Callable[[], object] | None:
+        """Called when a first attempt succeeds; ``None`` where this kind does not count successes."""
+        return self._tally.tick
+
+    # The public contract.
+
+    def started(self) -> None:
+        """A first attempt begins."""
+        if (tick := self.on_start) is not None:
+            tick()
+
+    def success(self, spent: float | None = None) -> None:
+        """A call succeeded. ``spent`` is what its last retry paid, ``None`` on a first try."""
+        if spent != OBSERVED and (tick := self.on_success) is not None:
+            tick()
+
+    #: Whether `failure` does anything.
+    counts_failures = False
+
+    def failure(self, timeout: bool = False) -> None:
+        """A retryable failure happened, whether or not a retry follows."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "failure" in cls.__dict__:
+            cls.counts_failures = True
+        if "withdraw" in cls.__dict__ and "pay" not in cls.__dict__:
+            # What it withdraws is what its retries pay.
+            cls.pay = Allowance.pay  # type: ignore[method-assign]
+
+    def withdraw(self, timeout: bool = False) -> float:
+        """Pay for one retry or hedge: what was paid, or 0.0 when refused."""
+        with self._lock:
+            self._settle()
+            paid = self._pay(timeout)
+        return paid or self._refused()
+
+    def _refused(self) -> float:
+        """Return 0.0; while it only observes, count and emit the refusal and let the retry through."""
+        if not self.observe:
+            return 0.0
+        with self._lock:
+            self._live.would_refuse += 1
+        bus.publish("WouldRefuse", operation=getattr(self, "name", None) or "budget", by="budget")
+        return OBSERVED
+
+    def fields(self) -> dict[str, Any]:
+        return {**super().fields(), **({"observe": True} if self.observe else {})}
+
+    def pay(self, kind: str, max_wait: float | None) -> float:
+        """Pay for a retry after a failure of ``kind`` (a verdict's): what was paid, or 0.0 when refused.
+
+        A `rules.DeferredPayment` is a payment for a token that comes later, within
+        ``max_wait`` seconds (``None``: at any time).
+        """
+        return self.withdraw(kind == "timeout")
+
+    def _pay(self, timeout: bool) -> float:
+        raise NotImplementedError
+
+    @property
+    def balance(self) -> float:
+        """Tokens available now. Reading it changes nothing."""
+        with self._lock:
+            return self._held(self._look())
+
+    def _look(self) -> Live:
+        """Return a copy of the state, settled at this moment. The lock is held."""
+        live = self._live.copy()
+        self._credit(live, self._tally.peek())
+        return live
+
+    def _held(self, live: Live) -> float:
+        return live.tokens
+
+    def shortage(self) -> str:
+        """Say in one line why nothing more is paid and which option to change."""
+        return f"{self!r} has {self.balance:.3g} left"
+
+    @property
+    def sustained(self) -> float:
+        """Retries per call that it pays for in the long run."""
+        return math.inf
+
+    def reset(self) -> None:
+        """Begin anew: as full as when it was made, with nothing counted. For tests."""
+        with self._lock:
+            self._tally.take()
+            # Another clock's time would be none of this one's.
+            self._set(_live=self._begin(self._live.clock))
+
+    def retune(self, wanted: Any) -> bool:
+        """Take over the options of ``wanted``; what was counted under the old ones is settled under them."""
+        with self._lock:
+            self._settle()
+            self._convert(wanted)
+            self._take_options(wanted, "observe")
+            # Again, for the new limit on what is held.
+            self._settle()
+        return True
+
+    def _convert(self, wanted: Any) -> None:
+        """Express the state in the units of ``wanted``. The lock is held."""
+
+    def inherit(self, former: Allowance) -> None:
+        """Start with the balance of ``former``, the budget that this one replaces, if that is less."""
+
+    def _begin(self, clock: Clock | None) -> Live:
+        """Return the state of a budget made now."""
+        raise NotImplementedError
+
+    def fresh(self) -> Self:
+        """A new budget with these options and a state of its own."""
+        return self.replace()
+
+    def factory(self, clock: Clock) -> Callable[[], Self]:
+        """Return a function that makes a budget with these options, which uses ``clock``, at each call.
+
+        For a simulation, which makes hundreds of thousands in one thread: the options are validated once,
+        all of them share one lock, and a store is left out.
+        """
+        options = {**self.fields(), "clock": clock}
+        options.pop("store", None)
+        model = type(self)(**options)
+        kind: Any = type(model)
+        values = [
+            (vars(each)[name].__set__, getattr(model, name))
+            for each in kind.__mro__
+            for name in vars(each).get("__slots__", ())
+            if name not in ("__weakref__", "_live", "_tally", "_bucket")
+        ]
+        set_live, set_tally = kind._live.__set__, kind._tally.__set__
+        further = getattr(model, "__dict__", None)
+
+        def make() -> Any:
+            made = object.__new__(kind)
+            for set_value, value in values:
+                set_value(made, value)
+            set_tally(made, Tally())
+            set_live(made, made._begin(clock))
+            if further is not None:
+                # A class of the user's own without slots.
+                vars(made).update(further)
+            return made
+
+        return make
+
+    def __eq__(self, other: object) -> bool:
+        # Two budgets with the same options are not the same budget: each holds its own tokens.
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def describe(self) -> dict[str, Any]:
+        """The options as plain data, with the balance of this moment."""
+        observed = {"would_refuse": self._live.would_refuse} if self.observe else {}
+        return {**super().describe(), "balance": self.balance, **observed}
