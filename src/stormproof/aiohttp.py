@@ -39,7 +39,7 @@ def middleware(policy: Policy, **options: Any) -> Middleware:
 
 
 class Middleware:
-    """What `middleware` makes."""
+    """The middleware that `middleware` returns."""
 
     __slots__ = ("_client",)
 
@@ -68,8 +68,8 @@ class Middleware:
             if is_resent and self._client.retries:
                 _Before.of(request).error = error
             raise
-        if hasattr(response, "stormproof_mark") and not hasattr(response, "stormproof_tells"):
-            response.__class__ = _telling(type(response))
+        if hasattr(response, "stormproof_mark") and not hasattr(response, "stormproof_marks"):
+            response.__class__ = _marking_class(type(response))
         return response
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ _RESENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 
 class _Before:
-    """What the session may have done already in the very call that a request belongs to.
+    """State of the call that a request belongs to: what the session has done already.
 
     After some errors aiohttp sends an idempotent request once more by itself, through all middlewares:
     then the error that ended our attempts comes out again, without any more of them. And a redirected
@@ -96,17 +96,17 @@ class _Before:
         self.key: tuple[str, str] | None = None
 
     def is_of(self, request: Any) -> bool:
-        """Whether this is about the call that ``request`` belongs to. The timer is one object per call."""
+        """Return True if this is the state of the call of ``request``. The timer is one object per call."""
         return self.timer is not None and self.timer is getattr(request, "_timer", None)
 
     @staticmethod
     def of(request: Any) -> _Before:
-        """What is known of the call of ``request`` so far, to be written to."""
-        found = _before.get()
-        if found is None or not found.is_of(request):
-            found = _Before(getattr(request, "_timer", None))
-            _before.set(found)
-        return found
+        """Return the mutable state of the call of ``request``."""
+        state = _before.get()
+        if state is None or not state.is_of(request):
+            state = _Before(getattr(request, "_timer", None))
+            _before.set(state)
+        return state
 
     @staticmethod
     def note_key(request: Any, name: str, value: str) -> None:
@@ -128,14 +128,14 @@ _before: ContextVar[_Before | None] = ContextVar("stormproof.aiohttp", default=N
 
 
 #: Subclasses of response classes whose errors carry the mark of the response.
-_tellings = Recent(64)
+_marking_classes = Recent(64)
 
 
-def _telling(kind: Any) -> Any:
+def _marking_class(kind: Any) -> Any:
     """``kind``, whose ``raise_for_status()`` puts itself on its error: there layers around find the mark."""
-    found = _tellings.get(kind)
-    if found is not None:
-        return found
+    cached = _marking_classes.get(kind)
+    if cached is not None:
+        return cached
 
     def raise_for_status(self: Any) -> None:
         try:
@@ -144,5 +144,5 @@ def _telling(kind: Any) -> Any:
             error.response = self  # type: ignore[attr-defined]
             raise
 
-    names = {"raise_for_status": raise_for_status, "__module__": kind.__module__, "stormproof_tells": True}
-    return _tellings.put_first(kind, type(kind.__name__, (kind,), names))
+    names = {"raise_for_status": raise_for_status, "__module__": kind.__module__, "stormproof_marks": True}
+    return _marking_classes.put_first(kind, type(kind.__name__, (kind,), names))

@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Adapter", "Body", "ClientOptions", "Draft", "NotRetried", "override"]
 
-_told: ContextVar[dict[str, Any] | None] = ContextVar("stormproof.requests.override", default=None)
+_overrides: ContextVar[dict[str, Any] | None] = ContextVar("stormproof.requests.override", default=None)
 
 
 @contextmanager
-def override(**told: Any) -> Iterator[None]:
-    """What the requests sent inside say for themselves: ``policy``, ``idempotency_key``, ``retry=False``.
+def override(**overrides: Any) -> Iterator[None]:
+    """Options of the requests sent inside: ``policy``, ``idempotency_key``, ``retry=False``.
 
     requests has no place for that in a request::
 
         with stormproof.requests.override(retry=False):
             session.get(url)
     """
-    before = _told.set(told)
+    before = _overrides.set(overrides)
     try:
         yield
     finally:
-        _told.reset(before)
+        _overrides.reset(before)
 
 
 class _Call:
@@ -90,10 +90,10 @@ class _Port:
         return call.request.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
 
     def replay(self, call: _Call, limit: int | None) -> Replay:
-        found = replay_of(call.body, announced(self.headers(call)), limit)
-        if isinstance(found, Once):
-            call.body = watched(call.body, found)
-        return found
+        rule = replay_of(call.body, announced(self.headers(call)), limit)
+        if isinstance(rule, Once):
+            call.body = watched(call.body, rule)
+        return rule
 
     def keep_header(self, call: _Call, name: str, value: str) -> None:
         call.request.headers[name] = value
@@ -149,7 +149,7 @@ class _Port:
             drain(response.raw, most)
             response.close()
         except Exception:
-            # Nobody wants it; what other adapters put into a response may have ways of its own.
+            # The response is discarded; objects of other adapters may raise anything here.
             pass
 
     # Responses.
@@ -222,10 +222,10 @@ class Adapter(HTTPAdapter):
         cert: Any = None,
         proxies: Any = None,
     ) -> requests.Response:
-        """What ``HTTPAdapter.send`` does, under the policy."""
+        """Send as ``HTTPAdapter.send`` does, under the policy."""
         options = {"stream": stream, "timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
         call = _Call(super().send, request, request.body, options)
-        response: requests.Response = self._client.send(call, _told.get())
+        response: requests.Response = self._client.send(call, _overrides.get())
         broken = getattr(response, "stormproof_broken", None)
         if broken is not None:
             # The session would read its body next, and meet this error.

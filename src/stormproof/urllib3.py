@@ -90,10 +90,10 @@ class _Call:
         self.options = options
 
     def copy(self) -> _Call:
-        made = _Call.__new__(_Call)
+        copy = _Call.__new__(_Call)
         for name in _Call.__slots__:
-            setattr(made, name, getattr(self, name))
-        return made
+            setattr(copy, name, getattr(self, name))
+        return copy
 
 
 class _Port:
@@ -127,10 +127,10 @@ class _Port:
         return call.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
 
     def replay(self, call: _Call, limit: int | None) -> Replay:
-        found = replay_of(call.body, announced(self.headers(call)), limit)
-        if isinstance(found, Once):
-            call.body = watched(call.body, found)
-        return found
+        rule = replay_of(call.body, announced(self.headers(call)), limit)
+        if isinstance(rule, Once):
+            call.body = watched(call.body, rule)
+        return rule
 
     def keep_header(self, call: _Call, name: str, value: str) -> None:
         if not isinstance(call.headers, _OwnHeaders):
@@ -141,22 +141,22 @@ class _Port:
     def prepare(
         self, call: _Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
     ) -> _Call:
-        made = call.copy()
-        made.headers = urllib3.HTTPHeaderDict(call.headers if draft is None else None)
+        attempt = call.copy()
+        attempt.headers = urllib3.HTTPHeaderDict(call.headers if draft is None else None)
         if draft is not None:
             for name, value in draft.headers.pairs:
-                made.headers.add(name, value)
-            made.pool, made.target = _place(call, draft)
+                attempt.headers.add(name, value)
+            attempt.pool, attempt.target = _place(call, draft)
         for name, value in extra.items():
-            made.headers[name] = value
+            attempt.headers[name] = value
         if limit_s is not None:
-            made.timeout = within(call.timeout, limit_s)
+            attempt.timeout = within(call.timeout, limit_s)
             waits = call.options.get("pool_timeout")
-            made.options = {
+            attempt.options = {
                 **call.options,
                 "pool_timeout": limit_s if waits is None else min(waits, limit_s),
             }
-        return made
+        return attempt
 
     # Doing.
 
@@ -223,7 +223,7 @@ def _place(call: _Call, draft: Draft) -> tuple[Any, str]:
     if draft.moved:
         manager = pool.manager()
         if manager is None:
-            raise ValueError("draft: url must be of the pool's own origin where there is no PoolManager")
+            raise ValueError("draft: url must be of the pool's own origin without a PoolManager")
         pool = manager.connection_from_url(draft.url)
     return pool, url.request_uri if call.target.startswith("/") else draft.url
 
@@ -283,7 +283,7 @@ class _HTTPSPool(_Pooled, urllib3.HTTPSConnectionPool):  # type: ignore[misc]
 
 
 class _Managing:
-    """A pool manager whose pools go by ``policy``."""
+    """A pool manager whose pools send under ``policy``."""
 
     headers: Any
     pool_classes_by_scheme: Any
@@ -303,7 +303,7 @@ class _Managing:
         return self._client.options
 
     def urlopen(self, method: str, url: str, redirect: bool = True, **options: Any) -> Any:
-        """What ``urllib3.PoolManager.urlopen`` does; ``stormproof=`` is what the request says for itself."""
+        """Send as ``urllib3.PoolManager.urlopen`` does; ``stormproof=`` are the options of this request."""
         headers = options.get("headers")
         keyed = self.options.idempotency_key is not None or options.get("stormproof") is not None
         if keyed and not isinstance(headers, _OwnHeaders):

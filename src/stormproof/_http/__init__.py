@@ -1,4 +1,4 @@
-"""What every HTTP client shares: one exchange of requests and answers under a policy.
+"""Shared by all HTTP clients: one exchange of requests and responses under a policy.
 
 A client library is a `port` (how to send, read, close). `client.Client` runs the user's policy over
 `attempt.attempt`, which sends one request and judges what comes back; `exchange.Exchange` is the

@@ -48,7 +48,7 @@ class _Payload(Once):
 
 
 class _Watched:
-    """The iterator of a payload, which notes when somebody begins to read it."""
+    """The iterator of a payload, which records that reading has begun."""
 
     __slots__ = ("_inner", "_once")
 
@@ -73,7 +73,7 @@ class Port:
     name = "aiohttp"
 
     def __init__(self, on_key: Callable[[Any, str, str], object]) -> None:
-        #: Told which request was given which header as its key.
+        #: Called with the request, the name and the value of a key header that was added.
         self._on_key = on_key
 
     # Requests.
@@ -92,8 +92,8 @@ class Port:
         return list(call.request.headers.items())
 
     def header(self, call: Call, name: str) -> str | None:
-        found: str | None = call.request.headers.get(name)
-        return found
+        value: str | None = call.request.headers.get(name)
+        return value
 
     def simple(self, call: Call, methods: frozenset[str]) -> bool:
         request = call.request
@@ -170,7 +170,7 @@ class Port:
                 await content.wait_eof()
         except aiohttp.ClientPayloadError as error:
             if isinstance(error.__cause__, ContentEncodingError):
-                # No retry makes it readable. It is met by whoever reads the response.
+                # No retry makes it readable. The caller gets the error on reading the response.
                 return False
             response.close()
             raise
@@ -186,7 +186,7 @@ class Port:
             while left > 0 and not content.is_eof():
                 left -= len(await content.read(left))
         except Exception:
-            # Nobody wants it; that it broke off says nothing about the attempts to come.
+            # The response is discarded; an error while draining it says nothing about later attempts.
             pass
         finally:
             # Closes the connection unless the whole answer has come.
@@ -221,15 +221,15 @@ class Port:
 
 def _copy(request: Any) -> Any:
     """A request to be sent beside or after ``request``, without what that one remembers of being sent."""
-    made = object.__new__(type(request))
-    made.__dict__.update(request.__dict__)
+    copy = object.__new__(type(request))
+    copy.__dict__.update(request.__dict__)
     for name in ("response", "_ClientRequest__writer"):
-        made.__dict__.pop(name, None)
-    return made
+        copy.__dict__.pop(name, None)
+    return copy
 
 
 def _has_come(response: Any) -> bool:
-    """Whether the whole body is here; it is read from memory, and the connection is free."""
+    """Return True if the whole body has arrived: it is read from memory, and the connection is free."""
     content = response.content
     return bool(content.is_eof()) and content.exception() is None
 

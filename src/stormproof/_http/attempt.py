@@ -111,12 +111,12 @@ def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: An
 
 
 def _keep(exchange: Exchange, response: Any) -> Steps:
-    """Let the exchange answer for ``response``, unless nobody waits for it any more."""
+    """Hand ``response`` to the exchange, unless the caller has stopped waiting for it."""
     exchange.keep(response)
-    # Asked only now: whoever ended the exchange before this found the response, or is seen here.
+    # Checked only now: if the exchange ended earlier, it either discarded the response or is seen here.
     if exchange.unwanted:
         yield from _drop(exchange, response, 0)
-        raise Cancelled("nobody waits for this attempt any more")
+        raise Cancelled("the caller does not wait for this attempt any more")
 
 
 def _drop(exchange: Exchange, response: Any, most: int) -> Steps:

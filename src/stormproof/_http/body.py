@@ -85,7 +85,7 @@ def _chunks(content: Any) -> Iterator[bytes]:
 
 
 class Replay:
-    """Whether and how one request's body can be sent again. This one: it is whole, in memory, or not there.
+    """Rule for sending one request's body again. This one: the body is whole, in memory, or absent.
 
     ``shared``: two attempts may send it at the same time.
     """
@@ -136,7 +136,7 @@ class Files(Replay):
 
 
 class Once(Replay):
-    """A stream that can be read once. Nobody has begun to read it until ``touched`` is set."""
+    """A stream that can be read once. ``touched`` is set when reading begins."""
 
     __slots__ = ("touched",)
     shared = False
@@ -152,7 +152,7 @@ class Once(Replay):
 
 
 def replay_of(content: Any, length: int | None, limit: int | None) -> Replay:
-    """How ``content``, as the user gave it, can be sent again.
+    """Return the rule for sending ``content``, as the user gave it, again.
 
     ``length``: its size in bytes where that is known; ``limit``: the most to be sent more than once.
     """
@@ -173,7 +173,7 @@ def replay_of(content: Any, length: int | None, limit: int | None) -> Replay:
 
 
 def place(file: Any) -> int | None:
-    """Where a file that seeks stands now; ``None`` for one that does not, or is no file at all."""
+    """Return the present position of a file that seeks; ``None`` for anything else."""
     if not (hasattr(file, "read") and hasattr(file, "seek") and hasattr(file, "tell")):
         return None
     if function_kind(file.tell) != "sync":

@@ -24,12 +24,12 @@ def _derive(mixin: type, kind: type) -> type:
     """Return the subclass of ``kind`` with what ``mixin`` overrides; ``kind`` itself if it is one."""
     if issubclass(kind, mixin):
         return kind
-    found: type | None = _kinds.get((mixin, kind))
-    if found is None:
+    derived: type | None = _kinds.get((mixin, kind))
+    if derived is None:
         names = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-        found = type(kind.__name__, (mixin, kind), names)
-        _kinds.put((mixin, kind), found)
-    return found
+        derived = type(kind.__name__, (mixin, kind), names)
+        _kinds.put((mixin, kind), derived)
+    return derived
 
 
 class _Bounded:
@@ -95,11 +95,11 @@ class BoundedPool:
     """Mixin for a connection pool of urllib3's."""
 
     def _new_conn(self) -> Any:
-        made = super()._new_conn()  # type: ignore[misc]
+        connection = super()._new_conn()  # type: ignore[misc]
         # What a recorder or a mock puts in its place has no socket.
-        if isinstance(made, http.client.HTTPConnection):
-            made.__class__ = _derive(_BoundedConnection, type(made))
-        return made
+        if isinstance(connection, http.client.HTTPConnection):
+            connection.__class__ = _derive(_BoundedConnection, type(connection))
+        return connection
 
 
 def bound_manager(manager: Any) -> Any:

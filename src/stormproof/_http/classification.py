@@ -1,4 +1,4 @@
-"""What a client goes by for one policy: the tables, and which statuses are failures."""
+"""The classification of one client under one policy: its tables, and which statuses are failures."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Rules:
 
     def __init__(self, policy: Policy, options: ClientOptions, name: str) -> None:
         self.options = options
-        #: What events, metrics and marks call every request: one name, however many hosts there are.
+        #: Name of every request in events, metrics and marks: one, however many hosts there are.
         self.name = name
         retries = _retries(policy)
-        #: Whether the policy retries at all.
+        #: True if the policy retries at all.
         self.retries = any(retry.attempts != 1 for retry in retries)
         own = [retry.on.settings for retry in retries if isinstance(retry.on, Classifier)]
-        #: Whether it does so by tables of ours, which know about methods and keys.
+        #: True if it does so by tables of ours, which know about methods and keys.
         self.classifies = bool(own)
         changes = _changes(options, own)
         self.settings: Settings = (own[0] if own else transient.settings).replace(**changes)
@@ -40,16 +40,16 @@ class Rules:
         self.floor = min({400, *self.failing})
 
     def fails(self, status: int, fields: Iterable[tuple[Any, Any]]) -> bool:
-        """Whether a response is a failure to the strategies: a 5xx, a status worth retrying, or one that
-        the server says to retry. Whether it *is* retried is for the policy to judge."""
+        """Return True if a response is a failure to the strategies: a 5xx, a retryable status, or one that
+        the server says to retry. The policy decides if it *is* retried."""
         if status in self.failing or status >= 500:
             return True
         return status >= 400 and should_retry(read(list(fields))) is True
 
 
 def _retries(policy: Policy) -> list[Retry]:
-    found = [s.template if isinstance(s, Keyed) else s for s in policy.strategies]
-    return [strategy for strategy in found if isinstance(strategy, Retry)]
+    strategies = [s.template if isinstance(s, Keyed) else s for s in policy.strategies]
+    return [strategy for strategy in strategies if isinstance(strategy, Retry)]
 
 
 def _changes(options: ClientOptions, own: list[Settings]) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def _changes(options: ClientOptions, own: list[Settings]) -> dict[str, Any]:
     return changes
 
 
-def adapted(policy: Policy, options: ClientOptions) -> Policy:
-    """``policy`` with the tables that ``options`` name instead of its classifier's own; itself if none do.
+def adapt(policy: Policy, options: ClientOptions) -> Policy:
+    """Return ``policy`` with the tables that ``options`` name; itself if they name none.
 
     Live state is shared. A Retry whose ``on`` is the user's own types or function keeps it.
     """
@@ -76,7 +76,7 @@ def adapted(policy: Policy, options: ClientOptions) -> Policy:
         changes = _changes(options, [strategy.on.settings])
         return strategy.replace(on=strategy.on.with_(**changes)) if changes else strategy
 
-    row = [with_tables(strategy) for strategy in policy.strategies]
-    if all(new is old for new, old in zip(row, policy.strategies, strict=True)):
+    pipeline = [with_tables(strategy) for strategy in policy.strategies]
+    if all(new is old for new, old in zip(pipeline, policy.strategies, strict=True)):
         return policy
-    return Policy(*row, name=policy.name, clock=policy.clock, rng=policy.rng)
+    return Policy(*pipeline, name=policy.name, clock=policy.clock, rng=policy.rng)

@@ -8,7 +8,7 @@ from .._runtime.maps import Recent
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.protocol import Env
 from .attempt import attempt, conclude, drive, drive_async, judged, settle
-from .classification import Rules, adapted
+from .classification import Rules, adapt
 from .exchange import Exchange
 from .options import RequestOverrides
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from .port import Port
 
 _new = object.__new__
-#: How many policies that requests bring along are kept ready.
+#: Number of policies given with requests that are kept compiled.
 _MAX_POLICIES = 128
 
 
 class _Env(Env):
-    """What the strategies know about a call that is an exchange."""
+    """The environment of the strategies when the call is an exchange."""
 
     __slots__ = ()
 
@@ -39,14 +39,14 @@ class _Env(Env):
         return _may_hedge(args, kwargs)
 
     def exchange(self, args: tuple[Any, ...]) -> Exchange | None:
-        found: Exchange = args[0]
-        return found
+        exchange: Exchange = args[0]
+        return exchange
 
 
 class _Ready:
     """A policy compiled for exchanges, and the rules that go with it."""
 
-    __slots__ = ("_row", "exchange", "is_simple", "methods", "policy", "run")
+    __slots__ = ("_adapted", "exchange", "is_simple", "methods", "policy", "run")
 
     def __init__(self, policy: Policy, port: Port, options: ClientOptions, is_async: bool) -> None:
         self.policy = policy
@@ -55,17 +55,17 @@ class _Ready:
                 raise ValueError(
                     f"{port.name}: a Hedge must have vary=None here, as a request has no arguments"
                 )
-        # Kept: metrics show the state of policies that somebody holds.
-        self._row = row = adapted(policy, options)
-        rules = Rules(row, options, policy.name or port.name)
+        # Kept: metrics show the state of policies that are still referenced.
+        self._adapted = pipeline = adapt(policy, options)
+        rules = Rules(pipeline, options, policy.name or port.name)
         self.exchange = Exchange.of(port, rules)
         self.is_simple = port.simple
         self.methods = rules.methods
         inner = (_attempts_async if is_async else _attempts)(port, rules)
-        env = _Env(row, inner)
+        env = _Env(pipeline, inner)
         env.name = rules.name
         env.idempotent = _may_hedge
-        self.run: Callable[[Exchange], Any] = row._compile(inner, env, is_async)
+        self.run: Callable[[Exchange], Any] = pipeline._compile(inner, env, is_async)
 
 
 # One attempt. The few lines before `drive` are the success path of a first one; a failure, or
@@ -122,8 +122,8 @@ def _may_hedge(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 class Client:
     """Sends requests of one library under a policy: `send` in threads, `send_async` in tasks.
 
-    ``overrides`` is what a request says for itself: a mapping with ``policy``, ``idempotency_key``,
-    ``retry``; ``None`` says nothing.
+    ``overrides`` are the options of one request: a mapping with ``policy``, ``idempotency_key``,
+    ``retry``; ``None``: none.
     """
 
     __slots__ = ("_is_async", "_others", "_own", "options", "port")
@@ -143,11 +143,11 @@ class Client:
 
     @property
     def retries(self) -> bool:
-        """Whether the policy makes more than one attempt of anything."""
+        """True if the policy makes more than one attempt of anything."""
         return self._own.exchange.rules.retries
 
     def send(self, request: Any, overrides: Any = None) -> Any:
-        """The answer to ``request``."""
+        """Send ``request`` and return the response."""
         ready = self._own
         if overrides is None and ready.is_simple(request, ready.methods):
             # Without __init__, which would be half of what the policy costs.
@@ -170,7 +170,7 @@ class Client:
             del failure
 
     async def send_async(self, request: Any, overrides: Any = None) -> Any:
-        """The answer to ``request``, awaited."""
+        """Send ``request`` and return the response, in a task."""
         ready = self._own
         if overrides is None and ready.is_simple(request, ready.methods):
             # Without __init__, which would be half of what the policy costs.
@@ -206,9 +206,8 @@ class Client:
         if policy is self._own.policy:
             return self._own
         # By identity: two policies with the same options are two policies, each with its own state.
-        found = self._others.get(id(policy))
-        if found is None:
-            found = _Ready(policy, self.port, self.options, self._is_async)
-            self._others.put(id(policy), found)
-        ready: _Ready = found
+        ready: _Ready | None = self._others.get(id(policy))
+        if ready is None:
+            ready = _Ready(policy, self.port, self.options, self._is_async)
+            self._others.put(id(policy), ready)
         return ready

@@ -8,15 +8,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What a scheme's URLs mean when they name no port.
+#: Default port by scheme.
 _PORTS = {"http": 80, "https": 443}
 
-#: What would end a URL's host, or begin it anew.
+#: Characters that would end a URL's host, or begin it anew.
 _NOT_IN_HOST = frozenset("/?#@\\ \t\r\n")
 
 
 class Draft:
-    """What is about to be sent: ``method``, ``url`` and ``headers``, for a hook to change.
+    """The request about to be sent: ``method``, ``url`` and ``headers``, for a hook to change.
 
     Every attempt starts from the request as the client made it. Giving ``url`` (or ``host``) another
     origin drops the credentials from ``headers``; what the hook sets after that is sent as it is.
@@ -39,7 +39,7 @@ class Draft:
         self._url = url
         self._home = origin(url)
         self._credentials = credentials
-        #: Whether the request goes to another origin than the client meant.
+        #: True if the request is sent to another origin than the client meant.
         self.moved = False
 
     @property

@@ -34,7 +34,7 @@ class Exchange:
 
     #: The attempt's number, from 1.
     number = 1
-    #: Whether the attempt at hand has sent anything yet.
+    #: True once the attempt at hand has sent anything.
     started = False
     #: How the last attempt ended: its error; ``None`` while one is out, or when it was cut off.
     last: Exception | None = None
@@ -42,7 +42,7 @@ class Exchange:
     before: Exception | None = None
     #: The response of an attempt that was made the short way and succeeded.
     answered: Any = None
-    #: The responses of all others, open or not. Whoever takes one out of here hands it on or discards it.
+    #: The responses of all others, open or not. The code that takes one out hands it on or discards it.
     open_responses: Sequence[Any] = ()
     #: The failed responses, each with the error that stands for it in the policy.
     failed_responses: Sequence[tuple[Exception, Any]] = ()
@@ -63,14 +63,14 @@ class Exchange:
         return type("Exchange", (cls,), {"port": port, "rules": rules})
 
     def get_ready(self, overrides: RequestOverrides | None) -> None:
-        """What cannot wait for a failure: where the body begins, and the idempotency key."""
+        """Do what cannot wait for a failure: note where the body begins, and set the idempotency key."""
         self.simple = False
         self._repeat = RepeatRules(self.port, self.rules, self.request, overrides)
         self._repeat.get_ready()
 
     @property
     def repeat(self) -> RepeatRules:
-        """What decides whether the request may be sent again."""
+        """The rules that decide if the request may be sent again."""
         if self._repeat is None:
             self._repeat = RepeatRules(self.port, self.rules, self.request, None)
         return self._repeat
@@ -137,12 +137,12 @@ class Exchange:
 
     @property
     def unwanted(self) -> bool:
-        """Whether nobody waits for this attempt: it is a hedge that lost, or was left behind in a thread."""
+        """True if the caller does not wait for this attempt: a hedge that lost, or left in a thread."""
         scope = ambient()
         return self.finished or (scope is not None and any(each.cancelled for each in scope.chain()))
 
     def broke(self, error: BaseException) -> None:
-        """The attempt ended in ``error``; what is no `Exception` says that it was cut off."""
+        """Record that the attempt ended in ``error``; one that is not an `Exception` cut it off."""
         self.started = True
         self.last = error if isinstance(error, Exception) else None
 
@@ -152,7 +152,7 @@ class Exchange:
         self.__dict__.setdefault("open_responses", []).append(response)
 
     def take(self, response: Any) -> bool:
-        """Whether ``response`` is the asker's to discard: nobody else has taken it."""
+        """Take ``response`` out to discard it; return False if it was taken out before."""
         try:
             self.__dict__["open_responses"].remove(response)
         except ValueError:
@@ -179,7 +179,7 @@ class Exchange:
         return next((response for known, response in self.failed_responses if known is error), None)
 
     def leftovers(self, answer: Any = None) -> list[Any]:
-        """Takes the responses that nobody is going to read, each once."""
+        """Take out the responses that will not be read, each once."""
         left = [] if self.answered is None or self.answered is answer else [self.answered]
         self.answered = self.before = None
         self.failed_responses = [pair for pair in self.failed_responses if pair[1] is answer]

@@ -1,4 +1,4 @@
-"""What the caller gets when a policy ended in an error: the client's own response, or its own exception."""
+"""The caller's result when a policy ended in an error: the client's own response, or its own exception."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def final_answer(exchange: Exchange, error: Exception) -> Any:
 
 
 def _mark_response(exchange: Exchange, response: Any, error: Exception) -> None:
-    found = exhaustion.exhausted_by(error)
-    if found is None and exchange.rules.retries and (why := exchange.veto(error)) is not None:
+    mark = exhaustion.exhausted_by(error)
+    if mark is None and exchange.rules.retries and (why := exchange.veto(error)) is not None:
         exhaustion.mark(response, NotRetried(exchange.number, f"not sent again: {why}"))
-    elif found is not None:
-        exhaustion.mark(response, found)
+    elif mark is not None:
+        exhaustion.mark(response, mark)
 
 
 def _explain(exchange: Exchange, error: Exception) -> None:
@@ -94,7 +94,7 @@ def _tried(exchange: Exchange) -> str:
 
 
 def _error_of_last_attempt(exchange: Exchange, refusal: StormproofError) -> Exception | None:
-    """What the last attempt came to if it was cut off before ``refusal``; ``None`` if there was none."""
+    """Return the error of the last attempt if it was cut off before ``refusal``; ``None`` without one."""
     ended = exchange.before if refusal._stopped is None else refusal.__cause__
     if isinstance(ended, AttemptTimeout):
         return _as_own(exchange, ended)

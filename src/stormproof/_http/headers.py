@@ -20,10 +20,10 @@ class Fields(MutableMapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         wanted = name.lower()
-        found = [value for key, value in self.pairs if key.lower() == wanted]
-        if not found:
+        values = [value for key, value in self.pairs if key.lower() == wanted]
+        if not values:
             raise KeyError(name)
-        return ", ".join(found)
+        return ", ".join(values)
 
     def __setitem__(self, name: str, value: str) -> None:
         if not isinstance(name, str) or not isinstance(value, str):
@@ -43,10 +43,10 @@ class Fields(MutableMapping[str, str]):
 
     def __delitem__(self, name: str) -> None:
         wanted = name.lower()
-        kept = [pair for pair in self.pairs if pair[0].lower() != wanted]
-        if len(kept) == len(self.pairs):
+        rest = [pair for pair in self.pairs if pair[0].lower() != wanted]
+        if len(rest) == len(self.pairs):
             raise KeyError(name)
-        self.pairs = kept
+        self.pairs = rest
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(key.lower() == name.lower() for key, _ in self.pairs)

@@ -56,7 +56,7 @@ class ShrinkingLate(Shrinking):
 
 
 class _Port:
-    """What does not depend on threads or tasks; ``library`` is the httpx module."""
+    """The part that does not depend on threads or tasks; ``library`` is the httpx module."""
 
     __slots__ = (
         *("_broken", "_bytes", "_guarded", "_handle", "_library", "_read", "_rest", "_watched"),
@@ -99,8 +99,8 @@ class _Port:
         return [(name.decode(encoding), value.decode(encoding)) for name, value in request.headers.raw]
 
     def header(self, request: Any, name: str) -> str | None:
-        found: str | None = request.headers.get(name)
-        return found
+        value: str | None = request.headers.get(name)
+        return value
 
     def keep_header(self, request: Any, name: str, value: str) -> None:
         request.headers[name] = value
@@ -118,14 +118,14 @@ class _Port:
             return once
         length = announced(request.headers.raw)
         if hasattr(stream, "fields"):
-            found = _of_parts(stream.fields, length, limit)
+            rule = _of_parts(stream.fields, length, limit)
         else:
-            found = replay_of(getattr(stream, "_stream", stream), length, limit)
-        if isinstance(found, Once):
+            rule = replay_of(getattr(stream, "_stream", stream), length, limit)
+        if isinstance(rule, Once):
             watched = self._watched()
-            watched.inner, watched.once = stream, found
+            watched.inner, watched.once = stream, rule
             request.stream = watched
-        return found
+        return rule
 
     def prepare(self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Any:
         extensions = dict(request.extensions)
@@ -137,12 +137,12 @@ class _Port:
             headers = self._library.Headers(draft.headers.pairs, encoding=headers.encoding)
             if draft.moved:
                 extensions.pop("sni_hostname", None)
-        made = self._library.Request(
+        attempt = self._library.Request(
             request.method, url, headers=headers, stream=request.stream, extensions=extensions
         )
         for name, value in extra.items():
-            made.headers[name] = value
-        return made
+            attempt.headers[name] = value
+        return attempt
 
     # Responses.
 
@@ -168,7 +168,7 @@ class _Port:
         response.stream = self._bytes(b"".join(chunks))
         return True
 
-    def _part(self, response: Any, chunks: list[bytes], iterator: Any) -> bool:
+    def _rest_of(self, response: Any, chunks: list[bytes], iterator: Any) -> bool:
         rest = self._rest()
         rest.chunks, rest.iterator, rest.inner = chunks, iterator, response.stream
         rest.ends = response.extensions.get("http_version", b"").startswith(b"HTTP/1")
@@ -181,7 +181,7 @@ class _Port:
         response.stream = broken
 
     def _drains(self, response: Any, most: int) -> bool:
-        """Whether the rest may be short enough to be worth reading."""
+        """Return True if the rest may be short enough to be worth reading."""
         if response.is_closed or isinstance(response.stream, self._read):
             return False
         return (announced(response.headers.raw) or 0) <= most
@@ -247,7 +247,7 @@ class ThreadPort(_Port):
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > most:
-                    return self._part(response, chunks, iterator)
+                    return self._rest_of(response, chunks, iterator)
         except Exception as error:
             stream.close()
             self._broke(response, chunks, error)
@@ -263,7 +263,7 @@ class ThreadPort(_Port):
             if most and self._drains(response, most):
                 self.buffer(response, most)
         except Exception:
-            # Nobody wants it; that it broke off says nothing about the attempts to come.
+            # The response is discarded; an error while draining it says nothing about later attempts.
             pass
         try:
             response.close()
@@ -331,7 +331,7 @@ class TaskPort(_Port):
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > most:
-                    return self._part(response, chunks, iterator)
+                    return self._rest_of(response, chunks, iterator)
         except Exception as error:
             await await_shielded(stream.aclose())
             self._broke(response, chunks, error)
@@ -347,7 +347,7 @@ class TaskPort(_Port):
             if most and self._drains(response, most):
                 await self.buffer(response, most)
         except Exception:
-            # Nobody wants it; that it broke off says nothing about the attempts to come.
+            # The response is discarded; an error while draining it says nothing about later attempts.
             pass
         try:
             await await_shielded(response.aclose())

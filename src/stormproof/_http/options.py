@@ -36,7 +36,7 @@ _MIB = 2**20
 
 
 class ClientOptions(Options):
-    """How an HTTP client goes about retrying, beside its policy.
+    """Options of an HTTP client beside its policy.
 
     ``idempotency_key``: ``"auto"`` gives every request whose method is not safe to repeat a fresh key,
     the same on all its attempts; a callable makes it from the request; ``None`` leaves it to the
@@ -47,7 +47,7 @@ class ClientOptions(Options):
     ``drain``: how many bytes of an unwanted answer are read to keep its connection in use; 0 closes it.
     ``statuses``, ``methods``: what is worth retrying and safe to repeat, instead of the policy's own tables.
     ``reauth(draft, response)`` runs at most once per request, on a status in ``reauth_on``.
-    ``timeout_header`` tells the server the milliseconds left, ``attempt_header`` the attempt's number
+    ``timeout_header`` carries the milliseconds left, ``attempt_header`` the attempt's number
     from the second on; ``None`` sends neither. ``credentials`` are the headers never sent to another origin.
     """
 
@@ -121,8 +121,8 @@ def _table(field: str, table: str, values: Any) -> Any:
     try:
         return getattr(Settings(**{table: values}), table)
     except (TypeError, ValueError) as error:
-        told = str(error).replace(f"Classifier: {table}", f"ClientOptions: {field}", 1)
-        raise type(error)(told) from None
+        message = str(error).replace(f"Classifier: {table}", f"ClientOptions: {field}", 1)
+        raise type(error)(message) from None
 
 
 def _key(value: Any) -> str | None:
@@ -145,25 +145,25 @@ def _name(field: str, value: Any) -> str:
 
 
 class RequestOverrides:
-    """What one request says for itself: the policy, the key, whether to retry. ``ABSENT`` says nothing."""
+    """Options of one request: the policy, the key, whether to retry. ``ABSENT``: not given."""
 
     __slots__ = ("key", "policy", "retry")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        if not hasattr(told, "keys"):
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        if not hasattr(given, "keys"):
             raise TypeError(
                 "stormproof: what a request says must be a mapping such as {'retry': False}, "
-                f"got a {type(told).__name__}"
+                f"got a {type(given).__name__}"
             )
-        unknown = set(told) - {"policy", "idempotency_key", "retry"}
+        unknown = set(given) - {"policy", "idempotency_key", "retry"}
         if unknown:
             raise TypeError(
                 f"stormproof: a request has no option {min(map(str, unknown))!r}; "
                 "it has policy, idempotency_key, retry"
             )
-        self.policy = told.get("policy")
-        self.key: Any = told.get("idempotency_key", ABSENT)
-        self.retry = flag("stormproof", "retry", told.get("retry", True))
+        self.policy = given.get("policy")
+        self.key: Any = given.get("idempotency_key", ABSENT)
+        self.retry = flag("stormproof", "retry", given.get("retry", True))
         if self.policy is not None and not hasattr(self.policy, "strategies"):
             raise TypeError(f"stormproof: policy must be a Policy, got {self.policy!r}")
         if self.key is not ABSENT and self.key is not None and not callable(self.key):

@@ -1,4 +1,4 @@
-"""What a client library has to offer so that the rest of this package can work with it."""
+"""The interface to a client library that the rest of this package works with."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
             ...
 
         def simple(self, request: Any, methods: frozenset[str], /) -> bool:
-            """Whether nothing has to be done before it is first sent: its method is one of ``methods``, and
-            its body, if any, whole in memory. `replay` is then asked only after a failure. A quick look;
-            ``False`` is always right."""
+            """Return True if nothing has to be done before it is first sent: its method is one of
+            ``methods``, and its body, if any, whole in memory. `replay` is then called only after a
+            failure. A quick look; ``False`` is always right."""
             ...
 
         def replay(self, request: Any, limit: int | None, /) -> Replay:
-            """How its body can be sent again (see `body.replay_of`). Asked once, before the first attempt
-            unless it is `simple`: the place to wrap a stream that can be read only once, so that
-            `Once.touched` is set."""
+            """Return the rule for sending its body again (see `body.replay_of`). Called once, before the
+            first attempt unless it is `simple`: the place to wrap a stream that can be read only once, so
+            that `Once.touched` is set."""
             ...
 
         # Changing a request.
@@ -96,12 +96,12 @@ if TYPE_CHECKING:
             ...
 
         def is_response(self, value: Any, /) -> bool:
-            """Whether ``value``, which a `Fallback` gave, is a response of this library."""
+            """Return True if ``value``, which a `Fallback` gave, is a response of this library."""
             ...
 
         def status_error(self, request: Any, response: Any, /) -> Exception:
-            """What the library's ``raise_for_status()`` would raise, ``.response`` included: strategies
-            judge this."""
+            """Return the error of the library's ``raise_for_status()``, ``.response`` included: strategies
+            classify this."""
             ...
 
         def timeout_error(self, request: Any, message: str, /) -> Exception:

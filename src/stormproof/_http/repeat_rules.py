@@ -1,4 +1,4 @@
-"""Whether one request may be sent again: by its method, its idempotency key, its body, and the failure."""
+"""Decide if one request may be sent again: by its method, its idempotency key, its body, and the failure."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ class RepeatRules:
 
     @property
     def replay(self) -> Replay:
-        """How the body can be sent again."""
+        """The rule for sending the body again."""
         if self._replay is None:
             self._replay = self._port.replay(self._request, self._rules.options.replay)
         return self._replay
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether doing it twice does no harm: by its method, or by its idempotency key."""
+        """True if doing it twice does no harm: by its method, or by its idempotency key."""
         if self._is_repeatable is None:
             self._is_repeatable = self._may_repeat()
         return self._is_repeatable
 
     @property
     def allows_hedging(self) -> bool:
-        """Whether two attempts may be out at once."""
+        """True if two attempts may be in flight at once."""
         allowed = self._overrides is None or self._overrides.retry
         return allowed and self.is_repeatable and self.replay.shared
 
     def has_key(self) -> bool:
-        """Whether the request carries an idempotency key."""
+        """Return True if the request carries an idempotency key."""
         names = (self._rules.options.key_header, *self._rules.settings.key_headers)
         return any(self._port.header(self._request, name) for name in names)
 
@@ -77,7 +77,7 @@ class RepeatRules:
         return self._ensure_key() or is_safe
 
     def _ensure_key(self) -> bool:
-        """Whether the request has an idempotency key, given one where the options say so."""
+        """Return True if the request has an idempotency key; add one first if the options say so."""
         options, overrides = self._rules.options, self._overrides
         if self.has_key():
             return True
@@ -92,7 +92,7 @@ class RepeatRules:
         return True
 
     def _is_unprocessed(self, error: BaseException | None) -> bool:
-        """Whether ``error`` proves that the server did nothing."""
-        asked = None if error is None else unwrap_marker(error)[0]
-        fault = None if asked is None else fault_of(asked, self._rules.settings)
+        """Return True if ``error`` proves that the server did nothing."""
+        original = None if error is None else unwrap_marker(error)[0]
+        fault = None if original is None else fault_of(original, self._rules.settings)
         return fault is not None and fault.safe

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Watched:
-    """A request stream that notes when somebody begins to read it."""
+    """A request stream that records that reading has begun."""
 
     inner: Any
     once: Once
@@ -39,7 +39,7 @@ class Watched:
 
 
 async def _let_go(chunk: bytes) -> None:
-    """A chunk that came with a cancellation: whoever is cancelled reads no more."""
+    """Drop a chunk that arrived with a cancellation: a cancelled caller reads no more."""
 
 
 class Steps:
@@ -90,7 +90,7 @@ class Rest:
     chunks: list[bytes]
     iterator: Any
     inner: Any
-    #: Whether the iterator ends once the stream under it is closed.
+    #: True if the iterator ends once the stream under it is closed.
     ends: bool
 
     def __iter__(self) -> Iterator[bytes]:
@@ -120,7 +120,7 @@ class Rest:
 
 
 class Broken:
-    """A response stream that broke off and has been closed: who reads it gets as far as we did."""
+    """A response stream that broke off and has been closed: a reader gets the same chunks and the error."""
 
     chunks: list[bytes]
     error: Exception

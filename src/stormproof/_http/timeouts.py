@@ -1,4 +1,4 @@
-"""How long a call may take, and the error of an attempt that our `Timeout` or `Deadline` cut off.
+"""The time left for a call, and the error of an attempt that our `Timeout` or `Deadline` cut off.
 
 That error is the client's own timeout, and ours.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: A timer may ring a little before the clock that it was set by.
 _GRAIN_S = 0.01
 
-#: The classes of both, one per library's timeout and refusal: a handful, unless somebody makes classes up.
+#: The classes of both, one per library's timeout and refusal: a handful, unless classes are made at run time.
 _kinds = Recent(64)
 
 
@@ -67,11 +67,11 @@ def timed_out(own: Exception, refusal: Exception) -> Exception:
                 own.__cause__ = refusal
             return own
         _kinds.put(key, kind)
-    made: Exception = kind.__new__(kind, *own.args)
-    made.args = own.args
-    made.__dict__.update({**refusal.__dict__, **own.__dict__})
-    made.__cause__ = refusal
-    return made
+    combined: Exception = kind.__new__(kind, *own.args)
+    combined.args = own.args
+    combined.__dict__.update({**refusal.__dict__, **own.__dict__})
+    combined.__cause__ = refusal
+    return combined
 
 
 def _reduce(self: Exception) -> tuple[Any, ...]:

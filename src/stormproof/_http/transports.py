@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _MISSING: Any = object()
 
 
-def wrong_client(transport: Any, name: str, asked: str, client: str, right: str) -> AttributeError:
-    """Return the error for an attribute that ``transport`` lacks; the other client asks for ``asked``."""
+def wrong_client(transport: Any, name: str, other_name: str, client: str, right: str) -> AttributeError:
+    """Return the error for an attribute that ``transport`` lacks; the other client uses ``other_name``."""
     kind = type(transport).__name__
-    if name == asked:
+    if name == other_name:
         return AttributeError(f"{kind}: client must not be {client}, which takes {right}(policy)", name=name)
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=transport)
 

@@ -17,7 +17,7 @@ _CHUNK = 16384
 
 
 class Watched:
-    """A request body that can be read once, and notes when somebody begins to."""
+    """A request body that can be read once, and records that reading has begun."""
 
     def __init__(self, inner: Any, once: Once) -> None:
         self._inner = inner
@@ -51,7 +51,7 @@ def drain(response: Any, most: int) -> None:
                 break
             left -= len(data)
     except Exception:
-        # Nobody wants it; that it broke off says nothing about the attempts to come.
+        # The response is discarded; an error while draining it says nothing about later attempts.
         pass
     put_back(response)
 
@@ -64,9 +64,9 @@ def put_back(response: Any) -> None:
 
 def within(timeout: Any, limit_s: float) -> Timeout:
     """``timeout``, one of urllib3's kinds, with at most ``limit_s`` seconds in all."""
-    made = timeout.clone() if isinstance(timeout, Timeout) else Timeout.from_float(timeout)
-    made.total = min(made.total, limit_s) if isinstance(made.total, (int, float)) else limit_s
-    return made
+    bounded = timeout.clone() if isinstance(timeout, Timeout) else Timeout.from_float(timeout)
+    bounded.total = min(bounded.total, limit_s) if isinstance(bounded.total, (int, float)) else limit_s
+    return bounded
 
 
 def hand_over(response: Any, timeout: Any) -> None:
