@@ -79,8 +79,8 @@ def interceptors(
 
     ``idempotent``: the methods, by name or by a function of it, that a ``Hedge`` without
     ``idempotent=True`` may hedge. ``replay_messages`` and ``replay_bytes``: a request stream given as a
-    list is sent again only up to this size; ``None`` is no limit, 0 allows none. ``attempt_metadata``: under
-    which names attempts after the first tell how many came before; ``()`` tells nobody.
+    list is sent again only up to this size; ``None``: no limit, 0 allows none. ``attempt_metadata``: the
+    names under which attempts after the first send the number of earlier ones; ``()`` sends none.
     """
     wire = _Wire(idempotent, replay_messages, replay_bytes, attempt_metadata)
     return [_client.Interceptor(policy, wire)]
@@ -112,8 +112,8 @@ def server_interceptors(
     (`CircuitOpen`, `BudgetExhausted`, ..., or an error that was retried to exhaustion) answers with the
     status that says so and "do not retry".
 
-    ``shed`` bounds the calls inside: a number, a `Bulkhead`, an `AdaptiveLimit`; ``None`` is no bound. What
-    finds no place is answered with UNAVAILABLE and a pushback of ``pushback`` to twice as many seconds.
+    ``shed`` bounds the calls inside: a number, a `Bulkhead`, an `AdaptiveLimit`; ``None``: no bound. A call
+    without a place is answered with UNAVAILABLE and a pushback of ``pushback`` to twice as many seconds.
     Retries are let in only while less than ``retry_share`` of the places is taken; 1 treats them as any call,
     0 lets none in.
     """

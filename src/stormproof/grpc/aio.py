@@ -140,7 +140,7 @@ class _Interceptor:
     async def _run(
         self, continuation: Any, details: Any, request: Any, streaming: bool, run: Callable[[Rpc], Any]
     ) -> Any:
-        """An `Answer`, what a fallback gave, or the plain call where there is no policy."""
+        """An `Answer`, what a fallback gave, or the plain call of a method without a policy."""
         by_hand = streaming and _writes_by_hand(request)
         given = Written(request) if by_hand else request
         rpc = Rpc(details, given, streaming, self._wire, _details, continuation)
@@ -194,13 +194,13 @@ async def finish(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:
     except Exception as error:
         failure = rpc.surface(error, compiled.owner)
     try:
-        # Outside the handler: the refusal that led here is told in a note, not as a cause of its own cause.
+        # Outside the handler: the refusal that led here is in a note, not a cause of its own cause.
         raise failure
     finally:
         del failure
 
 
-#: The policies at work around calls that are written by hand; a loop keeps no task that nobody holds.
+#: The policies at work around calls that are written by hand; a loop holds tasks only weakly.
 _following: set[asyncio.Task[Any]] = set()
 
 
@@ -229,7 +229,7 @@ _GRPC = os.path.dirname(grpc.__file__) + os.sep
 
 
 def _writes_by_hand(request: Any) -> bool:
-    """Whether ``request`` is grpc's own stream of what the caller will ``write()``.
+    """Return True if ``request`` is grpc's own stream of what the caller will ``write()``.
 
     That one waits for the interceptor to return before it gives its first message.
     """

@@ -1,4 +1,4 @@
-"""What the caller of an aio call holds where it is not the native call itself.
+"""Call objects for callers of aio calls, where they do not get the native call itself.
 
 grpc wraps each in its own call object, which asks it everything.
 """

@@ -57,8 +57,8 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
 async def _answer(context: Any, given: Answer) -> None:
     own = context.trailing_metadata() or ()
-    kept = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
-    await context.abort(given.code, given.details, (*kept, *given.trailers))
+    own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
+    await context.abort(given.code, given.details, (*own_trailers, *given.trailers))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What a server answers when a handler gives up, and whom it lets in. Pure: decides, sends nothing."""
+"""The answers of a server whose handler gives up, and its admission. Pure: decides, sends nothing."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Answer:
 def given_up(error: Exception) -> Answer | None:
     """The answer for a handler that raised ``error``; ``None`` if that is the handler's own affair.
 
-    Stormproof's own refusals, and errors that a layer further in has retried to exhaustion or was told not
-    to retry, end with "do not retry": the caller would only multiply what was tried here.
+    Stormproof's own refusals, and errors that a layer further in has retried to exhaustion or must not
+    retry, end with "do not retry": the caller would only multiply what was tried here.
     """
     if isinstance(error, StormproofError):
         return Answer(status_of(error), clean(str(error)), DO_NOT_RETRY)
@@ -69,22 +69,22 @@ def _is_final(error: Exception) -> bool:
 
 def _status_beneath(error: Exception) -> Any:
     code = getattr(error, "code", None)
-    told = code() if isinstance(error, grpc.RpcError) and callable(code) else None
-    if told in _PASSED_ON:
-        return told
+    status = code() if isinstance(error, grpc.RpcError) and callable(code) else None
+    if status in _PASSED_ON:
+        return status
     timed_out = isinstance(error, TimeoutError)
     return grpc.StatusCode.DEADLINE_EXCEEDED if timed_out else grpc.StatusCode.UNAVAILABLE
 
 
-def time_left(told: float | None) -> float | None:
+def time_left(remaining: float | None) -> float | None:
     """Seconds until the caller's deadline, from what the server's context says; ``None`` without one."""
-    return None if told is None or told > _NO_DEADLINE_S else max(0.0, told)
+    return None if remaining is None or remaining > _NO_DEADLINE_S else max(0.0, remaining)
 
 
 def is_retry(metadata: Iterable[Any] | None) -> bool:
-    """Whether the caller has tried this before."""
-    told = (str(value) for name, value in metadata or () if name in ATTEMPTS)
-    return any(is_digits(value) and value.strip("0") for value in told)
+    """Return True if the caller has tried this before."""
+    counts = (str(value) for name, value in metadata or () if name in ATTEMPTS)
+    return any(is_digits(value) and value.strip("0") for value in counts)
 
 
 class Door(Options):
@@ -126,7 +126,7 @@ class Door(Options):
         )
 
     def is_late(self, left: float | None) -> bool:
-        """Whether there is no use in beginning: the caller will not wait for the end."""
+        """Return True if it is too late to begin: the caller will not wait for the end."""
         return left is not None and left <= self.least
 
     def enter(self, is_retry: bool) -> AbstractContextManager[Any]:

@@ -49,15 +49,15 @@ def _running() -> asyncio.AbstractEventLoop:
     global _loop
     with _lock:
         if _loop is None:
-            made = asyncio.new_event_loop()
+            loop = asyncio.new_event_loop()
             try:
                 # A daemon: it waits for work until the process ends.
-                threading.Thread(target=made.run_forever, name="stormproof-grpc", daemon=True).start()
+                threading.Thread(target=loop.run_forever, name="stormproof-grpc", daemon=True).start()
             except BaseException:
                 # Where no thread can be had now, another call may find one.
-                made.close()
+                loop.close()
                 raise
-            _loop = made
+            _loop = loop
         return _loop
 
 

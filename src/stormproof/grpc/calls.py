@@ -1,4 +1,4 @@
-"""What a sync caller holds: a future of a call under way, a stream, an answer that no server gave."""
+"""Call objects for sync callers: a future of a call under way, a stream, a fallback's value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .rpc import Rpc
 
 
-class _Held(grpc.Call, grpc.Future):  # type: ignore[type-arg]
+class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
     """A call that stands for a native one, or for the error that there is instead.
 
     ``_ended()`` waits for what it stands for: an `Answer`, a fallback's value, or an error.
@@ -33,27 +33,27 @@ class _Held(grpc.Call, grpc.Future):  # type: ignore[type-arg]
         error: BaseException | None = self.exception(timeout)  # type: ignore[call-arg]
         return error
 
-    def _told(self, name: str, otherwise: Any) -> Any:
-        """What the native call, or the error, answers to ``name()``; ``otherwise`` if there is neither."""
+    def _ask_native(self, name: str, otherwise: Any) -> Any:
+        """Return ``name()`` of the native call or of the error; ``otherwise`` without either."""
         outcome = self._ended()
-        asked = getattr(outcome.items if isinstance(outcome, Answer) else outcome, name, None)
-        return asked() if callable(asked) else otherwise
+        method = getattr(outcome.items if isinstance(outcome, Answer) else outcome, name, None)
+        return method() if callable(method) else otherwise
 
     def code(self) -> Any:
         failed = isinstance(self._ended(), BaseException)
-        return self._told("code", grpc.StatusCode.UNKNOWN if failed else grpc.StatusCode.OK)
+        return self._ask_native("code", grpc.StatusCode.UNKNOWN if failed else grpc.StatusCode.OK)
 
     def details(self) -> Any:
-        return self._told("details", "")
+        return self._ask_native("details", "")
 
     def initial_metadata(self) -> Any:
-        return self._told("initial_metadata", ())
+        return self._ask_native("initial_metadata", ())
 
     def trailing_metadata(self) -> Any:
-        return self._told("trailing_metadata", ())
+        return self._ask_native("trailing_metadata", ())
 
     def debug_error_string(self) -> Any:
-        return self._told("debug_error_string", "")
+        return self._ask_native("debug_error_string", "")
 
     def is_active(self) -> bool:
         return not self.done()
@@ -75,7 +75,7 @@ class _Held(grpc.Call, grpc.Future):  # type: ignore[type-arg]
         return None if error is None else error.__traceback__
 
 
-class Given(_Held):
+class Given(_CallObject):
     """A call that has ended with a value which no server gave: a fallback's."""
 
     def __init__(self, value: Any) -> None:
@@ -103,7 +103,7 @@ class Given(_Held):
         fn(self)
 
 
-class Pending(_Held):
+class Pending(_CallObject):
     """The future of a call that goes on by itself. Dropping it cancels the call, as dropping grpc's does."""
 
     def __init__(self, task: concurrent.futures.Future[Any], scope: Scope) -> None:
@@ -165,7 +165,7 @@ def _cancelled() -> Any:
     return as_rpc_error(Cancelled("cancelled by its caller"))
 
 
-class Stream(_Held):
+class Stream(_CallObject):
     """A stream of responses: begun when it is first used, in the thread that uses it.
 
     If that reads a message, the call is retried until the first one is there; if it asks for the initial
@@ -200,7 +200,7 @@ class Stream(_Held):
         return super().initial_metadata()
 
     def _is_first(self) -> bool:
-        """Whether nobody has opened or cancelled it before."""
+        """Return True in the first call: it was neither opened nor cancelled before."""
         with self._lock:
             first, self._begun = not self._begun, True
         return first
@@ -212,7 +212,7 @@ class Stream(_Held):
         except Exception as error:
             outcome = error
         except BaseException:
-            # An interrupt: the stream is cancelled, and whoever asks again is told so.
+            # An interrupt: the stream is cancelled, and later calls get that error.
             self._settle(_cancelled())
             raise
         if isinstance(outcome, Answer):
@@ -220,15 +220,15 @@ class Stream(_Held):
         self._settle(outcome)
 
     def _settle(self, outcome: Any) -> None:
-        """It is open, or will never be."""
+        """Record that it is open, or will never be."""
         with self._lock:
             self._outcome = outcome
             callbacks, self._callbacks = self._callbacks, []
         self._is_open.set()
         for callback in callbacks:
-            self._tell(callback)
+            self._notify(callback)
 
-    def _tell(self, callback: Callable[[Any], None]) -> None:
+    def _notify(self, callback: Callable[[Any], None]) -> None:
         native = self._native()
         if native is None:
             callback(self)
@@ -300,7 +300,7 @@ class Stream(_Held):
             if waiting:
                 self._callbacks.append(fn)
         if not waiting:
-            self._tell(fn)
+            self._notify(fn)
 
     def __del__(self) -> None:
         # grpc's own streams cancel themselves when they are dropped, by the same rule.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Details(grpc.ClientCallDetails):
-    """What one attempt is sent with: the caller's own, with this attempt's time and metadata."""
+    """Call details of one attempt: the caller's own, with this attempt's time and metadata."""
 
     __slots__ = ("compression", "credentials", "metadata", "method", "timeout", "wait_for_ready")
 
@@ -65,19 +65,19 @@ def _cancellable(rpc: Rpc) -> Answer:
 
 
 async def _awaited(rpc: Rpc) -> Answer:
-    """One response, from a call that tells when it has ended."""
+    """One response, from a call with a callback for its end."""
     call = rpc.attempt()
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
 
-    def tell(_: Any) -> None:
+    def notify(_: Any) -> None:
         try:
             loop.call_soon_threadsafe(ended.set)
         except RuntimeError:
             # The loop is gone with the process that is ending.
             pass
 
-    call.add_done_callback(tell)
+    call.add_done_callback(notify)
     try:
         await ended.wait()
     except BaseException:
@@ -223,7 +223,7 @@ def _run(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:
     finally:
         rpc.settle(winner.items if isinstance(winner, Answer) else None)
     try:
-        # Outside the handler: the refusal that led here is told in a note, not as a cause of its own cause.
+        # Outside the handler: the refusal that led here is in a note, not a cause of its own cause.
         raise failure
     finally:
         del failure

@@ -37,12 +37,12 @@ class Compiled:
 class Policies:
     """Finds the policy of a call, and keeps it compiled for its method."""
 
-    __slots__ = ("_kept", "_routes", "_wire")
+    __slots__ = ("_compiled", "_routes", "_wire")
 
     def __init__(self, routes: Routes, wire: Wire) -> None:
         self._routes = routes
         self._wire = wire
-        self._kept = Recent(_MOST_METHODS)
+        self._compiled = Recent(_MOST_METHODS)
 
     def get(self, rpc: Rpc, run: Callable[[Rpc], Any], is_async: bool) -> Compiled | None:
         """``run`` under the policy of the call's method; ``None`` if it has none.
@@ -54,12 +54,12 @@ class Policies:
             return None
         hedged = any(map(_is_hedge, policy.strategies)) and not rpc.once
         key = (rpc.method, run, hedged)
-        kept: tuple[Policy, Compiled] | None = self._kept.get(key)
-        if kept is None or kept[0] is not policy:
+        cached: tuple[Policy, Compiled] | None = self._compiled.get(key)
+        if cached is None or cached[0] is not policy:
             used = policy if hedged else _unhedged(policy)
-            kept = (policy, Compiled(used, run, rpc.method, self._wire, is_async))
-            self._kept.put(key, kept)
-        return kept[1]
+            cached = (policy, Compiled(used, run, rpc.method, self._wire, is_async))
+            self._compiled.put(key, cached)
+        return cached[1]
 
 
 def _is_hedge(strategy: Any) -> bool:
@@ -75,7 +75,7 @@ def _unhedged(policy: Policy) -> Policy:
 
 
 def _named(run: Callable[[Rpc], Any], method: str, is_async: bool) -> Callable[[Rpc], Any]:
-    """``run`` as a function of its own that goes by the method's name in events, notes and marks."""
+    """Return ``run`` as a function of its own, named as the method in events, notes and marks."""
 
     async def awaited(rpc: Rpc) -> Any:
         return await run(rpc)

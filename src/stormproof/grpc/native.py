@@ -1,7 +1,7 @@
 """The one place that looks behind grpc's public names: how a sync interceptor was reached.
 
-A sync interceptor is not told whether its caller waits (``stub.Method(...)``) or wants a future
-(``stub.Method.future(...)``), and a call that is waited for cannot be cancelled by anybody. Both
+A sync interceptor does not know whether its caller waits (``stub.Method(...)``) or wants a future
+(``stub.Method.future(...)``), and a call that is waited for cannot be cancelled. Both
 are known to the function that grpc hands to the interceptor. If a release of grpc hides them, calls
 still work: a future is then waited for, and the losers of a hedge run to their deadline.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def wants_future(continuation: Any) -> bool:
-    """Whether ``continuation`` starts a call and gives its future, instead of waiting for the end."""
+    """Return True if ``continuation`` starts a call and gives its future, instead of waiting for the end."""
     return "future" in _names(continuation)
 
 
@@ -23,8 +23,8 @@ def startable(continuation: Any) -> Callable[[Any, Any], Any]:
     """``continuation`` in the form that gives a future, which can be cancelled; itself if there is none."""
     code = getattr(continuation, "__code__", None)
     cells = getattr(continuation, "__closure__", None) or ()
-    held = {} if code is None else dict(zip(code.co_freevars, cells, strict=False))
-    thunk = getattr(held["self"].cell_contents, "_thunk", None) if "self" in held else None
+    variables = {} if code is None else dict(zip(code.co_freevars, cells, strict=False))
+    thunk = getattr(variables["self"].cell_contents, "_thunk", None) if "self" in variables else None
     if thunk is None or wants_future(continuation):
         return continuation  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""Whether a request can be sent again, and how. Pure: looks at what it was given, sends nothing."""
+"""Rule for sending a request again. Pure: looks at what it was given, sends nothing."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Replay:
 
     @property
     def _is_maker(self) -> bool:
-        """Whether it is a function that makes the stream, and not one that can be called by chance."""
+        """True if it is a function that makes the stream, and not one that happens to be callable."""
         return callable(self._given) and not hasattr(self._given, "__next__")
 
     def request(self) -> Any:
-        """What the next attempt is to send."""
+        """Return the request for the next attempt."""
         if not self._streaming:
             return self._given
         if self._is_maker:
@@ -56,7 +56,7 @@ class Replay:
 
 
 def size_of(message: Any) -> int:
-    """The bytes of a message, as far as it tells: its length, or what protobuf says; 0 if neither."""
+    """Return the size of a message in bytes: its length, or what protobuf says; 0 if neither is known."""
     if isinstance(message, (bytes, bytearray, memoryview, str)):
         return len(message)
     measure: Any = getattr(message, "ByteSize", None)

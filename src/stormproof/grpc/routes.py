@@ -1,4 +1,4 @@
-"""Which policy a method goes by. Pure: names in, a policy out."""
+"""Lookup of a method's policy. Pure: names in, a policy out."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Routes:
             )
 
     def find(self, method: str) -> Policy | None:
-        found = self._ask(method)
-        if found is not None and not isinstance(found, Policy):
+        policy = self._ask(method)
+        if policy is not None and not isinstance(policy, Policy):
             raise TypeError(
-                f"{self._owner}: the policy of {method!r} must be a Policy or None, got {found!r}"
+                f"{self._owner}: the policy of {method!r} must be a Policy or None, got {policy!r}"
             )
-        return found
+        return policy
 
 
 def _look_up(policies: Mapping[str, Policy], method: str) -> Policy | None:

@@ -59,8 +59,8 @@ class Wire(Options):
             raise TypeError(
                 f"{owner}: idempotent must be method names or a function of one, got {idempotent!r}"
             )
-        told_as = _names(attempt_metadata)
-        if told_as is None or not all(name and name == name.lower() for name in told_as):
+        metadata_names = _names(attempt_metadata)
+        if metadata_names is None or not all(name and name == name.lower() for name in metadata_names):
             raise TypeError(
                 f"{owner}: attempt_metadata must be a tuple of lower-case metadata names, "
                 f"got {attempt_metadata!r}"
@@ -74,12 +74,12 @@ class Wire(Options):
             replay_bytes=None
             if replay_bytes is None
             else whole(owner, "replay_bytes", replay_bytes, least=0),
-            attempt_metadata=told_as,
+            attempt_metadata=metadata_names,
             _may=idempotent if callable(idempotent) else lambda method: plain_name(method) in plain,
         )
 
     def may_repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether the method of this call was declared safe to make twice at once."""
+        """Return True if the method of this call was declared safe to make twice at once."""
         return bool(self._may(args[0].method))
 
 
@@ -101,19 +101,19 @@ class CallScope(Scope):
         self.begin(self.clock.now())
 
     def __enter__(self) -> Self:
-        made = self.began
+        began = self.began
         super().__enter__()
-        self.began = made
+        self.began = began
         return self
 
 
 class Answer(Opened):
-    """What an attempt brought: ``items`` is the call, ``item`` the response or the stream's first message."""
+    """Result of an attempt: ``items`` is the call, ``item`` the response or the stream's first message."""
 
     __slots__ = ()
 
     def close(self) -> None:
-        """Nobody wants it: it came second."""
+        """Cancel the call: another attempt came first."""
         self.items.cancel()
 
 
@@ -154,9 +154,9 @@ class Rpc:
         self.metadata = details.metadata
         self.timeout: float | None = details.timeout
         self.wire = wire
-        #: Whether the response is a stream, which goes on when its first message has ended the attempt.
+        #: True if the response is a stream, which goes on when its first message has ended the attempt.
         self.streams = False
-        #: How many attempts were begun, and the error of the last one if it has ended with one.
+        #: Number of attempts begun, and the error of the last one if it has ended with one.
         self.sent = 0
         self.last_error: grpc.RpcError | None = None
         #: Where a call goes whose request is written by hand: its caller needs it before it ends.
@@ -172,7 +172,7 @@ class Rpc:
 
     @property
     def once(self) -> bool:
-        """Whether the request can be sent one single time."""
+        """True if the request can be sent only once."""
         return self._replay.refusal() is not None
 
     def attempt(self) -> Any:
@@ -215,7 +215,7 @@ class Rpc:
     # What a failure means.
 
     def failed(self, error: BaseException) -> BaseException:
-        """``error`` of an attempt as the policy is to see it."""
+        """Return ``error`` of an attempt as the policy is to see it."""
         if not isinstance(error, grpc.RpcError):
             return error
         self.last_error = error
@@ -229,13 +229,13 @@ class Rpc:
         return Permanent(error)
 
     def surface(self, error: Exception, owner: object) -> Exception:
-        """``error`` of the whole call as its caller is to see it.
+        """Return ``error`` of the whole call as its caller is to see it.
 
         After an attempt that failed, that attempt's error, the same object; where Stormproof refused before
         anything was sent (or cut the attempt short), an error of both worlds.
         """
         if isinstance(error, Permanent) and isinstance(error.error, Exception):
-            # Nobody inside was there to look through the mark.
+            # Without a Retry inside, the marker is still around the error.
             error = error.error
         if not isinstance(error, StormproofError) or isinstance(error, grpc.RpcError):
             return error
@@ -253,12 +253,12 @@ class Rpc:
 def attempt_scope() -> AttemptScope | None:
     """The scope of the `Timeout` around this attempt, the tightest if there are several; None without one."""
     scope = ambient()
-    found = [] if scope is None or scope.off else [s for s in scope.chain() if isinstance(s, AttemptScope)]
-    return min(found, key=lambda each: each.own_remaining() or 0.0, default=None)
+    scopes = [] if scope is None or scope.off else [s for s in scope.chain() if isinstance(s, AttemptScope)]
+    return min(scopes, key=lambda each: each.own_remaining() or 0.0, default=None)
 
 
 def _of_attempt() -> bool:
-    """Whether the time that is over is that of one attempt, with time left for another."""
+    """Return True if the elapsed time is that of one attempt, with time left for another."""
     scope = ambient()
     if scope is None:
         return False

@@ -1,4 +1,4 @@
-"""The interceptor of a sync server: the caller's deadline, shedding, and the answer of one who gives up."""
+"""The interceptor of a sync server: the caller's deadline, shedding, and the answer for exhausted retries."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def rebuilt(handler: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any
 def answer(context: Any, given: Answer) -> None:
     """End the call with ``given``, beside whatever trailers the handler has set."""
     own: Any = getattr(context, "trailing_metadata", tuple)() or ()
-    kept = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
-    context.set_trailing_metadata((*kept, *given.trailers))
+    own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
+    context.set_trailing_metadata((*own_trailers, *given.trailers))
     context.abort(given.code, given.details)
 
 
@@ -95,7 +95,7 @@ _END = object()
 
 
 def _nothing() -> None:
-    """How an iterator ends that needs no closing."""
+    """Close an iterator without ``close``: nothing to do."""
 
 
 @contextmanager
