@@ -132,26 +132,26 @@ class Place:
     As a context manager, leaving without an error is an answer of success.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_place",)
 
-    def __init__(self, held: Bulkhead | Ticket) -> None:
-        self._held: Bulkhead | Ticket | None = held
+    def __init__(self, place: Bulkhead | Ticket) -> None:
+        self._place: Bulkhead | Ticket | None = place
 
     def answered(self, status: int) -> None:
         """The answer is sent, or the application is done (``status`` 0: it said nothing)."""
-        held, self._held = self._held, None
-        if isinstance(held, Bulkhead):
-            held._leave()
-        elif held is not None:
-            (held.dropped if status in DROPPED else held.success if status else held.cancel)()
+        place, self._place = self._place, None
+        if isinstance(place, Bulkhead):
+            place._leave()
+        elif place is not None:
+            (place.dropped if status in DROPPED else place.success if status else place.cancel)()
 
     def failed(self, error: BaseException) -> None:
         """The application raised. An adaptive limit classifies the error by its own ``on``."""
-        held, self._held = self._held, None
-        if isinstance(held, Bulkhead):
-            held._leave()
-        elif held is not None:
-            held.__exit__(type(error), error, error.__traceback__)
+        place, self._place = self._place, None
+        if isinstance(place, Bulkhead):
+            place._leave()
+        elif place is not None:
+            place.__exit__(type(error), error, error.__traceback__)
 
     def __enter__(self) -> Self:
         return self

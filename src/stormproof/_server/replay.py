@@ -112,10 +112,10 @@ def unpack(answer: bytes) -> tuple[int, Headers, bytes] | None:
 
 def replay(answer: bytes) -> tuple[int, Headers, bytes] | None:
     """Return the stored answer for replay, marked as such; ``None`` if it cannot be read."""
-    found = unpack(answer)
-    if found is None:
+    stored = unpack(answer)
+    if stored is None:
         return None
-    status, headers, body = found
+    status, headers, body = stored
     if status not in (204, 304):
         headers.append((b"content-length", str(len(body)).encode()))
     headers.append(REPLAYED)
@@ -137,8 +137,8 @@ def names(owner: str, field: str, given: Any) -> frozenset[bytes]:
     """Header names as lower-case bytes, checked."""
     if isinstance(given, (str, bytes)) or not all(isinstance(name, str) and name.isascii() for name in given):
         raise TypeError(f"{owner}: {field} must be a collection of header names, got {given!r}")
-    found = frozenset(name.lower().encode() for name in given)
-    for name in found:
+    lowered = frozenset(name.lower().encode() for name in given)
+    for name in lowered:
         if not _is_token(name):
             raise ValueError(f"{owner}: {field} must hold header names, got {name.decode()!r}")
-    return found
+    return lowered

@@ -57,8 +57,8 @@ def time_left(find: Find, names: Iterable[str]) -> float | None:
     ``grpc-timeout`` has gRPC's form (digits and a unit), every other header milliseconds. 0 or less
     means that the caller has gone. What cannot be read says nothing.
     """
-    found = [left for name in names for value in find(name) for left in _lefts(name, value)]
-    return min(found, default=None)
+    remaining = [left for name in names for value in find(name) for left in _lefts(name, value)]
+    return min(remaining, default=None)
 
 
 def _lefts(name: str, value: str) -> Iterable[float]:

@@ -150,10 +150,10 @@ class IdempotencyMiddleware:
             raise
 
     async def _repeat(self, send: Send, claim: Claim) -> None:
-        kept = replay.replay(claim.answer) if claim.answer is not None else None
-        if kept is None:
+        stored = replay.replay(claim.answer) if claim.answer is not None else None
+        if stored is None:
             return await answer(send, _PROBLEMS[claim.state], randomness.draw)
-        status, headers, body = kept
+        status, headers, body = stored
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -176,11 +176,11 @@ class Run:
         self.begin = Begin(self.digest, payload, self.owner, lease_s, ttl_s, middleware.take_over, client)
         self.lease = Renew(self.digest, self.owner, lease_s, ttl_s)
 
-    def settled(self, how: Settlement, kept: bytes | None) -> Finish | Release | Renew:
+    def settled(self, how: Settlement, stored_answer: bytes | None) -> Finish | Release | Renew:
         if how == "release":
             return Release(self.digest, self.owner)
         if how == "keep":
-            return Finish(self.digest, self.owner, kept, self.middleware.ttl_s)
+            return Finish(self.digest, self.owner, stored_answer, self.middleware.ttl_s)
         return Renew(self.digest, self.owner, 0.0, self.middleware.ttl_s)
 
 
@@ -245,28 +245,28 @@ class Recorder:
         if isinstance(error, Exception) and not self._status:
             # Whatever it is: how far the handler came is unknown. An answer of 503 or 429 would say so.
             how = self._run.middleware.settle(500)
-            # There is no answer to keep.
+            # Without an answer there is nothing to keep.
             how = "unknown" if how == "keep" else how
         await self._settle(how)
 
     async def _settle(self, how: Settlement) -> None:
-        kept = None
+        stored_answer = None
         if how == "keep" and self._parts is not None:
-            kept = replay.pack(self._status, self._headers, b"".join(self._parts))
-            if len(kept) > self._run.middleware.store.max_answer:
-                kept = None
+            stored_answer = replay.pack(self._status, self._headers, b"".join(self._parts))
+            if len(stored_answer) > self._run.middleware.store.max_answer:
+                stored_answer = None
         self._on_settled()
         # Even in a task that is cancelled meanwhile the store sees this to its end.
         self._settled = True
         try:
             with shielded():
-                held = await self._run.middleware.store.run_async(self._run.settled(how, kept))
+                is_owner = await self._run.middleware.store.run_async(self._run.settled(how, stored_answer))
         except StoreUnavailable:
             # The answer is as good as without a key; the outcome is unknown when the lease ends.
-            held, decision = False, "unrecorded"
+            is_owner, decision = False, "unrecorded"
         else:
             decision = "lost"
-        if not held:
+        if not is_owner:
             bus.publish("IdempotentCall", operation="request", decision=decision)
 
 

@@ -19,7 +19,7 @@ _SHARE = 1 / 3
 _SWEEP = 1024
 
 
-class Kept:
+class RenewedLease:
     """One running key whose lease is renewed until the block ends, or the key is taken over."""
 
     __slots__ = ("active", "operation", "store")
@@ -29,9 +29,9 @@ class Kept:
         self.operation = operation
         self.active = True
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> RenewedLease:
         try:
-            _keeper_of(self.store).add(self)
+            _renewal_thread_of(self.store).add(self)
         except BaseException:
             # Where no thread can be had the block does not run, and a later one must not renew for it.
             self.end()
@@ -53,28 +53,28 @@ class Kept:
             return
 
 
-class _Keeper:
+class _RenewalThread:
     """The thread starts with the first lease that lives long enough to need it, and ends with the last."""
 
     __slots__ = ("_due", "_numbers", "_running", "_sweep_at", "_wake")
 
     def __init__(self) -> None:
         self._wake = threading.Condition(threading.Lock())
-        self._due: list[tuple[float, int, Kept]] = []
+        self._due: list[tuple[float, int, RenewedLease]] = []
         self._numbers = itertools.count()
         self._running = False
         self._sweep_at = _SWEEP
 
-    def add(self, kept: Kept) -> None:
+    def add(self, lease: RenewedLease) -> None:
         with self._wake:
-            self._push(kept)
+            self._push(lease)
             if len(self._due) > self._sweep_at:
                 self._sweep()
             if not self._running:
                 # A daemon: the program may end while something runs, and the lease then ends too.
                 threading.Thread(target=self._serve, name="stormproof-leases", daemon=True).start()
                 self._running = True
-            elif self._due[0][2] is kept:
+            elif self._due[0][2] is lease:
                 self._wake.notify()
 
     def _sweep(self) -> None:
@@ -83,18 +83,18 @@ class _Keeper:
         heapq.heapify(self._due)
         self._sweep_at = max(_SWEEP, 2 * len(self._due))
 
-    def _push(self, kept: Kept) -> None:
-        due = time.monotonic() + kept.operation.lease_s * _SHARE
-        heapq.heappush(self._due, (due, next(self._numbers), kept))
+    def _push(self, lease: RenewedLease) -> None:
+        due = time.monotonic() + lease.operation.lease_s * _SHARE
+        heapq.heappush(self._due, (due, next(self._numbers), lease))
 
     def _serve(self) -> None:
-        while (kept := self._next()) is not None:
-            kept.renew()
-            if kept.active:
+        while (lease := self._next()) is not None:
+            lease.renew()
+            if lease.active:
                 with self._wake:
-                    self._push(kept)
+                    self._push(lease)
 
-    def _next(self) -> Kept | None:
+    def _next(self) -> RenewedLease | None:
         """The next one to renew, when its time has come; ``None`` when nothing is left to wait for."""
         with self._wake:
             while True:
@@ -110,25 +110,25 @@ class _Keeper:
 
 
 #: One each: a store that is slow to answer must not let the leases in another one end.
-_keepers: weakref.WeakKeyDictionary[Store, _Keeper] = weakref.WeakKeyDictionary()
+_renewal_threads: weakref.WeakKeyDictionary[Store, _RenewalThread] = weakref.WeakKeyDictionary()
 _making = threading.Lock()
 
 
-def _keeper_of(store: Store) -> _Keeper:
+def _renewal_thread_of(store: Store) -> _RenewalThread:
     with _making:
-        return _keepers.setdefault(store, _Keeper())
+        return _renewal_threads.setdefault(store, _RenewalThread())
 
 
 def _renew() -> None:
     # Threads do not survive a fork, and what runs is the parent's.
-    global _keepers, _making
-    _keepers, _making = weakref.WeakKeyDictionary(), threading.Lock()
+    global _renewal_threads, _making
+    _renewal_threads, _making = weakref.WeakKeyDictionary(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def keep(store: Store, operation: Renew) -> Kept:
+def keep(store: Store, operation: Renew) -> RenewedLease:
     """``with keep(store, Renew(...)):`` renews the lease for as long as the block runs."""
-    return Kept(store, operation)
+    return RenewedLease(store, operation)

@@ -126,17 +126,17 @@ class MemoryStore(Store):
                 heapq.heappush(self._ends, (after.expires, digest))
         if len(self._ends) > 3 * len(self) + 64:
             # Dates of keys that were released or have another date now.
-            self._ends = [(kept.expires, name) for name, (kept, _) in self._records.items()]
+            self._ends = [(record.expires, name) for name, (record, _) in self._records.items()]
             heapq.heapify(self._ends)
 
     def _purge(self, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:
             _, digest = heapq.heappop(self._ends)
-            found, client = self._records.get(digest, (None, b""))
-            if found is None:
+            record, client = self._records.get(digest, (None, b""))
+            if record is None:
                 continue
-            if found.expires > now:
-                heapq.heappush(self._ends, (found.expires, digest))
+            if record.expires > now:
+                heapq.heappush(self._ends, (record.expires, digest))
             else:
                 self._put(digest, client, None)
 

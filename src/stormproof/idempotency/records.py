@@ -78,8 +78,8 @@ class Claim:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        kept = "" if self.answer is None else f", {len(self.answer)} bytes"
-        return f"<claim: {self.state}{kept}>"
+        size = "" if self.answer is None else f", {len(self.answer)} bytes"
+        return f"<claim: {self.state}{size}>"
 
 
 class Begin:
@@ -200,6 +200,6 @@ if TYPE_CHECKING:
     Operation = Begin | Finish | Renew | Release | Forget
 
 
-def step(operation: Operation, found: Record | None, now: float) -> tuple[Any, Record | None]:
+def step(operation: Operation, record: Record | None, now: float) -> tuple[Any, Record | None]:
     """Apply ``operation`` to what a store found; an expired record counts as none."""
-    return operation.apply(None if found is None or found.expires <= now else found, now)
+    return operation.apply(None if record is None or record.expires <= now else record, now)

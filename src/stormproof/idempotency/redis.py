@@ -22,7 +22,7 @@ _MICRO = 1_000_000
 class RedisStore(Store):
     """Keys in ``store``, a `stormproof.redis.RedisStore`, each with a time to live.
 
-    There is no fallback: while the store cannot be used it is unknown what has run, so
+    It has no fallback: while the store cannot be used it is unknown what has run, so
     `StoreUnavailable` is raised, whatever the store's ``on_failure``. Redis may lose writes that it has
     acknowledged when a replica takes over; a key lost so would run again.
     """
@@ -60,7 +60,7 @@ def _arguments(operation: Operation) -> tuple[str | int | bytes, ...]:
         times = _micro(operation.lease_s), _micro(operation.ttl_s)
         return "begin", operation.owner, *times, operation.fingerprint, int(operation.take_over), 0, ""
     if isinstance(operation, Finish):
-        kept = operation.answer is not None
+        has_answer = operation.answer is not None
         return (
             "finish",
             operation.owner,
@@ -68,7 +68,7 @@ def _arguments(operation: Operation) -> tuple[str | int | bytes, ...]:
             _micro(operation.ttl_s),
             "",
             0,
-            int(kept),
+            int(has_answer),
             operation.answer or b"",
         )
     if isinstance(operation, Renew):

@@ -90,7 +90,7 @@ class SqliteStore(Store):
         # new file is opened here: closing an old one would drop the locks that this process has on it.
         with contextlib.suppress(OSError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        made = sqlite3.connect(
+        connection = sqlite3.connect(
             self.path,
             timeout=self.timeout,
             isolation_level=None,
@@ -98,33 +98,35 @@ class SqliteStore(Store):
             cached_statements=16,
         )
         try:
-            self._use_wal(made)
-            made.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}")
-            self._prepare(made)
+            self._use_wal(connection)
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}")
+            self._prepare(connection)
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
-    def _use_wal(self, made: sqlite3.Connection) -> None:
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
         """Several processes may make the file at once, and here SQLite does not wait for its turn."""
         end = _clock.SYSTEM.now() + self.timeout
         while True:
             try:
-                made.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or _clock.SYSTEM.now() >= end:
                     raise
             _clock.SYSTEM.sleep(0.01)
 
-    def _prepare(self, made: sqlite3.Connection) -> None:
-        known = made.execute("SELECT 1 FROM sqlite_master WHERE name = 'stormproof_schema'").fetchone()
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stormproof_schema'").fetchone()
         if known is None:
-            made.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-        row = made.execute("SELECT version FROM stormproof_schema WHERE part = 'idempotency'").fetchone()
+            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+        row = connection.execute(
+            "SELECT version FROM stormproof_schema WHERE part = 'idempotency'"
+        ).fetchone()
         if row is None:
-            made.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
         elif row[0] != VERSION:
             raise StoreUnavailable(
                 f"SqliteStore: {self.path} has schema version {row[0]}, "
@@ -134,16 +136,16 @@ class SqliteStore(Store):
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         try:
-            found = self._idle.pop()
+            connection = self._idle.pop()
         except IndexError:
-            found = self._open()
+            connection = self._open()
         process = os.getpid()
         try:
-            yield found
+            yield connection
         except BaseException:
-            self._put_away(found, process, idle=False)
+            self._put_away(connection, process, idle=False)
             raise
-        self._put_away(found, process, idle=len(self._idle) < _IDLE)
+        self._put_away(connection, process, idle=len(self._idle) < _IDLE)
 
     def _put_away(self, used: sqlite3.Connection, process: int, idle: bool) -> None:
         if process != os.getpid():
@@ -171,8 +173,8 @@ class SqliteStore(Store):
             if after is None and before is not None:
                 connection.execute(_DROP, (operation.digest,))
             elif after is not None and after is not before:
-                kept = (after.done, after.fingerprint, after.owner, after.until, after.expires, after.answer)
-                connection.execute(_KEEP, (operation.digest, *kept))
+                entry = (after.done, after.fingerprint, after.owner, after.until, after.expires, after.answer)
+                connection.execute(_KEEP, (operation.digest, *entry))
             if isinstance(operation, Begin) and before is None:
                 connection.execute(_PURGE, (now, _PURGED))
         except BaseException:

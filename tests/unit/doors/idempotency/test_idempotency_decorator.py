@@ -412,7 +412,7 @@ def test_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() ->
 
     @idempotent(key=first, store=store, lease=600)
     def long(key: str) -> int:
-        wake: Any = lease_renewal._keepers[store]._wake
+        wake: Any = lease_renewal._renewal_threads[store]._wake
         eventually(lambda: wake._waiters)
         return short(key)
 
@@ -427,7 +427,7 @@ def test_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() ->
 def test_key_of_another_owner_is_not_renewed_again() -> None:
     store = Counting()
     with keep(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
-        keeper = lease_renewal._keepers[store]
+        keeper = lease_renewal._renewal_threads[store]
         assert store.renewals.acquire(timeout=60)
         eventually(lambda: not keeper._running)
         assert not kept.active
@@ -443,7 +443,7 @@ def test_leases_that_have_ended_are_let_go_long_before_they_would_be_renewed() -
 
     @idempotent(key=first, store=store, lease=500)
     def busy(key: str) -> int:
-        keeper = lease_renewal._keepers[store]
+        keeper = lease_renewal._renewal_threads[store]
         (own,) = [entry[2] for entry in keeper._due]
         most = 0
         for number in range(3000):
