@@ -31,15 +31,15 @@ class Row:
 class Builder:
     """Builds what one document describes. ``shared`` holds its named budgets, limiters and the like.
 
-    ``kept`` is the store in use and the table it was made from: the same table means the same store.
+    ``store_entry`` is the store in use and the table it was built from: the same table means the same store.
     """
 
-    def __init__(self, document: Document, kept: tuple[str, Any] | None = None) -> None:
+    def __init__(self, document: Document, store_entry: tuple[str, Any] | None = None) -> None:
         self.root = document.root()
         self.shared: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         #: The file's store, with the text of its table.
-        self.kept: tuple[str, Any] | None = None
-        self._former = kept
+        self.store_entry: tuple[str, Any] | None = None
+        self._former = store_entry
         self._policy: str | None = None
 
     def build(self) -> dict[str, Row]:
@@ -49,10 +49,10 @@ class Builder:
             if key not in SECTIONS and key not in _TOP and not key.startswith("x-"):
                 raise self.root.unknown(key, "section", ["policies", "store", "scenarios", *SECTIONS])
         if "store" in sections:
-            self.kept = self._store(sections["store"])
-        for section, held in SECTIONS.items():
+            self.store_entry = self._store(sections["store"])
+        for section, kind in SECTIONS.items():
             for name, spot in sections[section].entries() if section in sections else ():
-                self.shared[section][name] = self._shared(held, name, spot)
+                self.shared[section][name] = self._shared(kind, name, spot)
         if "policies" not in sections:
             raise self.root.error("must have a table 'policies'")
         return {name: self._row(name, spot) for name, spot in sections["policies"].entries()}
@@ -68,17 +68,17 @@ class Builder:
 
     def store(self, spot: Spot) -> Any:
         """The file's store, for what ``spot`` says is in it."""
-        if self.kept is None:
+        if self.store_entry is None:
             raise spot.error("must not be true without a table [store]")
-        return self.kept[1]
+        return self.store_entry[1]
 
-    def _shared(self, held: str, name: str, spot: Spot) -> Any:
+    def _shared(self, kind: str, name: str, spot: Spot) -> Any:
         if not name or name == "none" or "/" in name:
             raise spot.error(f"must not be called {name!r}")
         self._policy = name
-        if held in FAMILIES:
-            return self.part(held, spot, refer=False)
-        return self.strategy(held, spot, refer=False)
+        if kind in FAMILIES:
+            return self.part(kind, spot, refer=False)
+        return self.strategy(kind, spot, refer=False)
 
     def _row(self, name: str, spot: Spot) -> Row:
         if not name:
@@ -105,14 +105,14 @@ class Builder:
             raise listed.error(
                 f"must be a list of tables such as {{ retry = {{}} }}, got {shown(listed.value)}"
             )
-        found: list[tuple[str, Spot]] = []
+        entries = []
         for place in range(len(listed.value)):
             item = listed.at(place)
             inner = item.entries()
             if len(inner) != 1:
                 raise item.error(f"must have one key, the strategy's name, got {len(inner)}")
-            found += inner
-        return found
+            entries += inner
+        return entries
 
     def strategy(self, kind: str, spot: Spot, refer: bool = True) -> Any:
         """The strategy that ``spot`` describes, or the shared one that it names."""

@@ -362,18 +362,18 @@ STORE = Form(
 SECTIONS = {"budgets": "budget", "limiters": "limiter", "breakers": "breaker", "bulkheads": "bulkhead"}
 
 #: The section in which an option's or a strategy's name is looked up.
-SECTION_OF = {held: section for section, held in SECTIONS.items()}
+SECTION_OF = {kind: section for section, kind in SECTIONS.items()}
 
 
-def form_of(table: dict[str, Form], made: Any) -> tuple[str, Form] | None:
-    """The name and form of ``made``'s exact class, if the table has it."""
-    module, name = type(made).__module__, type(made).__qualname__
+def form_of(table: dict[str, Form], instance: Any) -> tuple[str, Form] | None:
+    """The name and form of ``instance``'s exact class, if the table has it."""
+    module, name = type(instance).__module__, type(instance).__qualname__
     for kind, form in table.items():
         # By name first, so that looking for one class does not import all the others.
         if (
             form.home.rpartition(".")[2] == name
             and module.startswith("stormproof")
-            and form.type is type(made)
+            and form.type is type(instance)
         ):
             return kind, form
     return None

@@ -1,7 +1,7 @@
 """A policy file's data, cut off from whatever it would reach: modules to import, a store to connect to.
 
 Tools that only look at a file must not import the modules it names (they may not be installed here, and
-importing runs them), and have no business with the fleet's store. Whoever takes a text from anywhere must
+importing runs them), and have no business with the fleet's store. Code that takes a text from elsewhere must
 not let it do either.
 """
 
@@ -48,10 +48,10 @@ def _inside(spot: Spot, key: object, only: tuple[str, ...] | None) -> Any:
 
 def _is_store(spot: Spot, key: Any, refuse: bool) -> bool:
     """Return True if ``key`` is the file's ``[store]``, or refers to it."""
-    found = key == "store" and (not spot.path or str(spot.value[key]).lower() == "true")
-    if found and refuse:
+    is_store = key == "store" and (not spot.path or str(spot.value[key]).lower() == "true")
+    if is_store and refuse:
         raise spot.named(key).error("must not be given here, where nothing connects to a store")
-    return found
+    return is_store
 
 
 def _class(spot: Spot, name: str, only: tuple[str, ...] | None) -> str:

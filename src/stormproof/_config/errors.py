@@ -41,9 +41,9 @@ class Text(str):
     variable: str
 
     def __new__(cls, value: str, variable: str) -> Text:
-        made = super().__new__(cls, value)
-        made.variable = variable
-        return made
+        text = super().__new__(cls, value)
+        text.variable = variable
+        return text
 
 
 class Document:

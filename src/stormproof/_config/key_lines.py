@@ -134,15 +134,15 @@ class _Scanner:
 
     def keys(self) -> list[str]:
         """A key with its dots, up to and including what separates it from the value."""
-        found: list[str] = []
+        parts: list[str] = []
         while True:
             self.skip()
-            found.append(self.key())
+            parts.append(self.key())
             self.skip()
             after = self.peek()
             self.at += 1
             if after != ".":
-                return found
+                return parts
 
     def key(self) -> str:
         if self.peek() in ('"', "'"):

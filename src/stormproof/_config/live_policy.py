@@ -1,4 +1,4 @@
-"""A policy that may change under the functions it decorates: what a `Registry` hands out."""
+"""A policy that may change under the functions it decorates, as a `Registry` hands it out."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ if TYPE_CHECKING:
     from .._strategies.protocol import Env
 
 
-class Following(Policy):
+class ReloadablePolicy(Policy):
     """A policy of a registry: what it decorates follows the registry's reloads.
 
-    ``with_`` and pickling give a plain `Policy` of this moment, which does not follow any more.
+    ``with_`` and pickling give a plain `Policy` as of now, which does not follow any more.
     """
 
-    __slots__ = ("_now", "_users")
+    __slots__ = ("_current", "_users")
 
-    _now: Policy
+    _current: Policy
     _users: _Users
 
     def __init__(self, policy: Policy) -> None:
         self._set(name=policy.name, clock=policy.clock, rng=policy.rng, draw=policy.draw)
-        self._set(_now=policy, _users=_Users())
+        self._set(_current=policy, _users=_Users())
 
     @property
     def strategies(self) -> tuple[Any, ...]:  # type: ignore[override]
-        """The strategies of this moment."""
-        return self._now.strategies
+        """The present strategies."""
+        return self._current.strategies
 
     def follow(self, policy: Policy) -> None:
         """Use ``policy`` from now on."""
-        self._set(_now=policy)
+        self._set(_current=policy)
 
-    def try_on(self, policy: Policy) -> None:
+    def check_compiles(self, policy: Policy) -> None:
         """Raise if ``policy`` cannot be compiled for one of the functions decorated so far."""
         for slot in self._users.all():
-            slot.compiled(policy)
+            slot.compile(policy)
 
     def _compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         slot = _Slot(self, fn, env, is_async)
         self._users.add(slot)
-        return _FOLLOWED.build(fn, is_async, {"policy": self, "slot": slot, "renew": slot.renew})
+        return _RELOADABLE.build(fn, is_async, {"policy": self, "slot": slot, "renew": slot.renew})
 
 
 class _Slot:
-    """One function under a `Following` policy: ``made`` is (the policy compiled for, the compiled call)."""
+    """One function under a `ReloadablePolicy`: ``compiled`` is (policy, call compiled for it)."""
 
-    __slots__ = ("__weakref__", "_env", "_fn", "_is_async", "_policy", "made")
+    __slots__ = ("__weakref__", "_env", "_fn", "_is_async", "_policy", "compiled")
 
-    def __init__(self, policy: Following, fn: Callable[..., Any], env: Env, is_async: bool) -> None:
+    def __init__(self, policy: ReloadablePolicy, fn: Callable[..., Any], env: Env, is_async: bool) -> None:
         self._policy = policy
         self._fn = fn
         self._env = env
         self._is_async = is_async
-        self.made: tuple[Policy, Callable[..., Any]] = self.renew()
+        self.compiled: tuple[Policy, Callable[..., Any]] = self.renew()
 
-    def compiled(self, policy: Policy) -> Callable[..., Any]:
-        """The function, compiled for ``policy``."""
+    def compile(self, policy: Policy) -> Callable[..., Any]:
+        """Return the function compiled for ``policy``."""
         return policy._compile(self._fn, self._env, self._is_async)
 
     def renew(self) -> tuple[Policy, Callable[..., Any]]:
-        """Compile for the policy of this moment."""
-        now = self._policy._now
+        """Compile for the present policy."""
+        policy = self._policy._current
         # Both in one assignment: of two threads that renew, the later one wins, and an outdated pair is
         # noticed by the next call.
-        self.made = now, self.compiled(now)
-        return self.made
+        self.compiled = policy, self.compile(policy)
+        return self.compiled
 
 
 class _Users:
@@ -96,13 +96,13 @@ class _Users:
             return list(self._slots)
 
 
-_FOLLOWED = Template(
+_RELOADABLE = Template(
     "following",
     """\
 {async_}def following({params}):
-    _sp_made = _sp_slot.made
-    if _sp_made[0] is not _sp_policy._now:
-        _sp_made = _sp_renew()
-    return {await_}_sp_made[1]({args})
+    _sp_compiled = _sp_slot.compiled
+    if _sp_compiled[0] is not _sp_policy._current:
+        _sp_compiled = _sp_renew()
+    return {await_}_sp_compiled[1]({args})
 """,
 )

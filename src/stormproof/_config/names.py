@@ -27,10 +27,10 @@ def exception(name: str, spot: Spot) -> Any:
         raise spot.error(
             f'must be "transient" or a name like "ConnectionError" or "httpx.TransportError", got {name!r}'
         )
-    found: Any = _look_up(parts if len(parts) > 1 else ["builtins", *parts], spot)
-    if not isinstance(found, type) or not issubclass(found, BaseException):
+    kind: Any = _look_up(parts if len(parts) > 1 else ["builtins", *parts], spot)
+    if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise spot.error(f"{name!r} is not an exception class")
-    return found
+    return kind
 
 
 def _look_up(parts: list[str], spot: Spot) -> Any:
@@ -40,7 +40,7 @@ def _look_up(parts: list[str], spot: Spot) -> Any:
     for length in range(len(parts) - 1, 0, -1):
         module = ".".join(parts[:length])
         try:
-            found: Any = import_module(module)
+            target: Any = import_module(module)
         except ModuleNotFoundError as error:
             # Only if this very module is missing, not one that it needs in turn.
             if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
@@ -49,11 +49,11 @@ def _look_up(parts: list[str], spot: Spot) -> Any:
         except Exception as error:
             raise spot.error(f"importing {module!r} failed: {type(error).__qualname__}: {error}") from error
         for part in parts[length:]:
-            found = getattr(found, part, None)
-        if found is None:
+            target = getattr(target, part, None)
+        if target is None:
             raise spot.error(_missing(".".join(parts[length:]), module))
-        return found
-    raise spot.error(f"there is no module {parts[0]!r} here; is it installed?")
+        return target
+    raise spot.error(f"no module {parts[0]!r} here; is it installed?")
 
 
 def _missing(name: str, module: str) -> str:
@@ -103,9 +103,9 @@ class On(Value):
     def _several(self, names: list[tuple[Any, Spot]], spot: Spot) -> Any:
         from .._classify.classifier import transient
 
-        found = [self._one(name, place) for name, place in names]
-        kinds = tuple(kind for kind in found if kind is not transient)
-        if len(kinds) == len(found):
+        judges = [self._one(name, place) for name, place in names]
+        kinds = tuple(kind for kind in judges if kind is not transient)
+        if len(kinds) == len(judges):
             return kinds
         judge = transient.with_() if kinds else transient
         for kind in kinds:

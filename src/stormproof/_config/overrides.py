@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> Document:
     """A copy of ``document`` with the variables of ``environ`` that begin with ``prefix`` laid over it."""
     start = f"{prefix}_"
-    found = sorted(name for name in environ if name.startswith(start) and "__" in name[len(start) :])
-    if not found or not isinstance(document.data, dict):
+    variables = sorted(name for name in environ if name.startswith(start) and "__" in name[len(start) :])
+    if not variables or not isinstance(document.data, dict):
         # What is not a table is reported when it is built.
         return document
     result = Document(copy.deepcopy(document.data), document.file, document.lines)
-    for variable in found:
+    for variable in variables:
         parts = variable[len(start) :].split("__")
         try:
             _lay(result, parts, Text(environ[variable], variable))

@@ -1,6 +1,6 @@
 """Policies by name, from a file: loaded, looked at, and reloaded while they are in use.
 
-`Registry` hands out `Following` policies: the functions they decorate use the registry's present
+`Registry` hands out `ReloadablePolicy` objects: the functions they decorate use the registry's present
 version of the policy. A reload first builds and checks everything anew; only then does it retune
 the breakers, budgets and limiters in use and exchange the rest.
 """
@@ -16,7 +16,7 @@ from . import sources
 from .build import Builder
 from .catalog import SECTIONS
 from .errors import ConfigError, Document, unknown
-from .live_policy import Following
+from .live_policy import ReloadablePolicy
 from .overrides import overridden
 from .write import Writer
 
@@ -56,11 +56,11 @@ class Registry(Mapping[str, Policy]):
         guard(self)
         self._names: tuple[str, ...] = ()
         #: Policies that a reload took away stay here: what they decorated goes on with the last version.
-        self._handles: dict[str, Following] = {}
+        self._handles: dict[str, ReloadablePolicy] = {}
         self._texts: dict[str, str] = {}
         self._parts: dict[Key, Any] = {}
         self._shared: dict[str, dict[str, Any]] = {}
-        self._kept: tuple[str, Any] | None = None
+        self._store_entry: tuple[str, Any] | None = None
         self.file: str | None = None
         #: How often the data was taken in; 1 after loading.
         self.generation = 0
@@ -99,7 +99,7 @@ class Registry(Mapping[str, Policy]):
     @property
     def store(self) -> Any:
         """The store of the file's ``[store]``, or ``None``."""
-        return None if self._kept is None else self._kept[1]
+        return None if self._store_entry is None else self._store_entry[1]
 
     @property
     def budgets(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Registry(Mapping[str, Policy]):
     def describe(self) -> dict[str, Any]:
         """Every policy and shared object with its live state, as plain data ready for JSON."""
         shared = {
-            section: {name: made.describe() for name, made in self._shared[section].items()}
+            section: {name: part.describe() for name, part in self._shared[section].items()}
             for section in SECTIONS
             if self._shared[section]
         }
@@ -134,12 +134,12 @@ class Registry(Mapping[str, Policy]):
 
     def dump(self) -> dict[str, Any]:
         """Return the content of a file that describes these policies: `from_data` rebuilds them from it."""
-        names = {id(made): name for section in self._shared.values() for name, made in section.items()}
+        names = {id(part): name for section in self._shared.values() for name, part in section.items()}
         writer = Writer(names)
         data: dict[str, Any] = {} if self.store is None else {"store": writer.store(self.store)}
-        for section, held in SECTIONS.items():
-            for name, made in self._shared[section].items():
-                data.setdefault(section, {})[name] = writer.table(held, made)
+        for section, kind in SECTIONS.items():
+            for name, part in self._shared[section].items():
+                data.setdefault(section, {})[name] = writer.table(kind, part)
         data["policies"] = {name: writer.policy(self[name]) for name in self._names}
         return data
 
@@ -155,7 +155,7 @@ class Registry(Mapping[str, Policy]):
     # Taking data in.
 
     def reload(self, data: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Take in the file as it is now (or ``data``): the names of the policies that have changed.
+        """Take in the file as it is now (or ``data``); return the names of the policies that have changed.
 
         Breakers, budgets, limiters, bulkheads and whatever else has state keep it and use their new
         options; decorated functions follow. If anything is wrong, it raises and nothing changes.
@@ -168,20 +168,20 @@ class Registry(Mapping[str, Policy]):
         return changed
 
     def _take(self, document: Document) -> tuple[str, ...]:
-        builder = Builder(overridden(document, self._environ, self._prefix), self._kept)
+        builder = Builder(overridden(document, self._environ, self._prefix), self._store_entry)
         try:
             rows = builder.build()
             policies = {name: self._policy(name, row) for name, row in rows.items()}
         except BaseException:
-            if builder.kept is not None and builder.kept is not self._kept:
-                builder.kept[1].close()
+            if builder.store_entry is not None and builder.store_entry is not self._store_entry:
+                builder.store_entry[1].close()
             raise
         with self._lock:
             changed = self._exchange(rows, policies, builder.shared)
-            former, self._kept = self._kept, builder.kept
+            former, self._store_entry = self._store_entry, builder.store_entry
             self.file = document.file
             self.generation += 1
-        if former is not None and former is not self._kept:
+        if former is not None and former is not self._store_entry:
             former[1].close()
         return changed
 
@@ -190,24 +190,24 @@ class Registry(Mapping[str, Policy]):
         try:
             policy = Policy(*row.strategies, name=name, clock=self._clock, rng=self._rng)
             if name in self._handles:
-                self._handles[name].try_on(policy)
+                self._handles[name].check_compiles(policy)
             return policy
         except (TypeError, ValueError) as error:
             raise row.spot.error(str(error)) from error
 
     def _exchange(
-        self, rows: dict[str, Row], policies: dict[str, Policy], made: dict[str, dict[str, Any]]
+        self, rows: dict[str, Row], policies: dict[str, Policy], built: dict[str, dict[str, Any]]
     ) -> tuple[str, ...]:
-        """Apply the new options to what is in use. Nothing here can fail: everything was made already."""
+        """Apply the new options to what is in use. Nothing here can fail: everything was built already."""
         swap = Swap(self._parts)
         shared = {
-            section: {name: swap.part((section, name), part) for name, part in held.items()}
-            for section, held in made.items()
+            section: {name: swap.part((section, name), part) for name, part in parts.items()}
+            for section, parts in built.items()
         }
         replaced = any(
             shared[section].get(name, part) is not part
-            for section, held in self._shared.items()
-            for name, part in held.items()
+            for section, parts in self._shared.items()
+            for name, part in parts.items()
         )
         changed = [name for name in self._names if name not in policies]
         for name, policy in policies.items():
@@ -219,69 +219,69 @@ class Registry(Mapping[str, Policy]):
             self._texts[name] = text
             policy._set(strategies=row)
             if handle is None:
-                self._handles[name] = Following(policy)
+                self._handles[name] = ReloadablePolicy(policy)
             else:
                 handle.follow(policy)
-        self._parts = swap.kept(policies)
+        self._parts = swap.parts_in_use(policies)
         self._names, self._shared = tuple(policies), shared
         return tuple(changed)
 
 
 class Swap:
-    """Puts the objects in use in the place of those that a reload has made, retuned."""
+    """Replaces the objects that a reload has built by those in use, retuned."""
 
     def __init__(self, parts: dict[Key, Any]) -> None:
         self._before = parts
         self._after: dict[Key, Any] = {}
-        #: By the identity of what was made; the pairs keep both alive, so no identity comes twice.
+        #: By the identity of the new object; the pairs keep both alive, so no identity comes twice.
         self._live: dict[int, tuple[Any, Any]] = {}
 
-    def part(self, key: Key, made: Any) -> Any:
-        """The object in use under ``key``, with the options of ``made``; else ``made`` itself."""
-        if id(made) in self._live:
-            return self._live[id(made)][1]
+    def part(self, key: Key, new: Any) -> Any:
+        """Return the object in use under ``key``, with the options of ``new``; else ``new`` itself."""
+        if id(new) in self._live:
+            return self._live[id(new)][1]
         live = self._before.get(key)
-        if live is None or not retune(live, made):
-            live = made
+        if live is None or not retune(live, new):
+            live = new
         self._after[key] = live
-        self._live[id(made)] = made, live
+        self._live[id(new)] = new, live
         return live
 
     def row(
         self, policy: str, kinds: list[str], strategies: tuple[Any, ...], former: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """The strategies of ``policy``, with the objects in use in them. ``former``: the row so far."""
+        """Return the strategies of ``policy``, with the objects in use in them. ``former``: those so far."""
         keys = list(_keys(policy, kinds, strategies))
         row = list(strategies)
         # Retries first: a hedge pays out of the budget of the retry beside it, wherever that stands.
         for place in sorted(range(len(row)), key=lambda place: kinds[place] != "retry"):
-            key, made = keys[place], row[place]
+            key, strategy = keys[place], row[place]
             if kinds[place] == "retry":
-                row[place] = self._retry((*key, "budget"), made, former)
+                row[place] = self._retry((*key, "budget"), strategy, former)
             elif kinds[place] == "rate_limit":
-                row[place] = made.replace(limiter=self.part((*key, "limiter"), made.limiter))
+                row[place] = strategy.replace(limiter=self.part((*key, "limiter"), strategy.limiter))
             elif kinds[place] == "hedge":
-                budget = self.part((*key, "budget"), made.budget)
-                row[place] = self.part(key, made)
+                budget = self.part((*key, "budget"), strategy.budget)
+                row[place] = self.part(key, strategy)
                 row[place]._set(budget=budget)
             else:
-                row[place] = self.part(key, made)
+                row[place] = self.part(key, strategy)
         return tuple(row)
 
-    def _retry(self, key: Key, made: Any, former: tuple[Any, ...]) -> Any:
-        if made.budget is None:
-            return made
-        if made._own_budget:
+    def _retry(self, key: Key, retry: Any, former: tuple[Any, ...]) -> Any:
+        if retry.budget is None:
+            return retry
+        if retry._own_budget:
             # The default of all policies of this name; they share it, and no file may retune it.
-            self._live[id(made.budget)] = made.budget, made.budget
-            return made
-        if key not in self._before and id(made.budget) not in self._live:
-            for retry in former:
-                if getattr(retry, "_own_budget", False):
-                    made.budget.inherit(retry.budget)
-        return made.replace(budget=self.part(key, made.budget))
+            self._live[id(retry.budget)] = retry.budget, retry.budget
+            return retry
+        if key not in self._before and id(retry.budget) not in self._live:
+            for strategy in former:
+                if getattr(strategy, "_own_budget", False):
+                    retry.budget.inherit(strategy.budget)
+        return retry.replace(budget=self.part(key, retry.budget))
 
-    def kept(self, policies: Mapping[str, Policy]) -> dict[Key, Any]:
+    def parts_in_use(self, policies: Mapping[str, Policy]) -> dict[Key, Any]:
         """Return the parts in use for the next reload: those of this one, and those without a policy now."""
         absent = {
             key: part for key, part in self._before.items() if key[0] == "policies" and key[1] not in policies
@@ -304,12 +304,12 @@ def _is_stored_elsewhere(live: Any, wanted: Any) -> bool:
 
 def _keys(policy: str, kinds: list[str], strategies: tuple[Any, ...]) -> Iterator[Key]:
     """Yield the key of each strategy, stable from one load to the next: kind, name, and position."""
-    seen: dict[Key, int] = {}
-    for kind, made in zip(kinds, strategies, strict=True):
-        label = getattr(made, "name", None)
+    counts: dict[Key, int] = {}
+    for kind, strategy in zip(kinds, strategies, strict=True):
+        label = getattr(strategy, "name", None)
         key = ("policies", policy, kind, "" if label in (None, policy) else str(label))
-        seen[key] = seen.get(key, 0) + 1
-        yield (*key, str(seen[key]))
+        counts[key] = counts.get(key, 0) + 1
+        yield (*key, str(counts[key]))
 
 
 def load(

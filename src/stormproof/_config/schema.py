@@ -34,7 +34,7 @@ _TEXTS = {
 
 def document() -> dict[str, Any]:
     """The schema, as plain data ready for JSON."""
-    sections = {section: _by_name({"$ref": f"#/$defs/{_shared(held)}"}) for section, held in SECTIONS.items()}
+    sections = {section: _by_name({"$ref": f"#/$defs/{_shared(kind)}"}) for section, kind in SECTIONS.items()}
     return {
         "$schema": _DRAFT,
         "title": "Stormproof policy file",
@@ -55,12 +55,12 @@ def document() -> dict[str, Any]:
     }
 
 
-def _by_name(held: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": held}
+def _by_name(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": schema}
 
 
-def _shared(held: str) -> str:
-    return f"shared_{held}"
+def _shared(kind: str) -> str:
+    return f"shared_{kind}"
 
 
 def _policy() -> dict[str, Any]:
@@ -84,17 +84,17 @@ def _policy() -> dict[str, Any]:
 
 
 def _strategies() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
     for kind, form in STRATEGIES.items():
         table = _table(form)
         ways = [table]
         if form.short is not None:
             ways.append(_bare(form))
         if kind in SECTION_OF:
-            found[_shared(kind)] = ways[0] if len(ways) == 1 else {"anyOf": list(ways)}
+            definitions[_shared(kind)] = ways[0] if len(ways) == 1 else {"anyOf": list(ways)}
             ways.append(_NAME)
-        found[f"{kind}_strategy"] = ways[0] if len(ways) == 1 else {"anyOf": ways}
-    return found
+        definitions[f"{kind}_strategy"] = ways[0] if len(ways) == 1 else {"anyOf": ways}
+    return definitions
 
 
 def _bare(form: Form) -> dict[str, Any]:
@@ -105,17 +105,17 @@ def _bare(form: Form) -> dict[str, Any]:
 
 
 def _families() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
     for name, family in FAMILIES.items():
         tables = [_table(form, kind, family) for kind, form in family.forms.items()]
         if name not in SECTION_OF:
-            found[name] = {"anyOf": tables}
+            definitions[name] = {"anyOf": tables}
             continue
         # A limiter may be written as a rate wherever it stands.
         text = [{"type": "string", "pattern": "/"}] if name == "limiter" else []
-        found[_shared(name)] = {"anyOf": [*tables, *text]}
-        found[name] = {"anyOf": [*tables, _NAME]}
-    return found
+        definitions[_shared(name)] = {"anyOf": [*tables, *text]}
+        definitions[name] = {"anyOf": [*tables, _NAME]}
+    return definitions
 
 
 def _table(form: Form, kind: str | None = None, family: Family | None = None) -> dict[str, Any]:

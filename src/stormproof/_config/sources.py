@@ -83,8 +83,8 @@ def _toml(text: str, file: str | None) -> Document:
 
 def _without_place(message: str, text: str) -> tuple[str, int | None]:
     """A parser's message without "(at line 3, column 7)", and that line."""
-    head, found, place = message.rpartition(" (at ")
-    if not found:
+    head, separator, place = message.rpartition(" (at ")
+    if not separator:
         return message, None
     number = place.removeprefix("line ").partition(",")[0]
     if not number.isdigit():

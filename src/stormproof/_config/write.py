@@ -30,11 +30,11 @@ class Writer:
         return {"strategies": [{kind: data} for kind, data in pairs]}
 
     def _strategy(self, strategy: Any, policy: Policy) -> tuple[str, Any]:
-        found = form_of(STRATEGIES, strategy)
-        if found is None:
+        match = form_of(STRATEGIES, strategy)
+        if match is None:
             self._path = [type(strategy).__name__]
             self.refuse("not a strategy that files know")
-        kind, form = found
+        kind, form = match
         self._path = [kind]
         name = self.shared.get(id(strategy))
         if name is not None:
@@ -44,25 +44,27 @@ class Writer:
             return kind, data[form.short]
         return kind, data
 
-    def part(self, family: str, made: Any) -> Any:
+    def part(self, family: str, instance: Any) -> Any:
         """The table of a backoff, budget or limiter, or the name it is shared under."""
-        name = self.shared.get(id(made))
-        return self._part(family, made) if name is None else name
+        name = self.shared.get(id(instance))
+        return self._part_table(family, instance) if name is None else name
 
-    def _part(self, family: str, made: Any) -> dict[str, Any]:
+    def _part_table(self, family: str, instance: Any) -> dict[str, Any]:
         known = FAMILIES[family]
-        found = form_of(known.forms, made)
-        if found is None:
-            self.refuse(f"a {type(made).__name__}, which files do not know")
-        kind, form = found
-        data = self._fields(form, made, ())
+        match = form_of(known.forms, instance)
+        if match is None:
+            self.refuse(f"a {type(instance).__name__}, which files do not know")
+        kind, form = match
+        data = self._fields(form, instance, ())
         return data if kind == known.default else {"kind": kind, **data}
 
-    def table(self, held: str, made: Any) -> dict[str, Any]:
+    def table(self, kind: str, instance: Any) -> dict[str, Any]:
         """The table of a shared object, in its section."""
-        self._path = [held]
-        self._policy = self.shared.get(id(made))
-        return self._part(held, made) if held in FAMILIES else self._fields(STRATEGIES[held], made, ())
+        self._path = [kind]
+        self._policy = self.shared.get(id(instance))
+        if kind in FAMILIES:
+            return self._part_table(kind, instance)
+        return self._fields(STRATEGIES[kind], instance, ())
 
     def store(self, store: Any) -> dict[str, Any]:
         """The table ``[store]``; a URL that holds a password is not written."""
@@ -72,21 +74,21 @@ class Writer:
         self._path = ["store"]
         return {"url": store.address.target, **self._fields(STORE, store, ("url",))}
 
-    def _fields(self, form: Form, made: Any, skipped: tuple[str, ...]) -> dict[str, Any]:
+    def _fields(self, form: Form, instance: Any, skipped: tuple[str, ...]) -> dict[str, Any]:
         data: dict[str, Any] = {}
         normal = _defaults(form)
         for name in form.code_only:
-            if getattr(made, name) != normal.get(name):
+            if getattr(instance, name) != normal.get(name):
                 self._path.append(name)
                 self.refuse("a function")
         for name, value in form.options.items():
-            held = getattr(made, name)
-            if name in skipped or held == normal.get(name, REQUIRED):
+            present = getattr(instance, name)
+            if name in skipped or present == normal.get(name, REQUIRED):
                 continue
-            if name == "name" and form is not STRATEGIES["chaos"] and held in (None, self._policy):
+            if name == "name" and form is not STRATEGIES["chaos"] and present in (None, self._policy):
                 continue
             self._path.append(name)
-            data[name] = value.write(held, self)
+            data[name] = value.write(present, self)
             self._path.pop()
         return data
 

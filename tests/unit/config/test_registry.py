@@ -469,7 +469,7 @@ BROKEN = {
         "[policies.a]\nretry = { on = ['OSError',\n 'nowhere.Gone'] }\n".replace(",\n", ", "),
         2,
         "policies.a.retry.on[1]",
-        "there is no module 'nowhere'",
+        "no module 'nowhere' here",
     ),
     "an attribute that does not exist": (
         "[policies.a]\nretry = { on = 'json.Gone' }\n",

@@ -158,9 +158,9 @@ def test_strategies_may_be_added_moved_and_removed() -> None:
 
 def test_unchanged_policy_is_not_compiled_again() -> None:
     made = registry(a={"retry": {}}, b={"breaker": {}, "retry": {}})
-    compiled = made["a"]._now
+    compiled = made["a"]._current
     assert reload(made, a={"retry": {}}, b={"retry": {}, "breaker": {}}) == ("b",)
-    assert made["a"]._now is compiled
+    assert made["a"]._current is compiled
     assert [type(s).__name__ for s in made["b"].strategies] == ["Retry", "Breaker"]
 
 
@@ -220,14 +220,14 @@ def test_bad_file_changes_nothing(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "h.toml"
     path.write_text("[budgets.b]\n[policies.p]\nretry = { attempts = 2, budget = 'b' }\nbreaker = {}\n")
     made = load(path, environ={})
-    budget, before = made.budgets["b"], (made.describe(), repr(made["p"]), made["p"]._now)
+    budget, before = made.budgets["b"], (made.describe(), repr(made["p"]), made["p"]._current)
     if text is None:
         path.unlink()
     else:
         path.write_text(text)
     with pytest.raises((ConfigError, FileNotFoundError)):
         made.reload()
-    assert (made.describe(), repr(made["p"]), made["p"]._now) == before
+    assert (made.describe(), repr(made["p"]), made["p"]._current) == before
     assert made.budgets["b"] is budget and budget.ratio == 0.1
 
 
