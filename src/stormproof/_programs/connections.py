@@ -73,28 +73,28 @@ async def _all_of(pending: list[Any]) -> None:
 
 def opened(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:
     """Connect: ``connect()`` gives a connection, or a context manager that does."""
-    made = connect()
-    if hasattr(made, "__await__"):
-        if hasattr(made, "close"):
-            made.close()
+    result = connect()
+    if hasattr(result, "__await__"):
+        if hasattr(result, "close"):
+            result.close()
         raise TypeError(f"reconnecting: {connect!r} is async; use `async for`")
-    if not hasattr(made, "__enter__"):
-        return Opened(made, _closer(made, close))
-    connection = made.__enter__()
+    if not hasattr(result, "__enter__"):
+        return Opened(result, _closer(result, close))
+    connection = result.__enter__()
     # Many connections are their own context managers, whose exit may mean something else (a commit).
-    closer = _closer(connection, close) if connection is made or close is not None else None
-    return Opened(connection, closer or (lambda: made.__exit__(None, None, None)))
+    closer = _closer(connection, close) if connection is result or close is not None else None
+    return Opened(connection, closer or (lambda: result.__exit__(None, None, None)))
 
 
 async def opened_async(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:
     """Connect: ``connect()`` gives an async context manager, an awaitable, or the connection itself."""
-    made = connect()
-    if hasattr(made, "__await__") and not hasattr(made, "__aenter__"):
-        made = await made
-        if (closer := _closer(made, close)) is not None:
-            return Opened(made, closer)
-    if not hasattr(made, "__aenter__"):
-        return Opened(made, _closer(made, close))
-    connection = await made.__aenter__()
-    closer = _closer(connection, close) if connection is made or close is not None else None
-    return Opened(connection, closer or (lambda: made.__aexit__(None, None, None)))
+    result = connect()
+    if hasattr(result, "__await__") and not hasattr(result, "__aenter__"):
+        result = await result
+        if (closer := _closer(result, close)) is not None:
+            return Opened(result, closer)
+    if not hasattr(result, "__aenter__"):
+        return Opened(result, _closer(result, close))
+    connection = await result.__aenter__()
+    closer = _closer(connection, close) if connection is result or close is not None else None
+    return Opened(connection, closer or (lambda: result.__aexit__(None, None, None)))

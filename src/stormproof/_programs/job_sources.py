@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .worker_run import Shift
+    from .worker_run import WorkerRun
 
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
@@ -62,14 +62,14 @@ class Source:
             "QueueShutDown",
         )
 
-    def take(self, shift: Shift) -> Any:
+    def take(self, run: WorkerRun) -> Any:
         """The next job, in a thread; `END` if there is none, or none is wanted any more."""
         try:
             if self._take == "items":
                 return next(self._items)
             if not _knows_timeout(self._items.get):
                 return self._items.get()
-            while not shift.stops:
+            while not run.stops:
                 try:
                     return self._items.get(timeout=_POLL_S)
                 except queue.Empty:
@@ -80,7 +80,7 @@ class Source:
                 return END
             raise
 
-    async def take_async(self, shift: Shift) -> Any:
+    async def take_async(self, run: WorkerRun) -> Any:
         """The next job, in a task; cancelled when none is wanted any more."""
         try:
             if self._take == "async items":

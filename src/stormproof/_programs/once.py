@@ -40,26 +40,26 @@ class Once(_Of[T]):
         self._call = fn if policy is None else policy(functools.partial(fn) if isinstance(fn, type) else fn)
         self._args: tuple[Any, ...] = ()
         self._policy = policy
-        #: Shared by the bound methods of one function: whether it was seen to return something to await.
-        self._seen = {"awaitable": False}
+        #: Shared by the bound methods of one function: True once it returned something to await.
+        self._observed = {"awaitable": False}
         self._cell = once_cell.Cell(self._name)
 
     def get(self) -> T:
-        """The result, made now if it is not there. The same as a call."""
-        made: T
-        if self._seen["awaitable"]:
-            made = self._get_later()
-            return made
+        """Return the result, set up now if it is not there. The same as a call."""
+        result: T
+        if self._observed["awaitable"]:
+            result = self._get_later()
+            return result
         turn = self._cell.turn
         if turn is not None and turn.succeeded:
-            kept: T = turn.value
-            return kept
+            result = turn.value
+            return result
         try:
-            made = once_cell.get(self._cell, self._call, self._args)
-        except once_cell.ReturnsAwaitable as found:
-            self._seen["awaitable"] = True
-            made = self._get_later(found.value)
-        return made
+            result = once_cell.get(self._cell, self._call, self._args)
+        except once_cell.ReturnsAwaitable as returned:
+            self._observed["awaitable"] = True
+            result = self._get_later(returned.value)
+        return result
 
     def _get_later(self, first: Any = None) -> Any:
         """Return a coroutine for the result of a plain function that returns something to await.
@@ -69,8 +69,8 @@ class Once(_Of[T]):
         pending = [] if first is None else [first]
 
         async def attempt(*args: Any) -> Any:
-            made: Any = pending.pop() if pending else self.__wrapped__(*args)
-            return await made
+            awaitable: Any = pending.pop() if pending else self.__wrapped__(*args)
+            return await awaitable
 
         async def finish() -> Any:
             turn = self._cell.turn
@@ -93,7 +93,7 @@ class Once(_Of[T]):
         return self._cell.ready
 
     def reset(self, stale: Any = once_cell.ANY) -> bool:
-        """Forget the result, so that the next call sets up anew: whether there was one.
+        """Forget the result, so that the next call sets up anew; return True if there was one.
 
         ``reset(stale)`` forgets only that very object: of many callers who find the same connection
         broken, the first one makes room for a new one, and the others leave the new one alone. A
@@ -106,16 +106,16 @@ class Once(_Of[T]):
         if instance is None:
             return self
         try:
-            kept = instance.__dict__
+            attributes = instance.__dict__
         except AttributeError:
             raise TypeError(
                 f"once: {self._name} keeps its result in the instance's __dict__, and "
                 f"{type(instance).__qualname__} has none (add '__dict__' to its __slots__)"
             ) from None
         key = f"<once {self._name}>"
-        cell = kept.get(key)
+        cell = attributes.get(key)
         if cell is None or not cell.belongs_to(instance):
-            cell = once_cell.adopt(kept, key, once_cell.Cell(self._name, instance), instance)
+            cell = once_cell.adopt(attributes, key, once_cell.Cell(self._name, instance), instance)
         bound = type(self).__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._args = (instance,)

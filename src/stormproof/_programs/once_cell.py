@@ -87,13 +87,13 @@ class Cell:
         return Cell, (self.name,)  # empty, without an owner
 
 
-def adopt(kept: dict[str, Any], key: str, cell: Cell, owner: object) -> Cell:
-    """``owner``'s cell in ``kept``: ``cell``, unless another thread was first."""
+def adopt(attributes: dict[str, Any], key: str, cell: Cell, owner: object) -> Cell:
+    """Return ``owner``'s cell in ``attributes``: ``cell``, unless another thread was first."""
     with _lock:
-        found: Cell | None = kept.get(key)
-        if found is None or not found.belongs_to(owner):
-            found = kept[key] = cell
-        return found
+        present: Cell | None = attributes.get(key)
+        if present is None or not present.belongs_to(owner):
+            present = attributes[key] = cell
+        return present
 
 
 class Turn:
@@ -226,12 +226,12 @@ def _refuse_circle(turn: Turn, inside: tuple[Turn, ...]) -> None:
     """Raise if ``turn`` waits, through any number of others, for one that we are part of."""
     pending, seen = [turn], {turn}
     while pending:
-        found = pending.pop()
-        if not found.done and found in inside:
+        other = pending.pop()
+        if not other.done and other in inside:
             raise RuntimeError(
-                f"once: the set-ups of {found.cell.name} and {turn.cell.name} wait for each other"
+                f"once: the set-ups of {other.cell.name} and {turn.cell.name} wait for each other"
             )
-        fresh = [needed for needed in found._needs if needed not in seen]
+        fresh = [needed for needed in other._needs if needed not in seen]
         seen.update(fresh)
         pending += fresh
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def number_of(name: str) -> signal.Signals | None:
     """The signal called ``name``, such as "SIGTERM"; ``None`` if this platform has none."""
-    found = getattr(signal, name, None)
-    return found if isinstance(found, signal.Signals) else None
+    value = getattr(signal, name, None)
+    return value if isinstance(value, signal.Signals) else None
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from .._strategies.protocol import Env
 from . import signals as _handlers
 from . import worker_lanes as _jobs
 from .job_sources import Source
-from .worker_run import Shift
+from .worker_run import WorkerRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Worker(Options):
         "__weakref__",
         "_call",
         "_lock",
-        "_shift",
+        "_run",
         "_stats",
         "concurrency",
         "dead_letter",
@@ -117,7 +117,7 @@ class Worker(Options):
     name: str | None
     _call: Callable[[Any], Any]
     _lock: Any
-    _shift: Shift | None
+    _run: WorkerRun | None
     _stats: dict[str, int]
 
     def __init__(
@@ -150,7 +150,7 @@ class Worker(Options):
             signals=_signals(signals),
             name=name,
             _call=self._wrap(handler) if policy is None else policy(self._wrap(handler)),
-            _shift=None,
+            _run=None,
             _stats=Stats().fields(),
         )
         guard(self)
@@ -163,9 +163,9 @@ class Worker(Options):
         @functools.wraps(handler, updated=())
         def handled(job: Any) -> Any:
             result = handler(job)
-            if not hasattr(result, "__await__") or (shift := self._shift) is None:
+            if not hasattr(result, "__await__") or (run := self._run) is None:
                 return result
-            return shift.await_in_thread(result)
+            return run.await_in_thread(result)
 
         return handled
 
@@ -183,13 +183,13 @@ class Worker(Options):
         if source.is_async or "async" in map(_colour, (self.handler, self.dead_letter, self.requeue)):
             stats: Stats = _jobs.run_in_asyncio(lambda: self.run_async(jobs))
             return stats
-        shift = self._begin(source)
+        run = self._begin(source)
         try:
-            with _handlers.catching(self.signals, shift.stop):
-                _jobs.run_threads(shift, source, self._call)
+            with _handlers.catching(self.signals, run.stop):
+                _jobs.run_threads(run, source, self._call)
         finally:
-            self._set(_shift=None)
-        return self._end(shift)
+            self._set(_run=None)
+        return self._end(run)
 
     async def run_async(self, jobs: Any) -> Stats:
         """The same in tasks, under asyncio or trio; ``jobs`` may be an async queue or iterable too.
@@ -198,25 +198,25 @@ class Worker(Options):
         Cancelling this is a stop that waits for nothing: the jobs under way are cancelled and settled.
         """
         source = Source(jobs)
-        shift = self._begin(source)
+        run = self._begin(source)
         try:
-            with _handlers.catching(self.signals, shift.stop):
-                await _jobs.run_tasks(shift, source, self._call, _colour(self.handler) == "sync")
+            with _handlers.catching(self.signals, run.stop):
+                await _jobs.run_tasks(run, source, self._call, _colour(self.handler) == "sync")
         finally:
-            self._set(_shift=None)
-        return self._end(shift)
+            self._set(_run=None)
+        return self._end(run)
 
-    def _begin(self, source: Source) -> Shift:
+    def _begin(self, source: Source) -> WorkerRun:
         with self._lock:
-            if self._shift is not None:
+            if self._run is not None:
                 raise RuntimeError("Worker: it is running already; make another one")
-            shift = Shift(self, Env(self.policy or Policy(), self.handler), source.done)
-            self._set(_shift=shift)
-        return shift
+            run = WorkerRun(self, Env(self.policy or Policy(), self.handler), source.done)
+            self._set(_run=run)
+        return run
 
-    def _end(self, shift: Shift) -> Stats:
-        if shift.error is not None:
-            raise shift.error
+    def _end(self, run: WorkerRun) -> Stats:
+        if run.error is not None:
+            raise run.error
         return self.stats
 
     def stop(self, *, now: bool = False) -> None:
@@ -224,15 +224,15 @@ class Worker(Options):
 
         A second call, or ``now=True``, does not wait for them. Without a run under way it does nothing.
         """
-        if (shift := self._shift) is not None:
-            shift.stop(now)
+        if (run := self._run) is not None:
+            run.stop(now)
 
     # Looking at it.
 
     @property
     def stopping(self) -> bool:
         """True once the run under way was asked to stop; a source that blocks may check it."""
-        return (shift := self._shift) is not None and shift.stops > 0
+        return (run := self._run) is not None and run.stops > 0
 
     @property
     def stats(self) -> Stats:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .worker_run import Settling, Shift, Ticket
+    from .worker_run import OpenJob, Settling, WorkerRun
 
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
@@ -26,42 +26,42 @@ _sp_boundary = True
 # Threads.
 
 
-def run_threads(shift: Shift, source: Source, call: Callable[[Any], Any]) -> None:
+def run_threads(run: WorkerRun, source: Source, call: Callable[[Any], Any]) -> None:
     """Handle the jobs of ``source`` in threads, until it ends or the run is asked to stop."""
-    shift.await_in_thread = _await_here
+    run.await_in_thread = _await_here
     # One lane at a time asks for a job; the others wait in line without asking over and over.
-    take = Bulkhead(1, queue=shift.lanes).sync(source.take, shift.env, source.take)
+    take = Bulkhead(1, queue=run.lanes).sync(source.take, run.env, source.take)
 
     def lane() -> None:
         error: BaseException | None = None
         try:
-            while (job := _next(shift, take)) is not END:
-                _handle(shift, shift.open(job), call)
+            while (job := _next(run, take)) is not END:
+                _handle(run, run.open(job), call)
         except BaseException as failure:
             error = failure
-        shift.lane_ended(error)
+        run.lane_ended(error)
 
     try:
-        for number in range(shift.lanes):
+        for number in range(run.lanes):
             # Daemons: a job that hangs must not keep the program from ending.
-            name = f"{shift.operation} lane {number + 1}"
+            name = f"{run.operation} lane {number + 1}"
             threading.Thread(target=copy_context().run, args=(lane,), name=name, daemon=True).start()
-        _look_after(shift, shift.watch())
+        _look_after(run, run.watch())
     except BaseException:
         # Interrupted, or the enclosing scope has ended: nothing is waited for, but nothing is lost.
         # Looked after outside that scope, which would end this wait too.
-        shift.stop(now=True)
-        Context().run(_look_after, shift, shift.wind_up())
+        run.stop(now=True)
+        Context().run(_look_after, run, run.wind_up())
         raise
     finally:
-        for ticket in shift.left_behind():
-            _finish(shift.settle(ticket, shift.stopped()))
+        for open_job in run.left_behind():
+            _finish(run.settle(open_job, run.stopped_error()))
 
 
-def _look_after(shift: Shift, flow: Any) -> None:
+def _look_after(run: WorkerRun, flow: Any) -> None:
     reply = None
     while True:
-        bell = shift.bell()
+        bell = run.bell()
         try:
             seconds = flow.send(reply)
         except StopIteration:
@@ -69,30 +69,30 @@ def _look_after(shift: Shift, flow: Any) -> None:
         reply = bell.wait(seconds)
 
 
-def _next(shift: Shift, take: Callable[[Shift], Any]) -> Any:
-    scope = shift.taking()
+def _next(run: WorkerRun, take: Callable[[WorkerRun], Any]) -> Any:
+    scope = run.begin_taking()
     if scope is None:
         return END
     try:
         with scope:
-            return take(shift)
+            return take(run)
     except Cancelled:
         if scope.cancelled:
             return END
         raise
     finally:
-        shift.took(scope)
+        run.end_taking(scope)
 
 
-def _handle(shift: Shift, ticket: Ticket, call: Callable[[Any], Any]) -> None:
+def _handle(run: WorkerRun, open_job: OpenJob, call: Callable[[Any], Any]) -> None:
     error: BaseException | None = None
     try:
-        with ticket.scope:
+        with open_job.scope:
             check()
-            call(ticket.job)
+            call(open_job.job)
     except BaseException as failure:
         error = failure
-    _finish(shift.settle(ticket, error))
+    _finish(run.settle(open_job, error))
 
 
 def _finish(settling: Settling) -> None:
@@ -112,66 +112,66 @@ def _finish(settling: Settling) -> None:
 # Tasks.
 
 
-async def run_tasks(shift: Shift, source: Source, call: Callable[[Any], Any], in_threads: bool) -> None:
+async def run_tasks(run: WorkerRun, source: Source, call: Callable[[Any], Any], in_threads: bool) -> None:
     """Handle the jobs of ``source`` in tasks of the library that runs this one."""
     library: Any = interrupts.library()
     if library is None:
         raise RuntimeError("Worker: run_async() runs under asyncio or trio, and neither is running here")
     source.check_async()
-    shift.await_in_thread = _await_in_loop(library)
-    take = Bulkhead(1, queue=shift.lanes).aio(source.take_async, shift.env, source.take_async)
+    run.await_in_thread = _await_in_loop(library)
+    take = Bulkhead(1, queue=run.lanes).aio(source.take_async, run.env, source.take_async)
 
     async def lane() -> None:
         error: BaseException | None = None
         try:
-            while (job := await _next_async(shift, take)) is not END:
-                await _handle_async(shift, shift.open(job), call, in_threads)
+            while (job := await _next_async(run, take)) is not END:
+                await _handle_async(run, run.open(job), call, in_threads)
         except Exception as failure:
             error = failure
         finally:
-            shift.lane_ended(error)
+            run.lane_ended(error)
 
-    await (_with_nursery if library.__name__ == "trio" else _with_tasks)(library, shift, lane)
+    await (_with_nursery if library.__name__ == "trio" else _with_tasks)(library, run, lane)
 
 
-async def _with_tasks(asyncio: Any, shift: Shift, lane: Callable[[], Any]) -> None:
-    lanes = [asyncio.ensure_future(lane()) for _ in range(shift.lanes)]
+async def _with_tasks(asyncio: Any, run: WorkerRun, lane: Callable[[], Any]) -> None:
+    lanes = [asyncio.ensure_future(lane()) for _ in range(run.lanes)]
     try:
-        await _look_after_async(shift, shift.watch())
+        await _look_after_async(run, run.watch())
     except BaseException:
-        shift.stop(now=True)
-        await _look_after_async(shift, shift.wind_up())
+        run.stop(now=True)
+        await _look_after_async(run, run.wind_up())
         raise
     finally:
         for task in lanes:
             task.cancel()
-        await _leave_behind(shift)
+        await _leave_behind(run)
         # A job that does not care for being cancelled is left to the loop.
         await asyncio.wait(lanes, timeout=SHORT_GRACE_S)
 
 
-async def _with_nursery(trio: Any, shift: Shift, lane: Callable[[], Any]) -> None:
+async def _with_nursery(trio: Any, run: WorkerRun, lane: Callable[[], Any]) -> None:
     try:
         async with trio.open_nursery() as nursery:
-            for _ in range(shift.lanes):
+            for _ in range(run.lanes):
                 nursery.start_soon(lane)
-            await _look_after_async(shift, shift.watch())
+            await _look_after_async(run, run.watch())
             nursery.cancel_scope.cancel()
     finally:
-        shift.stop(now=True)
+        run.stop(now=True)
         with trio.CancelScope(shield=True):
-            await _leave_behind(shift)
+            await _leave_behind(run)
 
 
-async def _leave_behind(shift: Shift) -> None:
-    for ticket in shift.left_behind():
-        await _finish_async(shift.settle(ticket, shift.stopped()))
+async def _leave_behind(run: WorkerRun) -> None:
+    for open_job in run.left_behind():
+        await _finish_async(run.settle(open_job, run.stopped_error()))
 
 
-async def _look_after_async(shift: Shift, flow: Any) -> None:
+async def _look_after_async(run: WorkerRun, flow: Any) -> None:
     reply = None
     while True:
-        bell = shift.bell()
+        bell = run.bell()
         try:
             seconds = flow.send(reply)
         except StopIteration:
@@ -179,52 +179,54 @@ async def _look_after_async(shift: Shift, flow: Any) -> None:
         reply = await bell.wait_async(seconds)
 
 
-async def _next_async(shift: Shift, take: Callable[[Shift], Any]) -> Any:
-    scope = shift.taking()
+async def _next_async(run: WorkerRun, take: Callable[[WorkerRun], Any]) -> Any:
+    scope = run.begin_taking()
     if scope is None:
         return END
     try:
         with scope:
-            return await take(shift)
+            return await take(run)
     except Cancelled:
         if scope.cancelled:
             return END
         raise
     finally:
-        shift.took(scope)
+        run.end_taking(scope)
 
 
-async def _handle_async(shift: Shift, ticket: Ticket, call: Callable[[Any], Any], in_thread: bool) -> None:
+async def _handle_async(
+    run: WorkerRun, open_job: OpenJob, call: Callable[[Any], Any], in_thread: bool
+) -> None:
     error: BaseException | None = None
     try:
         if in_thread:
-            await _in_thread(ticket, call)
+            await _in_thread(open_job, call)
         else:
-            with ticket.scope:
+            with open_job.scope:
                 check()
-                await call(ticket.job)
+                await call(open_job.job)
     except BaseException as failure:
         error = failure
     if error is None or not _is_torn(error):
-        await _finish_async(shift.settle(ticket, error))
+        await _finish_async(run.settle(open_job, error))
         return
-    await _finish_async(shift.settle(ticket, shift.stopped(error)))
+    await _finish_async(run.settle(open_job, run.stopped_error(error)))
     if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is not None:
         # Only a bare one ends an asyncio loop: in a group it would end this lane unnoticed.
         raise KeyboardInterrupt from error
     raise error
 
 
-async def _in_thread(ticket: Ticket, call: Callable[[Any], Any]) -> None:
+async def _in_thread(open_job: OpenJob, call: Callable[[Any], Any]) -> None:
     """Handle the job in a thread; its deadline does not interrupt it, as in any sync code."""
     came_to: list[BaseException | None] = []
     waiter = Waiter()
 
     def body() -> None:
         try:
-            with ticket.scope:
+            with open_job.scope:
                 check()
-                call(ticket.job)
+                call(open_job.job)
             came_to.append(None)
         except BaseException as failure:
             came_to.append(failure)

@@ -53,7 +53,7 @@ class WorkerStopped(Cancelled):
     reason = "shutdown"
 
 
-class Ticket:
+class OpenJob:
     """A job that was taken, and is settled exactly once."""
 
     __slots__ = ("job", "scope")
@@ -63,8 +63,8 @@ class Ticket:
         self.scope = scope
 
 
-class Shift:
-    """The state of one run."""
+class WorkerRun:
+    """State of one run of a worker."""
 
     __slots__ = (
         "__weakref__",
@@ -101,7 +101,7 @@ class Shift:
         self.cancelling = False
         #: What the source of jobs failed with.
         self.error: BaseException | None = None
-        self._open: set[Ticket] = set()
+        self._open: set[OpenJob] = set()
         self._takers: set[Scope] = set()
         self._bell: Waiter | None = None
         self._outer = ambient()
@@ -128,8 +128,8 @@ class Shift:
 
     # Taking jobs.
 
-    def taking(self) -> Scope | None:
-        """The scope to wait for a job in, which `stop` cancels; ``None``: take no more."""
+    def begin_taking(self) -> Scope | None:
+        """Return the scope to wait for a job in, which `stop` cancels; ``None``: take no more."""
         scope = Scope(None, "taking a job")
         self._takers.add(scope)
         if self.stops or self.error is not None:
@@ -137,22 +137,22 @@ class Shift:
             return None
         return scope
 
-    def took(self, scope: Scope) -> None:
-        """The wait for a job is over."""
+    def end_taking(self, scope: Scope) -> None:
+        """Record that the wait for a job is over."""
         self._takers.discard(scope)
 
-    def open(self, job: Any) -> Ticket:
-        """A job was taken."""
-        ticket = Ticket(job, Scope(self.worker.deadline, self.operation, self.env.clock))
+    def open(self, job: Any) -> OpenJob:
+        """Record that a job was taken."""
+        open_job = OpenJob(job, Scope(self.worker.deadline, self.operation, self.env.clock))
         self.worker.count(taken=1)
         with self._lock:
-            self._open.add(ticket)
+            self._open.add(open_job)
         if self.cancelling:
-            ticket.scope.cancel()
-        return ticket
+            open_job.scope.cancel()
+        return open_job
 
     def lane_ended(self, error: BaseException | None = None) -> None:
-        """A lane takes no more jobs; ``error``: because the source of jobs failed."""
+        """Record that a lane takes no more jobs; ``error``: because the source of jobs failed."""
         with self._lock:
             self.lanes -= 1
         if error is not None:
@@ -168,19 +168,19 @@ class Shift:
 
     # The end of a job.
 
-    def settle(self, ticket: Ticket, error: BaseException | None) -> Settling:
+    def settle(self, open_job: OpenJob, error: BaseException | None) -> Settling:
         """Settle a job: done, handed back to the queue, or given to the dead letters."""
         with self._lock:
-            if ticket not in self._open:
+            if open_job not in self._open:
                 return
-            self._open.discard(ticket)
+            self._open.discard(open_job)
         outcome = self._outcome(error)
         if outcome == "unfinished" and self.worker.requeue is not None:
-            if (yield from self._notify("requeue", ticket.job)):
+            if (yield from self._notify("requeue", open_job.job)):
                 outcome = "requeued"
         if outcome in ("failed", "unfinished"):
-            shown = self.stopped(error) if outcome == "unfinished" else error
-            if not (yield from self._bury(ticket.job, outcome, shown)):
+            visible = self.stopped_error(error) if outcome == "unfinished" else error
+            if not (yield from self._bury(open_job.job, outcome, visible)):
                 self.worker.count(undelivered=1)
         self.worker.count(**{outcome: 1})
         bus.publish("JobEnded", operation=self.operation, outcome=outcome, error=labels.error_name(error))
@@ -202,7 +202,7 @@ class Shift:
     def _is_outer_over(self) -> bool:
         return self._outer is not None and self._outer.ended() is not None
 
-    def stopped(self, cause: BaseException | None = None) -> WorkerStopped:
+    def stopped_error(self, cause: BaseException | None = None) -> WorkerStopped:
         """Return the error that an unfinished job is given up with."""
         if isinstance(cause, WorkerStopped):
             return cause
@@ -213,11 +213,11 @@ class Shift:
     def _bury(self, job: Any, outcome: str, error: BaseException | None) -> Generator[Any, None, bool]:
         if self.worker.dead_letter is not None:
             return (yield from self._notify("dead_letter", job, error))
-        complain(f"{self.operation}: a job {_WORDS[outcome]}, and there is no dead_letter for it", error)
+        complain(f"{self.operation}: a job {_WORDS[outcome]}, and the worker has no dead_letter", error)
         return False
 
     def _notify(self, name: str, *args: Any) -> Generator[Any, None, bool]:
-        """Call the worker's callback ``name``: whether that went well."""
+        """Call the worker's callback ``name``; return True if it succeeded."""
         try:
             yield getattr(self.worker, name)(*args)
         except (Exception, SystemExit) as error:
@@ -243,7 +243,7 @@ class Shift:
             yield from self._until_idle(SHORT_GRACE_S, 3)
 
     def _until_idle(self, seconds: float, enough: int) -> Generator[float | None, bool, None]:
-        """Until every lane has ended, ``seconds`` are over, or the run was asked to stop ``enough`` times."""
+        """Wait until every lane has ended, ``seconds`` are over, or ``enough`` requests to stop came."""
         now = _clock.AMBIENT.now
         end = now() + seconds
         while self.lanes and self.stops < enough and (left := end - now()) > 0:
@@ -253,14 +253,14 @@ class Shift:
     def cancel(self) -> None:
         """Cancel every job that runs."""
         self.cancelling = True
-        for ticket in self._running():
-            ticket.scope.cancel()
+        for open_job in self._running():
+            open_job.scope.cancel()
 
-    def left_behind(self) -> list[Ticket]:
+    def left_behind(self) -> list[OpenJob]:
         """The jobs that are still open at the end of the run."""
         return self._running()
 
-    def _running(self) -> list[Ticket]:
+    def _running(self) -> list[OpenJob]:
         with self._lock:
             return list(self._open)
 

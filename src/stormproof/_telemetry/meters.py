@@ -191,24 +191,24 @@ class Gauges:
 
 def gauges() -> Gauges:
     """Look at the strategies of every living policy."""
-    found = Gauges()
+    reading = Gauges()
     seen: set[tuple[str, int]] = set()
     for name, part in _parts():
         if (name, id(part)) in seen:
             continue
         seen.add((name, id(part)))
         if isinstance(part, Breaker):
-            states = found.breaker_state
+            states = reading.breaker_state
             states[name] = max(part.state, states.get(name, "closed"), key=STATES.index)
         elif isinstance(part, Bulkhead):
-            _more(found.bulkhead_in_use, name, part.in_use)
-            _more(found.bulkhead_queued, name, part.queued)
+            _more(reading.bulkhead_in_use, name, part.in_use)
+            _more(reading.bulkhead_queued, name, part.queued)
         elif isinstance(part, RateLimit):
             if not isinstance(part.limiter, Keyed):
-                _least(found.limiter_tokens, name, part.limiter.tokens())
+                _least(reading.limiter_tokens, name, part.limiter.tokens())
         elif isinstance(balance := getattr(part, "balance", None), float):
-            _least(found.budget_balance, name, balance)
-    return found
+            _least(reading.budget_balance, name, balance)
+    return reading
 
 
 def _least(values: dict[str, float], name: str, value: float) -> None:
