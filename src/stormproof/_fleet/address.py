@@ -1,4 +1,4 @@
-"""Where the store is: a URL, the name of an environment variable that holds one, or a redis-py client."""
+"""The address of the store: a URL, the name of an environment variable with one, or a redis-py client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_NAME = 200
 
 
 class Address:
-    """How to connect, and how to say so without giving a password away."""
+    """Connects to the store, and describes it without giving a password away."""
 
     def __init__(self, target: Any, cluster: bool | None = None) -> None:
         self.target = target
@@ -46,7 +46,7 @@ class Address:
 
     @property
     def has_secret(self) -> bool:
-        """Whether pickling or printing the target would carry a password along."""
+        """True if pickling or printing the target would carry a password along."""
         if not isinstance(self.target, str):
             return True
         return not self.target.startswith("env:") and (
@@ -162,7 +162,7 @@ def _database(parts: SplitResult, is_sentinel: bool) -> int:
 
 
 def _options(parts: SplitResult, is_cluster: bool) -> dict[str, Any]:
-    """What stands behind the question mark, as redis-py reads it; each is tried, and none connects."""
+    """Return the options of the query, as redis-py reads them; each is tried, and none connects."""
     options: dict[str, Any] = {}
     parse: Any = redis.connection.parse_url
     for name, value in parse_qsl(parts.query):
@@ -188,11 +188,11 @@ def _like(client: Any, settings: dict[str, Any]) -> Any:
     """A client for where ``client`` goes, that waits no longer and retries no more than ours do."""
     if isinstance(client, redis.cluster.RedisCluster):
         nodes = client.nodes_manager
-        kept = {key: value for key, value in nodes.connection_kwargs.items() if key not in ("host", "port")}
+        theirs = {key: value for key, value in nodes.connection_kwargs.items() if key not in ("host", "port")}
         ours = {key: value for key, value in settings.items() if not key.startswith("retry_on")}
         node: Any = redis.cluster.ClusterNode
         starts = [node(start.host, start.port) for start in nodes.startup_nodes.values()]
-        return redis.cluster.RedisCluster(startup_nodes=starts, **{**kept, **ours})
+        return redis.cluster.RedisCluster(startup_nodes=starts, **{**theirs, **ours})
     pool: Any = client.connection_pool
     kwargs = {**pool.connection_kwargs, **settings}
     if isinstance(pool, redis.sentinel.SentinelConnectionPool):

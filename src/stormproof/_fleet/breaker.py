@@ -1,6 +1,6 @@
-"""A breaker of a whole fleet: tells the store what was counted here, and hears from it whether it is open.
+"""A breaker of a whole fleet: reports its counts to the store, and follows the fleet's state.
 
-Nobody waits for any of it. Counts, votes and the outcomes of probes are reported in the background;
+No call waits for any of it. Counts, votes and the outcomes of probes are reported in the background;
 the fleet's state, and the lease of a probe, come back with the answer.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .member import Holder, micro
+from .member import FleetMember, micro
 
 if TYPE_CHECKING:
     from .._strategies.breaker.breaker import Breaker
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _IDLE_S = 0.5
 _CALM_S = 0.25
 _ALERT_S = 0.1
-#: A failure is reported so soon after the last report.
+#: Least time between a report and the next one, after a failure.
 _SOON_S = 0.05
 
 
-class FleetBreaker(Holder):
+class FleetBreaker(FleetMember):
     """The member on behalf of a breaker, whose circuit is a `FleetCircuit`."""
 
     kind = "breaker"
@@ -70,7 +70,7 @@ class FleetBreaker(Holder):
             owner.quorum,
         )
 
-    def took(self, answer: Any, now: float) -> None:
+    def on_reply(self, answer: Any, now: float) -> None:
         owner: Breaker | None = self._owner()
         if owner is None:
             return
@@ -109,7 +109,7 @@ class FleetBreaker(Holder):
     def _leave(self, owner: Breaker) -> None:
         owner.change(_go_alone)
 
-    def parting(self) -> Request | None:
+    def release_request(self) -> Request | None:
         """Nothing: what was counted stays counted, and a lease ends by itself."""
         return None
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .._strategies.limiter.rules.leases import WARM_S, Purse
-from .member import MILLION, Holder, micro
+from .member import MILLION, FleetMember, micro
 
 if TYPE_CHECKING:
     from .._strategies.budget.budget import Budget
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .exchange_thread import Exchange
 
 
-class FleetBudget(Holder):
+class FleetBudget(FleetMember):
     """Deposits what its budget's calls earn, and keeps a `Purse` to pay their retries from."""
 
     kind = "budget"
@@ -25,7 +25,7 @@ class FleetBudget(Holder):
         self.purse = Purse(owner.burst, exchange.instances, 1 if owner.burst >= 1 else 0, owner._live.last)
         self._owed = self._wanted = 0
         self._burst, self._window = micro(owner.burst), micro(owner.window)
-        #: The budget to go by while the store is down, and what it began with.
+        #: The local budget while the store is down, and its first balance.
         self._share: Budget | None = None
         self._began = 0.0
 
@@ -47,7 +47,7 @@ class FleetBudget(Holder):
         return 1.0 if self.on_failure == "open" else 0.0
 
     def balance(self) -> float:
-        """What there is, as far as this process knows: what it holds, and what the store had left."""
+        """Return the balance as far as this process knows: what it holds, and what the store had left."""
         if self._share is not None:
             return self._share.balance
         if self.alone:
@@ -79,7 +79,7 @@ class FleetBudget(Holder):
         return self._request(earned, self._burst, self._window, owed, wanted, self._epoch)
 
     def _is_idle(self, fresh: int, at: float) -> bool:
-        """Whether there is nothing to tell: no call since the last visit, nothing to settle or return."""
+        """Return True if there is nothing to report, settle or return since the last visit."""
         if fresh or self._owed or self._wanted or self.alone or self.answered_at is None:
             return False
         if self.purse.demand.is_warm(at):
@@ -88,7 +88,7 @@ class FleetBudget(Holder):
         self.purse.credit = min(self.purse.credit, 1)
         return True
 
-    def took(self, answer: Any, now: float) -> None:
+    def on_reply(self, answer: Any, now: float) -> None:
         owner: Budget | None = self._owner()
         if owner is None:
             return
@@ -104,7 +104,7 @@ class FleetBudget(Holder):
             held, at = self.purse.held, owner._live.last
         self._answered(now, self.purse, granted < self._wanted, 0.0, at)
         self.next_at = min(self.next_at, now + WARM_S)
-        self._told(granted, held, level / MILLION, instances)
+        self._emit_exchanged(granted, held, level / MILLION, instances)
 
     def _leave(self, owner: Budget) -> None:
         from .._strategies.budget.budget import Budget
@@ -121,13 +121,13 @@ class FleetBudget(Holder):
         self._share, self._began = share, share._live.tokens
 
     def change(self, owner: Budget) -> None:
-        """The owner, whose lock is held, goes by other options: so does its share."""
+        """Apply the new options of ``owner``, whose lock is held, to its share."""
         if self._share is not None:
             spent = self._began - self._share.balance
             self._leave(owner)
             self._share._live.tokens -= spent
 
-    def parting(self) -> Request | None:
+    def release_request(self) -> Request | None:
         held = 0 if self.alone or self.answered_at is None else self.purse.held
         if not held:
             return None

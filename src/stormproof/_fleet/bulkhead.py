@@ -10,14 +10,14 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from .member import Holder, micro
+from .member import FleetMember, micro
 
 if TYPE_CHECKING:
     from .._strategies.bulkhead.bulkhead import Bulkhead
     from .connection import Request
     from .exchange_thread import Exchange
 
-#: Places are held so long without a word from their holder, and renewed so often.
+#: Time that places stay leased without a renewal, and the interval of renewals.
 LEASE_S = 2.0
 _RENEW_S = 0.5
 #: With places to spare: how soon another instance that lacks some may have them.
@@ -27,11 +27,11 @@ _PRESSED_S = 0.02
 #: What was in use lately is still counted on, less with every visit.
 _FADE = 0.8
 
-#: Tells the bulkheads of one name in one process apart: each has places of its own.
+#: Distinguishes the bulkheads of one name in one process: each has places of its own.
 _numbers = itertools.count(1)
 
 
-class FleetBulkhead(Holder):
+class FleetBulkhead(FleetMember):
     """The member on behalf of a bulkhead, whose number of places it sets."""
 
     kind = "bulkhead"
@@ -44,18 +44,18 @@ class FleetBulkhead(Holder):
         self._wanted = 0
         #: Whether the fleet had no more to give when it was last asked.
         self._spent = False
-        self._hungry = False
+        self._is_contended = False
 
     def places(self, owner: Bulkhead) -> int:
-        """What it has without an answer: one; on its own, what ``on_failure`` says."""
+        """Return the number of places without an answer: one; on its own, what ``on_failure`` says."""
         if not self.alone:
-            # Nobody knows yet what the others have; whoever finds it taken waits for the answer.
+            # What the others have is unknown yet; a second call waits for the answer.
             return 1
         part = max(1, owner.limit // max(self.instances, self.assumed))
         return {"open": owner.limit, "closed": 0}.get(self.on_failure, part)
 
-    def hope(self) -> int:
-        """How many places may still come if they are asked for."""
+    def expected_grants(self) -> int:
+        """Return the number of places that the store may still grant."""
         owner: Bulkhead | None = self._owner()
         if owner is None or self.alone or self._spent:
             return 0
@@ -68,11 +68,11 @@ class FleetBulkhead(Holder):
         self._asked()
         used, waiting = owner.in_use, owner.queued
         self._peak = max(float(used + waiting), self._peak * _FADE)
-        self._wanted = min(owner.limit, used + waiting if self._hungry else self._foreseen(owner))
+        self._wanted = min(owner.limit, used + waiting if self._is_contended else self._foreseen(owner))
         return self._lease(owner.limit, self._wanted, used, LEASE_S)
 
     def _foreseen(self, owner: Bulkhead) -> int:
-        # One place to spare for the next first call, where there are enough for everybody to have one.
+        # One place to spare for the next first call, where there are enough for every instance.
         spare = 1 if owner.limit >= 2 * self.instances else 0
         return (math.ceil(self._peak * 1.25) if self._peak >= 0.5 else 0) + spare
 
@@ -80,12 +80,12 @@ class FleetBulkhead(Holder):
         me = f"{self._exchange.instance}.{self._number}"
         return self._request(me, limit, wanted, used, micro(lease_s))
 
-    def took(self, answer: Any, now: float) -> None:
+    def on_reply(self, answer: Any, now: float) -> None:
         owner: Bulkhead | None = self._owner()
         if owner is None:
             return
-        granted, self.instances, hungry = (int(part) for part in answer)
-        self._spent, self._hungry, self.alone = granted < self._wanted, bool(hungry), False
+        granted, self.instances, contended = (int(part) for part in answer)
+        self._spent, self._is_contended, self.alone = granted < self._wanted, bool(contended), False
         owner.resize(granted)
         wait_s = _SPARING_S if owner._places > owner.in_use else _RENEW_S
         if self._spent or owner.queued or owner.in_use > granted:
@@ -93,7 +93,7 @@ class FleetBulkhead(Holder):
         self.answered_at, self._earliest = now, now
         self.next_at = now if self._kicked else now + wait_s
         self._restored(now)
-        self._told(granted, granted - owner.in_use, 0.0, self.instances)
+        self._emit_exchanged(granted, granted - owner.in_use, 0.0, self.instances)
 
     def lost(self, now: float) -> None:
         super().lost(now)
@@ -112,7 +112,7 @@ class FleetBulkhead(Holder):
         else:
             self.kick()
 
-    def parting(self) -> Request | None:
+    def release_request(self) -> Request | None:
         if self.alone:
             return None
         owner: Bulkhead | None = self._owner()
@@ -121,5 +121,5 @@ class FleetBulkhead(Holder):
         return self._lease(owner.limit if owner else 0, 0, used, LEASE_S if used else 0.0)
 
     def _begin(self, owner: Bulkhead) -> None:
-        self._peak, self._spent, self._hungry = 0.0, False, False
+        self._peak, self._spent, self._is_contended = 0.0, False, False
         owner.after_fork()

@@ -36,7 +36,7 @@ class Script(NamedTuple):
     sha: str
 
 
-#: What a server says in an error of its own while it can serve nobody: not writable, no memory, no cluster.
+#: Errors of a server that can serve no request now: not writable, no memory, no cluster.
 _REFUSALS: tuple[type[Exception], ...] = (
     redis.ReadOnlyError,
     exceptions.ClusterError,
@@ -48,9 +48,9 @@ _WRAPPED = ("READONLY", "OOM ", "MASTERDOWN", "LOADING", "CLUSTERDOWN")
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Whether ``error`` says that the store cannot be used now, rather than that one request is wrong.
+    """Return True if ``error`` means that the store cannot be used now, not that one request is wrong.
 
-    Whatever is no word of a server's says so: not reached, no answer, or one that makes no sense.
+    Any error not sent by a server counts: not reached, no answer, or one that makes no sense.
     """
     if isinstance(error, (redis.ResponseError, redis.DataError)):
         return isinstance(error, _REFUSALS) or any(word in str(error)[:400] for word in _WRAPPED)
@@ -58,7 +58,7 @@ def is_unavailable(error: Exception) -> bool:
 
 
 def is_answer(error: Exception) -> bool:
-    """Whether a server that can be used has sent ``error``."""
+    """Return True if a server that can be used has sent ``error``."""
     return isinstance(error, redis.ResponseError) and not is_unavailable(error)
 
 
@@ -82,7 +82,7 @@ def _plain_connections() -> dict[str, Any]:
     return {"maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 
 
-class Link:
+class StoreConnection:
     """Runs scripts. Thread-safe; each call is bounded by ``timeout_s`` for connecting and for the answer."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
@@ -91,7 +91,7 @@ class Link:
         self._client: Any = None
         self._lock: Any = None
         guard(self)
-        #: How often a server did not know a script and was sent its text.
+        #: Number of times a server did not know a script and was sent its text.
         self.reloads = 0
 
     def client(self) -> Any:
@@ -139,19 +139,19 @@ class Link:
         """
         client = self.client()
         if len(requests) == 1 or self._address.is_cluster:
-            return [self._alone(request) for request in requests]
+            return [self._run_single(request) for request in requests]
         pipe = client.pipeline(transaction=False)
         for request in requests:
             pipe.evalsha(script(request.script).sha, 1, request.key, *request.args)
         answers: list[Any] = pipe.execute(raise_on_error=False)
         for place, answer in enumerate(answers):
             if isinstance(answer, exceptions.NoScriptError):
-                answers[place] = self._alone(requests[place])
+                answers[place] = self._run_single(requests[place])
             elif isinstance(answer, Exception) and is_unavailable(answer):
                 raise answer
         return answers
 
-    def _alone(self, request: Request) -> Any:
+    def _run_single(self, request: Request) -> Any:
         try:
             return self.run(request)
         except Exception as error:

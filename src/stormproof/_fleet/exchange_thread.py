@@ -1,4 +1,4 @@
-"""The background exchange: one daemon thread a store, which alone talks to Redis on behalf of leases.
+"""The background exchange: one daemon thread per store, which alone talks to Redis on behalf of leases.
 
 A thread, and not a task of some event loop: it serves sync code, any number of asyncio loops and trio
 alike, it outlives each of them, and no user's loop ever waits for it. What it does there is wait for
@@ -17,7 +17,7 @@ from .._runtime import clock as _clock
 from .._runtime import platform as _platform
 from .._runtime import randomness
 from .._runtime.interrupts import Sleeper
-from .connection import Link, Request, is_answer, is_unavailable
+from .connection import Request, StoreConnection, is_answer, is_unavailable
 from .health import Health
 from .key_format import key_of
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 #: Members asked in one round trip. More would keep a single-threaded server busy for too long.
 _BATCH = 256
 
-#: How often `Exchange.settle` looks.
+#: Poll interval of `Exchange.settle`.
 _LOOK_S = 0.002
 
-#: After an error that is nobody's but ours, not at once again.
+#: Pause after an error of our own.
 _AFTER_A_BUG_S = 1.0
 
 #: A wait without an end of its own still looks around now and then.
@@ -40,45 +40,45 @@ _LONGEST_NAP_S = 5.0
 class Member(Protocol):
     """Something that has its state in the store. All methods but `alive` run in the exchange's thread.
 
-    ``next_at`` is when it wants to be visited, on the monotonic clock; inf: when somebody calls
-    `Exchange.wake` after having set it. ``alone`` says whether it decides without the store, and nothing
-    else does: whoever is not alone while the store is away is told so.
+    ``next_at`` is when it wants to be visited, on the monotonic clock; inf: not before
+    `Exchange.wake`, called after it was set. ``alone`` alone says if it decides without the store: while
+    the store is away, every member that is not alone gets `lost`.
     """
 
     next_at: float
     alone: bool
 
     def alive(self) -> bool:
-        """Whether somebody still uses it. If not, it is asked for `parting` and left."""
+        """Return True while it is in use. After that its `release_request` is sent, and it is removed."""
         ...
 
     def ask(self, now: float) -> Request | None:
-        """What to run now, if anything. Sets ``next_at`` for the case that nothing is."""
+        """Return the request to run now, if any; without one, set ``next_at``."""
         ...
 
-    def took(self, answer: Any, now: float) -> None:
-        """The answer to `ask`. Sets ``next_at``."""
+    def on_reply(self, answer: Any, now: float) -> None:
+        """Take the answer to `ask`, and set ``next_at``."""
         ...
 
-    def spoiled(self, error: Exception, now: float) -> None:
-        """The store is there, but this member's key is not what it should be. Sets ``next_at``."""
+    def on_key_error(self, error: Exception, now: float) -> None:
+        """Handle a corrupt key of this member in a store that works, and set ``next_at``."""
         ...
 
     def lost(self, now: float) -> None:
-        """The store is away: be ``alone`` until it `took` something again, and due as soon as it is back."""
+        """Handle an outage: be ``alone`` until the next `on_reply`, and due as soon as the store is back."""
         ...
 
-    def parting(self) -> Request | None:
-        """What gives back whatever is held, for the end."""
+    def release_request(self) -> Request | None:
+        """Return the request that gives back what is held, for the end."""
         ...
 
     def forked(self) -> None:
-        """This is a child process now: what was held is the parent's."""
+        """Start anew in a child process: what was held is the parent's."""
         ...
 
 
 class Tallies:
-    """What a store has done, for metrics. Counted without a lock; only the exchange's thread is exact."""
+    """Counts of a store's work, for metrics. Counted without a lock; only the exchange's thread is exact."""
 
     __slots__ = ("errors", "exchanges", "fallbacks", "latency_s", "outages")
 
@@ -94,12 +94,14 @@ class Tallies:
 class Exchange:
     """Visits its members when they are due, all of them in one round trip, and watches the store's health."""
 
-    def __init__(self, link: Link, prefix: str, timeout_s: float, on_failure: str, instances: int) -> None:
+    def __init__(
+        self, link: StoreConnection, prefix: str, timeout_s: float, on_failure: str, instances: int
+    ) -> None:
         self._link = link
         self.prefix = prefix
         self.timeout_s = timeout_s
         self.on_failure = on_failure
-        #: How many instances there are at the least, whatever has been counted.
+        #: Least number of instances, whatever has been counted.
         self.instances = instances
         self._probe = Request("probe", key_of(prefix, "probe", "store"), ())
         self.health = Health()
@@ -110,25 +112,25 @@ class Exchange:
         self._thread: Any = None
         self._closing = False
         self._starting = _platform.machine.lock()
-        #: What this process is called among those that share the store.
+        #: Name of this process among those that share the store.
         self.instance = randomness.token()
 
     # From any thread.
 
     def attach(self, member: Member) -> None:
-        """Visit ``member`` from now on, until nobody uses it any more."""
+        """Visit ``member`` from now on, until it is not in use any more."""
         if not self._closing:
             if self.health.down:
                 # Before the thread knows of it: its very first decision is made without the store.
-                self._tell_lost(member)
+                self._detach(member)
             self._members[member] = None
             self.wake()
         if self._closing:
             # It was so before, or has come to be meanwhile.
-            self._tell_lost(member)
+            self._detach(member)
 
     def wake(self) -> None:
-        """Look now who is due. Starts the thread if it is not running."""
+        """Visit the members that are due now. Starts the thread if it is not running."""
         if self._thread is None and not self._closing:
             self._start()
         self._bell.wake()
@@ -139,7 +141,7 @@ class Exchange:
                 self._thread = _platform.machine.start(self._serve, "stormproof-store")
 
     def settle(self, within_s: float) -> bool:
-        """Wait until every member has an answer: whether that came to be."""
+        """Wait until every member has an answer; return False if that takes too long."""
         end = _clock.SYSTEM.now() + within_s
         while not all(getattr(member, "answered_at", 0.0) is not None for member in tuple(self._members)):
             if _clock.SYSTEM.now() >= end:
@@ -148,12 +150,12 @@ class Exchange:
         return True
 
     def failed(self, error: Exception) -> None:
-        """A call found the store unusable."""
+        """Record that a call found the store unusable."""
         self.tallies.errors += 1
         is_news = self.health.failed(labels.error_name(error) or "", _clock.SYSTEM.now(), randomness.draw())
         # Members first: subscribers may take their time.
         if threading.current_thread() is self._thread:
-            self._desert()
+            self._detach_all()
         else:
             self.wake()
         if is_news:
@@ -163,7 +165,7 @@ class Exchange:
             )
 
     def answered(self) -> None:
-        """A call was answered."""
+        """Record that a call was answered."""
         self.tallies.exchanges += 1
         if self.health.state == "up":
             return
@@ -176,7 +178,7 @@ class Exchange:
         """``run()``, with its time and its outcome noted; unavailability is raised after that."""
         start = time.perf_counter()
         try:
-            found = run()
+            result = run()
         except Exception as error:
             if is_unavailable(error):
                 self.failed(error)
@@ -186,7 +188,7 @@ class Exchange:
         taken = time.perf_counter() - start
         self.tallies.latency_s += (taken - self.tallies.latency_s) / min(20, self.tallies.exchanges + 1)
         self.answered()
-        return found
+        return result
 
     # The thread.
 
@@ -199,14 +201,14 @@ class Exchange:
                 bus.report(error)
                 self._nap(_AFTER_A_BUG_S)
         try:
-            self._part()
+            self._shutdown()
         finally:
             self._link.close()
 
     def _turn(self, now: float) -> None:
         """One look at what is due, and the nap after it."""
         if self.health.down:
-            self._desert()
+            self._detach_all()
             if now >= self.health.probe_at:
                 self._try(lambda: self.timed(lambda: self._link.run(self._probe)))
             else:
@@ -222,12 +224,12 @@ class Exchange:
             self._bell.wait(min(seconds, _LONGEST_NAP_S), _Once())
 
     def _round(self, now: float) -> None:
-        """Ask on behalf of everybody who is due."""
+        """Send the requests of all members that are due."""
         waiting: list[tuple[Member, Request]] = []
         for member in tuple(self._members):
             if not member.alive():
                 self._members.pop(member, None)
-                request = member.parting()
+                request = member.release_request()
                 if request is not None:
                     self._try(lambda request=request: self._link.run(request))  # type: ignore[misc]
             elif member.next_at <= now and (request := member.ask(now)) is not None:
@@ -247,19 +249,19 @@ class Exchange:
         for (member, _), answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
                 self.tallies.errors += 1
-                member.spoiled(answer, now)
+                member.on_key_error(answer, now)
             else:
-                member.took(answer, now)
+                member.on_reply(answer, now)
 
-    def _desert(self) -> None:
-        """Let everybody decide alone who does not yet, and forget those whom nobody uses."""
+    def _detach_all(self) -> None:
+        """Let all members decide alone, and forget those that are not in use any more."""
         for member in tuple(self._members):
             if not member.alive():
                 self._members.pop(member, None)
             elif not member.alone:
-                self._tell_lost(member)
+                self._detach(member)
 
-    def _tell_lost(self, member: Member) -> None:
+    def _detach(self, member: Member) -> None:
         self.tallies.fallbacks += 1
         member.lost(_clock.SYSTEM.now())
 
@@ -267,7 +269,7 @@ class Exchange:
         try:
             run()
         except Exception:
-            # Told through `failed`, or of no use to anybody: what was held expires by itself.
+            # Recorded by `failed`, or irrelevant: what was held expires by itself.
             pass
 
     # The end, and the child.
@@ -275,28 +277,28 @@ class Exchange:
     def close(self) -> None:
         """Stop the thread and give back what members hold. At most a few timeouts long.
 
-        Whoever goes on using them decides alone.
+        Members that are used after that decide alone.
         """
         self._closing = True
         self._bell.wake()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join(1.0)
-        self._part()
+        self._shutdown()
 
     def retire(self) -> None:
-        """`close`, but let the thread do it, for a store that nobody has any more. Safe in a finalizer."""
+        """`close`, but let the thread do it, for a store without a reference. Safe in a finalizer."""
         self._closing = True
         self._bell.wake()
 
-    def _part(self) -> None:
-        """Give back what is held, and leave everybody alone; again for whoever was just being visited."""
-        held: list[Request] = []
-        if not self.health.down:
-            held = [request for member in tuple(self._members) if (request := member.parting()) is not None]
-        self._desert()
-        for start in range(0, len(held), _BATCH):
-            self._try(lambda batch=held[start : start + _BATCH]: self._link.run_all(batch))  # type: ignore[misc]
+    def _shutdown(self) -> None:
+        """Give back what is held, and let all members decide alone. Safe to run twice."""
+        members = () if self.health.down else tuple(self._members)
+        releases = [request for each in members if (request := each.release_request()) is not None]
+        self._detach_all()
+        for start in range(0, len(releases), _BATCH):
+            batch = releases[start : start + _BATCH]
+            self._try(lambda batch=batch: self._link.run_all(batch))  # type: ignore[misc]
 
     def forked(self) -> None:
         """Go on in a child process: a thread and sockets of its own, and nothing of the parent's leases."""
@@ -311,7 +313,7 @@ class Exchange:
         for member in tuple(self._members):
             member.forked()
         if self.health.down:
-            self._desert()
+            self._detach_all()
         if had:
             self._start()
 

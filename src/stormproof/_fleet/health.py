@@ -1,4 +1,4 @@
-"""Whether the store may be asked: a breaker of its own, which only trips on what makes it unusable.
+"""Health of the store: a breaker of its own, which only trips on what makes it unusable.
 
 Pure: time and the random draw are parameters.
 """
@@ -31,7 +31,7 @@ class Health:
         return self.state == "down"
 
     def failed(self, error: str, now: float, u: float) -> bool:
-        """The store was not there: whether that is news."""
+        """Record a failure; return True if the store was not down before."""
         news = self.state != "down"
         if news:
             self.since, self._wait_s = now, FIRST_PROBE_S
@@ -43,7 +43,7 @@ class Health:
         return news
 
     def answered(self, now: float) -> float | None:
-        """The store answered: for how long it had been down, ``None`` if it was not."""
+        """Record an answer; return how long the store was down, ``None`` if it was not."""
         before, self.state = self.state, "up"
         if before == "up":
             return None

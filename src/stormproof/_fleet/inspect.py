@@ -1,4 +1,4 @@
-"""What a store holds, read key by key: for ``stormproof fleet`` and for whoever wants to know."""
+"""The content of a store, read key by key: for ``stormproof fleet`` and `RedisStore.inspect`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _entry(client: Any, key: bytes, name: str, kind: str) -> dict[str, Any]:
         try:
             entry["state"] = _read(kind, fields)
         except (TypeError, ValueError, OverflowError):
-            # Somebody else's, or of another version: no reason to show none of the others.
+            # A key of another program or version: the others are still shown.
             entry["state"] = {"state": "unreadable"}
     else:
         entry["state"] = {"type": held}

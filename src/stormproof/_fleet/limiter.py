@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._strategies.limiter.rules.bucket import MOST_TOKENS, Bucket
 from .._strategies.limiter.rules.leases import LeaseBucket, LeaseGrant, horizon_s
-from .member import MILLION, Holder, micro
+from .member import MILLION, FleetMember, micro
 
 if TYPE_CHECKING:
     from .._strategies.limiter.limiter import Limiter
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Share(Bucket):
-    """What a process goes by on its own: its part of the limit, everything, or nothing."""
+    """Local bucket of a process without the store: its part of the limit, everything, or nothing."""
 
     __slots__ = ()
 
@@ -30,8 +30,8 @@ class Share(Bucket):
         return [] if isinstance(grant, LeaseGrant) else super().leave(grant, now)
 
 
-class FleetLimiter(Holder):
-    """Puts into its limiter the bucket to go by: a `LeaseBucket`, or a `Share` while the store is down."""
+class FleetLimiter(FleetMember):
+    """Gives its limiter the bucket to use: a `LeaseBucket`, or a `Share` while the store is down."""
 
     kind = "limiter"
 
@@ -47,11 +47,11 @@ class FleetLimiter(Holder):
         self._next: LeaseBucket | None = None
 
     def _fresh(self, instances: int, now: float) -> LeaseBucket:
-        # One call need not wait for the first answer; nobody knows yet what is left for the others.
+        # One call need not wait for the first answer; what is left for others is unknown yet.
         return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, self._patience_s)
 
     def is_dry(self, now: float) -> bool:
-        """Whether one token must be refused; if so, that was counted. No lock: it takes nothing."""
+        """Return True if one token must be refused; that is counted. No lock: it takes nothing."""
         bucket = self.bucket
         if self.alone or bucket.level + (now - bucket.last) * bucket.rate + bucket.credit >= 1.0:
             return False
@@ -85,7 +85,7 @@ class FleetLimiter(Holder):
         self._next = again
         return max(0, -again.held(now)), 0
 
-    def took(self, answer: Any, now: float) -> None:
+    def on_reply(self, answer: Any, now: float) -> None:
         owner: Limiter | None = self._owner()
         if owner is None:
             return
@@ -106,7 +106,7 @@ class FleetLimiter(Holder):
         if math.isinf(self.next_at):
             # What it knows now is old when it is needed.
             self.bucket.credit = min(1, self.bucket.credit)
-        self._told(granted, self.bucket.usable(at), after / MILLION, instances)
+        self._emit_exchanged(granted, self.bucket.usable(at), after / MILLION, instances)
 
     def lost(self, now: float) -> None:
         self._next = None
@@ -120,7 +120,7 @@ class FleetLimiter(Holder):
             lease.credit = MOST_TOKENS
         elif self.on_failure == "local":
             if self.answered_at is None:
-                # Nobody has said what is left: the whole share, less what was booked on credit.
+                # What is left is unknown: the whole share, less what was booked on credit.
                 lease.credit = share.burst
             share.level = min(float(share.burst), lease.usable(now))
             lease.settle(now)
@@ -128,7 +128,7 @@ class FleetLimiter(Holder):
         owner._swap(share)
 
     def _share(self, now: float) -> Share:
-        """What to go by on its own from ``now`` on."""
+        """Return the bucket to use without the store from ``now`` on."""
         if self.on_failure == "open":
             return Share(math.inf, self.burst, now)
         if self.on_failure == "closed":
@@ -138,7 +138,7 @@ class FleetLimiter(Holder):
         instances = max(self.bucket.instances, self.assumed)
         return Share(self.rate / instances, max(min(1, self.burst), self.burst // instances), now)
 
-    def parting(self) -> Request | None:
+    def release_request(self) -> Request | None:
         owner: Limiter | None = self._owner()
         now = self.bucket.last if owner is None else owner._now()
         held = 0 if self.alone or self.answered_at is None else self.bucket.held(now)

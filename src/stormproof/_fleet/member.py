@@ -1,4 +1,4 @@
-"""What everything with a store has in common: visits by the exchange, and life without it."""
+"""Base of the members of a fleet: visits by the exchange, and decisions without the store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .._strategies.limiter.rules.leases import LeaseBucket, Purse
     from .exchange_thread import Exchange
 
-#: A key that is not what it should be is looked at again so often.
-_SPOILED_S = 1.0
+#: Re-check interval for a corrupt key.
+_RECHECK_S = 1.0
 
 MILLION = 1_000_000
 
@@ -25,18 +25,18 @@ def micro(amount: float) -> int:
     return round(amount * MILLION)
 
 
-class Holder:
-    """A `Member` on behalf of ``owner``, which is only looked at as long as somebody else uses it.
+class FleetMember:
+    """A `Member` on behalf of ``owner``, to which it has only a weak reference.
 
     The owner has the store, and this one the store's exchange alone: the exchange must not keep a
-    store alive that nobody else has.
+    store alive that has no other reference.
     """
 
     kind = ""
 
     #: When to be visited.
     next_at: float
-    #: Whether it decides without the store: not reached, closed, or its key is not usable.
+    #: True while it decides without the store: not reached, closed, or its key is not usable.
     alone: bool
     #: When the store last answered; None: not yet.
     answered_at: float | None
@@ -45,7 +45,7 @@ class Holder:
         self.name = name
         self.key = key_of(exchange.prefix, self.kind, name)
         self.on_failure = exchange.on_failure
-        #: How many instances there are at the least, whatever has been counted.
+        #: Least number of instances, whatever has been counted.
         self.assumed = exchange.instances
         self._exchange = exchange
         self._owner: weakref.ref[Any] = weakref.ref(owner)
@@ -57,7 +57,7 @@ class Holder:
         self.alone = self._kicked = False
         self.answered_at = None
         self._epoch = 0
-        self._spoiled_at: float | None = None
+        self._key_error_at: float | None = None
 
     def start(self) -> None:
         """Take part, from the moment that the owner is complete."""
@@ -67,7 +67,7 @@ class Holder:
         return self._owner() is not None
 
     def kick(self) -> None:
-        """Somebody had to spend on credit or was refused: settle as soon as that makes sense."""
+        """Settle soon: a call had to spend on credit or was refused."""
         if self._kicked or self.alone:
             return
         self._kicked = True
@@ -89,12 +89,12 @@ class Holder:
         self._restored(now)
 
     def _restored(self, now: float) -> None:
-        """Say that the key is usable again, if it was not."""
-        if self._spoiled_at is not None:
-            bus.publish("StoreUp", operation=labels.clean(self.name), down_for=now - self._spoiled_at)
-            self._spoiled_at = None
+        """Emit that the key is usable again, if it was not."""
+        if self._key_error_at is not None:
+            bus.publish("StoreUp", operation=labels.clean(self.name), down_for=now - self._key_error_at)
+            self._key_error_at = None
 
-    def _told(self, granted: int, held: float, level: float, instances: int) -> None:
+    def _emit_exchanged(self, granted: int, held: float, level: float, instances: int) -> None:
         if bus.watchers:
             bus.publish(
                 "LeaseExchanged",
@@ -111,9 +111,9 @@ class Holder:
         """Count a decision that was made without the store."""
         self._exchange.tallies.fallbacks += 1
 
-    def spoiled(self, error: Exception, now: float) -> None:
-        if self._spoiled_at is None:
-            self._spoiled_at = now
+    def on_key_error(self, error: Exception, now: float) -> None:
+        if self._key_error_at is None:
+            self._key_error_at = now
             self._fell_back()
             bus.publish(
                 "StoreDown",
@@ -122,7 +122,7 @@ class Holder:
                 on_failure=self.on_failure,
             )
         self.lost(now)
-        self.next_at = now + _SPOILED_S
+        self.next_at = now + _RECHECK_S
 
     def lost(self, now: float) -> None:
         owner = self._owner()
@@ -133,7 +133,7 @@ class Holder:
                     self._leave(owner)
 
     def _leave(self, owner: Any) -> None:
-        """Give ``owner``, whose lock is held, what it goes by on its own."""
+        """Give ``owner``, whose lock is held, its local state for decisions without the store."""
         raise NotImplementedError
 
     def forked(self) -> None:
@@ -144,7 +144,7 @@ class Holder:
                 self._begin(owner)
 
     def _begin(self, owner: Any) -> None:
-        """Give ``owner``, whose lock is held, what it goes by until the first answer."""
+        """Give ``owner``, whose lock is held, its state until the first answer."""
         raise NotImplementedError
 
     def _request(self, *args: str | int) -> Request:

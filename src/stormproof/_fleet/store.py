@@ -16,7 +16,7 @@ from .._primitives.options import choice, count, seconds
 from .._runtime import interrupts
 from .._runtime.locks import guard
 from .address import Address
-from .connection import Link, Request, is_unavailable
+from .connection import Request, StoreConnection, is_unavailable
 from .exchange_thread import Exchange
 from .inspect import survey
 from .key_format import key_of, prefix_of
@@ -48,7 +48,7 @@ class RedisStore:
     cluster's. Nothing connects before it is needed, and no constructor fails because the server is down.
 
     ``timeout`` bounds connecting and each answer; there are no retries inside the client.
-    ``on_failure`` applies while the store cannot be used: "local" (each instance goes by its fair
+    ``on_failure`` applies while the store cannot be used: "local" (each instance uses its fair
     share, from the last known number of instances, but no less than ``instances``), "open"
     (everything is allowed) or "closed" (nothing is). ``prefix`` begins every key.
     """
@@ -69,7 +69,7 @@ class RedisStore:
         self.timeout = seconds("RedisStore", "timeout", timeout, above=0)
         self.on_failure = choice("RedisStore", "on_failure", on_failure, _POLICIES)
         self.instances = count("RedisStore", "instances", instances)
-        self._link = Link(self.address, self.timeout)
+        self._link = StoreConnection(self.address, self.timeout)
         self._exchange = Exchange(self._link, self.prefix, self.timeout, self.on_failure, self.instances)
         self._callers: Executor | None = None
         self._lock: Any = None
@@ -81,12 +81,12 @@ class RedisStore:
 
     @property
     def url(self) -> str:
-        """Where it is, for people: no password, no options."""
+        """The address for people: no password, no options."""
         return str(self.address)
 
     @property
     def instance(self) -> str:
-        """What this process is called among those that share the store; another one after a fork."""
+        """Name of this process among those that share the store; another one after a fork."""
         return self._exchange.instance
 
     def key(self, kind: str, name: str) -> str:
@@ -113,7 +113,7 @@ class RedisStore:
         self._exchange.attach(member)
 
     def wake(self) -> None:
-        """Let the background exchange look now who is due. Cheap; safe in a signal handler."""
+        """Let the background exchange visit the members that are due. Cheap; safe in a signal handler."""
         self._exchange.wake()
 
     def fell_back(self) -> None:
@@ -121,7 +121,7 @@ class RedisStore:
         self._exchange.tallies.fallbacks += 1
 
     def settle(self, within: Seconds = 1.0) -> bool:
-        """Wait until the store has answered everything that is attached so far: whether it did.
+        """Wait until the store has answered everything that is attached so far; return False if it did not.
 
         For start-up: before its first answer an instance may spend a single token of each resource.
         """
@@ -179,7 +179,7 @@ class RedisStore:
     # For people.
 
     def stats(self) -> dict[str, Any]:
-        """What has happened so far in this process, as plain data."""
+        """Counts of this process so far, as plain data."""
         tallies = self._exchange.tallies
         return {
             "state": self.state,
@@ -242,7 +242,7 @@ class RedisStore:
     def close(self) -> None:
         """Give back what is leased, stop the thread, close the connections. May be called twice.
 
-        What has its state here goes by ``on_failure`` from then on. A store that nobody uses any more
+        Strategies with their state here use ``on_failure`` from then on. A store without a reference
         closes itself.
         """
         self._exchange.close()
@@ -261,7 +261,7 @@ class RedisStore:
         self.close()
 
     def after_fork(self) -> None:
-        """In a child process: another name, other sockets, another thread."""
+        """Start anew in a child process: another name, other sockets, another thread."""
         self._callers = None
         self._exchange.forked()
 
@@ -273,13 +273,13 @@ def _rebuild(
 
 
 def _close_at_exit(store: RedisStore) -> None:
-    """Give leases back when the program ends, without keeping a store alive that nobody uses."""
+    """Give leases back when the program ends, without keeping an unused store alive."""
     reference = weakref.ref(store)
 
     def close() -> None:
-        found = reference()
-        if found is not None:
-            found.close()
+        target = reference()
+        if target is not None:
+            target.close()
 
     atexit.register(close)
     # A finalizer would otherwise run at the exit too, before what it takes away.
