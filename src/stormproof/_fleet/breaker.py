@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .member import FleetMember, micro
+from .member import MemberBase, micro
 
 if TYPE_CHECKING:
     from .._strategies.breaker.breaker import Breaker
@@ -25,7 +25,7 @@ _ALERT_S = 0.1
 _SOON_S = 0.05
 
 
-class FleetBreaker(FleetMember):
+class FleetBreaker(MemberBase):
     """The member on behalf of a breaker, whose circuit is a `FleetCircuit`."""
 
     kind = "breaker"

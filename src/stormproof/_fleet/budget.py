@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .._strategies.limiter.rules.leases import WARM_S, Purse
-from .member import MILLION, FleetMember, micro
+from .member import MILLION, MemberBase, micro
 
 if TYPE_CHECKING:
     from .._strategies.budget.budget import Budget
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .exchange_thread import Exchange
 
 
-class FleetBudget(FleetMember):
+class FleetBudget(MemberBase):
     """Deposits what its budget's calls earn, and keeps a `Purse` to pay their retries from."""
 
     kind = "budget"

@@ -10,7 +10,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from .member import FleetMember, micro
+from .member import MemberBase, micro
 
 if TYPE_CHECKING:
     from .._strategies.bulkhead.bulkhead import Bulkhead
@@ -31,7 +31,7 @@ _FADE = 0.8
 _numbers = itertools.count(1)
 
 
-class FleetBulkhead(FleetMember):
+class FleetBulkhead(MemberBase):
     """The member on behalf of a bulkhead, whose number of places it sets."""
 
     kind = "bulkhead"

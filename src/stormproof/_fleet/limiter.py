@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._strategies.limiter.rules.bucket import MOST_TOKENS, Bucket
 from .._strategies.limiter.rules.leases import LeaseBucket, LeaseGrant, horizon_s
-from .member import MILLION, FleetMember, micro
+from .member import MILLION, MemberBase, micro
 
 if TYPE_CHECKING:
     from .._strategies.limiter.limiter import Limiter
@@ -30,7 +30,7 @@ class Share(Bucket):
         return [] if isinstance(grant, LeaseGrant) else super().leave(grant, now)
 
 
-class FleetLimiter(FleetMember):
+class FleetLimiter(MemberBase):
     """Gives its limiter the bucket to use: a `LeaseBucket`, or a `Share` while the store is down."""
 
     kind = "limiter"
@@ -42,7 +42,7 @@ class FleetLimiter(FleetMember):
         self._owed = self._wanted = 0
         # No call waits longer for a store than its timeout, not even for its first answer.
         self._patience_s = exchange.timeout_s
-        self.bucket = self._fresh(exchange.instances, owner._now())
+        self.bucket = self._fresh(exchange.instances, owner.clock_time())
         # While it is alone: the bucket to go on with when the store answers.
         self._next: LeaseBucket | None = None
 
@@ -68,7 +68,7 @@ class FleetLimiter(FleetMember):
         if owner is None:
             return None
         self._asked()
-        self._owed, self._wanted = owner._alone(self._settle)
+        self._owed, self._wanted = owner.run_locked(self._settle)
         bucket = self._next or self.bucket
         span = round(horizon_s(bucket.instances) * MILLION)
         owed, wanted = self._owed * MILLION, self._wanted * MILLION
@@ -91,16 +91,16 @@ class FleetLimiter(FleetMember):
             return
         granted, before, after, instances, self._epoch = (int(part) for part in answer)
         granted //= MILLION
-        with owner._lock:
+        with owner.locked():
             if self._next is not None:
-                owner._swap(self._next)
+                owner.swap_bucket(self._next)
                 self.bucket, self._next, self.alone = self._next, None, False
 
         def take(_: Bucket, at: float) -> float:
             self.bucket.take(self._owed, granted, before / MILLION, after / MILLION, instances, at)
             return at
 
-        at = owner._alone(take)
+        at = owner.run_locked(take)
         short = granted < self._wanted
         self._answered(now, self.bucket, short, self.bucket.ready_s(), at)
         if math.isinf(self.next_at):
@@ -113,7 +113,7 @@ class FleetLimiter(FleetMember):
         super().lost(now)
 
     def _leave(self, owner: Limiter) -> None:
-        now = owner._now()
+        now = owner.clock_time()
         share, lease = self._share(now), self.bucket
         # Who waits for tokens of the lease must not sit out the patience that an answer deserves.
         if self.on_failure == "open":
@@ -125,7 +125,7 @@ class FleetLimiter(FleetMember):
             share.level = min(float(share.burst), lease.usable(now))
             lease.settle(now)
             lease.rate = share.rate
-        owner._swap(share)
+        owner.swap_bucket(share)
 
     def _share(self, now: float) -> Share:
         """Return the bucket to use without the store from ``now`` on."""
@@ -140,7 +140,7 @@ class FleetLimiter(FleetMember):
 
     def release_request(self) -> Request | None:
         owner: Limiter | None = self._owner()
-        now = self.bucket.last if owner is None else owner._now()
+        now = self.bucket.last if owner is None else owner.clock_time()
         held = 0 if self.alone or self.answered_at is None else self.bucket.held(now)
         if not held:
             return None
@@ -149,21 +149,21 @@ class FleetLimiter(FleetMember):
         return self._request(micro(self.rate), self.burst * MILLION, owed, back, 0, self._epoch)
 
     def _begin(self, owner: Limiter) -> None:
-        self.bucket, self._next = self._fresh(self.bucket.instances, owner._now()), None
-        owner._swap(self.bucket)
+        self.bucket, self._next = self._fresh(self.bucket.instances, owner.clock_time()), None
+        owner.swap_bucket(self.bucket)
 
     def change(self, owner: Limiter, rate: float, burst: int) -> None:
         """Another rate or burst: of its share at once, of the fleet from the next exchange on."""
-        now = owner._now()
-        with owner._lock:
+        now = owner.clock_time()
+        with owner.locked():
             self.rate, self.burst = rate, burst
             for lease in (self.bucket, self._next):
                 if lease is not None:
                     lease.change(rate, burst, now)
             if self.alone:
-                before, share = owner._bucket, self._share(now)
+                before, share = owner.bucket, self._share(now)
                 if self.on_failure == "local":
                     # What it has used is still to be charged.
                     share.level -= before.burst - before.tokens(now)
-                owner._swap(share)
+                owner.swap_bucket(share)
         self.kick()

@@ -25,7 +25,7 @@ def micro(amount: float) -> int:
     return round(amount * MILLION)
 
 
-class FleetMember:
+class MemberBase:
     """A `Member` on behalf of ``owner``, to which it has only a weak reference.
 
     The owner has the store, and this one the store's exchange alone: the exchange must not keep a

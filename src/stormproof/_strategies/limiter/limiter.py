@@ -19,6 +19,7 @@ from .waiting import Reservation, Waiting, wake
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any, Protocol, TypeVar
 
     from ..._primitives.options import Seconds
@@ -311,6 +312,30 @@ class Limiter(Waiting):
         """The options as plain data, with the tokens of this moment."""
         shared = {} if self.store is None else {"store": self.store.prefix, "name": self.name}
         return {"kind": "Limiter", "rate": self.rate, "burst": self.burst, "tokens": self.tokens(), **shared}
+
+    # For its member of a fleet.
+
+    @property
+    def bucket(self) -> Bucket:
+        """The bucket in use; read it within `locked`."""
+        return self._bucket
+
+    def clock_time(self) -> float:
+        """Return the time of the limiter's clock."""
+        return self._now()
+
+    def locked(self) -> AbstractContextManager[Any]:
+        """Return the lock around the bucket; it may be taken again inside."""
+        lock: AbstractContextManager[Any] = self._lock
+        return lock
+
+    def run_locked(self, work: Callable[[Bucket, float], T]) -> T:
+        """Return ``work(bucket, now)``, run with the bucket to itself."""
+        return self._alone(work)
+
+    def swap_bucket(self, bucket: Bucket) -> None:
+        """Use ``bucket`` from now on."""
+        self._swap(bucket)
 
 
 def _rebuild(rate: float, burst: int, store: Store | None, name: str | None, observe: bool) -> Limiter:
