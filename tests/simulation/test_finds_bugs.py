@@ -137,13 +137,13 @@ def attempt_left_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:
-    before = sp.Breaker._tell
+    before = sp.Breaker._emit_change
 
-    def tell(self: Any, *args: Any, **kwargs: Any) -> None:
+    def emit(self: Any, *args: Any, **kwargs: Any) -> None:
         with self._lock:
             before(self, *args, **kwargs)
 
-    patch.setattr(sp.Breaker, "_tell", tell)
+    patch.setattr(sp.Breaker, "_emit_change", emit)
 
 
 DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
