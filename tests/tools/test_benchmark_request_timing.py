@@ -95,6 +95,8 @@ def test_server_ends_with_its_block() -> None:
 
 
 def test_every_client_made_for_the_benchmark_is_used() -> None:
-    made = [name for name in vars(clients) if name.split("_")[0] in ("httpx", "aiohttp", "requests")]
+    made = [
+        name for name in vars(clients) if name.split("_")[0] in ("httpx", "aiohttp", "requests", "urllib3")
+    ]
     used = {case.make.__name__ for group in load("wire") for case in group.cases}
     assert used == set(made)
