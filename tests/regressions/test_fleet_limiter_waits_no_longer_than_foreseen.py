@@ -31,7 +31,7 @@ class HookedClock(sp.testing.FakeClock):
 def leased(clock: HookedClock) -> sp.Limiter:
     """A limiter on a lease of which nothing is left, for a store that never answers."""
     limiter = sp.Limiter(1, 5, clock=clock)
-    limiter._swap(LeaseBucket(1.0, 5, 1, 0, clock.now()))
+    limiter.swap_bucket(LeaseBucket(1.0, 5, 1, 0, clock.now()))
     return limiter
 
 

@@ -176,7 +176,7 @@ def _reset_forgotten(talks: Any) -> bool:
         window = state.streams[number]._inbound_window_manager
         unread = window.max_window_size - window.current_window_size - window._bytes_processed
         if unread > 0:
-            # Else what came on it, and nobody read, would be missing from the connection's window for good.
+            # Otherwise its unread data would be missing from the window of the connection for good.
             state.acknowledge_received_data(unread, number)
         state.reset_stream(number, _CANCEL)
     return bool(forgotten)

@@ -124,11 +124,11 @@ class Limiter(Waiting):
 
         _shared(self.rate, self.burst)
         fleet: FleetMember = store.join("limiter", self, shared_name("Limiter", self.name))
-        self._swap(fleet.bucket)
+        self.swap_bucket(fleet.bucket)
         self._fleet = fleet
         fleet.start()
 
-    def _swap(self, bucket: Bucket) -> None:
+    def swap_bucket(self, bucket: Bucket) -> None:
         """Use ``bucket`` from now on."""
         with self._lock:
             self._quick = -1.0
@@ -142,8 +142,8 @@ class Limiter(Waiting):
         quick = has_gil() and not math.isinf(self._bucket.rate)
         return float(self._bucket.burst) if quick else -1.0
 
-    def _alone(self, work: Callable[[Bucket, float], T]) -> T:
-        """``work(bucket, now)`` with the bucket to itself: it takes more steps than `allow`."""
+    def run_locked(self, work: Callable[[Bucket, float], T]) -> T:
+        """Return ``work(bucket, now)``, run with the bucket to itself: it takes more steps than `allow`."""
         with self._lock:
             before, self._quick = self._quick, -1.0
             try:
@@ -154,7 +154,7 @@ class Limiter(Waiting):
     def use_clock(self, clock: Clock) -> None:
         """Use ``clock`` from now on, unless this limiter was given one of its own."""
         if self.clock is None:
-            self._alone(lambda bucket, now: bucket.move(clock.now() - now))
+            self.run_locked(lambda bucket, now: bucket.move(clock.now() - now))
             self.clock = self._timer = clock
 
     def allow(self, n: int = 1) -> bool:
@@ -178,7 +178,7 @@ class Limiter(Waiting):
                 # A refusal takes nothing. Nearer to a token, the bucket itself decides.
                 return self._passes()
         n = count("Limiter", "n", n, least=0)
-        ok = self._alone(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
+        ok = self.run_locked(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
         if self._fleet is not None:
             self._fleet.kick()
         return ok or self._passes()
@@ -202,17 +202,17 @@ class Limiter(Waiting):
         return self._reserve(n, max_wait_s, True)
 
     def _reserve(self, n: int, limit: float | None, queue: bool) -> Reservation:
-        grant = self._alone(lambda bucket, now: bucket.reserve(n, now, limit, queue))
+        grant = self.run_locked(lambda bucket, now: bucket.reserve(n, now, limit, queue))
         if self._fleet is not None:
             self._fleet.kick()
         return Reservation(self, grant)
 
     def _cancel(self, grant: Grant) -> None:
-        self._alone(lambda bucket, now: bucket.cancel(grant, now))
+        self.run_locked(lambda bucket, now: bucket.cancel(grant, now))
 
     def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         # A store that is lost or found puts another bucket in place; those in line stay where they are.
-        wake(self._alone(lambda bucket, now: work(grant.line or bucket, now)))
+        wake(self.run_locked(lambda bucket, now: work(grant.line or bucket, now)))
 
     def after_fork(self) -> None:
         """Forget those who wait, in a forked child: they are the parent's."""
@@ -225,7 +225,7 @@ class Limiter(Waiting):
             bucket.charge(n, now)
             return bucket.advance(now) or bucket.moved_up(now)
 
-        wake(self._alone(step))
+        wake(self.run_locked(step))
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""
@@ -250,7 +250,7 @@ class Limiter(Waiting):
 
     def tokens(self) -> float:
         """Tokens available now to this process; negative while reservations are owed."""
-        return self._alone(lambda bucket, now: bucket.usable(now))
+        return self.run_locked(lambda bucket, now: bucket.usable(now))
 
     def ready_in(self, n: int = 1) -> float:
         """Seconds until ``n`` tokens would be there; inf: never. Takes no lock, as it takes no token."""
@@ -286,12 +286,12 @@ class Limiter(Waiting):
     def _change(self, rate: float, burst: int) -> None:
         if self._fleet is not None:
             return self._fleet.change(self, *_shared(rate, burst))
-        self._alone(lambda bucket, now: bucket.change(rate, burst, now))
+        self.run_locked(lambda bucket, now: bucket.change(rate, burst, now))
         self._quick = self._quickest()
 
     def reset(self) -> None:
         """Begin anew: full, with nothing reserved and an empty line. For tests."""
-        self._swap(Bucket(self.rate, self.burst, self._now()))
+        self.swap_bucket(Bucket(self.rate, self.burst, self._now()))
 
     def fresh(self) -> Limiter:
         """A new limiter with these options, full; with a store, the one of the key it is made for."""
@@ -328,14 +328,6 @@ class Limiter(Waiting):
         """Return the lock around the bucket; it may be taken again inside."""
         lock: AbstractContextManager[Any] = self._lock
         return lock
-
-    def run_locked(self, work: Callable[[Bucket, float], T]) -> T:
-        """Return ``work(bucket, now)``, run with the bucket to itself."""
-        return self._alone(work)
-
-    def swap_bucket(self, bucket: Bucket) -> None:
-        """Use ``bucket`` from now on."""
-        self._swap(bucket)
 
 
 def _rebuild(rate: float, burst: int, store: Store | None, name: str | None, observe: bool) -> Limiter:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Array = Any
 
 
-#: So many retries are usual: their ceilings are worked out once.
+#: Number of retries whose ceilings are computed once, ahead of time.
 _USUAL = 8
 
 

@@ -25,7 +25,7 @@ class DoAttempt:
 
 
 class DoSleep(float):
-    """Result of ``iter()`` when so many seconds are to be slept."""
+    """Result of ``iter()`` that asks for a sleep of this many seconds."""
 
 
 class BaseAction:
