@@ -1,4 +1,8 @@
-"""A hedge launched the next attempt at once after a failure that said when to come back."""
+"""A hedge launched the next attempt at once after a failure that said when to come back.
+
+And a failure that said "do not retry" cancelled the other attempts, which the server might still have
+answered.
+"""
 
 from __future__ import annotations
 
@@ -87,6 +91,24 @@ def test_hint_and_an_empty_budget_end_in_the_first_failure(loop: Loop) -> None:
     budget.withdraw()
     backend = _Backend(loop, (0.1, _busy(1.0)), (0.1, "served"))
     assert isinstance(backend.play(_hedge(budget=budget)), ConnectionError)
+    assert len(backend.began) == 1
+
+
+def _forbidden(error: BaseException) -> sp.Verdict:
+    return sp.Verdict(False, kind="pushback")
+
+
+@each_loop
+def test_pushback_launches_nothing_more_and_leaves_the_attempt_in_flight(loop: Loop) -> None:
+    backend = _Backend(loop, (2.0, "served"), (0.1, ConnectionError("busy")), (0.1, "too many"))
+    assert backend.play(_hedge(on=_forbidden)) == "served"
+    assert len(backend.began) == 2
+
+
+@each_loop
+def test_pushback_to_the_only_attempt_ends_the_call(loop: Loop) -> None:
+    backend = _Backend(loop, (0.1, ConnectionError("busy")), (0.1, "too many"))
+    assert isinstance(backend.play(_hedge(on=_forbidden)), ConnectionError)
     assert len(backend.began) == 1
 
 

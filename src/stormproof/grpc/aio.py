@@ -10,14 +10,14 @@ import grpc.aio
 
 from .._context.deadlines import ambient
 from .._primitives.errors import Permanent
-from .aio_calls import Given, Stream, Written
+from .aio_calls import END, AioRpc, Given, OpenStream, Stream, Written, retrieve
 from .compiled import Compiled, Policies
 from .routes import Routes
-from .rpc import Answer, CallScope, Rpc, Wire
+from .rpc import Answer, Begun, CallScope, Rpc, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from typing import Any
 
     from .routes import ByMethod
@@ -42,28 +42,49 @@ async def _one(rpc: Rpc) -> Answer:
         raise rpc.failed(error) from None
 
 
-async def _opened(rpc: Rpc) -> Answer:
-    """A stream whose first message is here."""
+async def _opened(rpc: AioRpc) -> Answer:
+    """A stream whose first message is here, or whose headers are, if its caller waits for those."""
     call: Any = None
+    waits: list[asyncio.Future[Any]] = []
     try:
         call = await rpc.attempt()
         items = call.__aiter__()
-        first = await anext(items, _END)
-        return Answer(_Open(call, items), None if first is _END else first, ended=first is _END)
+        first = asyncio.ensure_future(anext(items, END))
+        waits += first, asyncio.ensure_future(_headers(rpc, call))
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if call.done():
+            # Headers without a message may be those of a refusal.
+            await asyncio.wait((first,))
+        stream = OpenStream(call, items, first)
+        if not first.done():
+            first.add_done_callback(retrieve)
+            return Begun(stream)
+        item = first.result()
+        return Answer(stream, None if item is END else item, ended=item is END)
     except grpc.RpcError as error:
         raise rpc.failed(error) from None
     except BaseException:
         if call is not None:
             call.cancel()
+        for wait in waits:
+            wait.cancel()
         raise
+    finally:
+        for wait in waits[1:]:
+            wait.cancel()
 
 
-async def _written(rpc: Rpc) -> Answer:
+async def _headers(rpc: AioRpc, call: Any) -> None:
+    """Wait until the caller has asked for the headers of ``call``, and they are here."""
+    await rpc.wants_headers.wait()
+    await call.initial_metadata()
+
+
+async def _written(rpc: AioRpc) -> Answer:
     """A call whose caller writes the requests by hand, and so must have it before it ends."""
     call: Any = None
     try:
         call = await rpc.attempt()
-        rpc.opened.set_result(call)
         code = await call.code()
         if call.cancelled():
             raise asyncio.CancelledError
@@ -99,25 +120,6 @@ async def _cut_off(call: Any) -> None:
         raise
 
 
-_END = object()
-
-
-class _Open:
-    """A stream that has begun: the call, and what of it is still to be read."""
-
-    __slots__ = ("call", "items")
-
-    def __init__(self, call: Any, items: AsyncIterator[Any]) -> None:
-        self.call = call
-        self.items = items
-
-    def cancel(self) -> None:
-        self.call.cancel()
-
-    def done(self) -> bool:
-        return bool(self.call.done())
-
-
 class _Interceptor:
     """Every call under the policy of its method."""
 
@@ -132,23 +134,27 @@ class _Interceptor:
         return answer if isinstance(answer, grpc.aio.Call) else Given(answer)
 
     async def _stream(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
-        answer = await self._run(continuation, details, request, streaming, _opened)
-        if isinstance(answer, Answer):
-            return Stream(answer.items.call, _items(answer))
-        return answer if isinstance(answer, grpc.aio.Call) else Stream(Given(None), aiter(answer))
+        return await self._run(continuation, details, request, streaming, _opened)
 
     async def _run(
-        self, continuation: Any, details: Any, request: Any, streaming: bool, run: Callable[[Rpc], Any]
+        self, continuation: Any, details: Any, request: Any, streaming: bool, run: Callable[[AioRpc], Any]
     ) -> Any:
-        """An `Answer`, what a fallback gave, or the plain call of a method without a policy."""
+        """An `Answer`, what a fallback gave, or a call: a stream's, or that of a method without a policy."""
         by_hand = streaming and _writes_by_hand(request)
         given = Written(request) if by_hand else request
-        rpc = Rpc(details, given, streaming, self._wire, _details, continuation)
+        rpc = AioRpc(details, given, streaming, self._wire, _details, continuation)
         rpc.streams = run is _opened
         compiled = self._policies.get(rpc, _written if by_hand else run, True)
         if compiled is None:
             return await rpc.attempt()
-        return await (_begin(compiled, rpc) if by_hand else finish(compiled, rpc, CallScope(rpc.timeout)))
+        scope = CallScope(rpc.timeout)
+        if not by_hand and not rpc.streams:
+            return await finish(compiled, rpc, scope)
+        task = asyncio.ensure_future(finish(compiled, rpc, scope))
+        task.add_done_callback(retrieve)
+        if by_hand and (call := await _begun(task, rpc)) is not None:
+            return call
+        return Stream(rpc, scope, task) if rpc.streams else await task
 
 
 # A channel takes an interceptor for one kind of call, the first that it is an instance of.
@@ -204,25 +210,16 @@ async def finish(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:
 _following: set[asyncio.Task[Any]] = set()
 
 
-async def _begin(compiled: Compiled, rpc: Rpc) -> Any:
-    """The call as soon as it has begun, while the policy goes on around it."""
-    rpc.opened = asyncio.get_running_loop().create_future()
-    task = asyncio.ensure_future(finish(compiled, rpc, CallScope(rpc.timeout)))
+async def _begun(task: asyncio.Task[Any], rpc: AioRpc) -> Any:
+    """The call as soon as it has begun, while ``task`` goes on around it; ``None`` if it will not begin."""
     _following.add(task)
-    task.add_done_callback(_forget)
+    task.add_done_callback(_following.discard)
     try:
         await asyncio.wait((rpc.opened, task), return_when=asyncio.FIRST_COMPLETED)
     except BaseException:
         task.cancel()
         raise
-    return rpc.opened.result() if rpc.opened.done() else await task
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    _following.discard(task)
-    if not task.cancelled():
-        # The caller sees the error at the call itself.
-        task.exception()
+    return rpc.opened.result() if rpc.opened.done() else None
 
 
 _GRPC = os.path.dirname(grpc.__file__) + os.sep
@@ -235,15 +232,6 @@ def _writes_by_hand(request: Any) -> bool:
     """
     code = getattr(request, "ag_code", None)
     return code is not None and code.co_filename.startswith(_GRPC)
-
-
-async def _items(answer: Answer) -> AsyncIterator[Any]:
-    if answer.ended:
-        return
-    first, answer.item = answer.item, None
-    yield first
-    async for item in answer.items.items:
-        yield item
 
 
 def make(policies: ByMethod, wire: Wire) -> list[Any]:

@@ -13,7 +13,7 @@ from .calls import Given, Pending, Stream
 from .compiled import Compiled, Policies
 from .native import startable, wants_future
 from .routes import Routes
-from .rpc import Answer, CallScope, Rpc, Wire, attempt_scope
+from .rpc import Answer, Begun, CallScope, Rpc, Wire, attempt_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _begun(rpc: Rpc) -> Answer:
             call.initial_metadata()
             if not call.is_active() and call.code() is not grpc.StatusCode.OK:
                 raise limit.failed(rpc, call.exception())
-            return Answer(call, None, ended=True)
+            return Begun(call)
         except BaseException:
             call.cancel()
             raise

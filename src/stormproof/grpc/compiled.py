@@ -25,7 +25,7 @@ class Compiled:
 
     __slots__ = ("call", "hedges", "owner", "policy")
 
-    def __init__(self, policy: Policy, run: Callable[[Rpc], Any], method: str, wire: Wire, is_async: bool):
+    def __init__(self, policy: Policy, run: Callable[..., Any], method: str, wire: Wire, is_async: bool):
         self.policy = policy
         self.owner = _named(run, method, is_async)
         self.hedges = any(map(_is_hedge, policy.strategies))
@@ -44,7 +44,7 @@ class Policies:
         self._wire = wire
         self._compiled = Recent(_MOST_METHODS)
 
-    def get(self, rpc: Rpc, run: Callable[[Rpc], Any], is_async: bool) -> Compiled | None:
+    def get(self, rpc: Rpc, run: Callable[..., Any], is_async: bool) -> Compiled | None:
         """``run`` under the policy of the call's method; ``None`` if it has none.
 
         What can be sent only once is not hedged: a second attempt would have nothing to send.
@@ -74,7 +74,7 @@ def _unhedged(policy: Policy) -> Policy:
     return Policy(*row, name=policy.name, clock=policy.clock, rng=policy.rng)
 
 
-def _named(run: Callable[[Rpc], Any], method: str, is_async: bool) -> Callable[[Rpc], Any]:
+def _named(run: Callable[..., Any], method: str, is_async: bool) -> Callable[[Rpc], Any]:
     """Return ``run`` as a function of its own, named as the method in events, notes and marks."""
 
     async def awaited(rpc: Rpc) -> Any:

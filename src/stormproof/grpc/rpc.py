@@ -15,7 +15,7 @@ from .._primitives.errors import AttemptTimeout, Permanent, StormproofError
 from .._primitives.options import Options
 from .._primitives.options import count as whole
 from .._strategies.retry.call import note
-from .._strategies.retry.generators import Opened
+from .._strategies.retry.generators import HeldBack, Opened
 from .._strategies.timeout import AttemptScope
 from .refusals import as_rpc_error
 from .replay import Replay
@@ -117,6 +117,16 @@ class Answer(Opened):
         self.items.cancel()
 
 
+class Begun(Answer, HeldBack):
+    """Result of an attempt whose headers are here: they commit the call, and ``on_result`` has no message."""
+
+    __slots__ = ()
+
+    def __init__(self, items: Any) -> None:
+        HeldBack.__init__(self, items)
+        self.end()
+
+
 class Rpc:
     """One logical call, as ``key=`` functions see it: ``method``, ``request``, ``metadata``, ``timeout``."""
 
@@ -130,7 +140,6 @@ class Rpc:
         "last_error",
         "metadata",
         "method",
-        "opened",
         "request",
         "sent",
         "start",
@@ -159,8 +168,6 @@ class Rpc:
         #: Number of attempts begun, and the error of the last one if it has ended with one.
         self.sent = 0
         self.last_error: grpc.RpcError | None = None
-        #: Where a call goes whose request is written by hand: its caller needs it before it ends.
-        self.opened: Any = None
         #: Begins an attempt: ``start(details, request)``.
         self.start = start
         self._details = details

@@ -46,8 +46,8 @@ class Hedge(Options):
     ``after`` may be a measured percentile such as ``"p95"`` (of the attempts that were begun alone: one
     that loses counts with the time it had taken so far); 0 launches all at once. An attempt that fails in
     a way ``on`` matches launches the next one at once, or when the server's hint says; any other failure
-    ends the call. A hint longer than 60 s, or than the time left, launches nothing more. Every extra
-    attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a fresh one.
+    ends the call. A hint longer than 60 s, or than the time left, and a pushback launch nothing more. Every
+    extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a fresh one.
     ``idempotent=True`` declares that the call may be made twice; without it plain functions are refused,
     and a client hedges only where the request itself says so. From the second attempt of a retried call
     on nothing is hedged, so retries and hedges add up but never multiply. ``vary(number, args, kwargs)``
@@ -336,7 +336,8 @@ class Race:
         if self._first_error is None:
             self._first_error = visible
         verdict = None if asked is None else self._hedge._judge(asked)
-        is_fatal = verdict is not None and not verdict.retry
+        is_pushback = verdict is not None and verdict.kind == "pushback"
+        is_fatal = verdict is not None and not verdict.retry and not is_pushback
         if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
             self._first_error = visible
             return "stop"
@@ -344,7 +345,10 @@ class Race:
             self._hedge.budget.failure(isinstance(error, TimeoutError))
         if hint_s is None and verdict is not None:
             hint_s = verdict.after
-        if hint_s is not None:
+        if is_pushback:
+            # The server wants no further request; it may still answer one that it has.
+            self.launched = self._hedge.max
+        elif hint_s is not None:
             self._hold(hint_s)
         return "launch" if self.launched < self._hedge.max else "wait"
 
