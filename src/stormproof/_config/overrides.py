@@ -93,7 +93,7 @@ def _strategy(policy: Any, name: str, token: str) -> tuple[Path, str]:
             return (*base, "strategies", places[0], kind), kind
     elif isinstance(policy, dict) and kind in policy:
         return (*base, kind), kind
-    # Its place among the others would be anybody's guess.
+    # Its position in the pipeline would be a guess.
     raise LookupError(f"policy {name!r} has no {kind!r}; a variable can change a strategy, not add one")
 
 

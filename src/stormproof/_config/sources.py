@@ -49,7 +49,7 @@ def parse(text: str, suffix: str, file: str | None = None) -> Document:
 
 
 def _check_numbers(spot: Spot) -> None:
-    """Refuse whole numbers of so many (hexadecimal) digits that Python itself does not print them."""
+    """Refuse whole numbers with more (hexadecimal) digits than Python converts to decimal."""
     value = spot.value
     if isinstance(value, (dict, list)):
         for key in value if isinstance(value, dict) else range(len(value)):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 making_for: ContextVar[str | None] = ContextVar("stormproof_key", default="")
 
 
-#: Stands between a name and the hash of a key, which has so many digits.
+#: Separates a name from the hash of a key; below, the number of the hash's digits.
 _OF_KEY, _DIGITS = "/key-", 32
 
 

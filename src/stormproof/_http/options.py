@@ -42,7 +42,7 @@ class ClientOptions(Options):
     the same on all its attempts; a callable makes it from the request; ``None`` leaves it to the
     caller. A key that the request already has is kept, also one that it got when it was sent before.
     ``key_header`` is the header's name.
-    ``buffer``: a response that announces at most so many bytes is read within the attempt; 0 reads none.
+    ``buffer``: a response that announces at most this many bytes is read within the attempt; 0 reads none.
     ``replay``: request bodies longer than this are sent once; 0 sends every body once, ``None`` has no limit.
     ``drain``: how many bytes of an unwanted answer are read to keep its connection in use; 0 closes it.
     ``statuses``, ``methods``: what is worth retrying and safe to repeat, instead of the policy's own tables.

@@ -98,6 +98,6 @@ class RetryAfter(Exception):
 
 
 for _kind in list(globals().values()):
-    # Named by where users import them from, also before anybody has: events and logs must not differ by that.
+    # Named by the module that users import them from, even before it is imported: events and logs must agree.
     if isinstance(_kind, type):
         _kind.__module__ = "stormproof"

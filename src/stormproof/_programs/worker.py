@@ -1,4 +1,4 @@
-"""A worker: jobs from a queue or an iterable, so many at once, retried, and none lost on the way out."""
+"""A worker: runs jobs from a queue or an iterable concurrently, retries them, and loses none at shutdown."""
 
 from __future__ import annotations
 

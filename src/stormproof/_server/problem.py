@@ -15,7 +15,7 @@ MAX_HINT_S = 86_400.0
 
 
 class Problem:
-    """``code`` names the problem for programs, ``title`` for people; neither holds anybody's data.
+    """``code`` names the problem for programs, ``title`` for people; neither holds user data.
 
     ``should_retry`` is the word to the caller: True, False, or ``None`` for none. ``after`` is how many
     seconds from now trying again may help, at the earliest; ``None`` when unknown.

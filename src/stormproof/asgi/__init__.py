@@ -4,7 +4,7 @@ Outermost first, a service wants them in this order::
 
     RefusalMiddleware      what a handler gave up on becomes the right status
     DeadlineMiddleware     the caller's remaining time is the handler's deadline, waiting included
-    SheddingMiddleware     so many requests at once
+    SheddingMiddleware     a bound on the requests in flight
     IdempotencyMiddleware  one execution per key
 """
 

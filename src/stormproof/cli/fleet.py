@@ -29,7 +29,7 @@ OPTIONS = (
     Option(
         "kind", "Only this kind: budget, limiter, breaker, bulkhead, idempotency.", "--kind", metavar="KIND"
     ),
-    Option("limit", "At most so many keys are looked at.", "--limit", default="1000", metavar="NUMBER"),
+    Option("limit", "Largest number of keys to read.", "--limit", default="1000", metavar="NUMBER"),
     Option("as_json", "The same as JSON.", "--json", kind="flag"),
 )
 

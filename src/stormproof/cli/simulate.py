@@ -36,7 +36,7 @@ OPTIONS = (
         metavar="MODULE:NAME",
     ),
     Option("seed", "The same seed gives the same result.", "--seed", default="0", metavar="NUMBER"),
-    Option("seeds", "Run so many seeds, from --seed on.", "--seeds", default="1", metavar="NUMBER"),
+    Option("seeds", "Number of seeds to run, from --seed on.", "--seeds", default="1", metavar="NUMBER"),
     Option(
         "claims",
         "What must hold in every run, such as 'availability > 0.99 and recovery_time < 30'; "

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: In the calm leg of a comparison this share of the attempts fails; its size in calls and clients.
 CALM_ERRORS, _CALM_CALLS, _CALM_CLIENTS = 0.01, 10_000, 1_000
 
-#: So many runs are given to an executor ahead of their results.
+#: Runs submitted to an executor ahead of their results.
 _AHEAD = 256
 
 

@@ -203,7 +203,7 @@ def cold_cache() -> Story:
         "After a 5 s restart the caches are empty: requests cost four times as much until 3,000 have been "
         "served.",
         "Without a budget the retries keep the load at more than the cold backend can serve, and it never "
-        "warms up for anybody who still waits. With one it recovers in about 20 s.",
+        "warms up for any caller that still waits. With one it recovers in about 20 s.",
         Scenario(
             clients=50,
             arrival_rps=200,

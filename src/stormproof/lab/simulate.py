@@ -26,11 +26,11 @@ from .model.scenario import Scenario
 from .results.recorder import Raw, SoFar, series
 from .results.result import Result, Series
 
-#: From so many calls on in all runs of an experiment, "auto" takes the fast engine where it can: before,
+#: From this many calls on, in all runs of an experiment, "auto" takes the fast engine where it can: before,
 #: compiling takes longer.
 MANY_CALLS = 300_000
 
-#: More than so many are a slip of the pen (a Spike by 1e9): they would take the fast engine hours.
+#: More calls than this are a typing mistake (a Spike by 1e9): they would take the fast engine hours.
 MOST_FAST_CALLS = 1_000_000_000
 
 
@@ -166,7 +166,7 @@ def exact(
 
 
 def _bound_calls(scenario: Scenario, engine: str, most: int, advice: str = "") -> None:
-    """Refuse a run that would not end; the error names the field that makes it so long."""
+    """Refuse a run that would not end; the error names the field that makes it too long."""
     total = scenario.expected_calls
     if total <= most:
         return

@@ -237,7 +237,7 @@ class ThrottleBudget(Allowance):
 
 
 class RateBudget(Allowance):
-    """So many retries a second: a token bucket of ``burst`` that refills at ``rate`` per second.
+    """Retries per second: a token bucket of ``burst`` that refills at ``rate`` per second.
 
     ``wait=False`` refuses when it is empty; ``wait=True`` lets the retry wait for its token,
     within the deadline. It refills with time, so it keeps paying through an outage. With a ``store``

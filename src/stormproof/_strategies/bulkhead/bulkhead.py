@@ -1,4 +1,4 @@
-"""The bulkhead: so many calls at once, so many more in a queue, the rest are refused."""
+"""The bulkhead: bounds the calls in flight and those in its queue, and refuses the rest."""
 
 from __future__ import annotations
 

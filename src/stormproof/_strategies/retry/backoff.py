@@ -171,7 +171,7 @@ class Jittered(Backoff):
         return wait
 
     def quick_delay(self) -> Callable[[int, float | None, float], float]:
-        """`delay` for the loop, whose ``n`` and ``prev`` are what they should be; a draw may be anyone's."""
+        """`delay` for the loop, whose ``n`` and ``prev`` need no check; a draw from a user's ``rng`` does."""
         delay, spread, least = self.delay, self._spread, self.min
         ceilings = tuple(self._ceiling(n) for n in range(_USUAL))
 

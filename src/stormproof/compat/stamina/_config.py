@@ -46,7 +46,7 @@ class _RestoreTesting:
 
 
 def set_testing(testing: bool, *, attempts: int = 1, cap: bool = False) -> _RestoreTesting:
-    """Switch testing mode on or off: no waits, and ``attempts`` attempts (``cap``: at most so many).
+    """Switch testing mode on or off: no waits, and ``attempts`` attempts (``cap``: at most).
 
     As a context manager it restores what was before.
     """

@@ -23,7 +23,7 @@ from .processes import Copier, RunClock
 if TYPE_CHECKING:
     from ..results.recorder import Raw, SoFar
 
-#: So many processes of each class are asked for their budgets and breakers: a reading settles a copy.
+#: Processes of each class whose budgets and breakers are sampled: a reading settles a copy.
 ASKED = 8
 
 #: Beyond this the exact engine would run for minutes and fill the memory.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Clients(Options):
-    """Another class of clients beside the scenario's own: so many processes with a load of their own.
+    """Another class of clients beside the scenario's own: its number of processes and their load.
 
     ``policy=None`` is the policy under test; ``timeout=None`` the scenario's.
     """

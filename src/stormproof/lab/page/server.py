@@ -126,7 +126,7 @@ async def _on_problem(request: Request, error: Exception) -> Response:
     return _problem(422, str(error), getattr(error, "field", None))
 
 
-#: The address is given out when the story has been run, or after so many seconds.
+#: Longest wait, in seconds, for the story's run before the address is printed.
 _PATIENCE_S = 4.0
 
 

@@ -80,7 +80,7 @@ def recovered(rows: list[Row]) -> Share:
     return Share(sum(bool(row["metrics"]["recovered"]) for row in rows), len(rows))
 
 
-#: `Comparison.hour` is about so many seconds.
+#: Seconds that `Comparison.hour` covers.
 HOUR_S = 3600.0
 
 #: Load after the fault that `Comparison.best` accepts, in multiples of the capacity.

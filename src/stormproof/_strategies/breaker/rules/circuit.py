@@ -121,7 +121,7 @@ class Window:
         """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
         if now <= self.current.end:
             if now < self.current.end - 2 * self._width:
-                # Set back by more than a bucket: go on from here, or all of it would count for ever so long.
+                # Set back by more than a bucket: continue from here, or buckets would outlive the window.
                 self.move(now + self._width - self.current.end)
             return self.current
         if self._size == 1:

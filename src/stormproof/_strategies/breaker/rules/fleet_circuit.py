@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .circuit import Window
 
-#: A lease that others want is given up when it has not been used for so long.
+#: Idle seconds after which a lease that others want is given up.
 CLAIM_S = 0.2
 #: A call that found no probe to be had may find one so soon: a lease takes an exchange.
 ASK_S = 0.1

@@ -26,14 +26,14 @@ PERIODS = 3
 #: How soon a process that was refused may ask again.
 EAGER_S = 0.02
 
-#: A process that was used within the last second looks so often, so that it knows what there is ...
+#: Seconds between two looks at the store: in a process that was used within the last second ...
 HOT_S = 0.1
-#: ... after that so often ...
+#: ... after that ...
 WARM_S = 0.5
-#: ... and for so long.
+#: ... and the seconds after which an idle process stops looking.
 COLD_AFTER_S = 10.0
 
-#: Tokens for a call of several that was refused are kept for so long, should it be made again.
+#: Seconds for which tokens are kept for a refused call of several, which may be made again.
 SOUGHT_S = 1.0
 
 #: Beyond this, a store that counts millionths in doubles loses exactness.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Testing:
-    """Testing mode: no waits, and ``attempts`` attempts (with ``cap``, at most so many)."""
+    """Testing mode: no waits, and ``attempts`` attempts (with ``cap``, at most)."""
 
     __slots__ = ("attempts", "cap")
 
