@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import random
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tests.support.plugins.order import LONGEST, shuffle
 from tests.tools.small_suite import SmallSuite
 
+ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = "import pytest\n@pytest.mark.parametrize('n', range(30))\ndef test_n(n): pass\n"
+
+
+@dataclass
+class StubItem:
+    nodeid: str
 
 
 def order(out: str) -> list[str]:
@@ -31,6 +41,16 @@ def test_seed_is_drawn_and_printed(tmp_path: Path) -> None:
 def test_seed_0_keeps_the_order_of_the_source(tmp_path: Path) -> None:
     found = order(SmallSuite(tmp_path, a=NUMBERS).run("-v", STORMPROOF_TEST_SEED="0")[1])
     assert found == [f"test_a.py::test_n[{n}]" for n in range(30)]
+
+
+def test_longest_files_come_first_in_any_order() -> None:
+    assert [name for name in sorted(LONGEST) if not (ROOT / name).is_file()] == []
+    items: list[Any] = [
+        StubItem(f"{name}::test_1") for name in ("tests/test_a.py", *sorted(LONGEST), "tests/test_z.py")
+    ]
+    for seed in range(5):
+        shuffle(items, random.Random(seed))
+        assert {item.nodeid.partition("::")[0] for item in items[: len(LONGEST)]} == LONGEST
 
 
 SIZES = """

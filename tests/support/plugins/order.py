@@ -19,8 +19,32 @@ import pytest
 SEED = "STORMPROOF_TEST_SEED"
 LONG = "STORMPROOF_TEST_LONG"
 
-#: The files that take longest, as ``pytest --durations`` shows them.
-LONGEST = frozenset[str]()
+#: The files that take longest, as build/test/times.txt lists them after a run.
+LONGEST = frozenset(
+    {
+        "tests/faults/test_http_hangs.py",
+        "tests/faults/test_one_shot_bodies.py",
+        "tests/integration/browser/test_lab_page.py",
+        "tests/integration/browser/test_lab_page_story.py",
+        "tests/integration/fleet/test_fleet_breaker.py",
+        "tests/integration/http/test_http_both_halves.py",
+        "tests/integration/http/test_http_deadlines.py",
+        "tests/integration/http/test_http_transparency.py",
+        "tests/integration/idempotency/test_idempotency_sqlite.py",
+        "tests/integration/idempotency/test_idempotency_stores.py",
+        "tests/integration/libraries/test_classify_real_libraries.py",
+        "tests/integration/queues/test_celery.py",
+        "tests/integration/queues/test_dramatiq.py",
+        "tests/lab/test_fast.py",
+        "tests/lab/test_fast_rules.py",
+        "tests/lint/test_lint_fixes.py",
+        "tests/properties/test_budget_invariants.py",
+        "tests/properties/test_fleet_invariants.py",
+        "tests/regressions/test_http_pool_survives_an_overload.py",
+        "tests/simulation/test_seeds.py",
+        "tests/tools/test_benchmarks.py",
+    }
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
