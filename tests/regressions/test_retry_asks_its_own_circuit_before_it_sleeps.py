@@ -12,7 +12,7 @@ import stormproof as sp
 
 def policy(*inside: Any, **options: Any) -> sp.Policy:
     options = {"attempts": 9, "backoff": sp.Constant(1), **options}
-    return sp.Policy(sp.Retry(Boom, **options), *inside)
+    return sp.Policy(sp.Retry(**{"on": Boom, **options}), *inside)
 
 
 @each_way
@@ -28,6 +28,25 @@ def test_open_circuit_ends_the_call_without_a_wait_or_a_token(play: Any) -> None
 def test_circuit_that_admits_a_probe_by_then_is_waited_for(play: Any) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=5)
     play(policy(breaker, backoff=sp.Constant(5.001)), Boom, "ok").returned("ok").slept(5.001)
+
+
+@each_way
+def test_circuit_that_is_open_until_the_wait_ends_is_not_waited_for(play: Any) -> None:
+    breaker = sp.Breaker(consecutive=1, open_for=5)
+    play(policy(breaker, backoff=sp.Constant(5)), Boom, "ok").stopped_for("circuit").made(1).slept()
+
+
+@each_way
+def test_open_circuit_ends_the_call_of_a_rule_that_retries_failures_only(play: Any) -> None:
+    breaker = sp.Breaker(consecutive=1)
+    play(policy(breaker, on=lambda error: True), Boom, "ok").stopped_for("circuit").made(1).slept()
+
+
+@each_way
+def test_rule_that_answers_with_a_verdict_retries_an_open_circuit(play: Any) -> None:
+    breaker = sp.Breaker(consecutive=1, open_for=5)
+    rule = policy(breaker, on=lambda error: sp.Verdict(True), budget=None)
+    play(rule, Boom, "ok").returned("ok")
 
 
 @each_way

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .._classify.classifier import Classifier
-from .._primitives.errors import CircuitOpen, DeadlineExceeded
+from .._primitives.errors import DeadlineExceeded
 from .._primitives.options import Options
 from .._strategies.breaker.breaker import Breaker
 from .._strategies.bulkhead.bulkhead import Bulkhead
@@ -53,17 +52,14 @@ def certain_breakers(strategies: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the breakers inside the `Retry` that are certain to refuse its next attempt while they are open.
 
     Not so where an answer comes from elsewhere (`Fallback`, `Hedge`), where the target may change
-    (``before_attempt``) or is not known (`keyed`), where a fleet decides, where refusals are retried by name,
-    or where the wait is not known yet (``RateBudget(wait=True)``).
+    (``before_attempt``) or is not known (`keyed`), where a fleet decides, or where the wait is not known yet
+    (``RateBudget(wait=True)``). If ``on`` retries the refusal itself is asked when it comes to that.
     """
     place = next((i for i, s in enumerate(strategies) if isinstance(s, Retry)), None)
     if place is None:
         return ()
     retry, found = strategies[place], []
     if retry.before_attempt is not None or getattr(retry.budget, "wait", False):
-        return ()
-    if issubclass(CircuitOpen, retry.named) or not isinstance(retry.on, (type, tuple, Classifier)):
-        # A rule of the user's is asked about failures only.
         return ()
     for strategy in strategies[place + 1 :]:
         if isinstance(strategy, (Fallback, Hedge)):

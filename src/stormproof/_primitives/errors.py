@@ -72,6 +72,10 @@ class Cancelled(StormproofError):
     """The enclosing scope was cancelled with ``scope.cancel()``."""
 
 
+#: Refusals of an attempt that a strategy did not admit, so that it never reached the function.
+ADMISSION_REFUSALS = (CircuitOpen, RateLimited, BulkheadFull, Throttled)
+
+
 class Permanent(Exception):
     """Raise ``Permanent(err)`` to stop retrying: the caller gets ``err`` itself."""
 

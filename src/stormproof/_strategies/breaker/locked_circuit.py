@@ -269,17 +269,21 @@ class LockedCircuit(Options):
                 except Exception as fault:
                     bus.report(fault)
 
-    def shut_for(self) -> float:
-        """Return the seconds for which every call is certain to be refused from now on; 0.0 if none is."""
+    def shut_for(self) -> float | None:
+        """Return the seconds for which every call is certain to be refused from now on; None if it is not."""
         live = self._live
         if live.shut is None or self.observe:
-            return math.inf if live.manual == "open" and not self.observe else 0.0
+            return math.inf if live.manual == "open" and not self.observe else None
         now = self._now()
-        return live.shut[1] - now if live.shut[0] <= now <= live.shut[1] else 0.0
+        return live.shut[1] - now if live.shut[0] <= now <= live.shut[1] else None
 
     def _refusal(self, retry_after: float | None, state: str = "open") -> CircuitOpen:
         if bus.watchers:
             bus.publish("Refused", operation=self.name or "breaker", by="breaker")
+        return self.refusal(retry_after, state)
+
+    def refusal(self, retry_after: float | None, state: str = "open") -> CircuitOpen:
+        """Return the error of a call that is refused in ``state``; without ``retry_after``, by hand."""
         last = self._live.last_failure
         if retry_after is None:
             when, state = "held open by hand", "open"

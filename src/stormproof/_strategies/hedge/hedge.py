@@ -15,7 +15,7 @@ from ..._context.attempts import running
 from ..._context.deadlines import remaining
 from ..._drivers import race as _race
 from ..._events import bus
-from ..._primitives.errors import Permanent
+from ..._primitives.errors import ADMISSION_REFUSALS, Permanent
 from ..._primitives.options import Options, count, flag, hook, seconds
 from ..._runtime.locks import guard
 from .quantile import Sketch
@@ -46,8 +46,9 @@ class Hedge(Options):
     ``after`` may be a measured percentile such as ``"p95"`` (of the attempts that were begun alone: one
     that loses counts with the time it had taken so far); 0 launches all at once. An attempt that fails in
     a way ``on`` matches launches the next one at once, or when the server's hint says; any other failure
-    ends the call. A hint longer than 60 s, or than the time left, and a pushback launch nothing more. Every
-    extra attempt pays ``budget``; ``None`` takes that of the policy's `Retry`, or a fresh one.
+    ends the call. A hint longer than 60 s, or than the time left, a pushback, and an extra attempt that a
+    strategy further in refuses launch nothing more; the others go on. Every extra attempt pays ``budget``;
+    ``None`` takes that of the policy's `Retry`, or a fresh one.
     ``idempotent=True`` declares that the call may be made twice; without it plain functions are refused,
     and a client hedges only where the request itself says so. From the second attempt of a retried call
     on nothing is hedged, so retries and hedges add up but never multiply. ``vary(number, args, kwargs)``
@@ -333,11 +334,15 @@ class Race:
             self._lone = 0
         asked, hint_s = unwrap_marker(error)
         visible = error if asked is None else asked
-        if self._first_error is None:
-            self._first_error = visible
         verdict = None if asked is None else self._hedge._judge(asked)
         is_pushback = verdict is not None and verdict.kind == "pushback"
         is_fatal = verdict is not None and not verdict.retry and not is_pushback
+        if is_fatal and isinstance(visible, ADMISSION_REFUSALS) and (self.out or self._first_error):
+            # It reached nothing, so it decides nothing: the others do.
+            self.launched = self._hedge.max
+            return "wait"
+        if self._first_error is None:
+            self._first_error = visible
         if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
             self._first_error = visible
             return "stop"

@@ -148,7 +148,7 @@ class RetriedCall(Course):
                 if verdict is None:
                     self.succeed()
                     return None
-                stop = self._refused(error) or self._final(error, verdict)
+                stop = self._refused(error, verdict) or self._final(error, verdict)
                 if stop is None and not is_refusal(self.visible_error):
                     self.reached = self.visible_error
             self.verdict = verdict
@@ -201,12 +201,12 @@ class RetriedCall(Course):
         stands_for = None if layer.stopped is None else REFUSALS.get(layer.stopped.reason)
         return stands_for is not None and issubclass(stands_for, self.retry.named)
 
-    def _refused(self, error: Exception | None) -> Stop | None:
+    def _refused(self, error: Exception | None, verdict: Verdict) -> Stop | None:
         """Why to stop where a strategy further in refuses a later attempt: the failure before it surfaces."""
-        if self.reached is None or not is_refusal(error):
+        if self.reached is None or verdict.retry or not is_refusal(error):
             return None
         reason = reason_of(error)
-        if reason is None or ENDINGS[reason].refuses != "asked" or isinstance(error, self.retry.named):
+        if reason is None or ENDINGS[reason].refuses != "asked":
             return None
         self.refusal, self.visible_error = error, self.reached
         # It made no attempt.

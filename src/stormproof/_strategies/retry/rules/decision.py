@@ -2,7 +2,7 @@
 
 The order of the questions: is the failure retryable, may it be repeated, are there attempts left, how long
 is the wait, does the server ask for too much, is there time, is the circuit open, does the budget pay.
-`Course` is given the time, the draws, the verdict and the scope; it reads no clock and knows no exception.
+`Course` is given the time, the draws, the verdict and the scope; it reads no clock and raises no exception.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
         # Functions, which checkers would take for methods of the class if their types said so.
         delay: Any
+        judge: Any
         plan: Any
         within: float | None
         max_hint: float
@@ -224,8 +225,9 @@ class Course:
             return Stop("within", message, None, left)
         if self.breakers:
             for breaker in self.breakers:
-                if (shut := breaker.shut_for()) > wait:
-                    return _shut(breaker, shut)
+                shut = breaker.shut_for()
+                if shut is not None and shut >= wait and (stop := _shut(breaker, shut, retry)) is not None:
+                    return stop
         if budget is None:
             return wait
         try:
@@ -258,9 +260,12 @@ class Course:
             payment.give_back()
 
 
-def _shut(breaker: Any, shut: float) -> Stop:
-    until = "held open by hand" if shut == math.inf else f"open for another {shut:.3g} s"
+def _shut(breaker: Any, shut: float, retry: RetryOptions) -> Stop | None:
+    """Return the end of a call whose next attempt ``breaker`` refuses, or None if that would be retried."""
     after = None if shut == math.inf else shut
+    if retry.judge(breaker.refusal(after)).retry:
+        return None
+    until = "held open by hand" if after is None else f"open for another {shut:.3g} s"
     return Stop("circuit", f"{breaker.name or 'breaker'} is {until}", after=after)
 
 
