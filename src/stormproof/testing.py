@@ -11,6 +11,7 @@ from ._context.deadlines import switch_off, switch_on
 from ._drivers import aio as _aio
 from ._drivers.waiter import Waiter
 from ._primitives.options import flag, number
+from ._primitives.options import seconds as duration
 from ._runtime import clock as _clock
 from ._runtime import interrupts
 from ._runtime.locks import guarded
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, TypeVar
 
+    from ._primitives.options import Seconds
     from ._runtime.virtual_loop import VirtualLoop
 
     T = TypeVar("T")
@@ -47,9 +49,9 @@ class FakeClock:
         """Return the current time in seconds."""
         return self._now
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: Seconds) -> None:
         """Move the clock. A negative value sets it back."""
-        seconds = number("FakeClock", "seconds", seconds)
+        seconds = duration("FakeClock", "seconds", seconds, least=None)
         if self._moved is None:
             self._now += seconds
             return
@@ -146,8 +148,8 @@ class VirtualClock(FakeClock):
     def now(self) -> float:
         return self._loop.time()
 
-    def advance(self, seconds: float) -> None:
-        self._loop.jump(number("VirtualClock", "seconds", seconds))
+    def advance(self, seconds: Seconds) -> None:
+        self._loop.jump(duration("VirtualClock", "seconds", seconds, least=None))
 
     def sleep(self, seconds: float) -> None:
         self.asked(seconds)

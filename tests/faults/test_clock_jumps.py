@@ -119,8 +119,11 @@ def test_deadline_jumped_over_has_ended(jump):
 BUDGETS = {
     "Budget": (lambda clock: sp.Budget(ratio=0.5, burst=5, window=10, clock=clock), 5),
     "WindowBudget": (lambda clock: sp.WindowBudget(ratio=0.5, floor=0.5, window=10, clock=clock), 5),
-    "QuotaBudget": (lambda clock: sp.QuotaBudget(5, 1, 1, 1, clock=clock), 5),
-    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(5, 1, clock=clock), 5),
+    "QuotaBudget": (
+        lambda clock: sp.QuotaBudget(5, retry_cost=1, timeout_cost=1, success_credit=1, clock=clock),
+        5,
+    ),
+    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(5, token_ratio=1, clock=clock), 5),
     "RateBudget": (lambda clock: sp.RateBudget(0.5, 5, clock=clock), 5),
 }
 each_budget = pytest.mark.parametrize("name", BUDGETS)

@@ -58,7 +58,7 @@ def allowed(limiter: sp.Limiter, budget: sp.Budget, bulkhead: sp.Bulkhead) -> di
 def parts(store: RedisStore) -> tuple[sp.Limiter, sp.Budget, sp.Bulkhead]:
     return (
         sp.Limiter(RATE, BURST, store=store, name="x"),
-        sp.Budget(0, 20, store=store, name="x"),
+        sp.Budget(0, burst=20, store=store, name="x"),
         sp.Bulkhead(8, store=store, name="x"),
     )
 
@@ -185,7 +185,7 @@ def test_reload_while_the_store_is_away_applies_to_the_share(
     limiter, budget, bulkhead = parts(store)
     rate = sp.RateBudget(RATE, BURST, store=store, name="r")
     assert retune(limiter, sp.Limiter(RATE, 2 * BURST, store=store, name="x"))
-    assert retune(budget, sp.Budget(0, 40, store=store, name="x"))
+    assert retune(budget, sp.Budget(0, burst=40, store=store, name="x"))
     assert retune(bulkhead, sp.Bulkhead(16, store=store, name="x"))
     assert retune(rate, sp.RateBudget(RATE, 2 * BURST, store=store, name="r"))
     found = {**allowed(limiter, budget, bulkhead), "rate": sum(bool(rate.withdraw()) for _ in range(50))}

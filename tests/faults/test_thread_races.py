@@ -80,9 +80,15 @@ def test_budget_counts_of_many_threads_are_exact(ratio):
 
 
 BOUNDED = {
-    "WindowBudget": (lambda clock: sp.WindowBudget(0.2, 1, 10, clock=clock), lambda calls: 10 + 0.2 * calls),
-    "QuotaBudget": (lambda clock: sp.QuotaBudget(50, 1, 1, 1, clock=clock), lambda calls: 50),
-    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(50, 0.5, clock=clock), lambda calls: 50),
+    "WindowBudget": (
+        lambda clock: sp.WindowBudget(0.2, floor=1, window=10, clock=clock),
+        lambda calls: 10 + 0.2 * calls,
+    ),
+    "QuotaBudget": (
+        lambda clock: sp.QuotaBudget(50, retry_cost=1, timeout_cost=1, success_credit=1, clock=clock),
+        lambda calls: 50,
+    ),
+    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(50, token_ratio=0.5, clock=clock), lambda calls: 50),
     "RateBudget": (lambda clock: sp.RateBudget(10, 50, clock=clock), lambda calls: 50),
 }
 
@@ -110,7 +116,7 @@ def test_other_budgets_of_many_threads_stay_in_their_bounds(name):
 
 def test_quota_of_many_threads_is_conserved():
     """Nothing is earned, everything that is paid is given back: the sum must be what it was."""
-    budget = sp.QuotaBudget(100, 5, 5, 0)
+    budget = sp.QuotaBudget(100, retry_cost=5, timeout_cost=5, success_credit=0)
 
     def run(place):
         for _ in range(300):

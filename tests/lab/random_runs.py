@@ -45,11 +45,17 @@ def budget(rng: Random) -> Any:
     return rng.choice(
         [
             None,
-            sp.Budget(rng.choice([0.0, 0.1, 0.5, 1.0]), rng.choice([0, 1, 10]), window=window),
+            sp.Budget(rng.choice([0.0, 0.1, 0.5, 1.0]), burst=rng.choice([0, 1, 10]), window=window),
             sp.Budget(),
             sp.WindowBudget(rng.choice([0.1, 0.5]), floor=rng.choice([0.0, 0.5]), window=window),
-            sp.QuotaBudget(rng.choice([10, 50, 500]), 5, 10, 1, rng.choice([None, 3])),
-            sp.ThrottleBudget(rng.choice([4, 10]), rng.choice([0.1, 0.5])),
+            sp.QuotaBudget(
+                rng.choice([10, 50, 500]),
+                retry_cost=5,
+                timeout_cost=10,
+                success_credit=1,
+                throttle_cost=rng.choice([None, 3]),
+            ),
+            sp.ThrottleBudget(rng.choice([4, 10]), token_ratio=rng.choice([0.1, 0.5])),
             sp.RateBudget(rng.choice([0.5, 5.0]), rng.choice([1, 5]), wait=rng.random() < 0.5),
         ]
     )

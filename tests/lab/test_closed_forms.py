@@ -113,7 +113,7 @@ def test_budget_bounds_the_load(failing: float) -> None:
     place = lab.Scenario(
         clients=1, arrival_rps=200, capacity_rps=2000, error_rate=failing, duration=60, timeout=1
     )
-    result = lab.simulate(policy(attempts=5, budget=sp.Budget(ratio, burst)), place, seed=2)
+    result = lab.simulate(policy(attempts=5, budget=sp.Budget(ratio, burst=burst)), place, seed=2)
     bound = 1 + ratio + burst / result.calls
     assert result.amplification <= bound
     if failing == 1.0:

@@ -38,7 +38,9 @@ def test_hedges_cut_the_tail() -> None:
         timeout=5,
     )
     alone = run(None, slow)
-    hedged = run(sp.Policy(sp.Hedge(after=0.05, max=2, idempotent=True, budget=sp.Budget(0.2, 20))), slow)
+    hedged = run(
+        sp.Policy(sp.Hedge(after=0.05, max=2, idempotent=True, budget=sp.Budget(0.2, burst=20))), slow
+    )
     assert hedged.path == "driven"
     assert alone.p99 > 0.9  # type: ignore[operator]
     assert hedged.p99 < 0.1  # type: ignore[operator]
@@ -170,7 +172,7 @@ def test_policy_with_a_store_shares_it_without_touching_it() -> None:
             self._set(store=store)
 
     store = SimpleNamespace(on_failure="closed")
-    policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=Budget(0.0, 10, store=store)))
+    policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=Budget(0.0, burst=10, store=store)))
     down = place(outage=lab.Outage(0, 20, "fail"))
     result = run(policy, down)
     assert result.attempts - result.calls == 10

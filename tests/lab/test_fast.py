@@ -60,8 +60,8 @@ def on_a_grid(**changes: Any) -> lab.Scenario:
     return scenario(**{**given, **changes})
 
 
-SPENT = policy(attempts=9, backoff=sp.Constant(0.0625), budget=sp.Budget(1, 0, window=0.25))
-GRID = policy(backoff=sp.Constant(0.0625), budget=sp.Budget(0.25, 1))
+SPENT = policy(attempts=9, backoff=sp.Constant(0.0625), budget=sp.Budget(1, burst=0, window=0.25))
+GRID = policy(backoff=sp.Constant(0.0625), budget=sp.Budget(0.25, burst=1))
 
 CASES: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
     "no policy": (None, scenario()),
@@ -90,20 +90,23 @@ CASES: dict[str, tuple[sp.Policy | None, lab.Scenario]] = {
     # Each success pays for one retry: whether it comes before the failure of the same moment decides.
     "ties, all that is earned is spent": (SPENT, on_a_grid(clients=1)),
     "ties, all that is earned is spent, fleet": (
-        policy(attempts=9, backoff=sp.Constant(0.0625), budget=sp.Budget(0.5, 0, window=0.25)),
+        policy(attempts=9, backoff=sp.Constant(0.0625), budget=sp.Budget(0.5, burst=0, window=0.25)),
         on_a_grid(fleet=True, workers=8, service="fixed", error_rate=0.5, timeout=0.0625),
     ),
     "ties, all that is earned is spent, errors": (SPENT, on_a_grid(clients=2, error_rate=0.25, workers=2)),
     "budget": (policy(), scenario()),
-    "budget, long window": (policy(budget=sp.Budget(0.5, 0, window=30)), scenario(clients=3)),
-    "budget, short window": (policy(budget=sp.Budget(0.3, 1, window=0.01)), scenario(clients=3)),
+    "budget, long window": (policy(budget=sp.Budget(0.5, burst=0, window=30)), scenario(clients=3)),
+    "budget, short window": (policy(budget=sp.Budget(0.3, burst=1, window=0.01)), scenario(clients=3)),
     "budget, one client, many workers": (
         policy(),
         scenario(clients=1, workers=20, service="exponential", outage=FAIL),
     ),
     "fleet budget": (policy(), scenario(fleet=True, outage=FAIL)),
     "window budget": (policy(budget=sp.WindowBudget(floor=0.2, window=3)), scenario()),
-    "quota": (policy(budget=sp.QuotaBudget(50, 5, 10, 1, 3)), scenario(limit_rps=200)),
+    "quota": (
+        policy(budget=sp.QuotaBudget(50, retry_cost=5, timeout_cost=10, success_credit=1, throttle_cost=3)),
+        scenario(limit_rps=200),
+    ),
     "quota, fleet": (policy(budget=sp.QuotaBudget(500)), scenario(fleet=True)),
     "throttle budget": (policy(budget=sp.ThrottleBudget()), scenario(outage=FAIL)),
     "rate budget": (policy(budget=sp.RateBudget(0.5, 2)), scenario()),

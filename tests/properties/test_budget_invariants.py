@@ -174,7 +174,7 @@ class Fleet:
         self.backend = Backend()
         self.ratio, self.burst, self.window = ratio, burst, window
         self.budgets = [
-            [sp.Budget(ratio, burst, window, clock=self.clock) for _ in range(layers)]
+            [sp.Budget(ratio, burst=burst, window=window, clock=self.clock) for _ in range(layers)]
             for _ in range(processes)
         ]
         self.calls = [self._layered(row) for row in self.budgets]

@@ -247,7 +247,7 @@ class BudgetMachine(Machine):
         window=st.sampled_from([0.5, 10.0, 60.0]),
     )
     def begin(self, ratio: float, burst: float, window: float) -> None:
-        self.budget = sp.Budget(ratio, burst, window, clock=self.clock)
+        self.budget = sp.Budget(ratio, burst=burst, window=window, clock=self.clock)
         self.model = BudgetModel(ratio, burst, window)
 
 
@@ -258,7 +258,7 @@ class WindowMachine(Machine):
         window=st.sampled_from([0.5, 10.0, 60.0]),
     )
     def begin(self, ratio: float, floor: float, window: float) -> None:
-        self.budget = sp.WindowBudget(ratio, floor, window, clock=self.clock)
+        self.budget = sp.WindowBudget(ratio, floor=floor, window=window, clock=self.clock)
         self.model = WindowModel(ratio, floor, window)
 
 
@@ -270,14 +270,20 @@ class QuotaMachine(Machine):
         credit=st.sampled_from([0, 1, 2.5]),
     )
     def begin(self, capacity: float, retry_cost: float, timeout_cost: float, credit: float) -> None:
-        self.budget = sp.QuotaBudget(capacity, retry_cost, timeout_cost, credit, clock=self.clock)
+        self.budget = sp.QuotaBudget(
+            capacity,
+            retry_cost=retry_cost,
+            timeout_cost=timeout_cost,
+            success_credit=credit,
+            clock=self.clock,
+        )
         self.model = QuotaModel(capacity, retry_cost, timeout_cost, credit)
 
 
 class ThrottleMachine(Machine):
     @initialize(max_tokens=st.integers(1, 20), thousandths=st.integers(1, 2_000))
     def begin(self, max_tokens: int, thousandths: int) -> None:
-        self.budget = sp.ThrottleBudget(max_tokens, thousandths / 1000, clock=self.clock)
+        self.budget = sp.ThrottleBudget(max_tokens, token_ratio=thousandths / 1000, clock=self.clock)
         self.model = ThrottleModel(max_tokens, thousandths)
 
 

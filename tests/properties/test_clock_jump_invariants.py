@@ -83,8 +83,12 @@ def test_limiters_after_a_jump_admit_at_most_one_burst_more(
 BUDGETS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
     "Budget": (lambda clock: sp.Budget(ratio=0.5, burst=5, window=10, clock=clock), 55, 10),
     "WindowBudget": (lambda clock: sp.WindowBudget(ratio=0.5, floor=0.5, window=10, clock=clock), 55, 10),
-    "QuotaBudget": (lambda clock: sp.QuotaBudget(5, 1, 1, 1, clock=clock), 5, 10),
-    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(5, 1, clock=clock), 5, 10),
+    "QuotaBudget": (
+        lambda clock: sp.QuotaBudget(5, retry_cost=1, timeout_cost=1, success_credit=1, clock=clock),
+        5,
+        10,
+    ),
+    "ThrottleBudget": (lambda clock: sp.ThrottleBudget(5, token_ratio=1, clock=clock), 5, 10),
     "RateBudget": (lambda clock: sp.RateBudget(0.5, 5, clock=clock), 5, 10),
 }
 

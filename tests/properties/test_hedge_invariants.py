@@ -291,7 +291,7 @@ def test_nothing_undeclared_is_hedged(loop: Loop, measured: Measured) -> None:
 
     async def main() -> int:
         refused = 0
-        for hedge in (sp.Hedge(0), sp.Hedge(0.1, 5), sp.Hedge("p95"), sp.Hedge(0, idempotent=False)):
+        for hedge in (sp.Hedge(0), sp.Hedge(0.1, max=5), sp.Hedge("p95"), sp.Hedge(0, idempotent=False)):
             for policy in (sp.Policy(hedge), sp.Policy(sp.Retry(attempts=3), hedge)):
                 for use in (lambda p: p(call), lambda p: p(lambda: None), lambda p: p.call(lambda: None)):
                     with pytest.raises(ValueError, match="Hedge: idempotent"):

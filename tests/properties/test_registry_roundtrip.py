@@ -149,7 +149,9 @@ breakers = st.builds(
     ),
 )
 bulkheads = st.builds(
-    lambda limit, queue, max_wait: sp.Bulkhead(limit, queue, max_wait if queue else 0, name="p"),
+    lambda limit, queue, max_wait: sp.Bulkhead(
+        limit, queue=queue, max_wait=max_wait if queue else 0, name="p"
+    ),
     st.integers(1, 1000),
     st.integers(0, 10),
     maybe(spans()),
@@ -174,7 +176,7 @@ limits = st.sampled_from(
     [
         AdaptiveLimit(name="p"),
         AdaptiveLimit("aimd", decrease=0.7, timeout=2, name="p"),
-        AdaptiveLimit("vegas", 30, 2, 300, smoothing=0.4, probe=9, name="mine"),
+        AdaptiveLimit("vegas", initial=30, min=2, max=300, smoothing=0.4, probe=9, name="mine"),
         AdaptiveLimit("gradient2", tolerance=2, long_window=5, queue=0, on=OSError, name="p"),
     ]
 )
@@ -186,11 +188,11 @@ rates = some(
 ).map(lambda o: AdaptiveRate(name="p", **o))
 strategies = [
     st.builds(sp.Deadline, spans(1000, 2000)),
-    st.builds(Fallback, plain, ons),
+    st.builds(Fallback, plain, on=ons),
     retries,
     hedges,
     breakers,
-    st.builds(RateLimit, limiters, maybe(st.one_of(st.just(0), spans())), maybe(counts)),
+    st.builds(RateLimit, limiters, max_wait=maybe(st.one_of(st.just(0), spans())), cost=maybe(counts)),
     bulkheads,
     throttles,
     limits,

@@ -44,7 +44,7 @@ class Handler:
 @pytest.mark.parametrize("failures", [0, 2])
 def test_worker_in_threads_awaits_the_result_of_its_handler(failures: int) -> None:
     handler = Handler(failures)
-    stats = sp.Worker(plainly(handler.handle), RETRY).run(range(3))
+    stats = sp.Worker(plainly(handler.handle), policy=RETRY).run(range(3))
     assert sorted(handler.handled) == [0, 1, 2]
     assert stats.succeeded == 3
 
@@ -68,7 +68,7 @@ def test_worker_in_asyncio_awaits_in_the_loop_that_runs_it(failures: int) -> Non
 
     async def main() -> sp.Worker:
         loops.add(asyncio.get_running_loop())
-        worker = sp.Worker(plainly(handle), RETRY)
+        worker = sp.Worker(plainly(handle), policy=RETRY)
         await worker.run_async(range(3))
         return worker
 

@@ -64,11 +64,13 @@ def test_budget_that_is_scraped_refuses_the_same(gap_s: float, scrape_s: float) 
 
 
 KINDS: list[Any] = [
-    lambda clock: sp.Budget(0.1, 3, 10, clock=clock),
-    lambda clock: sp.Budget(0.37, 1.5, 2, clock=clock),
-    lambda clock: sp.WindowBudget(0.2, 0.3, 10, clock=clock),
-    lambda clock: sp.QuotaBudget(31, 5.5, 7, 0.3, 2, clock=clock),
-    lambda clock: sp.ThrottleBudget(10, 0.1, clock=clock),
+    lambda clock: sp.Budget(0.1, burst=3, window=10, clock=clock),
+    lambda clock: sp.Budget(0.37, burst=1.5, window=2, clock=clock),
+    lambda clock: sp.WindowBudget(0.2, floor=0.3, window=10, clock=clock),
+    lambda clock: sp.QuotaBudget(
+        31, retry_cost=5.5, timeout_cost=7, success_credit=0.3, throttle_cost=2, clock=clock
+    ),
+    lambda clock: sp.ThrottleBudget(10, token_ratio=0.1, clock=clock),
     lambda clock: sp.RateBudget(0.7, 3, clock=clock),
 ]
 

@@ -31,11 +31,13 @@ OBJECTS = {
     "Schedule": sp.Schedule([1, 2, 3], jitter="full", min=0.1),
     "Decorrelated": sp.Decorrelated(0.2, cap=7, clip="sample", min=0.1),
     "Symmetric": sp.Symmetric(0.3),
-    "Budget": sp.Budget(0.2, 20, 30, observe=True),
-    "WindowBudget": sp.WindowBudget(0.3, 20, 30, observe=True),
-    "QuotaBudget": sp.QuotaBudget(100, 7, 8, 9, 6, observe=True),
-    "ThrottleBudget": sp.ThrottleBudget(20, 0.3, observe=True),
-    "RateBudget": sp.RateBudget(7, 8, True, observe=True),
+    "Budget": sp.Budget(0.2, burst=20, window=30, observe=True),
+    "WindowBudget": sp.WindowBudget(0.3, floor=20, window=30, observe=True),
+    "QuotaBudget": sp.QuotaBudget(
+        100, retry_cost=7, timeout_cost=8, success_credit=9, throttle_cost=6, observe=True
+    ),
+    "ThrottleBudget": sp.ThrottleBudget(20, token_ratio=0.3, observe=True),
+    "RateBudget": sp.RateBudget(7, 8, wait=True, observe=True),
     "Deadline": sp.Deadline(3),
     "Verdict": sp.Verdict(True, 3, "timeout", "why"),
     "Retry": sp.Retry(

@@ -50,7 +50,7 @@ def entry(policy: sp.Policy) -> dict[str, Any]:
 
 @pytest.mark.parametrize("retry_first", [True, False])
 def test_hedge_beside_a_retry_is_a_loss_in_either_order(retry_first: bool) -> None:
-    budget = sp.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, token_ratio=0.1)
     row: list[Any] = [hedging(0.1, budget), retrying(budget=budget)]
     policy = sp.Policy(*(reversed(row) if retry_first else row))
     assert losses(policy) == ("all methods: Hedge beside Retry",)
@@ -60,14 +60,14 @@ def test_hedge_beside_a_retry_is_a_loss_in_either_order(retry_first: bool) -> No
 @pytest.mark.parametrize("retry_first", [True, False])
 @pytest.mark.parametrize("nothing", [{"attempts": 1}, {"on": StatusCodes(())}], ids=["once", "no codes"])
 def test_retry_that_never_retries_leaves_the_hedge(nothing: dict[str, Any], retry_first: bool) -> None:
-    budget = sp.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, token_ratio=0.1)
     row: list[Any] = [hedging(0.1, budget), retrying(budget=budget, **nothing)]
     written = json.loads(to_service_config(sp.Policy(*(reversed(row) if retry_first else row))))
     assert written["methodConfig"][0].keys() == {"name", "hedgingPolicy"}
 
 
 def test_first_of_two_hedges_is_written() -> None:
-    budget = sp.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, token_ratio=0.1)
     policy = sp.Policy(hedging(0.1, budget), hedging(0.3, budget))
     assert losses(policy) == ("all methods: Hedge beside Hedge",)
     assert entry(policy)["hedgingPolicy"]["hedgingDelay"] == "0.1s"
@@ -81,7 +81,7 @@ def test_smaller_of_two_deadlines_counts(deadlines: tuple[float, float]) -> None
 
 @pytest.mark.filterwarnings("ignore:Policy. Deadline inside Retry")
 def test_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
-    budget = sp.ThrottleBudget(10, 0.1)
+    budget = sp.ThrottleBudget(10, token_ratio=0.1)
     for outer in (retrying(budget=budget), hedging(0.1, budget)):
         policy = sp.Policy(sp.Deadline(9), outer, sp.Deadline(1))
         kind = type(outer).__name__

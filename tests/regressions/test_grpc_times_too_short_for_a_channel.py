@@ -20,7 +20,9 @@ from stormproof.presets.service_config import StatusCodes
 
 
 def retrying(backoff: Any) -> sp.Policy:
-    return sp.Policy(sp.Retry(StatusCodes(("UNAVAILABLE",)), 3, backoff, within=None, budget=None))
+    return sp.Policy(
+        sp.Retry(StatusCodes(("UNAVAILABLE",)), attempts=3, backoff=backoff, within=None, budget=None)
+    )
 
 
 def constant(wait: float) -> Any:

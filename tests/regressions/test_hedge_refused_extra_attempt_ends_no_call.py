@@ -1,6 +1,6 @@
-"""A hedge that a limit further in refused ended the call, the first attempt with it, which was about to answer.
+"""A hedge that a limit further in refused ended the call, and with it the first attempt, which would answer.
 
-Stormproof: such an attempt reached nothing, so it decides nothing; a failure that reached the function surfaces.
+Stormproof: it reached nothing, so it decides nothing; a failure that reached the function surfaces.
 """
 
 from __future__ import annotations

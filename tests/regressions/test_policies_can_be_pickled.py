@@ -50,7 +50,7 @@ POLICIES = {
     ),
     "no strategies": sp.Policy(),
 }
-BUDGETS = [sp.Budget(0.5, 3), sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()]
+BUDGETS = [sp.Budget(0.5, burst=3), sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -86,7 +86,7 @@ def test_names_are_shared_again_where_they_arrive():
 
 def test_limiters_and_keyed_objects_survive_pickling():
     assert repr(pickle.loads(pickle.dumps(sp.Limiter(5, 7)))) == "Limiter(rate=5.0, burst=7)"
-    copy = pickle.loads(pickle.dumps(sp.keyed(sp.Budget(0.5, 3), key=key, limit=9)))
+    copy = pickle.loads(pickle.dumps(sp.keyed(sp.Budget(0.5, burst=3), key=key, limit=9)))
     assert copy.limit == 9 and copy.key is key and copy["a"].burst == 3
 
 

@@ -43,7 +43,10 @@ class Yard:
     def _bulkhead(self, rng: Random, n: int) -> tuple[sp.Bulkhead, Room]:
         size, queue = rng.randint(1, 3), rng.choice([0, 1, 4])
         made = sp.Bulkhead(
-            size, queue, rng.choice([0, None, 0.25]) if queue else 0, **self._shared(f"room{n}")
+            size,
+            queue=queue,
+            max_wait=rng.choice([0, None, 0.25]) if queue else 0,
+            **self._shared(f"room{n}"),
         )
         return made, Room(self.world, f"bulkhead {n}", size, False)
 
@@ -75,11 +78,17 @@ class Yard:
         kind = rng.randrange(6)
         if kind < 3:
             ratio, burst = rng.choice([0, 0.1, 0.5, 1]), rng.choice([0, 1, 3, 10])
-            return sp.Budget(ratio, burst, rng.choice([1, 10]), **self._shared(f"budget{n}"))
+            return sp.Budget(ratio, burst=burst, window=rng.choice([1, 10]), **self._shared(f"budget{n}"))
         if kind == 3:
-            return sp.RateBudget(rng.choice([0, 1, 5]), rng.choice([1, 3]), rng.random() < 0.5)
+            return sp.RateBudget(rng.choice([0, 1, 5]), rng.choice([1, 3]), wait=rng.random() < 0.5)
         if kind == 4:
-            return rng.choice([sp.WindowBudget(0.5, 1, 5), sp.QuotaBudget(20), sp.ThrottleBudget(4, 0.5)])
+            return rng.choice(
+                [
+                    sp.WindowBudget(0.5, floor=1, window=5),
+                    sp.QuotaBudget(20),
+                    sp.ThrottleBudget(4, token_ratio=0.5),
+                ]
+            )
         return None
 
 
@@ -193,7 +202,11 @@ class Stage:
         most, after = rng.choice([2, 3]), rng.choice([0, 0.05, 0.1, 0.1, "p50"])
         self.hedge_outside = bool(core) and self.budget is not None and rng.random() < 0.2
         self.hedge = sp.Hedge(
-            after, most, idempotent=True, budget=self.budget if self.hedge_outside else None, on=(Boom, Slow)
+            after,
+            max=most,
+            idempotent=True,
+            budget=self.budget if self.hedge_outside else None,
+            on=(Boom, Slow),
         )
         course = [self.hedge, Meter(Course(yard.world, f"{self.name} hedge", most))]
         core.insert(0, course) if self.hedge_outside else core.append(course)
@@ -210,13 +223,13 @@ class Stage:
         self.refusals.add(sp.RateLimited)
         limiter, toll = rng.choice(yard.limiters)
         cost = 1 if rng.random() < 0.7 else rng.randint(0, 2)
-        limit = sp.RateLimit(limiter, rng.choice([0, 0.3, None]), cost=None if cost == 1 else cost)
+        limit = sp.RateLimit(limiter, max_wait=rng.choice([0, 0.3, None]), cost=None if cost == 1 else cost)
         return [limit, Meter(Price(toll, cost))]
 
     def _bulkhead(self, yard: Yard, rng: Random) -> list[Any]:
         self.refusals.add(sp.BulkheadFull)
         if rng.random() < 0.2:
-            keyed = sp.keyed(sp.Bulkhead(1, 2, None), key=lambda call: call.key)
+            keyed = sp.keyed(sp.Bulkhead(1, queue=2, max_wait=None), key=lambda call: call.key)
             yard.keyed_rooms.append(keyed)
             return [keyed, Meter(Room(yard.world, f"keyed bulkhead of {self.name}", 1, True))]
         bulkhead, room = rng.choice(yard.bulkheads)

@@ -28,7 +28,7 @@ class StoreOutage:
         self._stop = sp.subscribe(self._on_event)
         self.stores = [RedisStore(server.url, timeout=TIMEOUT, on_failure=on_failure) for _ in range(2)]
         self.limiters = [sp.Limiter(RATE, BURST, store=store, name="limiter") for store in self.stores]
-        self.budgets = [sp.Budget(0.1, 10, store=store, name="budget") for store in self.stores]
+        self.budgets = [sp.Budget(0.1, burst=10, store=store, name="budget") for store in self.stores]
         self.holders: list[Any] = [part._fleet for part in (*self.limiters, *self.budgets)]
         eventually(lambda: all(limiter._fleet.bucket.instances == 2 for limiter in self.limiters))  # type: ignore[union-attr]
         eventually(lambda: all(budget._fleet.purse.instances == 2 for budget in self.budgets))  # type: ignore[union-attr]

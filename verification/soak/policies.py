@@ -36,7 +36,7 @@ class Fleet:
 
     def __init__(self, url: str, retries: int) -> None:
         self.store = sp.redis.RedisStore(url, prefix="soak", timeout=STORE_TIMEOUT_S)
-        self.budget = sp.Budget(RATIO, retries, store=self.store, name="soak")
+        self.budget = sp.Budget(RATIO, burst=retries, store=self.store, name="soak")
         self.bulkhead = sp.Bulkhead(PLACES, queue=100_000, max_wait=None, store=self.store, name="soak")
         self.limiters = [self._limiter() for _ in range(2)]
         self.breakers = [self._breaker() for _ in range(2)]

@@ -113,7 +113,7 @@ class FleetBudget(MemberBase):
             return
         purse = self.purse
         instances = max(purse.instances, self.assumed)
-        share = Budget(owner.ratio, owner.burst / instances, owner.window, clock=owner.clock)
+        share = Budget(owner.ratio, burst=owner.burst / instances, window=owner.window, clock=owner.clock)
         share._set(_tally=owner._tally)
         if self.answered_at is not None:
             part = max(0.0, purse.level_seen) / instances + purse.held

@@ -331,18 +331,18 @@ def retry(
     mistakes.refuse_bare(on)
     strategy = Retry(
         on,
-        attempts,
-        backoff,
-        within,
-        budget,
-        on_result,
-        max_hint,
-        late,
-        retry_exhausted,
-        before_attempt,
-        raises,
-        on_retry,
-        commit,
+        attempts=attempts,
+        backoff=backoff,
+        within=within,
+        budget=budget,
+        on_result=on_result,
+        max_hint=max_hint,
+        late=late,
+        retry_exhausted=retry_exhausted,
+        before_attempt=before_attempt,
+        raises=raises,
+        on_retry=on_retry,
+        commit=commit,
     )
     return Policy(strategy, name=name, clock=clock, rng=rng)
 

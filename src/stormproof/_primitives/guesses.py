@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,7 +59,7 @@ def near(name: str, known: Iterable[str]) -> str | None:
 
 
 def with_guesses(owner: str, function: C) -> C:
-    """Return ``function``, whose error for an unknown option says which one may have been meant."""
+    """Return ``function``, whose error for an unknown or unnamed option says which one may be meant."""
     from functools import wraps
 
     code = function.__code__
@@ -68,8 +70,13 @@ def with_guesses(owner: str, function: C) -> C:
 
     @wraps(function)
     def guessing(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.keys() <= known:
+        if kwargs.keys() <= known and len(args) <= most:
             return function(*args, **kwargs)
+        if len(args) > most:
+            by_name = code.co_varnames[code.co_argcount]
+            raise TypeError(
+                f"{owner}: {by_name} must be given by name, got {args[most]!r}; write {by_name}=..."
+            )
         name = next(name for name in kwargs if name not in known)
         meant = near(name, names)
         hint = f"; did you mean {meant}?" if meant else ""
@@ -78,4 +85,5 @@ def with_guesses(owner: str, function: C) -> C:
         )
 
     known = frozenset(names)
+    most = code.co_argcount if code.co_kwonlyargcount and not code.co_flags & 0x04 else sys.maxsize
     return guessing  # type: ignore[return-value]

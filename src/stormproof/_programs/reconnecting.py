@@ -218,7 +218,7 @@ class _Guard:
 def _parts(policy: Policy | Retry | None) -> tuple[Retry, tuple[Any, ...], Policy]:
     """The retry rule, the strategies around each connect, and whose name, clock and draws to use."""
     if policy is None:
-        policy = Retry(transient, None, Exponential(5.0, cap=60.0), within=None, budget=None)
+        policy = Retry(transient, attempts=None, backoff=Exponential(5.0, cap=60.0), within=None, budget=None)
     if isinstance(policy, Retry):
         row: tuple[Any, ...] = (policy,)
         base = Policy()

@@ -123,12 +123,12 @@ class Worker(Options):
     def __init__(
         self,
         handler: Callable[[Any], Any],
+        *,
         policy: Policy | None = None,
         concurrency: int = 8,
         deadline: Seconds | None = None,
         dead_letter: Callable[[Any, BaseException], Any] | None = None,
         drain: Seconds = 30.0,
-        *,
         requeue: Callable[[Any], Any] | None = None,
         signals: tuple[str, ...] = ("SIGTERM",),
         name: str | None = None,

@@ -65,7 +65,7 @@ def places(
                 f"got queue={queue!r}, max_wait={max_wait!r}"
             )
         return limit
-    return Bulkhead(limit, queue, max_wait, name="SheddingMiddleware")
+    return Bulkhead(limit, queue=queue, max_wait=max_wait, name="SheddingMiddleware")
 
 
 def room_for_a_retry(among: Bulkhead | AdaptiveLimit, share: float) -> bool:

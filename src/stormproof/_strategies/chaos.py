@@ -95,6 +95,7 @@ class Chaos(Options):
     def __init__(
         self,
         fault: Fault | None = None,
+        *,
         outcome: Any = None,
         latency: Seconds | Callable[[], Any] | None = None,
         behaviour: Callable[[], Any] | None = None,

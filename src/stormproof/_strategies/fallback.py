@@ -38,7 +38,7 @@ class Fallback(Options):
     _judge: Callable[[BaseException], Any]
     _takes_error: bool
 
-    def __init__(self, value: Any, on: On = Exception) -> None:
+    def __init__(self, value: Any, *, on: On = Exception) -> None:
         self._set(
             value=value,
             on=on,

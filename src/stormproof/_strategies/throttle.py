@@ -139,13 +139,13 @@ class Throttle(Options):
     def __init__(
         self,
         k: float = 2.0,
+        *,
         window: Seconds = 120,
         on: On = transient,
         min_calls: int = 0,
         max_rejection: float = 1.0,
         name: str | None = None,
         observe: bool = False,
-        *,
         clock: Clock | None = None,
     ) -> None:
         self._set(

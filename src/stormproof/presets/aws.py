@@ -30,7 +30,7 @@ def aws_standard(*, on: On = transient, **options: Any) -> Policy:
     """
     backoff = Exponential(1.0, factor=2.0, cap=20.0, jitter="full")
     budget = QuotaBudget(capacity=500, retry_cost=5, timeout_cost=10, success_credit=1)
-    return Policy(Retry(on, 3, backoff, within=None, budget=budget), **options)
+    return Policy(Retry(on, attempts=3, backoff=backoff, within=None, budget=budget), **options)
 
 
 def aws_v2_1(service: str | None = None, *, on: On = transient, **options: Any) -> Policy:
@@ -49,7 +49,9 @@ def aws_v2_1(service: str | None = None, *, on: On = transient, **options: Any) 
     dynamo = service in ("dynamodb", "dynamodb-streams")
     backoff = AwsBackoff(0.025 if dynamo else 0.05, throttle_base=1.0, cap=20.0)
     budget = QuotaBudget(capacity=500, retry_cost=14, timeout_cost=14, success_credit=1, throttle_cost=5)
-    return Policy(Retry(on, 4 if dynamo else 3, backoff, within=None, budget=budget), **options)
+    return Policy(
+        Retry(on, attempts=4 if dynamo else 3, backoff=backoff, within=None, budget=budget), **options
+    )
 
 
 def aws_adaptive(*, v2_1: bool = False, on: On = transient, **options: Any) -> Policy:

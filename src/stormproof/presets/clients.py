@@ -34,7 +34,7 @@ def cenkalti(version: int = 5, *, on: On = Exception, budget: Any = None, **opti
         raise ValueError(f"cenkalti: version must be 4 or 5, got {version!r}")
     kind = HintedExponential if version == 5 else Exponential
     backoff = kind(0.5, factor=1.5, cap=60.0, jitter=Symmetric(0.5))
-    retry = Retry(on, None, backoff, within=900.0, budget=budget, max_hint=900.0)
+    retry = Retry(on, attempts=None, backoff=backoff, within=900.0, budget=budget, max_hint=900.0)
     return Policy(retry, **options)
 
 
@@ -51,7 +51,9 @@ def retryablehttp(*, on: On | None = None, budget: Any = None, **options: Any) -
     """
     statuses = {429, *range(500, 600)} - {501}
     backoff = HintedExponential(1.0, factor=2.0, cap=30.0, jitter="none", hint="replace")
-    retry = Retry(on or transient.with_(statuses=statuses), 5, backoff, within=None, budget=budget)
+    retry = Retry(
+        on or transient.with_(statuses=statuses), attempts=5, backoff=backoff, within=None, budget=budget
+    )
     return Policy(retry, **options)
 
 
@@ -69,7 +71,7 @@ def stripe(*, on: On | None = None, budget: Any = None, **options: Any) -> Polic
     """
     backoff = Exponential(0.5, factor=2.0, cap=4.0, jitter="equal", min=0.5)
     chosen = on or transient.with_(statuses={409, *range(500, 600)})
-    return Policy(Retry(chosen, 3, backoff, within=None, budget=budget), **options)
+    return Policy(Retry(chosen, attempts=3, backoff=backoff, within=None, budget=budget), **options)
 
 
 def google(*, on: On | None = None, budget: Any = None, **options: Any) -> Policy:
@@ -87,7 +89,7 @@ def google(*, on: On | None = None, budget: Any = None, **options: Any) -> Polic
         statuses={429, 500, 503}, grpc_codes={"RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE"}
     )
     backoff = Exponential(1.0, factor=2.0, cap=60.0, jitter="full")
-    return Policy(Retry(chosen, None, backoff, within=120.0, budget=budget), **options)
+    return Policy(Retry(chosen, attempts=None, backoff=backoff, within=120.0, budget=budget), **options)
 
 
 def polly(
@@ -112,4 +114,4 @@ def polly(
         cap=None if max_delay is None else seconds("polly", "max_delay", max_delay, above=0),
     )
     attempts = count("polly", "retries", retries) + 1
-    return Policy(Retry(on, attempts, backoff, within=None, budget=budget), **options)
+    return Policy(Retry(on, attempts=attempts, backoff=backoff, within=None, budget=budget), **options)

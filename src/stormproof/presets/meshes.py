@@ -44,7 +44,7 @@ def finagle(
     if span > 60:
         raise ValueError(f"finagle: ttl must be <= 60 seconds, got {ttl!r}")
     budget = WindowBudget(ratio=percent, floor=min_retries_per_s, window=span)
-    return Policy(Retry(on, attempts, Constant(0.0), within=None, budget=budget), **options)
+    return Policy(Retry(on, attempts=attempts, backoff=Constant(0.0), within=None, budget=budget), **options)
 
 
 def envoy(
@@ -59,7 +59,9 @@ def envoy(
     budget = EnvoyBudget(percent, min_concurrency)
     backoff = Exponential(0.025, factor=2.0, cap=0.25, jitter="full")
     attempts = count("envoy", "retries", retries, least=0) + 1
-    return Policy(budget, Retry(on, attempts, backoff, within=None, budget=budget), **options)
+    return Policy(
+        budget, Retry(on, attempts=attempts, backoff=backoff, within=None, budget=budget), **options
+    )
 
 
 class _Call:

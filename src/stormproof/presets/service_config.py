@@ -130,7 +130,7 @@ def _throttle(root: Spot) -> ThrottleBudget | None:
     # A6 counts to three decimals, and a ratio of nothing would never give a token back.
     if not _number(ratio) >= 0.001:
         raise ratio.error(f"must be > 0, to three decimals, got {shown(ratio.value)}")
-    return ThrottleBudget(most.value, ratio.value)
+    return ThrottleBudget(most.value, token_ratio=ratio.value)
 
 
 def from_service_config(service_config: str | Mapping[str, Any]) -> dict[str, Policy]:
@@ -216,7 +216,9 @@ def _retry(policy: Spot, throttle: ThrottleBudget | None) -> Retry:
     codes = _codes(_field(policy, "retryableStatusCodes"))
     if not codes:
         raise policy.named("retryableStatusCodes").error("must hold at least one status code")
-    return Retry(StatusCodes(codes), _attempts(policy), backoff, within=None, budget=throttle)
+    return Retry(
+        StatusCodes(codes), attempts=_attempts(policy), backoff=backoff, within=None, budget=throttle
+    )
 
 
 def _hedge(policy: Spot, throttle: ThrottleBudget | None) -> Hedge:
@@ -225,7 +227,7 @@ def _hedge(policy: Spot, throttle: ThrottleBudget | None) -> Hedge:
     codes = _codes(table["nonFatalStatusCodes"]) if "nonFatalStatusCodes" in table else ()
     # Without retryThrottling A6 bounds nothing; `Hedge` would take a budget of its own for None.
     budget: Any = RateBudget(math.inf) if throttle is None else throttle
-    return Hedge(delay, _attempts(policy), idempotent=True, budget=budget, on=StatusCodes(codes))
+    return Hedge(delay, max=_attempts(policy), idempotent=True, budget=budget, on=StatusCodes(codes))
 
 
 def _attempts(policy: Spot) -> int:

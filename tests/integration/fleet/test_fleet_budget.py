@@ -51,7 +51,7 @@ def known(budget: sp.Budget, least: float) -> None:
 
 
 def test_budget_spent_by_one_instance_is_empty_for_the_other(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (sp.Budget(0.1, 20, store=store, name="x") for store in pair)
+    one, two = (sp.Budget(0.1, burst=20, store=store, name="x") for store in pair)
     settled(one, two)
     assert 19 <= spend(one) <= 20
     assert spend(two) <= 1 + leases.credit_of(20, 2)
@@ -60,7 +60,7 @@ def test_budget_spent_by_one_instance_is_empty_for_the_other(pair: tuple[RedisSt
 
 
 def test_budget_earned_by_one_instance_is_spent_by_the_other(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (sp.Budget(0.5, 0, store=store, name="x") for store in pair)
+    one, two = (sp.Budget(0.5, burst=0, store=store, name="x") for store in pair)
     settled(one, two)
     assert one.withdraw() == 0.0
     for _ in range(40):
@@ -72,7 +72,7 @@ def test_budget_earned_by_one_instance_is_spent_by_the_other(pair: tuple[RedisSt
 def test_budget_holds_at_most_the_burst_and_the_earnings_of_the_window(
     pair: tuple[RedisStore, RedisStore],
 ) -> None:
-    budget = sp.Budget(1.0, 5, window=0.4, store=pair[0], name="x")
+    budget = sp.Budget(1.0, burst=5, window=0.4, store=pair[0], name="x")
     settled(budget)
     for _ in range(100):
         budget.success()
@@ -85,14 +85,14 @@ def test_budget_holds_at_most_the_burst_and_the_earnings_of_the_window(
 
 
 def test_time_alone_refills_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
-    budget = sp.Budget(0.1, 5, window=0.2, store=pair[0], name="x")
+    budget = sp.Budget(0.1, burst=5, window=0.2, store=pair[0], name="x")
     settled(budget)
     assert spend(budget) == 5
     assert spend(budget, 1.0) == 0
 
 
 def test_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> None:
-    one, two = (sp.Budget(0.0001, 0, store=store, name="x") for store in pair)
+    one, two = (sp.Budget(0.0001, burst=0, store=store, name="x") for store in pair)
     settled(one, two)
     for _ in range(5000):
         one.success()
@@ -102,7 +102,7 @@ def test_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> Non
 
 
 def test_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
-    budgets = [sp.Budget(0.1, 3, store=store, name="x") for store in pair]
+    budgets = [sp.Budget(0.1, burst=3, store=store, name="x") for store in pair]
     settled(*budgets)
     calls = 0
 
@@ -135,7 +135,7 @@ def test_first_attempts_do_not_wait_for_a_store_that_hangs(server: Server) -> No
 def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
     with RedisStore(shared_server.url, "budget-close", TIMEOUT) as watcher:
         store = RedisStore(shared_server.url, "budget-close", TIMEOUT)
-        budget = sp.Budget(0.1, 500, store=store, name="x")
+        budget = sp.Budget(0.1, burst=500, store=store, name="x")
         settled(budget)
 
         def use() -> bool:
@@ -149,7 +149,7 @@ def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
 
 
 def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
-    budget = sp.Budget(0.25, 8, store=pair[0], name="x")
+    budget = sp.Budget(0.25, burst=8, store=pair[0], name="x")
     again = budget.replace(burst=9)
     assert (again.store, again.name, again.burst, again.ratio) == (pair[0], "x", 9, 0.25)
     assert budget.fresh().name == "x"

@@ -59,7 +59,7 @@ def test_policy_of_a_file_equals_the_policy_in_code(tmp_path: Path) -> None:
     made = registry["fraud-score"]
     expected = sp.Policy(
         sp.Deadline(5),
-        sp.Retry(sp.transient, 4, sp.Exponential(0.1, cap=2), budget=sp.Budget(ratio=0.1)),
+        sp.Retry(sp.transient, attempts=4, backoff=sp.Exponential(0.1, cap=2), budget=sp.Budget(ratio=0.1)),
         sp.Breaker(failure_ratio=0.5, min_calls=20, name="fraud-score"),
         sp.Bulkhead(50, queue=10, max_wait=0.1, name="fraud-score"),
         sp.RateLimit(sp.Limiter(100, 200)),
@@ -1022,8 +1022,8 @@ def test_options_that_differ_are_written() -> None:
     made = sp.Policy(
         sp.Retry(
             (OSError, sp.CircuitOpen),
-            None,
-            sp.Decorrelated(1, cap=3),
+            attempts=None,
+            backoff=sp.Decorrelated(1, cap=3),
             within=90,
             budget=None,
             max_hint=math.inf,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -50,6 +51,13 @@ def test_fake_clock_s_sleep_is_instant_moves_it_and_is_recorded() -> None:
     assert time.monotonic() - began < 60
     assert clock.sleeps == [3600, 0]
     assert clock.now() == 3600
+
+
+def test_advance_takes_a_timedelta() -> None:
+    clock = sp.testing.FakeClock()
+    clock.advance(timedelta(minutes=1))
+    clock.advance(timedelta(seconds=-20))
+    assert clock.now() == 40
 
 
 def test_advance_does_not_count_as_a_sleep() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -81,21 +82,57 @@ def test_zero_is_a_number_where_it_means_something(owner: Any, field: str, allow
 
 def test_small_numbers_are_numbers() -> None:
     """A bar of 1 where 0 is meant would refuse these."""
-    assert sp.Budget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "burst": 0.5, "window": 0.25}
-    assert sp.WindowBudget(0.01, 0.5, 0.25).fields() == {"ratio": 0.01, "floor": 0.5, "window": 0.25}
-    assert sp.QuotaBudget(0.5, 0.1, 0.2, 0.3, 0.4).fields() == {
+    assert sp.Budget(0.01, burst=0.5, window=0.25).fields() == {"ratio": 0.01, "burst": 0.5, "window": 0.25}
+    assert sp.WindowBudget(0.01, floor=0.5, window=0.25).fields() == {
+        "ratio": 0.01,
+        "floor": 0.5,
+        "window": 0.25,
+    }
+    assert sp.QuotaBudget(
+        0.5, retry_cost=0.1, timeout_cost=0.2, success_credit=0.3, throttle_cost=0.4
+    ).fields() == {
         "capacity": 0.5,
         "retry_cost": 0.1,
         "timeout_cost": 0.2,
         "success_credit": 0.3,
         "throttle_cost": 0.4,
     }
-    assert sp.ThrottleBudget(0.5, 0.001).fields() == {"max_tokens": 0.5, "token_ratio": 0.001}
+    assert sp.ThrottleBudget(0.5, token_ratio=0.001).fields() == {"max_tokens": 0.5, "token_ratio": 0.001}
     assert sp.ThrottleBudget(1000).max_tokens == 1000
     with pytest.raises(ValueError, match=r"^ThrottleBudget: max_tokens must be "):
         sp.ThrottleBudget(1000.5)
     with pytest.raises(ValueError, match=r"^ThrottleBudget: token_ratio must be "):
-        sp.ThrottleBudget(10, 0.0009)
-    assert sp.RateBudget(math.inf, 3, True).fields() == {"rate": math.inf, "burst": 3, "wait": True}
+        sp.ThrottleBudget(10, token_ratio=0.0009)
+    assert sp.RateBudget(math.inf, 3, wait=True).fields() == {"rate": math.inf, "burst": 3, "wait": True}
     with pytest.raises((ValueError, TypeError), match=r"^RateBudget: wait must be "):
         sp.RateBudget(wait=1)  # type: ignore[arg-type]
+
+
+NAMED_AFTER_THE_FIRST = [
+    *(
+        sp.Retry,
+        sp.Hedge,
+        sp.Breaker,
+        sp.RateLimit,
+        sp.Bulkhead,
+        sp.Throttle,
+        sp.AdaptiveLimit,
+        sp.AdaptiveRate,
+    ),
+    *(sp.Chaos, sp.Fallback, sp.Deadline, sp.Timeout, sp.Worker),
+    *(sp.Budget, sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget),
+    *(sp.Exponential, sp.Decorrelated, sp.Constant, sp.Linear, sp.Fibonacci, sp.Schedule, sp.ByKind),
+]
+
+
+@pytest.mark.parametrize("owner", NAMED_AFTER_THE_FIRST, ids=lambda owner: owner.__name__)
+def test_options_after_the_first_are_keyword_only(owner: Any) -> None:
+    _, *rest = inspect.signature(owner).parameters.values()
+    assert {option.kind for option in rest} <= {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_option_without_its_name_is_refused_by_name() -> None:
+    with pytest.raises(
+        TypeError, match=r"^Retry: attempts must be given by name, got 3; write attempts=\.\.\.$"
+    ):
+        sp.Retry(OSError, 3)  # type: ignore[misc]

@@ -1339,7 +1339,15 @@ def handler(job: int) -> None:
 
 
 def test_options_are_data() -> None:
-    worker = Worker(handler, retry(), 3, deadline=5, drain=1, name="mail", signals=("SIGTERM", "SIGINT"))
+    worker = Worker(
+        handler,
+        policy=retry(),
+        concurrency=3,
+        deadline=5,
+        drain=1,
+        name="mail",
+        signals=("SIGTERM", "SIGINT"),
+    )
     assert repr(worker).startswith(
         "Worker(handler=tests.unit.programs.test_worker.handler, policy=Policy(Retry("
     )
@@ -1353,7 +1361,7 @@ def test_options_are_data() -> None:
     copied = pickle.loads(pickle.dumps(plain))
     assert copied.fields() == plain.fields() and copied != plain
     assert plain.operation == "handler" and worker.operation == "mail"
-    assert Worker(handler, sp.Policy(name="post")).operation == "post"
+    assert Worker(handler, policy=sp.Policy(name="post")).operation == "post"
 
 
 def test_bad_options_are_refused() -> None:

@@ -101,7 +101,7 @@ def test_observing_budget_is_rebuilt_by_its_repr_and_named_by_its_errors(kind: s
 def test_observing_rate_limit_lets_calls_through_without_a_token(max_wait: float, seen: list[Any]) -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(1, 2, clock=clock)
-    policy = sp.Policy(sp.RateLimit(limiter, max_wait, observe=True), name="search", clock=clock)
+    policy = sp.Policy(sp.RateLimit(limiter, max_wait=max_wait, observe=True), name="search", clock=clock)
     assert [policy.call(lambda: "ok") for _ in range(5)] == ["ok"] * 5
     assert limiter.tokens() == 0
     assert clock.sleeps == []

@@ -67,7 +67,7 @@ def refused() -> Steps:
 
 def budget() -> Steps:
     """Budget(0.1, 10**9, store=RedisStore(...)).withdraw(): paid."""
-    made = import_module("stormproof").Budget(0.1, _PLENTY, store=_store(), name="plenty")
+    made = import_module("stormproof").Budget(0.1, burst=_PLENTY, store=_store(), name="plenty")
     _store().settle(5)
     return Steps("withdraw()", {"withdraw": made.withdraw}, lambda _: made.withdraw() == 1.0)
 

@@ -110,6 +110,7 @@ class AdaptiveLimit(Options):
     def __init__(
         self,
         kind: Literal["aimd", "vegas", "gradient2"] = "gradient2",
+        *,
         initial: int = 20,
         min: int = 1,
         max: int = 200,
@@ -122,7 +123,6 @@ class AdaptiveLimit(Options):
         long_window: int | None = None,
         queue: int | None = None,
         name: str | None = None,
-        *,
         clock: Clock | None = None,
         rng: Any = None,
     ) -> None:

@@ -84,13 +84,13 @@ class AdaptiveRate(Options):
     def __init__(
         self,
         on: On = transient,
+        *,
         max_wait: Seconds | None = None,
         beta: float = 0.7,
         scale: float = 0.4,
         smoothing: float = 0.8,
         min_rate: float = 0.5,
         name: str | None = None,
-        *,
         clock: Clock | None = None,
     ) -> None:
         self._set(

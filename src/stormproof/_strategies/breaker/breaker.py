@@ -93,6 +93,7 @@ class Breaker(LockedCircuit):
     def __init__(
         self,
         failure_ratio: float = 0.5,
+        *,
         min_calls: int = 20,
         window: Seconds | None = 60,
         open_for: Seconds = 30,
@@ -113,7 +114,6 @@ class Breaker(LockedCircuit):
         count: Literal["attempts", "calls"] = "attempts",
         on_state_change: Callable[[str, str, str], object] | None = None,
         observe: bool = False,
-        *,
         clock: Clock | None = None,
         rng: Any = None,
         store: Store | None = None,

@@ -57,9 +57,9 @@ class Budget(Allowance):
     def __init__(
         self,
         ratio: float = 0.1,
+        *,
         burst: float = 3,
         window: Seconds = 10.0,
-        *,
         clock: Clock | None = None,
         rng: Rng | None = None,
         store: Store | None = None,

@@ -86,9 +86,9 @@ class Bulkhead(Options):
     def __init__(
         self,
         limit: int,
+        *,
         queue: int = 0,
         max_wait: Seconds | None = 0,
-        *,
         name: str | None = None,
         observe: bool = False,
         store: Store | None = None,

@@ -90,6 +90,7 @@ class Hedge(Options):
     def __init__(
         self,
         after: Seconds | str = 0.05,
+        *,
         max: int = 2,
         idempotent: bool = False,
         budget: Any = None,

@@ -53,6 +53,7 @@ class RateLimit(Options):
     def __init__(
         self,
         limiter: Limiter | Pacer | Keyed | str,
+        *,
         max_wait: Seconds | None = 0,
         cost: Cost | None = None,
         cost_of_result: Callable[[Any], int] | None = None,

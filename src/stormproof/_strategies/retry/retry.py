@@ -137,6 +137,7 @@ class Retry(Options):
     def __init__(
         self,
         on: On = transient,
+        *,
         attempts: int | None = 4,
         backoff: Backoff | None = None,
         within: Seconds | None = 30.0,

@@ -95,7 +95,7 @@ def retrying(**options: Any) -> sp.Retry:
         (retrying(before_attempt=print), "Retry.before_attempt"),
         (retrying(max_hint=1), "Retry.max_hint"),
         (retrying(budget=sp.Budget()), "Retry.budget=Budget"),
-        (retrying(budget=sp.ThrottleBudget(2.5, 0.1)), "max_tokens=2.5, which becomes 3"),
+        (retrying(budget=sp.ThrottleBudget(2.5, token_ratio=0.1)), "max_tokens=2.5, which becomes 3"),
         (retrying(on=sp.transient), "RESOURCE_EXHAUSTED when the server names a time"),
         (retrying(on=sp.transient.with_(statuses=[409])), "Retry.on, beyond its gRPC codes"),
         (retrying(on=ConnectionError), "Retry.on, which becomes UNAVAILABLE"),
@@ -104,7 +104,7 @@ def retrying(**options: Any) -> sp.Retry:
         (retrying(backoff=sp.Decorrelated()), "Decorrelated, which becomes an exponential"),
         (sp.Hedge(0.1, on=CODES), "Hedge, which was not declared idempotent"),
         (sp.Hedge("p95", idempotent=True, on=CODES), "Hedge.after='p95'"),
-        (sp.Hedge(0.1, 6, idempotent=True, on=CODES), "Hedge.max=6"),
+        (sp.Hedge(0.1, max=6, idempotent=True, on=CODES), "Hedge.max=6"),
         (sp.Hedge(0.1, idempotent=True, on=CODES), "Hedge.budget=Budget"),
         (sp.Hedge(0.1, idempotent=True, on=CODES, vary=print), "Hedge.vary"),
         (sp.Breaker(), "Breaker"),
@@ -158,7 +158,7 @@ def test_undeclared_hedging_is_not_written() -> None:
 
 
 def test_methods_of_a_channel_must_share_one_throttle() -> None:
-    one, other = sp.ThrottleBudget(10, 0.1), sp.ThrottleBudget(20, 0.1)
+    one, other = sp.ThrottleBudget(10, token_ratio=0.1), sp.ThrottleBudget(20, token_ratio=0.1)
     same = {"a.B": sp.Policy(retrying(budget=one)), "a.C": sp.Policy(retrying(budget=one))}
     assert json.loads(to_service_config(same))["retryThrottling"] == {"maxTokens": 10, "tokenRatio": 0.1}
     for second in (other, None):

@@ -638,7 +638,7 @@ def test_durations_may_be_timedeltas() -> None:
 
 
 def test_repr_rebuilds_the_breaker() -> None:
-    breaker = sp.Breaker(0.25, 7, window=None, open_for=3, exclude=KeyError, name="b", ramp=2)
+    breaker = sp.Breaker(0.25, min_calls=7, window=None, open_for=3, exclude=KeyError, name="b", ramp=2)
     again = eval(repr(breaker), {"sp": sp, "Breaker": sp.Breaker, "KeyError": KeyError})
     assert repr(again) == repr(breaker)
     assert again != breaker, "each has a state of its own"

@@ -14,7 +14,7 @@ BUDGETS: list[Any] = [
     sp.Budget(0.5, burst=2, window=1, observe=True),
     sp.WindowBudget(0.5, floor=1, window=2),
     sp.QuotaBudget(20),
-    sp.ThrottleBudget(4, 0.5),
+    sp.ThrottleBudget(4, token_ratio=0.5),
     sp.RateBudget(2, 3),
     sp.RateBudget(2, 3, wait=True),
 ]

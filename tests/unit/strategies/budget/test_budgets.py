@@ -551,7 +551,7 @@ def test_outage_adds_at_most_the_balance_at_its_start(processes: int) -> None:
     """Invariant 8: load on the server <= offered + burst + ratio * the window's successes, per process."""
     clock = sp.testing.FakeClock()
     ratio, burst, window, rate = 0.1, 10, 10, 10
-    budgets = [sp.Budget(ratio, burst, window, clock=clock) for _ in range(processes)]
+    budgets = [sp.Budget(ratio, burst=burst, window=window, clock=clock) for _ in range(processes)]
     policies = [retry(budget=budget, backoff=sp.Constant(0), clock=clock) for budget in budgets]
     load, down = 0, False
 
