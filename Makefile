@@ -2,7 +2,8 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# Twice quiet: errors are shown, warnings about a machine's own settings of pip are not.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable
 # Looked up only when an environment has to be made. Give PYTHON=... to choose another one.
 PYTHON ?= $(shell tools/find-python)
 # Passed on to pytest: make test ARGS="tests/unit -x"
@@ -69,10 +70,10 @@ COVERED := --cov=stormproof --cov-branch --cov-append --cov-report= \
 	--deselect=tests/tools/test_fuzzing.py::test_long_inputs_are_read_in_time
 coverage: $(DEV) ## the suite again, with the branches of the core that it never takes; at least 98 % are taken
 	@tools/setup-services
-	@rm -f .coverage
+	@rm -f build/test/coverage-*
 	PYTEST_ADDOPTS='$(COVERED)' tools/run-tests $(BIN)/python
 	PYTEST_ADDOPTS='$(COVERED)' tools/run-tests $(BIN)/python --long
-	$(BIN)/python tools/core-coverage --write
+	$(BIN)/python tools/core-coverage --write build/test/coverage-1 build/test/coverage-2
 
 docs: $(DEV) ## build the site into build/site, without a warning and without the network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

@@ -324,6 +324,9 @@ CHILD = """
 import signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 import stormproof as sp
+# Imported here and not on the way into the sleep: CPython ends with a code of its own, caught or not, when an
+# interrupt strikes the text that a dataclass runs.
+import stormproof.events
 signal.signal(signal.SIGINT, signal.default_int_handler)
 budget = sp.Budget(burst=10)
 calls = 0
