@@ -256,7 +256,7 @@ def test_base_and_min_above_cap_are_refused(make):
 
 
 @pytest.mark.parametrize("factor", [0, 0.999, -2])
-def test_factor_that_shrinks(factor):
+def test_factor_below_one_is_refused(factor):
     with pytest.raises(ValueError, match=f"factor must be >= 1, got {factor}"):
         sp.Exponential(factor=factor)
 

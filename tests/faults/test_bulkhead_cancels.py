@@ -56,7 +56,7 @@ def test_permits_come_back_after_many_random_cancels(seed: int) -> None:
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
 
 
-def test_place_handed_to_a_task_cancelled_at_that_moment_goes_on() -> None:
+def test_place_handed_to_a_task_cancelled_at_that_moment_is_passed_on() -> None:
     bulkhead = sp.Bulkhead(1, queue=2)
     policy = sp.Policy(bulkhead)
 

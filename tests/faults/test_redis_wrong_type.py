@@ -12,7 +12,7 @@ from stormproof import events
 pytestmark = [pytest.mark.redis, pytest.mark.proves("fault redis-wrong-type")]
 
 
-def test_only_that_resource_falls_back(server: Server) -> None:
+def test_only_the_resource_with_a_foreign_key_falls_back(server: Server) -> None:
     with StoreOutage(server) as outage:
         key = outage.stores[0].key("limiter", "limiter")
         server.ask("DEL", key)

@@ -134,7 +134,7 @@ def test_wait_ends_at_once(number: signal.Signals) -> None:
         assert f"stopped by {number.name}" in said(process)
 
 
-def test_command_that_dies_of_the_signal_is_not_tried_again(tmp_path: Path) -> None:
+def test_command_that_dies_of_the_signal_is_not_retried(tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/runs; echo ready; exec sleep 60"
     with started("--base", "1ms", "--", "sh", "-c", script) as process:
         assert line(process) == "ready"
@@ -172,7 +172,7 @@ def test_parent_that_ignores_its_children_does_not_hide_a_failure() -> None:
     assert done.returncode == 5
 
 
-def test_timeout_ends_the_whole_group_and_is_tried_again(tmp_path: Path) -> None:
+def test_timeout_ends_the_whole_process_group_and_is_retried(tmp_path: Path) -> None:
     script = f"sleep 60 & echo $! >> {tmp_path}/pids; echo $$ >> {tmp_path}/pids; wait"
     with started(
         "--attempts", "2", "--base", "1ms", "--timeout", "300ms", "--", "sh", "-c", script
@@ -268,14 +268,14 @@ def test_command_has_the_terminal(terminals: list[Terminal]) -> None:
     assert terminal.code() == 3
 
 
-def test_ctrl_c_on_the_terminal_ends_it(terminals: list[Terminal]) -> None:
+def test_ctrl_c_on_the_terminal_ends_the_command(terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal("--base", "1ms", "--", "sh", "-c", "echo ready; exec sleep 60"))
     terminal.until("ready")
     terminal.type("\x03")
     assert terminal.code() == 130
 
 
-def test_ctrl_c_during_the_wait_ends_it(terminals: list[Terminal]) -> None:
+def test_ctrl_c_during_the_wait_ends_the_run(terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal("--base", "1h", "--cap", "1h", "--jitter", "none", "--", "false"))
     terminal.until("again in")
     terminal.type("\x03")

@@ -150,7 +150,7 @@ def test_fleet_shares_one_budget() -> None:
 
 
 @pytest.mark.parametrize(("mode", "retries"), [("closed", 10), ("open", None), ("local", 20)])
-def test_store_is_lost(mode: str, retries: int | None) -> None:
+def test_lost_store_leaves_each_process_its_share_of_the_budget(mode: str, retries: int | None) -> None:
     """Ten shared retries; without the store each of the ten processes has one of its own."""
     policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=sp.Budget(ratio=0.0, burst=10)))
     down = place(outage=lab.Outage(0, 20, "fail"), fleet=True, faults=[lab.StoreLoss(10, 10, mode)])

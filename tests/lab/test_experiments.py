@@ -246,7 +246,7 @@ def test_interval_of_a_mean() -> None:
     assert high - mean == pytest.approx(1.96 / 3**0.5, abs=1e-3) == mean - low
 
 
-def test_bar_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparison_with_progress_prints_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     lab.compare({"none": None}, SCENARIO.replace(duration=4), seeds=range(2), progress=True)
     assert "simulating" in capsys.readouterr().out
 

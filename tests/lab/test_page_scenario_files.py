@@ -165,7 +165,7 @@ def test_service_that_is_a_function_cannot_be_saved() -> None:
         ("x" * 70_000, "at most 65536 characters"),
     ],
 )
-def test_file_that_the_page_cannot_open_says_why(text: str, message: str) -> None:
+def test_file_that_the_page_cannot_open_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         page_scenario.opened(text)
 

@@ -69,7 +69,7 @@ def test_report_names_no_external_resource(page: Path) -> None:
     assert [tag for tag, _ in seen.elements].count("script") == 2
 
 
-def test_charts_licence_goes_with_it(page: Path) -> None:
+def test_report_contains_the_licence_of_the_charts(page: Path) -> None:
     text = page.read_text()
     assert "uPlot" in text and "Permission is hereby granted" in text
 

@@ -98,7 +98,7 @@ def test_refused_option_is_named_with_its_value(field: str, value: Any, error: t
     assert repr(value) in said or repr(value).strip("()[]") in said
 
 
-def test_outage_goes_in_outage() -> None:
+def test_other_fault_given_as_outage_is_refused() -> None:
     with pytest.raises(TypeError, match="faults="):
         Scenario(outage=lab.Spike(1, 1))  # type: ignore[arg-type]
 

@@ -130,7 +130,7 @@ def test_file_that_mentions_nothing_is_not_parsed() -> None:
             assert any(trigger in rule.failing for trigger in TRIGGERS)
 
 
-def test_policy_file_that_is_broken_says_where() -> None:
+def test_error_of_a_broken_policy_file_names_the_place() -> None:
     (found,) = check("[policies.a]\nretry = {}\ntimeout = -1\n", "stormproof.toml")
     assert (found.code, found.place.line) == ("SP000", 3) and "timeout" in found.message
     (found,) = check("[policies.a\n", "stormproof.toml")

@@ -444,7 +444,7 @@ def test_429_without_retry_after() -> None:
     assert findings(text.format("random.random() + float(response.headers['Retry-After'])")) == []
 
 
-def test_bare_except_and_blocking_sleep() -> None:
+def test_loop_with_bare_except_and_blocking_sleep_has_both_findings() -> None:
     text = """
     async def f():
         for n in range(3):

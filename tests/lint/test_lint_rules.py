@@ -34,7 +34,7 @@ def test_passing_sample_passes_the_rule_and_all_default_ones(rule: Rule) -> None
     assert check(rule.passing, path_of(rule), make({}, select=[rule.code])) == []
 
 
-def test_table_is_whole() -> None:
+def test_rules_have_consecutive_codes_and_complete_texts() -> None:
     codes = [rule.code for rule in RULES]
     assert codes == [f"SP{number:03}" for number in range(len(RULES))]
     assert len({rule.name for rule in RULES}) == len(RULES)

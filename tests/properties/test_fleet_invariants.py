@@ -171,7 +171,7 @@ def test_lost_store_neither_delays_nor_fails_a_call(
 
 
 @pytest.mark.proves("invariant 18")
-def test_store_that_was_never_there(measured: Callable[[str], None]) -> None:
+def test_store_that_never_answers_delays_no_call_beyond_its_timeout(measured: Callable[[str], None]) -> None:
     with RedisStore("redis://127.0.0.1:1", timeout=TIMEOUT) as store:
         started = time.monotonic()
         life = Life(store)

@@ -162,7 +162,7 @@ class Twins:
 )
 @example(0.0, 2, [("reserve", 2, None), ("reserve", 1, None), ("cancel", 0), ("allow", 2)])
 @example(math.inf, 0, [("allow", 7), ("reserve", 7, 0.0), ("cancel", 0)])
-def test_every_answer_is_gos(rate: float, burst: int, operations: list[Any]) -> None:
+def test_every_answer_equals_that_of_the_go_limiter(rate: float, burst: int, operations: list[Any]) -> None:
     twins = Twins(rate, burst)
     for operation in operations:
         twins.do(*operation)

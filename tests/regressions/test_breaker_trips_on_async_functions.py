@@ -12,7 +12,7 @@ import pytest
 import stormproof as sp
 
 
-def test_awaited_failures_open_it() -> None:
+def test_awaited_failures_open_the_breaker() -> None:
     breaker = sp.Breaker(consecutive=2)
 
     @sp.Policy(breaker)

@@ -14,7 +14,7 @@ from tests.support.lab_server import built_page
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="other platform: needs /proc")
-def test_nothing_is_printed_but_where_it_was() -> None:
+def test_lab_ended_by_ctrl_c_has_printed_its_address_alone() -> None:
     built_page()
     process = subprocess.Popen(
         [sys.executable, "-m", "stormproof.cli", "lab", "--no-open"],

@@ -39,7 +39,7 @@ def test_ambient_deadline_bounds_attempts_and_waits(play):
 
 
 @each_way
-def test_smaller_one_counts(play):
+def test_smaller_of_policy_deadline_and_scope_counts(play):
     policy = sp.Policy(sp.Deadline(10), ENDLESS, name="job")
     played = play(policy, takes(2, Boom), ..., inside=lambda: sp.deadline(5, "request"))
     assert played.times == pytest.approx([0, 3])

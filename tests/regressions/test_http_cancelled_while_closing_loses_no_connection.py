@@ -37,7 +37,7 @@ BODIES = {
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("status", [b"200 OK", b"302 Found\r\nLocation: /x", b"503 Busy"])
-def test_whenever_it_is_cancelled(status: bytes, body: str) -> None:
+def test_request_cancelled_at_any_turn_leaves_no_connection_open(status: bytes, body: str) -> None:
     """After every number of turns of the event loop that a request takes, in turn."""
     said = [b"HTTP/1.1 " + status + b"\r\n" + BODIES[body][0], *BODIES[body][1:]] * 2
     inner = httpx.AsyncHTTPTransport(verify=False)
@@ -143,7 +143,7 @@ def test_closed_coroutine_closes_its_awaitable() -> None:
     assert log == ["closed"]
 
 
-def test_while_another_request_looks_at_the_same_connection() -> None:
+def test_cancelled_request_frees_a_connection_offered_to_another() -> None:
     """Two requests are given one idle connection; one gets it, fails, and is cancelled as it closes it."""
     good, bad = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"?\r\n\r\n"
     inner = httpx.AsyncHTTPTransport(verify=False)

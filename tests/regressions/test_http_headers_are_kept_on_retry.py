@@ -21,7 +21,7 @@ def get(server, policy, **options):
         return client.get(server.url("/?q=1"), headers=HEADERS)
 
 
-def test_every_attempt_carries_them():
+def test_every_attempt_carries_the_callers_headers():
     with Server() as server:
         server.on("/", answer(503), reset(), answer(429), answer(200))
         assert get(server, sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None))).status_code == 200

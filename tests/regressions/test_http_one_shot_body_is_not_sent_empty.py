@@ -38,7 +38,7 @@ def test_one_shot_body_is_sent_once_and_the_mark_gives_the_reason():
         assert [seen.body for seen in server.seen] == [b"line 1\nline 2\n"]
 
 
-def test_error_says_why():
+def test_error_of_a_one_shot_body_has_a_note_with_the_reason():
     with Server() as server:
         server.on("/", reset(), answer(200))
         with pytest.raises(httpx.TransportError) as caught:

@@ -60,7 +60,7 @@ def test_post_to_a_closed_port_is_retried():
     assert [type(event).__name__ for event in told] == ["Retrying", "Retrying", "GaveUp"]
 
 
-def test_with_a_key_it_is_sent_again_under_that_key():
+def test_post_with_an_idempotency_key_is_retried_under_that_key():
     with Server() as server, client(idempotency_key="auto") as http:
         server.on("/", hang(), answer(503), answer(200))
         assert http.post(server.url("/"), content=b"pay").status_code == 200

@@ -44,7 +44,7 @@ def test_hint_is_kept_to():
 
 
 @pytest.mark.parametrize("value", ["-1", "soon", "", "Fri, 31 Dec 1999 23:59:59 GMT", "nan", "1e3"])
-def test_hint_that_says_nothing_leaves_our_own_wait(value):
+def test_hint_without_a_value_leaves_our_own_wait(value):
     response, sleeps, _ = get(asks(value), answer(200))
     assert (response.status_code, sleeps) == (200, [0.25])
 

@@ -42,7 +42,7 @@ def _is_the_clients(error: Exception, attempts: int, reason: str) -> None:
 
 @each_loop
 @pytest.mark.parametrize("burst", [0, 1])
-def test_budget_is_empty(loop: Loop, burst: int) -> None:
+def test_timeout_with_an_empty_budget_is_the_clients_timeout(loop: Loop, burst: int) -> None:
     budget = sp.Budget(ratio=0, burst=burst)
     policy = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=budget), sp.Timeout(0.5), name="shop")
     _is_the_clients(_error_of(loop, policy), burst + 1, "budget")

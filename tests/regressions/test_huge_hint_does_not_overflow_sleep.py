@@ -68,14 +68,14 @@ def asks_for(seconds):
 
 
 @pytest.mark.parametrize("seconds", HUGE)
-def test_real_sleep_takes_it(seconds, alarm):
+def test_huge_hint_is_slept_in_a_thread(seconds, alarm):
     with pytest.raises(Woken):
         alarm()
         retry(max_hint=math.inf).call(asks_for(seconds))
 
 
 @pytest.mark.parametrize("seconds", HUGE)
-def test_real_sleep_in_a_scope_takes_it(seconds):
+def test_huge_hint_is_slept_inside_a_scope(seconds):
     with sp.deadline(None) as scope:
         timer = threading.Timer(0.05, scope.cancel)
         timer.start()
@@ -86,7 +86,7 @@ def test_real_sleep_in_a_scope_takes_it(seconds):
 
 @each_loop
 @pytest.mark.parametrize("seconds", HUGE)
-def test_event_loop_takes_it(loop, seconds):
+def test_huge_hint_is_slept_on_an_event_loop(loop, seconds):
     @retry(max_hint=math.inf)
     async def call():
         raise sp.RetryAfter(seconds, Boom())

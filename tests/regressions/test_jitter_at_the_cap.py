@@ -47,5 +47,5 @@ def test_waits_at_the_cap_differ(play):
     assert len({*waits[0], *waits[1]}) == len(waits[0]) * 2
 
 
-def test_default_is_jittered():
+def test_default_backoff_has_full_jitter():
     assert sp.Retry().backoff.jitter == "full"

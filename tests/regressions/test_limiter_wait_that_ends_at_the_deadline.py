@@ -33,7 +33,7 @@ def test_wait_that_ends_at_the_deadline_is_refused_at_once(clock, limiter):
     assert limiter.allow()
 
 
-def test_wait_that_ends_before_it(clock, limiter):
+def test_wait_that_ends_before_the_deadline_is_slept(clock, limiter):
     with sp.deadline(1.5, clock=clock):
         limiter.wait()
     assert clock.sleeps == [1]

@@ -19,7 +19,7 @@ from stormproof._fleet.address import Address
         "redis+sentinel:://user:hunter2@host/mymaster/0",
     ],
 )
-def test_refusal_does_not_repeat_it(url: str) -> None:
+def test_error_about_a_mistyped_address_has_no_password(url: str) -> None:
     with pytest.raises(ValueError, match=r"^RedisStore: url") as caught:
         Address(url)
     assert "hunter2" not in str(caught.value)

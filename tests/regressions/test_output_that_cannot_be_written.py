@@ -41,7 +41,7 @@ def shell(words: list[str], then: str = "", **env: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_full_disk_is_one_line(words: list[str], unbuffered: str) -> None:
+def test_full_disk_ends_a_command_with_one_line(words: list[str], unbuffered: str) -> None:
     code, _, said = shell(words, ">/dev/full", PYTHONUNBUFFERED=unbuffered)
     assert (code, said) == (2, "stormproof: No space left on device\n")
 

@@ -156,7 +156,7 @@ BUDGET = sp.Budget(burst=3)
         lambda n: (BUDGET, BUDGET if n == 1 else sp.Budget(burst=3)),
     ],
 )
-def test_same_is_the_same_and_another_is_another(make: Callable[[int], Any]) -> None:
+def test_identity_is_equal_for_equal_code_and_differs_for_other_code(make: Callable[[int], Any]) -> None:
     assert identity(make(1)) == identity(make(1))
     assert identity(make(1)) != identity(make(2))
     assert "0x" not in identity(make(1))

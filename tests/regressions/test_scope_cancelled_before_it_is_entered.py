@@ -13,7 +13,7 @@ import stormproof as sp
 
 @each_loop
 @pytest.mark.parametrize("limit", [None, 3600])
-def test_first_await_ends(loop, limit):
+def test_first_await_in_a_cancelled_scope_raises_cancelled(loop, limit):
     scope = sp.deadline(limit)
     scope.cancel()
     reached = []

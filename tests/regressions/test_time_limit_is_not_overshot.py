@@ -29,7 +29,7 @@ each_schedule = pytest.mark.parametrize("backoff", SCHEDULES, ids=repr)
 
 @every_way
 @each_schedule
-def test_waits_fit_in(play, backoff):
+def test_waits_together_fit_into_within(play, backoff):
     for seed in range(5):
         played = play(retry(attempts=None, within=0.5, backoff=backoff, rng=seed), Boom, ...)
         played.stopped_for("within")

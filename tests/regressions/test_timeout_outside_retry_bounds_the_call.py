@@ -76,7 +76,9 @@ def test_outer_timeout_bounds_the_call_and_inner_timeout_an_attempt(
     assert facts.worst.seconds == pytest.approx(min(tries * one + (tries - 1) * 0.1, whole))
 
 
-def test_explain_counts_it_once_and_says_the_doubt(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_counts_a_timeout_outside_retry_once_and_warns(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["explain", str(file), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["policies"]
     assert (found["attempt_timeout_s"], found["deadline_s"]) == (None, 0.5)

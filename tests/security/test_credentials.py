@@ -42,7 +42,9 @@ def _nothing_secret(other: Server) -> int:
 
 
 @each_client
-async def test_hook_that_goes_elsewhere(http: Http, measured: Callable[[str], None]) -> None:
+async def test_hook_that_moves_a_request_to_another_origin_sends_no_credentials(
+    http: Http, measured: Callable[[str], None]
+) -> None:
     with Server() as other:
         other.on("/", answer(503), reset(), answer(200, b"other"))
         http.server.on("/", answer(503))

@@ -141,7 +141,7 @@ def test_memory_may_take_fewer_calls() -> None:
 # Measuring processes.
 
 
-def test_processes_run_isolated_and_a_failure_says_why(
+def test_isolated_process_that_fails_reports_the_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -48,7 +48,7 @@ def test_probe_that_hangs_is_an_outcome() -> None:
     assert ran("time.sleep(60)", limit_s=3.0) == Cell("hangs", NOT)
 
 
-def test_probe_that_raises_says_nothing_about_the_library() -> None:
+def test_probe_that_raises_gives_no_result_for_the_library() -> None:
     assert ran("raise KeyError('gone')") == Cell("KeyError: 'gone'", BROKEN)
 
 

@@ -113,7 +113,7 @@ def test_wheel_works_in_an_empty_environment(made: Made, tmp_path: Path) -> None
         "at build-host-7 today",
     ],
 )
-def test_leak_is_found(text: str) -> None:
+def test_private_text_in_a_wheel_is_reported(text: str) -> None:
     found = list(contents.leaks({"a.py": f"first line\n{text}\n".encode()}, {"build-host-7": "a host"}))
     assert len(found) == 1 and found[0].startswith("a.py:2 tells ")
 
@@ -126,7 +126,7 @@ def test_lookalike_is_not_a_leak(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*LITTER, "/etc/passwd", "a/../b", "x/id_rsa", "server.pem", ".env.local"])
-def test_litter_is_found(name: str) -> None:
+def test_unwanted_file_in_a_wheel_is_reported(name: str) -> None:
     assert contents.unwanted(["stormproof/policy.py", name]) == [f"{name} must not be there"]
 
 

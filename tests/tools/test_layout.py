@@ -68,6 +68,6 @@ def test_names_of_test_files_are_unique() -> None:
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def test_breaches_are_found() -> None:
+def test_import_of_the_tools_is_listed_as_a_breach() -> None:
     here = Path(__file__).parent.relative_to(ROOT).as_posix()
     assert any("test_bench" in breach for breach in breaches(here, ("verification",)))

@@ -36,7 +36,7 @@ SHORT = Setting(
 @pytest.mark.long
 @pytest.mark.redis
 @pytest.mark.proves("fault redis-killed")
-def test_nothing_is_left_of_a_storm(measured: Callable[[str], None]) -> None:
+def test_short_storm_meets_every_bar_of_the_soak(measured: Callable[[str], None]) -> None:
     outcome = run(SHORT)
     assert outcome.client["failures"] == []
     assert [f"{bar.name}: {bar.seen}" for bar in bars(outcome) if not bar.met] == []

@@ -46,7 +46,7 @@ MODULES = ["testing"]
 
 
 @pytest.mark.parametrize("topic", sorted(CONTRACT))
-def test_contract_is_exported(topic: str) -> None:
+def test_every_name_of_the_contract_is_exported(topic: str) -> None:
     missing = sorted(CONTRACT[topic] - set(sp.__all__))
     assert not missing, f"stormproof.__all__ lacks {', '.join(missing)}"
 

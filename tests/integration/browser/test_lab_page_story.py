@@ -47,7 +47,7 @@ def test_readings_say_what_they_are(context: Any, lab: Served) -> None:
     assert kinds.all_inner_texts() == ["now", "now", "now"]
 
 
-def test_number_beyond_the_limits_is_said(context: Any, lab: Served) -> None:
+def test_number_beyond_the_limits_is_clamped_with_a_message(context: Any, lab: Served) -> None:
     page = opened(context, lab)
     page.locator("#duration-number").fill("9000")
     page.locator("#duration-number").press("Tab")

@@ -208,7 +208,7 @@ def default_level():
     logger.setLevel(before)
 
 
-def test_default_log_lines(run, slept, caplog):
+def test_default_logger_logs_each_wait_and_the_end(run, slept, caplog):
     decorator = backoff.on_exception(backoff.constant, KeyError, interval=1.26, jitter=None, max_tries=2)
     with pytest.raises(KeyError):
         run(decorator, Script(KeyError("k"), KeyError("k")))
@@ -270,7 +270,7 @@ def test_one_decorator_on_two_functions_logs_once_per_event(run, slept, caplog):
     assert len(caplog.records) == 2
 
 
-def test_log_says_why_it_gave_up_at_the_end_of_the_waits(run, slept, caplog):
+def test_log_has_the_reason_when_waits_are_exhausted(run, slept, caplog):
     run(backoff.on_predicate(backoff.constant, interval=[1]), Script(0, 0))
     with pytest.raises(KeyError):
         run(backoff.on_exception(backoff.constant, KeyError, interval=[]), Script(KeyError("k")))

@@ -100,7 +100,7 @@ def test_fibo_keeps_no_number_far_past_the_largest_float():
 
 @pytest.mark.parametrize("wait_gen", [backoff.expo, backoff.fibo, functools.partial(backoff.expo, base=2.0)])
 @pytest.mark.parametrize("jitter", [backoff.full_jitter, backoff.random_jitter])
-def test_two_thousand_tries_do_not_overflow(run, slept, wait_gen, jitter):
+def test_two_thousand_attempts_do_not_overflow(run, slept, wait_gen, jitter):
     script = Script(*[0] * 2000, "done")
     assert run(backoff.on_predicate(wait_gen, jitter=jitter, logger=None), script) == "done"
 

@@ -361,7 +361,7 @@ def test_breaker_option_without_an_end_is_refused_in_a_fleet(option: str) -> Non
             sp.Breaker(name="gate", store=store, **{option: None})
 
 
-def test_name_is_needed() -> None:
+def test_breaker_with_a_store_and_no_name_is_refused() -> None:
     with sp.redis.RedisStore("redis://127.0.0.1:1") as store:
         with pytest.raises(TypeError, match="Breaker: name must be a string when there is a store"):
             sp.Breaker(store=store)

@@ -101,7 +101,7 @@ def test_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> Non
     assert spend(one) == 1
 
 
-def test_policy_pays_from_it(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_policies_of_two_instances_pay_from_one_budget(pair: tuple[RedisStore, RedisStore]) -> None:
     budgets = [sp.Budget(0.1, burst=3, store=store, name="x") for store in pair]
     settled(*budgets)
     calls = 0
@@ -164,7 +164,7 @@ def test_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:
             kind(store=pair[0], name="x")  # type: ignore[call-arg]
 
 
-def test_name_is_needed(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_budget_with_a_store_and_no_name_is_refused(pair: tuple[RedisStore, RedisStore]) -> None:
     with pytest.raises(TypeError, match=r"^Budget: name must be a string"):
         sp.Budget(store=pair[0])
 

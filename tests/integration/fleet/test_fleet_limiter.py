@@ -197,7 +197,7 @@ def test_unused_limiter_gives_back_its_lease(
 
 
 @pytest.mark.parametrize(("instances", "n"), [(1, 11), (1, 20), (2, 20)])
-def test_many_at_once_come_as_soon_as_they_are_there(
+def test_several_tokens_are_granted_as_soon_as_they_are_there(
     pair: tuple[RedisStore, RedisStore], instances: int, n: int
 ) -> None:
     limiters = [sp.Limiter(10, 20, store=store, name="x") for store in pair[:instances]]

@@ -160,7 +160,9 @@ def test_reload_keeps_the_store_and_its_state(tmp_path: Path, opened: list[sp.Re
     assert before.burst == 60
 
 
-def test_reload_to_another_store_or_none_replaces_them(tmp_path: Path, opened: list[sp.Registry]) -> None:
+def test_reload_to_another_store_or_none_replaces_fleet_budgets(
+    tmp_path: Path, opened: list[sp.Registry]
+) -> None:
     path = written(tmp_path, FILE)
     registry = sp.load(path, environ={})
     opened.append(registry)
@@ -197,7 +199,7 @@ def test_password_is_not_written(opened: list[sp.Registry]) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_schema_knows_it() -> None:
+def test_schema_accepts_a_store_and_refuses_bad_options() -> None:
     check = jsonschema.Draft202012Validator(schema.document())
     good: dict[str, Any] = {
         "policies": {},

@@ -116,7 +116,9 @@ def test_future_reports_result_status_and_metadata(
     assert not call.add_callback(lambda: None)
 
 
-def test_future_that_fails(connect: Callable[..., Sync], server: Server, policy: sp.Policy) -> None:
+def test_failed_future_has_the_code_and_metadata_of_its_error(
+    connect: Callable[..., Sync], server: Server, policy: sp.Policy
+) -> None:
     server.script = [(UNAVAILABLE, (("x-why", "down"),))] * 3
     call = connect(policy).stub_unary.future(b"a")
     error = call.exception(LONG_S)

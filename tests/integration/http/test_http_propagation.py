@@ -12,7 +12,7 @@ import stormproof as sp
 
 
 @each_client
-async def test_remaining_time_goes_along_and_shrinks(http: Http) -> None:
+async def test_remaining_time_is_sent_and_shrinks(http: Http) -> None:
     http.server.on("/", late(0.05, answer(503)), late(0.05, answer(503)), answer(200))
     policy = sp.Policy(sp.Deadline(20), *retry().strategies)
     assert (await http.client(policy).get("/")).status == 200
@@ -31,7 +31,7 @@ async def test_ambient_deadline_is_sent_to_the_server(http: Http) -> None:
 
 
 @each_client
-async def test_attempts_number_goes_along_from_the_second_on(http: Http) -> None:
+async def test_attempt_number_is_sent_from_the_second_attempt_on(http: Http) -> None:
     http.server.on("/", answer(503), answer(503), answer(200))
     await http.client(retry()).get("/")
     assert [seen.header("X-Request-Attempt") for seen in http.server.seen] == [None, "2", "3"]

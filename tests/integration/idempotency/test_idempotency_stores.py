@@ -123,7 +123,7 @@ def test_renewing_by_nothing_gives_it_up_at_once(store: Store) -> None:
     assert store.begin("order-1", "f", "b", 10).state == "unknown"
 
 
-def test_only_the_owner_holds_it(store: Store) -> None:
+def test_only_the_owner_finishes_renews_or_releases_a_key(store: Store) -> None:
     store.begin("order-1", "f", "a", 10)
     assert store.finish("order-1", "b", b"mine") is False
     assert store.renew("order-1", "b", 100) is False

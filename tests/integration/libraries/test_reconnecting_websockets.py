@@ -181,7 +181,7 @@ def test_guard_raises_close_codes_that_a_new_connection_cannot_cure() -> None:
     asyncio.run(main())
 
 
-def test_handshake_that_is_refused_for_now_is_tried_again() -> None:
+def test_handshake_refused_for_now_is_retried() -> None:
     async def main() -> None:
         statuses = [503, 429]
 

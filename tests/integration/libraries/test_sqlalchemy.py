@@ -63,7 +63,7 @@ def test_locked_database_is_waited_for_with_a_fresh_transaction(
         assert session.scalars(sa.select(Order.item)).all() == ["apple"]
 
 
-def test_violated_constraint_is_not_tried_again(sessions: sessionmaker[Session]) -> None:
+def test_violated_constraint_is_not_retried(sessions: sessionmaker[Session]) -> None:
     tries = 0
 
     @sp.retry(on=sp.transient, backoff=sp.Constant(0))

@@ -69,7 +69,7 @@ def test_task_that_fails_for_good_is_dead_lettered(
     assert f"doomed-{kind}" in letter["headers"]["argsrepr"]
 
 
-def test_empty_budget_ends_it(bench: Bench, tasks: ModuleType) -> None:
+def test_task_with_an_empty_budget_is_not_retried(bench: Bench, tasks: ModuleType) -> None:
     with pytest.raises(ConnectionError):
         tasks.broke.delay("broke").get(timeout=30)
     assert len(bench.runs.of("broke")) == 1

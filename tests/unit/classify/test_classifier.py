@@ -379,7 +379,7 @@ def test_unknown_method_does_not_prevent_a_verdict() -> None:
         assert transient(Response(503, request=Request(method)))
 
 
-def test_refusal_says_why() -> None:
+def test_fatal_verdict_of_a_post_gives_the_reason() -> None:
     reason = transient(Response(503, request=Request("POST"))).reason
     assert reason == "HTTP 503; POST without an idempotency key may have been processed"
     assert len(transient(Response(503, request=Request("P" * 5000))).reason) < 100

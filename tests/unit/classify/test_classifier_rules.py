@@ -80,7 +80,7 @@ def test_pushback_in_a_group_comes_before_other_refusals() -> None:
     assert transient(ExceptionGroup("", [Own(), ConnectionResetError()])).kind == "fatal"
 
 
-def test_group_says_why_its_first_leaf_is_worth_it() -> None:
+def test_verdict_of_a_group_has_the_reason_of_its_first_retryable_leaf() -> None:
     rule = Classifier().register(Own, lambda error: Verdict(True, error.args[0], "throttle", error.args[1]))
     seen = rule(ExceptionGroup("", [Own(2.0, "first"), Own(5.0, "second")]))
     assert (seen.after, seen.kind, seen.reason) in [(5.0, "transient", "first"), (5.0, "transient", "second")]

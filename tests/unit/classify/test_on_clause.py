@@ -170,7 +170,7 @@ def test_explicit_verdict_is_used_unchanged() -> None:
     assert judge_answer(verdict, "ok") is verdict
 
 
-def test_false_is_final() -> None:
+def test_predicate_that_returns_false_gives_a_fatal_verdict() -> None:
     assert judge(lambda error: False)(Boom()) == Verdict.FATAL
     assert judge_answer(False, "ok") == Verdict.FATAL
     assert judge(Boom)(KeyError()) == Verdict.FATAL

@@ -164,7 +164,7 @@ def test_unchanged_policy_is_not_compiled_again() -> None:
     assert [type(s).__name__ for s in made["b"].strategies] == ["Retry", "Breaker"]
 
 
-def test_policy_that_is_gone_goes_on_where_it_is_in_use() -> None:
+def test_policy_removed_by_a_reload_still_works_where_it_is_in_use() -> None:
     made = registry(a={"retry": {"attempts": 2}, "breaker": {"consecutive": 2}}, b={})
     handle = made["a"]
     callee = Callee(failing=False)
@@ -741,7 +741,7 @@ def test_repeated_kinds_are_matched_by_name_then_position() -> None:
     assert (inner.probes, outer.probes, plain.probes) == (2, 1, 4)
 
 
-def test_two_of_the_same_name_stay_two() -> None:
+def test_reload_keeps_two_strategies_of_one_name_apart() -> None:
     def row(probes: int) -> dict[str, Any]:
         return {"strategies": [{"breaker": {"name": "x", "probes": probes}}, {"breaker": {"name": "x"}}]}
 

@@ -255,7 +255,7 @@ def test_durations_are_durations_everywhere() -> None:
             assert isinstance(value, Seconds) == text.startswith("Seconds"), f"{name}.{option}: {text}"
 
 
-def test_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_command_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer")
     pytest.importorskip("rich")
     from stormproof import cli

@@ -788,7 +788,7 @@ def test_disabled_makes_one_plain_call(play: Any) -> None:
 
 
 @each_way
-def test_disabled_switches_off_every_strategy_of_a_row(play: Any) -> None:
+def test_disabled_switches_off_every_strategy_of_a_pipeline(play: Any) -> None:
     one, none = retry().strategies[0], sp.Deadline(0)
     for row in [(none,), (none, one), (one, none), (none, one, none)]:
         with warnings.catch_warnings():

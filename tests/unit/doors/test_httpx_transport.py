@@ -350,10 +350,10 @@ def test_last_response_is_marked(way: Way) -> None:
 
 
 @each
-def test_response_that_was_not_retried_says_why(way: Way) -> None:
+def test_response_that_was_not_retried_has_the_reason(way: Way) -> None:
     got = way.send(way.script(whole(503)), policy(), "POST", content=b"x")
-    told = got.extensions["stormproof"]
-    assert (told.attempts, told.reason) == (
+    exchange = got.extensions["stormproof"]
+    assert (exchange.attempts, exchange.reason) == (
         1,
         "not sent again: POST without an idempotency key may have been processed",
     )
@@ -611,20 +611,20 @@ def test_key_may_be_made_from_the_request(way: Way) -> None:
 
 @each
 def test_request_extensions_override_the_options(way: Way) -> None:
-    def told(script: Script, **said: Any) -> Any:
+    def request(script: Script, **said: Any) -> Any:
         return way.send(script, policy(), "POST", extensions={"stormproof": said})
 
     script = way.script(whole(503), whole(200))
-    assert told(script, idempotency_key="k-1").status_code == 200
+    assert request(script, idempotency_key="k-1").status_code == 200
     assert script.sent("idempotency-key") == ["k-1", "k-1"]
-    got = told(way.script(whole(429)), retry=False)
+    got = request(way.script(whole(429)), retry=False)
     assert got.extensions["stormproof"].reason == "not sent again: the request says retry=False"
     shown = "NotRetried(attempts=1, reason='not sent again: the request says retry=False')"
     assert repr(got.extensions["stormproof"]) == shown
-    got = told(way.script(whole(429)), policy=sp.Policy(sp.Retry(attempts=1), name="other"))
+    got = request(way.script(whole(429)), policy=sp.Policy(sp.Retry(attempts=1), name="other"))
     assert got.extensions["stormproof"].layer == "other"
     with pytest.raises(TypeError, match="a request has no option 'attempts'"):
-        told(way.script(), attempts=3)
+        request(way.script(), attempts=3)
 
 
 class Counted:
@@ -721,7 +721,7 @@ def _one_shot(way: Way) -> Any:
 
 
 @each
-def test_stream_is_sent_once_and_the_answer_says_why(way: Way) -> None:
+def test_stream_is_sent_once_and_the_response_has_the_reason(way: Way) -> None:
     script = way.script(whole(503))
     got = way.send(script, policy(), "PUT", content=_one_shot(way))
     assert script.bodies == [b"once"]
@@ -729,7 +729,7 @@ def test_stream_is_sent_once_and_the_answer_says_why(way: Way) -> None:
 
 
 @each
-def test_stream_not_yet_read_is_tried_again(way: Way) -> None:
+def test_stream_not_yet_read_is_retried(way: Way) -> None:
     library = way.library
     tried: list[Any] = []
     script = way.script(whole(200))
@@ -1112,24 +1112,24 @@ def test_credentials_renewed_at_another_origin_stay_there(way: Way) -> None:
 
 @each
 def test_transport_below_is_opened_and_closed(way: Way) -> None:
-    told: list[str] = []
+    calls: list[str] = []
     script = way.script(whole(200))
     below: Any = type(script.transport)
     if way.loop is None:
-        below.__enter__ = lambda self: told.append("enter") or self
-        below.__exit__ = lambda self, *exc: told.append("exit")
+        below.__enter__ = lambda self: calls.append("enter") or self
+        below.__exit__ = lambda self, *exc: calls.append("exit")
     else:
 
         async def enter(self: Any) -> Any:
-            told.append("enter")
+            calls.append("enter")
             return self
 
         async def leave(self: Any, *exc: Any) -> None:
-            told.append("exit")
+            calls.append("exit")
 
         below.__aenter__, below.__aexit__ = enter, leave
     way.send(script, policy())
-    assert told == ["enter", "exit"]
+    assert calls == ["enter", "exit"]
 
 
 def test_close_closes_the_transport_below() -> None:
@@ -1148,7 +1148,7 @@ def test_close_closes_the_transport_below() -> None:
     assert told == ["closed", "aclosed"]
 
 
-def test_without_a_transport_it_makes_one() -> None:
+def test_transport_without_an_inner_one_makes_the_default() -> None:
     with stormproof.httpx.Transport(policy()) as transport:
         assert isinstance(transport._inner, httpx.HTTPTransport)
     assert isinstance(stormproof.httpx2.Transport(policy())._inner, httpx2.HTTPTransport)

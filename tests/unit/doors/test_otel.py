@@ -97,7 +97,7 @@ def test_every_failed_attempt_and_the_end_are_events_on_the_current_span(
     ]
 
 
-def test_giving_up_says_why(telemetry, stormproof_instant) -> None:
+def test_gave_up_event_has_the_reason(telemetry, stormproof_instant) -> None:
     with telemetry.tracer.start_as_current_span("request"), pytest.raises(ConnectionError):
         flaky("otel-down", 99)()
     name, attributes = telemetry.events()[-1]

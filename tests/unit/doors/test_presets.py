@@ -816,7 +816,7 @@ def test_call_that_retries_again_counts_once() -> None:
     assert budget.withdraw() == 0.0, "outside any call there is nothing to retry"
 
 
-def test_two_envoy_budgets_are_two_and_a_copy_is_fresh() -> None:
+def test_copy_of_an_envoy_budget_is_another_budget_without_history() -> None:
     budget = presets.EnvoyBudget(50, 7)
     ((context, token),) = under_way(budget, 1)
     context.run(budget.withdraw)

@@ -184,7 +184,7 @@ def test_operation_is_the_policy_s_name(play: Any) -> None:
 
 @each_way
 @pytest.mark.parametrize("script", [["ok"], [Boom, "ok"], [Bang], [Boom, ...]], ids=str)
-def test_without_a_name_it_is_the_function_s(play: Any, script: list[Any]) -> None:
+def test_operation_without_a_name_is_that_of_the_function(play: Any, script: list[Any]) -> None:
     """The same one from the first try on, in every way of calling."""
     expected = "step" if play.name == "call" else "callee"
     for event in play(retry(), *script).events:

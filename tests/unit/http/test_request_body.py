@@ -23,7 +23,7 @@ def test_body_in_memory_is_repeatable(content: Any) -> None:
     assert WHOLE.shared
 
 
-def test_file_goes_back_to_where_it_stood() -> None:
+def test_file_body_is_sent_again_from_its_first_position() -> None:
     file = io.BytesIO(b"0123456789")
     file.seek(4)
     replay = replay_of(file, None, 100)

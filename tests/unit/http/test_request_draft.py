@@ -37,7 +37,7 @@ def test_another_origin_gets_no_credentials(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://a.example/other", "https://A.EXAMPLE:443/p", "https://a.example:443/"]
 )
-def test_same_origin_keeps_them(url: str) -> None:
+def test_draft_moved_within_its_origin_keeps_credentials(url: str) -> None:
     made = draft()
     made.url = url
     assert made.headers.pairs == [("Host", "a.example"), *SECRETS]
@@ -139,7 +139,7 @@ def test_field_is_one_line_and_the_error_does_not_repeat_it(value: str) -> None:
     assert value not in str(caught.value)
 
 
-def test_field_is_text() -> None:
+def test_header_field_of_bytes_is_refused() -> None:
     with pytest.raises(TypeError, match="must be strings"):
         Fields()["X-A"] = b"secret"  # type: ignore[assignment]
 

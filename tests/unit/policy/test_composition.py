@@ -49,7 +49,7 @@ def test_refusal_is_retried_where_on_names_it(play: Play) -> None:
         (lambda: (3,), "must be strategies"),
     ],
 )
-def test_rows_that_make_no_sense_are_refused(row: Any, says: str) -> None:
+def test_pipelines_that_contradict_themselves_are_refused(row: Any, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):
         sp.Policy(*row())
 
@@ -71,12 +71,12 @@ def test_rows_that_make_no_sense_are_refused(row: Any, says: str) -> None:
         (lambda: (sp.keyed(sp.Breaker(window=2), str), retry(), sp.Timeout(3)), "does not count a call"),
     ],
 )
-def test_doubtful_rows_are_warned_about(row: Any, says: str) -> None:
+def test_doubtful_pipelines_are_warned_about(row: Any, says: str) -> None:
     with pytest.warns(UserWarning, match=says):
         sp.Policy(*row())
 
 
-def test_sound_rows_are_not_warned_about() -> None:
+def test_sound_pipelines_are_not_warned_about() -> None:
     sp.Policy(sp.Deadline(5), retry(attempts=None), sp.Breaker(), sp.Bulkhead(5), sp.Timeout(1))
     sp.Policy(retry(), sp.Breaker(window=2), sp.Timeout(1.9))
     sp.Policy(retry(), sp.Breaker(window=None), sp.Timeout(100))

@@ -221,7 +221,9 @@ def test_failed_call_with_a_subscriber_leaves_no_cycle(run: Callable[..., None])
     "run", [run_sync, run_call, run_generator, run_asyncio, run_trio, run_async_generator]
 )
 @pytest.mark.parametrize("limit", [2.5, 100])
-def test_with_a_deadline_in_the_policy_it_is_the_same(run: Callable[..., None], limit: float) -> None:
+def test_failed_call_under_a_deadline_leaves_no_reference_behind(
+    run: Callable[..., None], limit: float
+) -> None:
     failing = Failing(Boom)
     run(sp.Policy(sp.Deadline(limit), retry().strategies[0]), failing)
     assert len(failing.seen) >= 2

@@ -617,7 +617,7 @@ def options_of(policy: sp.Policy) -> Any:
 
 
 @each_policy
-def test_repr_rebuilds_it(policy: sp.Policy) -> None:
+def test_repr_of_a_policy_rebuilds_the_policy(policy: sp.Policy) -> None:
     names = {name: getattr(sp, name) for name in sp.__all__}
     rebuilt = eval(repr(policy), {"inf": math.inf, **names})
     assert repr(rebuilt) == repr(policy)

@@ -99,7 +99,7 @@ def test_bare_numbers_are_seconds_if_allowed(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["5.", "-5", "1e3", "five", ""])
-def test_bare_does_not_mean_anything_goes(text: str) -> None:
+def test_invalid_text_is_refused_where_bare_numbers_are_allowed(text: str) -> None:
     with pytest.raises(ValueError, match="must read like"):
         parse(text, bare=True)
 

@@ -133,7 +133,7 @@ def test_long_text_is_not_read_and_not_repeated(text: str, monkeypatch: pytest.M
     assert len(str(caught.value)) < 300
 
 
-def test_limit_and_a_pacer_read_them() -> None:
+def test_rate_limit_and_pacer_parse_rate_texts() -> None:
     limiter = sp.RateLimit("100/s burst 200").limiter
     assert (limiter.rate, limiter.burst) == (100, 200)
     pacer = sp.Pacer("90/min")

@@ -904,7 +904,7 @@ def test_copy_sets_up_its_own() -> None:
     assert original.pool()[0] == "a"
 
 
-def test_instance_is_let_go_with_its_result() -> None:
+def test_instance_is_released_with_its_result() -> None:
     client = Client("a")
     client.pool()
     seen = weakref.ref(client)

@@ -826,7 +826,7 @@ def test_deadline_around_the_loop_cuts_the_body() -> None:
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_old_connection_and_its_error_are_let_go(told: bool) -> None:
+def test_old_connection_and_its_error_are_released(told: bool) -> None:
     connections: list[weakref.ref[Any]] = []
     errors: list[weakref.ref[Any]] = []
 

@@ -96,7 +96,7 @@ def test_every_job_is_handled_once(mode: Mode) -> None:
 
 
 @each_mode
-def test_job_that_fails_goes_to_the_dead_letters_and_the_worker_goes_on(mode: Mode) -> None:
+def test_failed_job_goes_to_the_dead_letters_and_the_worker_continues(mode: Mode) -> None:
     letters = Letters()
     seen: list[int] = []
     bang = Bang()
@@ -248,7 +248,7 @@ def test_events_describe_the_run(mode: Mode) -> None:
 
 
 @each_mode
-def test_dead_letter_that_fails_is_logged_and_the_worker_goes_on(
+def test_failed_dead_letter_is_logged_and_the_worker_continues(
     mode: Mode, caplog: pytest.LogCaptureFixture
 ) -> None:
     def bury(job: int, error: BaseException) -> None:
@@ -1125,7 +1125,7 @@ def former() -> Iterator[list[int]]:
 
 @pytest.mark.skipif(os.name != "posix", reason="other platform: signals")
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
-def test_signal_stops_it_and_goes_on_to_the_handler_that_was_there(former: list[int], name: str) -> None:
+def test_signal_stops_the_worker_and_calls_the_handler_that_was_there(former: list[int], name: str) -> None:
     """Except SIGINT's, which would raise `KeyboardInterrupt`. After the run all are back in place."""
     number = getattr(signal, name)
     seen: list[int] = []

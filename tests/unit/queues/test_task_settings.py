@@ -40,7 +40,9 @@ def test_taken_key_is_busy_until_its_lease_is_over() -> None:
 
 @pytest.mark.parametrize("error", [IdempotencyConflict("mine"), StoreUnavailable("mine")], ids=repr)
 @pytest.mark.parametrize("store", [MemoryStore(), None], ids=["store", "no store"])
-def test_tasks_own_errors_about_keys_are_its_own(error: Exception, store: MemoryStore | None) -> None:
+def test_error_about_keys_raised_by_the_task_is_raised_unchanged(
+    error: Exception, store: MemoryStore | None
+) -> None:
     def run() -> None:
         raise error
 
@@ -49,7 +51,7 @@ def test_tasks_own_errors_about_keys_are_its_own(error: Exception, store: Memory
     assert raised.value is error
 
 
-def test_without_a_key_it_simply_runs() -> None:
+def test_task_without_a_key_runs_every_time() -> None:
     ran: list[int] = []
     call = attempt(MemoryStore(), lambda: ran.append(1), key=lambda: None)
     call()

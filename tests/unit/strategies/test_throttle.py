@@ -271,7 +271,7 @@ def test_own_clock_is_kept() -> None:
 # The path without a lock.
 
 
-def test_while_nothing_fails_no_lock_no_clock_no_draw() -> None:
+def test_throttle_without_failures_takes_no_lock_clock_or_draw() -> None:
     bench = Bench()
 
     class Counting:
@@ -330,7 +330,7 @@ def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
         sp.Throttle(**options)
 
 
-def test_two_throttles_are_two_and_a_copy_is_fresh() -> None:
+def test_copy_of_a_throttle_is_another_throttle_without_history() -> None:
     bench = Bench()
     bench.send(failed=3)
     throttle = bench.throttle

@@ -84,7 +84,7 @@ def test_sync_attempt_sees_less_time_and_a_late_success_is_returned() -> None:
     assert sp.remaining() is None
 
 
-def test_smaller_time_holds() -> None:
+def test_remaining_time_is_the_smaller_of_deadline_and_timeout() -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(sp.Deadline(3), sp.Timeout(1), clock=clock)
     assert policy.call(sp.remaining) == 1

@@ -142,7 +142,7 @@ def test_key_header_is_parsed(value: str, key: str | None) -> None:
         assert found == key
 
 
-def test_two_keys_are_none() -> None:
+def test_request_with_two_keys_is_a_problem() -> None:
     assert isinstance(replay.read_key([b"a", b"a"]), Problem)
     assert replay.read_key([]) is None
 

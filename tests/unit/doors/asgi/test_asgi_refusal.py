@@ -195,7 +195,7 @@ def test_absurd_hint_is_a_day() -> None:
     assert dict(problem.headers(lambda: 0.0))["retry-after"] == "86400"
 
 
-def test_answers_pass_through() -> None:
+def test_response_of_an_application_passes_through_refusal_middleware() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, 200, b"fine")
 

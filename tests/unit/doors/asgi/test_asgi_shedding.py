@@ -137,7 +137,7 @@ def test_retries_never_queue(loop: Loop) -> None:
     ("share", "limit", "admitted"),
     [(0.0, 4, 0), (0.25, 4, 1), (0.5, 4, 2), (1.0, 4, 4), (0.01, 4, 1), (0.5, 1, 1)],
 )
-def test_share_of_retries(share: float, limit: int, admitted: int) -> None:
+def test_retries_get_at_most_their_share_of_the_limit(share: float, limit: int, admitted: int) -> None:
     loop = Loop("asyncio")
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=limit, retry_share=share)

@@ -230,7 +230,7 @@ def test_some_requests_are_exempt() -> None:
     assert call(app, x_health="1").status == 200
 
 
-def test_application_is_needed() -> None:
+def test_wsgi_middleware_without_an_application_is_refused() -> None:
     for middleware in (DeadlineMiddleware, RefusalMiddleware, SheddingMiddleware):
         with pytest.raises(TypeError, match="app must be a WSGI application"):
             middleware(None)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_advice_makes_the_policy_fit_its_slo() -> None:
     assert facts(*before.policy.with_(attempts=4).strategies, slo=3).fits is False
 
 
-def test_when_not_even_one_retry_fits() -> None:
+def test_explain_advises_when_not_even_one_retry_fits_the_slo() -> None:
     found = facts(sp.Retry(attempts=3, backoff=sp.Constant(1, jitter="none")), sp.Timeout(1), slo=1.5)
     assert advice(found)[0].startswith("even one retry takes up to 2 s, and the SLO leaves 500 ms")
 

@@ -56,7 +56,7 @@ def test_success_is_silent_and_runs_once(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr, runs(tmp_path)) == (0, "out\n", "err\n", 1)
 
 
-def test_failure_is_tried_again_until_it_works(tmp_path: Path) -> None:
+def test_failure_is_retried_until_success(tmp_path: Path) -> None:
     done = run(*QUICK, "--", *fails(2), cwd=tmp_path)
     assert (done.returncode, runs(tmp_path)) == (0, 3)
     first, second, last = done.stderr.splitlines()

@@ -434,7 +434,7 @@ def test_key_of_another_owner_is_not_renewed_again() -> None:
     assert not store.renewals.acquire(blocking=False)
 
 
-def test_leases_that_have_ended_are_let_go_long_before_they_would_be_renewed() -> None:
+def test_ended_leases_are_released_long_before_their_renewal() -> None:
     store = MemoryStore(clock=FakeClock())
 
     @idempotent(key=first, store=store, lease=600)

@@ -425,7 +425,7 @@ def test_options_reach_the_rule(kind: Any, given: dict[str, Any], slot: Any, val
     assert tuple(getattr(rule, name) for name in slot) == value
 
 
-def test_two_limits_are_two_and_a_copy_is_fresh() -> None:
+def test_copy_of_a_limit_is_another_limit_without_history() -> None:
     limit = sp.AdaptiveLimit("aimd", initial=10, timeout=5, name="x")
     limit.admit().dropped()
     assert limit != limit.fresh()

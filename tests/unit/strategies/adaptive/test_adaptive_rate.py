@@ -190,7 +190,7 @@ def test_strategy_follows_the_published_sequence() -> None:
 
 
 @each_way
-def test_after_that_calls_wait_for_their_token(play: Any) -> None:
+def test_calls_after_a_throttled_one_wait_for_their_token(play: Any) -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(sp.AdaptiveRate(on=on), clock=clock)
     play(policy, TooMany).raised(TooMany)
@@ -392,7 +392,7 @@ def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
         sp.AdaptiveRate(**options)
 
 
-def test_two_rates_are_two_and_a_copy_is_fresh() -> None:
+def test_copy_of_an_adaptive_rate_has_no_measured_rate() -> None:
     clock = sp.testing.FakeClock()
     server = Server(clock, max_wait=5, name="s3")
     server.throttle()

@@ -96,7 +96,7 @@ def test_calls_that_do_not_count_are_not_among_the_calls(clock: sp.testing.FakeC
     assert breaker.state == "open"
 
 
-def test_success_never_opens_it(clock: sp.testing.FakeClock) -> None:
+def test_success_never_opens_the_breaker(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(failure_ratio=0.1, min_calls=4, clock=clock)
     fail(breaker, 3)
     succeed(breaker, 5)
@@ -187,7 +187,7 @@ def test_call_that_is_still_running_counts_as_slow(clock: sp.testing.FakeClock) 
 # Open.
 
 
-def test_open_circuit_says_when_and_why(clock: sp.testing.FakeClock) -> None:
+def test_error_of_an_open_circuit_has_time_and_reason(clock: sp.testing.FakeClock) -> None:
     error = Boom("no route")
     breaker = sp.Breaker(consecutive=1, open_for=30, clock=clock, name="payments")
     fail(breaker, error=error)

@@ -143,7 +143,7 @@ def test_late_result_of_a_probe_is_not_reported() -> None:
     assert one.outcomes == []
 
 
-def test_alone_it_goes_on_by_its_own_rules() -> None:
+def test_circuit_without_its_fleet_follows_its_own_rules() -> None:
     one = circuit()
     one.follow("open", 3.0, 10)
     one.alone()

@@ -166,7 +166,7 @@ def test_observing_breaker_held_open_by_hand_admits() -> None:
 # What a refusal says.
 
 
-def test_half_open_and_full_says_that_it_is_probing(clock: sp.testing.FakeClock) -> None:
+def test_error_of_a_full_half_open_circuit_mentions_the_probes(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(consecutive=1, open_for=5, name="ledger")
     breaker.admit().failure(Boom())
     with pytest.raises(sp.CircuitOpen, match="ledger is open: try again in 5 s") as caught:

@@ -469,7 +469,7 @@ def test_ratio_of_failures_trips(seen: Counts, trips: bool) -> None:
     assert default_trip(None, 10, None, None)(seen) is False
 
 
-def test_consecutive_failures_trip() -> None:
+def test_default_trip_trips_on_consecutive_failures() -> None:
     trip = default_trip(None, 100, 3, None)
     assert not trip(counts(consecutive_failures=2))
     assert trip(counts(consecutive_failures=3))
@@ -497,7 +497,7 @@ def test_slow_half_of_the_calls_trips() -> None:
     assert default_trip(None, 1, None, 1.0)(counts(slow=1, successes=1))
 
 
-def test_nothing_seen_is_nothing_slow() -> None:
+def test_default_trip_without_calls_is_not_tripped_by_slowness() -> None:
     assert not default_trip(None, 0, None, 0.0)(counts())
 
 

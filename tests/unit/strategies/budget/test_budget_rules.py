@@ -125,7 +125,7 @@ def settled(made: Any) -> float:
     return float(made.balance)
 
 
-def test_defaults_are_a_tenth_three_and_ten_seconds() -> None:
+def test_budget_defaults_are_ratio_0_1_burst_3_window_10_s() -> None:
     made, _ = budget()
     assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 3.0, 10.0, 0.1)
     assert made.balance == 3.0

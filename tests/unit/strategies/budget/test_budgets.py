@@ -102,7 +102,7 @@ def test_reading_the_balance_changes_nothing(kind: Any, clock: sp.testing.FakeCl
 
 
 @each_kind
-def test_each_is_its_own_and_sharing_is_by_object(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_budgets_are_shared_by_object_and_not_by_options(kind: Any, clock: sp.testing.FakeClock) -> None:
     first, second = kind(clock=clock), kind(clock=clock)
     assert first != second
     assert len({first, second, first}) == 2
@@ -124,7 +124,7 @@ def test_pickling_carries_the_options_not_the_tokens(kind: Any, clock: sp.testin
 
 
 @each_kind
-def test_repr_rebuilds_it(kind: Any) -> None:
+def test_repr_of_a_budget_rebuilds_the_budget(kind: Any) -> None:
     budget = kind()
     assert repr(eval(repr(budget), {name: getattr(sp, name) for name in sp.__all__})) == repr(budget)
 

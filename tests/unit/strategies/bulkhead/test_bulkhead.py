@@ -209,7 +209,7 @@ def test_bad_options_are_refused_by_name(options: dict[str, Any], field: str) ->
         sp.Bulkhead(**options)
 
 
-def test_copy_is_empty() -> None:
+def test_copy_of_a_bulkhead_has_no_place_in_use() -> None:
     bulkhead = sp.Bulkhead(1, queue=2, max_wait=3, name="b")
 
     def look() -> tuple[Any, ...]:

@@ -346,7 +346,7 @@ def test_budget_uses_the_policys_clock() -> None:
     assert budget.withdraw() == 1
 
 
-def test_two_hedges_are_two_however_alike() -> None:
+def test_hedges_with_equal_options_are_not_equal() -> None:
     one, other = hedge(1), hedge(1)
     assert one == one and one != other
     assert len({one, other}) == 2

@@ -87,7 +87,7 @@ def test_demand_is_warm_for_ten_seconds() -> None:
     assert not demand.is_warm(15.0)
 
 
-def test_when_to_settle_next() -> None:
+def test_next_visit_is_sooner_under_demand() -> None:
     demand = Demand(0.0)
     assert next_visit(0.0, demand, 1, False, 0.0) == (0.1, 0.005)
     assert next_visit(0.999, demand, 1, False, 0.0) == (pytest.approx(1.099), pytest.approx(1.004))
@@ -176,7 +176,7 @@ def test_exactly_the_wait_that_is_allowed_is_taken() -> None:
     assert not leased(rate=0.0).reserve(1, 0.0, None).ok
 
 
-def test_when_it_will_be_there() -> None:
+def test_eta_is_the_time_until_the_tokens_mature() -> None:
     made = leased(credit=1)
     assert made.eta(1, 0.0) == 0.0
     assert made.eta(2, 0.0) == pytest.approx(0.2)
@@ -304,7 +304,7 @@ def test_lent_tokens_mature_at_most_at_the_rate_that_the_next_exchange_can_corre
     assert made.rate == pytest.approx(10 / 0.1)
 
 
-def test_nothing_matures_that_was_there_or_went_back() -> None:
+def test_tokens_present_or_returned_do_not_mature() -> None:
     made = leased()
     made.take(1, 4, 10.0, 5.0, 2, 0.0)
     assert (made.level, made.maturing, made.rate) == (5.0, 0.0, 0.0)
@@ -320,7 +320,7 @@ def test_nothing_matures_that_was_there_or_went_back() -> None:
     assert (fixed.maturing, fixed.level) == (0.0, 3.0)
 
 
-def test_when_the_store_could_lend_one_more() -> None:
+def test_ready_s_is_the_time_until_the_store_can_lend_a_token() -> None:
     made = leased(rate=10.0)
     assert made.ready_s() == 0.0
     made.level_seen = -3.0

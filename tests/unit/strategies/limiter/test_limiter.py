@@ -89,7 +89,7 @@ def test_reservations_queue_up(clock: sp.testing.FakeClock) -> None:
     assert not limiter.allow()
 
 
-def test_delay_runs_down(clock: sp.testing.FakeClock) -> None:
+def test_delay_of_a_reservation_shrinks_to_zero(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(1, 1, clock=clock)
     limiter.allow()
     reservation = limiter.reserve()

@@ -165,7 +165,7 @@ def test_cancelled_grant_past_its_time_counts_as_used(now: float) -> None:
     assert made.booked == (10 if now == 1.0 else 12)
 
 
-def test_nothing_comes_back_of_nothing() -> None:
+def test_cancelling_an_empty_or_refused_grant_returns_no_token() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     for grant in (made.reserve(0, 0.0, None), made.reserve(99, 0.0, None)):

@@ -273,7 +273,7 @@ def test_invalid_cost_is_refused(n: Any) -> None:
             method(n)
 
 
-def test_copy_is_fresh(clock: sp.testing.FakeClock) -> None:
+def test_copy_of_a_pacer_has_all_its_tokens(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(2, 3, clock=clock)
     pacer.allow(9)
     for copy in (pacer.fresh(), pickle.loads(pickle.dumps(pacer)), eval(repr(pacer), {"Pacer": sp.Pacer})):

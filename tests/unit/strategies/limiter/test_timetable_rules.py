@@ -46,7 +46,7 @@ def test_place_that_comes_in_time_is_taken_and_a_later_one_is_not() -> None:
     assert (refused.ok, refused.at, refused.mark, made.booked) == (False, 1.0, 2, 2)
 
 
-def test_nothing_costs_nothing_and_no_limit_takes_nothing() -> None:
+def test_zero_tokens_cost_nothing_and_an_unlimited_rate_takes_none() -> None:
     made = table()
     made.reserve(1, 0.0, None)
     free = made.reserve(0, 0.0, 0.0)

@@ -112,7 +112,7 @@ def test_group_with_an_interrupt_in_it_is_an_interrupt(play: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [*INTERRUPTS, trio.Cancelled, (Boom, KeyboardInterrupt)])
-def test_on_cannot_name_them(kind: Any) -> None:
+def test_on_with_a_cancellation_type_is_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match="never retried"):
         sp.Retry(on=kind)
 
@@ -295,7 +295,7 @@ def test_wait_for_around_a_policy_is_not_retried() -> None:
     assert len(calls) == 1
 
 
-def test_each_of_many_cancelled_tasks_ends_and_the_rest_goes_on() -> None:
+def test_each_of_many_cancelled_tasks_ends_and_the_others_continue() -> None:
     done: list[int] = []
 
     @retry(backoff=sp.Constant(0), attempts=3)
