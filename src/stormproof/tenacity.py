@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ._primitives.options import Seconds
     from ._runtime.randomness import Rng
-    from ._strategies.retry.retry import AnyBudget
+    from ._strategies.protocol import AnyBudget
 
 __all__ = ["budgeted", "stop_at_deadline", "wait_hinted"]
 

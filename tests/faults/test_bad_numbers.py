@@ -319,10 +319,8 @@ def test_fake_clock_with_a_bad_number_is_refused(bad):
 class Mine(sp.Backoff):
     """A schedule of the user's own."""
 
-    __slots__ = _fields = ("wait",)
-
     def __init__(self, wait):
-        self._set(wait=wait)
+        self.wait = wait
 
     def delay(self, n, prev, u):
         return self.wait

@@ -164,12 +164,10 @@ def test_lost_store_leaves_each_process_its_share_of_the_budget(mode: str, retri
 
 def test_policy_with_a_store_shares_it_without_touching_it() -> None:
     class Budget(sp.Budget):
-        __slots__ = ("store",)
-
         def __init__(self, *args: Any, store: Any = None, **options: Any) -> None:
             # Without joining it: nothing here may speak to a store.
             super().__init__(*args, **options)
-            self._set(store=store)
+            self.store = store
 
     store = SimpleNamespace(on_failure="closed")
     policy = sp.Policy(sp.Retry(on=ON, attempts=2, budget=Budget(0.0, burst=10, store=store)))

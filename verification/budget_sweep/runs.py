@@ -17,8 +17,6 @@ DAY_S = 86_400
 class DoubleTimeouts(sp.Budget):
     """A `Budget` that charges 2 for a retry after a timeout, as AWS's quota does."""
 
-    __slots__ = ()
-
     def withdraw(self, timeout: bool = False) -> float:
         """Pay for one retry: 1, or 2 after a timeout; 0.0 when refused."""
         if not timeout:

@@ -20,17 +20,13 @@ class Stopped(Options):
     ``retry_after``: the seconds that the server or the refusal asked for.
     """
 
-    __slots__ = _fields = ("reason", "attempts", "elapsed", "retry_after")
-
-    reason: str
-    attempts: int
-    elapsed: float
-    retry_after: float | None
-
     def __init__(
         self, reason: str, attempts: int = 0, elapsed: float = 0.0, retry_after: float | None = None
     ) -> None:
-        self._set(reason=reason, attempts=attempts, elapsed=elapsed, retry_after=retry_after)
+        self.reason = reason
+        self.attempts = attempts
+        self.elapsed = elapsed
+        self.retry_after = retry_after
 
 
 class Mark:

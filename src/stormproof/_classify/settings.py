@@ -25,26 +25,6 @@ if TYPE_CHECKING:
 class Settings(Options):
     """The tables of a `Classifier` that may be chosen; an empty one lists nothing."""
 
-    __slots__ = _fields = (
-        "statuses",
-        "never",
-        "methods",
-        "key_headers",
-        "grpc_codes",
-        "errnos",
-        "sqlstates",
-        "mysql_errors",
-    )
-
-    statuses: frozenset[int]
-    never: frozenset[int]
-    methods: frozenset[str]
-    key_headers: frozenset[str]
-    grpc_codes: frozenset[str]
-    errnos: frozenset[int]
-    sqlstates: frozenset[str]
-    mysql_errors: frozenset[int]
-
     def __init__(
         self,
         *,
@@ -57,16 +37,16 @@ class Settings(Options):
         sqlstates: Iterable[str] = frozenset(SQLSTATES),
         mysql_errors: Iterable[int] = frozenset(MYSQL_ERRORS),
     ) -> None:
-        self._set(
-            statuses=_numbers("statuses", statuses, 100, 999),
-            never=_numbers("never", never, 100, 999),
-            methods=frozenset(word.upper() for word in _words("methods", methods)),
-            key_headers=frozenset(word.lower() for word in _words("key_headers", key_headers)),
-            grpc_codes=_grpc_codes(grpc_codes),
-            errnos=_numbers("errnos", errnos, 1, 2**31),
-            sqlstates=frozenset(_words("sqlstates", sqlstates)),
-            mysql_errors=_numbers("mysql_errors", mysql_errors, 1, 2**31),
+        self.statuses: frozenset[int] = _numbers("statuses", statuses, 100, 999)
+        self.never: frozenset[int] = _numbers("never", never, 100, 999)
+        self.methods: frozenset[str] = frozenset(word.upper() for word in _words("methods", methods))
+        self.key_headers: frozenset[str] = frozenset(
+            word.lower() for word in _words("key_headers", key_headers)
         )
+        self.grpc_codes: frozenset[str] = _grpc_codes(grpc_codes)
+        self.errnos: frozenset[int] = _numbers("errnos", errnos, 1, 2**31)
+        self.sqlstates: frozenset[str] = frozenset(_words("sqlstates", sqlstates))
+        self.mysql_errors: frozenset[int] = _numbers("mysql_errors", mysql_errors, 1, 2**31)
 
 
 def _items(field: str, values: Iterable[Any]) -> list[Any]:

@@ -24,7 +24,8 @@ class Verdict(Options):
     """
 
     __slots__ = ("after", "kind", "reason", "retry")
-    _fields = ("retry", "after", "kind", "reason")
+    #: One is made for every failure: its constructor stores what it has checked without `__setattr__`.
+    _is_made = True
 
     retry: bool
     after: float | None

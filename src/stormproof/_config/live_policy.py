@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .._strategies.protocol import Env
+    from .._strategies.protocol import AnyBudget, Env
 
 
 class ReloadablePolicy(Policy):
@@ -22,30 +22,38 @@ class ReloadablePolicy(Policy):
     ``with_`` and pickling give a plain `Policy` as of now, which does not follow any more.
     """
 
-    __slots__ = ("_current", "_users")
+    __slots__ = ("_users", "current")
 
-    _current: Policy
+    current: Policy
     _users: _Users
 
     def __init__(self, policy: Policy) -> None:
         self._set(name=policy.name, clock=policy.clock, rng=policy.rng, draw=policy.draw)
-        self._set(_current=policy, _users=_Users())
+        self._set(current=policy, _users=_Users())
 
     @property
     def strategies(self) -> tuple[Any, ...]:  # type: ignore[override]
         """The present strategies."""
-        return self._current.strategies
+        return self.current.strategies
+
+    @property
+    def retry_budget(self) -> AnyBudget | None:  # type: ignore[override]
+        return self.current.retry_budget
+
+    @property
+    def hedge_budget(self) -> AnyBudget | None:  # type: ignore[override]
+        return self.current.hedge_budget
 
     def follow(self, policy: Policy) -> None:
         """Use ``policy`` from now on."""
-        self._set(_current=policy)
+        self._set(current=policy)
 
     def check_compiles(self, policy: Policy) -> None:
         """Raise if ``policy`` cannot be compiled for one of the functions decorated so far."""
         for slot in self._users.all():
             slot.compile(policy)
 
-    def _compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
+    def compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         slot = _Slot(self, fn, env, is_async)
         self._users.add(slot)
         return _RELOADABLE.build(fn, is_async, {"policy": self, "slot": slot, "renew": slot.renew})
@@ -65,11 +73,11 @@ class _Slot:
 
     def compile(self, policy: Policy) -> Callable[..., Any]:
         """Return the function compiled for ``policy``."""
-        return policy._compile(self._fn, self._env, self._is_async)
+        return policy.compile(self._fn, self._env, self._is_async)
 
     def renew(self) -> tuple[Policy, Callable[..., Any]]:
         """Compile for the present policy."""
-        policy = self._policy._current
+        policy = self._policy.current
         # Both in one assignment: of two threads that renew, the later one wins, and an outdated pair is
         # noticed by the next call.
         self.compiled = policy, self.compile(policy)
@@ -101,7 +109,7 @@ _RELOADABLE = Template(
     """\
 {async_}def following({params}):
     _sp_compiled = _sp_slot.compiled
-    if _sp_compiled[0] is not _sp_policy._current:
+    if _sp_compiled[0] is not _sp_policy.current:
         _sp_compiled = _sp_renew()
     return {await_}_sp_compiled[1]({args})
 """,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from .._policy.policy import Policy
 from .._runtime.locks import guard
+from .._strategies.retry.retry import Retry
 from . import sources
 from .build import Builder
 from .catalog import SECTIONS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from .._runtime.clock import Clock
     from .._runtime.randomness import Rng
+    from .._strategies.hedge.hedge import Hedge
     from .build import Row
 
     #: Identifies an object from one load to the next: section or policy, kind, name or place.
@@ -213,11 +215,12 @@ class Registry(Mapping[str, Policy]):
         for name, policy in policies.items():
             handle, text = self._handles.get(name), repr(rows[name].spot.value)
             row = swap.row(name, rows[name].kinds, policy.strategies, handle.strategies if handle else ())
+            hedge_budget = swap.part(("policies", name, "hedges"), policy.hedge_budget)
             if handle is not None and name in self._names and self._texts[name] == text and not replaced:
                 continue
             changed.append(name)
             self._texts[name] = text
-            policy._set(strategies=row)
+            policy = policy.with_pipeline(row, hedge_budget)
             if handle is None:
                 self._handles[name] = ReloadablePolicy(policy)
             else:
@@ -253,17 +256,13 @@ class Swap:
         """Return the strategies of ``policy``, with the objects in use in them. ``former``: those so far."""
         keys = list(_keys(policy, kinds, strategies))
         row = list(strategies)
-        # Retries first: a hedge pays out of the budget of the retry beside it, wherever that stands.
-        for place in sorted(range(len(row)), key=lambda place: kinds[place] != "retry"):
-            key, strategy = keys[place], row[place]
+        for place, (key, strategy) in enumerate(zip(keys, strategies, strict=True)):
             if kinds[place] == "retry":
                 row[place] = self._retry((*key, "budget"), strategy, former)
             elif kinds[place] == "rate_limit":
                 row[place] = strategy.replace(limiter=self.part((*key, "limiter"), strategy.limiter))
             elif kinds[place] == "hedge":
-                budget = self.part((*key, "budget"), strategy.budget)
-                row[place] = self.part(key, strategy)
-                row[place]._set(budget=budget)
+                row[place] = self._hedge(key, strategy)
             else:
                 row[place] = self.part(key, strategy)
         return tuple(row)
@@ -271,15 +270,21 @@ class Swap:
     def _retry(self, key: Key, retry: Any, former: tuple[Any, ...]) -> Any:
         if retry.budget is None:
             return retry
-        if retry._own_budget:
+        if retry.owns_budget:
             # The default of all policies of this name; they share it, and no file may retune it.
             self._live[id(retry.budget)] = retry.budget, retry.budget
             return retry
         if key not in self._before and id(retry.budget) not in self._live:
             for strategy in former:
-                if getattr(strategy, "_own_budget", False):
+                if isinstance(strategy, Retry) and strategy.owns_budget:
                     retry.budget.inherit(strategy.budget)
         return retry.replace(budget=self.part(key, retry.budget))
+
+    def _hedge(self, key: Key, hedge: Hedge) -> Hedge:
+        if hedge.budget is not None:
+            hedge = hedge.replace(budget=self.part((*key, "budget"), hedge.budget))
+        live: Hedge = self.part(key, hedge)
+        return live
 
     def parts_in_use(self, policies: Mapping[str, Policy]) -> dict[Key, Any]:
         """Return the parts in use for the next reload: those of this one, and those without a policy now."""

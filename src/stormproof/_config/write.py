@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._strategies.retry.retry import Retry
 from .catalog import FAMILIES, REQUIRED, STORE, STRATEGIES, form_of
 from .errors import ConfigError
 
@@ -99,7 +100,7 @@ class Writer:
 
 def _skipped(strategy: Any, policy: Policy) -> tuple[str, ...]:
     """Return the options that the policy itself gave to the strategy, and will give again."""
-    if getattr(strategy, "_own_budget", False) or getattr(strategy, "_adopted", False):
+    if isinstance(strategy, Retry) and strategy.owns_budget:
         return ("budget",)
     paid = [s.budget for s in policy.strategies if type(s) is STRATEGIES["retry"].type]
     if type(strategy) is STRATEGIES["hedge"].type and any(strategy.budget is budget for budget in paid):

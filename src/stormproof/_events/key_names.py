@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable
-
-
-#: The key for which something is being made, as it goes into the name of what a fleet shares; "": none.
-making_for: ContextVar[str | None] = ContextVar("stormproof_key", default="")
 
 
 #: Separates a name from the hash of a key; below, the number of the hash's digits.
 _OF_KEY, _DIGITS = "/key-", 32
 
 
-def of_key(name: str | None) -> str | None:
-    """``name``, with the key for which a ``keyed`` makes a copy just now.
+def of_key(name: str | None, key: str | None) -> str | None:
+    """``name`` with ``key``, a `key_text`, for which a ``keyed`` makes a copy; "" is none.
 
     Hashed: a key is made from a call's arguments, and names appear in events, errors and metrics.
     """
-    key = making_for.get()
     if key is None:
         raise TypeError(
             "keyed: with a store, a key must be a string, bytes, a number, None or a tuple of these"

@@ -22,7 +22,7 @@ class FleetBudget(MemberBase):
     def __init__(self, owner: Budget, exchange: Exchange, name: str) -> None:
         super().__init__(owner, exchange, name)
         # Before the first answer one retry may be paid on credit, if the budget starts with one at all.
-        self.purse = Purse(owner.burst, exchange.instances, 1 if owner.burst >= 1 else 0, owner._live.last)
+        self.purse = Purse(owner.burst, exchange.instances, 1 if owner.burst >= 1 else 0, owner.last_reading)
         self._owed = self._wanted = 0
         self._burst, self._window = micro(owner.burst), micro(owner.window)
         #: The local budget while the store is down, and its first balance.
@@ -60,11 +60,11 @@ class FleetBudget(MemberBase):
         owner: Budget | None = self._owner()
         if owner is None:
             return None
-        with owner._lock:
+        with owner.locked():
             self._asked()
             # What was earned in an outage has been spent, or is old by now.
-            fresh = 0 if self.alone else owner._tally.take()
-            at, _ = owner._live.tick()
+            fresh = 0 if self.alone else owner.take_successes()
+            at = owner.read_clock()
             if self.alone:
                 spent = 0.0 if self._share is None else max(0.0, self._began - self._share.balance)
                 self._owed, self._wanted = int(spent), 0
@@ -94,38 +94,35 @@ class FleetBudget(MemberBase):
             return
         granted, level, instances, self._epoch = (int(part) for part in answer)
         granted //= MILLION
-        with owner._lock:
+        with owner.locked():
             if self.alone:
-                owner._tally.take()
+                owner.take_successes()
                 self.alone, self._share = False, None
                 self.purse.held = -self._owed
             self.purse.most = max(1.0, owner.burst)
             self.purse.take(self._owed, granted, level / MILLION, instances)
-            held, at = self.purse.held, owner._live.last
+            held, at = self.purse.held, owner.last_reading
         self._answered(now, self.purse, granted < self._wanted, 0.0, at)
         self.next_at = min(self.next_at, now + WARM_S)
         self._emit_exchanged(granted, held, level / MILLION, instances)
 
     def _leave(self, owner: Budget) -> None:
-        from .._strategies.budget.budget import Budget
-
         if self.on_failure != "local":
             return
         purse = self.purse
         instances = max(purse.instances, self.assumed)
-        share = Budget(owner.ratio, burst=owner.burst / instances, window=owner.window, clock=owner.clock)
-        share._set(_tally=owner._tally)
+        part = None
         if self.answered_at is not None:
             part = max(0.0, purse.level_seen) / instances + purse.held
-            share._live.tokens = min(share.burst, max(0.0, part))
-        self._share, self._began = share, share._live.tokens
+        self._share = owner.share(instances, part)
+        self._began = self._share.tokens
 
     def change(self, owner: Budget) -> None:
         """Apply the new options of ``owner``, whose lock is held, to its share."""
         if self._share is not None:
             spent = self._began - self._share.balance
             self._leave(owner)
-            self._share._live.tokens -= spent
+            self._share.pay_for(spent)
 
     def release_request(self) -> Request | None:
         held = 0 if self.alone or self.answered_at is None else self.purse.held
@@ -136,7 +133,7 @@ class FleetBudget(MemberBase):
         return self._request(0, self._burst, self._window, owed, back, self._epoch)
 
     def _begin(self, owner: Budget) -> None:
-        self.purse = Purse(owner.burst, self.purse.instances, min(1, self.purse.credit), owner._live.last)
+        self.purse = Purse(owner.burst, self.purse.instances, min(1, self.purse.credit), owner.last_reading)
         self._share = None
         # What the parent counted, the parent deposits.
-        owner._tally.take()
+        owner.take_successes()

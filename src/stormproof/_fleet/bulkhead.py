@@ -59,7 +59,7 @@ class FleetBulkhead(MemberBase):
         owner: Bulkhead | None = self._owner()
         if owner is None or self.alone or self._spent:
             return 0
-        return max(0, owner.limit - owner._places)
+        return max(0, owner.limit - owner.places)
 
     def ask(self, now: float) -> Request | None:
         owner: Bulkhead | None = self._owner()
@@ -87,7 +87,7 @@ class FleetBulkhead(MemberBase):
         granted, self.instances, contended = (int(part) for part in answer)
         self._spent, self._is_contended, self.alone = granted < self._wanted, bool(contended), False
         owner.resize(granted)
-        wait_s = _SPARING_S if owner._places > owner.in_use else _RENEW_S
+        wait_s = _SPARING_S if owner.places > owner.in_use else _RENEW_S
         if self._spent or owner.queued or owner.in_use > granted:
             wait_s = _PRESSED_S
         self.answered_at, self._earliest = now, now
@@ -100,7 +100,7 @@ class FleetBulkhead(MemberBase):
         owner: Bulkhead | None = self._owner()
         if owner is not None:
             # Without the lock: these may be more places than before.
-            owner._dispatch()
+            owner.dispatch()
 
     def _leave(self, owner: Bulkhead) -> None:
         owner.set_places(self.places(owner))

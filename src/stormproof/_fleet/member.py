@@ -127,7 +127,7 @@ class MemberBase:
     def lost(self, now: float) -> None:
         owner = self._owner()
         if owner is not None:
-            with owner._lock:
+            with owner.locked():
                 if not self.alone:
                     self.alone, self.next_at = True, 0.0
                     self._leave(owner)
@@ -139,7 +139,7 @@ class MemberBase:
     def forked(self) -> None:
         owner = self._owner()
         if owner is not None:
-            with owner._lock:
+            with owner.locked():
                 self._reset()
                 self._begin(owner)
 

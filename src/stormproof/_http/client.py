@@ -65,7 +65,7 @@ class _Ready:
         env = _Env(pipeline, inner)
         env.name = rules.name
         env.idempotent = _may_hedge
-        self.run: Callable[[Exchange], Any] = pipeline._compile(inner, env, is_async)
+        self.run: Callable[[Exchange], Any] = pipeline.compile(inner, env, is_async)
 
 
 # One attempt. The few lines before `drive` are the success path of a first one; a failure, or

@@ -51,34 +51,6 @@ class ClientOptions(Options):
     from the second on; ``None`` sends neither. ``credentials`` are the headers never sent to another origin.
     """
 
-    __slots__ = _fields = (
-        "idempotency_key",
-        "key_header",
-        "buffer",
-        "replay",
-        "drain",
-        "statuses",
-        "methods",
-        "reauth",
-        "reauth_on",
-        "timeout_header",
-        "attempt_header",
-        "credentials",
-    )
-
-    idempotency_key: str | MakeKey | None
-    key_header: str
-    buffer: int
-    replay: int | None
-    drain: int
-    statuses: frozenset[int] | None
-    methods: frozenset[str] | None
-    reauth: Reauth | None
-    reauth_on: frozenset[int]
-    timeout_header: str | None
-    attempt_header: str | None
-    credentials: frozenset[str]
-
     def __init__(
         self,
         idempotency_key: str | MakeKey | None = None,
@@ -95,25 +67,25 @@ class ClientOptions(Options):
         credentials: Iterable[str] = CREDENTIALS,
     ) -> None:
         owner = "ClientOptions"
-        self._set(
-            idempotency_key=idempotency_key if callable(idempotency_key) else _key(idempotency_key),
-            key_header=_name("key_header", key_header),
-            buffer=count(owner, "buffer", buffer, least=0),
-            replay=None if replay is None else count(owner, "replay", replay, least=0),
-            drain=count(owner, "drain", drain, least=0),
-            statuses=None if statuses is None else _table("statuses", "statuses", statuses),
-            methods=None if methods is None else _table("methods", "methods", methods),
-            reauth=hook(owner, "reauth", reauth),
-            reauth_on=_table("reauth_on", "statuses", reauth_on),
-            timeout_header=None if timeout_header is None else _name("timeout_header", timeout_header),
-            attempt_header=None if attempt_header is None else _name("attempt_header", attempt_header),
-            credentials=frozenset(_name("credentials", name).lower() for name in _names(credentials)),
+        self.idempotency_key = idempotency_key if callable(idempotency_key) else _key(idempotency_key)
+        self.key_header: str = _name("key_header", key_header)
+        self.buffer = count(owner, "buffer", buffer, least=0)
+        self.replay = None if replay is None else count(owner, "replay", replay, least=0)
+        self.drain = count(owner, "drain", drain, least=0)
+        self.statuses = None if statuses is None else _table("statuses", "statuses", statuses)
+        self.methods = None if methods is None else _table("methods", "methods", methods)
+        self.reauth = hook(owner, "reauth", reauth)
+        self.reauth_on: frozenset[int] = _table("reauth_on", "statuses", reauth_on)
+        self.timeout_header = None if timeout_header is None else _name("timeout_header", timeout_header)
+        self.attempt_header = None if attempt_header is None else _name("attempt_header", attempt_header)
+        self.credentials: frozenset[str] = frozenset(
+            _name("credentials", name).lower() for name in _names(credentials)
         )
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> ClientOptions:
         """The options of ours among ``options``, out of which they are taken."""
-        return cls(**{name: options.pop(name) for name in cls._fields if name in options})
+        return cls(**{name: options.pop(name) for name in cls.field_names() if name in options})
 
 
 def _table(field: str, table: str, values: Any) -> Any:
@@ -125,7 +97,7 @@ def _table(field: str, table: str, values: Any) -> Any:
         raise type(error)(message) from None
 
 
-def _key(value: Any) -> str | None:
+def _key(value: str | None) -> str | None:
     if value is None:
         return None
     # One fixed key for a whole client would make the server take every request for the first one.

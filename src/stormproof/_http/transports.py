@@ -38,7 +38,7 @@ class Wrapping:
         if policy is _MISSING:
             raise TypeError(f"{type(self).__name__}: policy must be a Policy, got none")
         native = self._library.AsyncHTTPTransport if is_async else self._library.HTTPTransport
-        if foreign := sorted(options.keys() - set(ClientOptions._fields)):
+        if foreign := sorted(options.keys() - set(ClientOptions.field_names())):
             given = ", ".join(f"{name}={options[name]!r}" for name in foreign)
             theirs = f"{self._library.__name__}.{native.__name__}({given})"
             raise TypeError(

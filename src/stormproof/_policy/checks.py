@@ -12,12 +12,15 @@ from .._strategies.deadline import Deadline
 from .._strategies.fallback import Fallback
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
+from .._strategies.protocol import Part
 from .._strategies.retry.retry import Retry
 from .._strategies.timeout import Timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .._strategies.protocol import AnyBudget
 
 
 class PolicyWarning(UserWarning):
@@ -72,7 +75,7 @@ def certain_breakers(strategies: tuple[Any, ...]) -> tuple[Any, ...]:
 def _check_hedges(strategies: tuple[Any, ...]) -> None:
     for retry in (s for s in strategies if isinstance(s, Retry)):
         for hedge in _around(strategies, Hedge, retry):
-            if hedge.budget is None or hedge.budget is not retry.budget:
+            if retry.budget is None or (hedge.budget is not None and hedge.budget is not retry.budget):
                 raise ValueError(
                     "Policy: a Retry inside a Hedge must share its budget (give both the same object), "
                     f"or each of {hedge.max} attempts retries on its own account"
@@ -118,7 +121,7 @@ def _strategy_warnings(every: list[Any]) -> list[str]:
     return [
         doubt
         for place, strategy in enumerate(every)
-        if hasattr(strategy, "warnings_for")
+        if isinstance(strategy, Part)
         for doubt in strategy.warnings_for(every[place + 1 :])
     ]
 
@@ -159,17 +162,11 @@ class WorstCase(Options):
     many of them fail as the budget can pay for.
     """
 
-    __slots__ = _fields = ("attempts", "seconds", "amplification", "hinted_seconds")
-
-    attempts: float
-    seconds: float
-    amplification: float
-    hinted_seconds: float
-
     def __init__(self, attempts: float, seconds: float, amplification: float, hinted_seconds: float) -> None:
-        self._set(
-            attempts=attempts, seconds=seconds, amplification=amplification, hinted_seconds=hinted_seconds
-        )
+        self.attempts = attempts
+        self.seconds = seconds
+        self.amplification = amplification
+        self.hinted_seconds = hinted_seconds
 
     def __str__(self) -> str:
         hinted = f" ({self.hinted_seconds:.3g} s if the server asks for waits)"
@@ -180,8 +177,8 @@ class WorstCase(Options):
         )
 
 
-def worst_case(strategies: tuple[Any, ...]) -> WorstCase:
-    """Return the worst case of this pipeline."""
+def worst_case(strategies: tuple[Any, ...], hedge_budget: AnyBudget | None) -> WorstCase:
+    """Return the worst case of this pipeline; hedges without a budget of their own pay ``hedge_budget``."""
     retry = next((s for s in strategies if isinstance(s, Retry)), None)
     tries = 1.0 if retry is None else math.inf if retry.attempts is None else float(retry.attempts)
     attempts = tries
@@ -190,7 +187,7 @@ def worst_case(strategies: tuple[Any, ...]) -> WorstCase:
         # Inside a Retry only the first attempt is hedged; outside it, each hedge retries by itself.
         outside = retry is not None and hedge in _around(strategies, Hedge, retry)
         attempts = attempts * hedge.max if outside else attempts + hedge.max - 1
-        paid.append(hedge.budget)
+        paid.append(hedge_budget if hedge.budget is None else hedge.budget)
     one, whole = bounds(strategies)
     seconds, hinted = (min(_time(retry, tries, one, hinted), whole) for hinted in (False, True))
     extra = sum({id(budget): sustained(budget) for budget in paid}.values())

@@ -15,7 +15,7 @@ import sys
 from .._events import labels
 from .._events.operations import census
 from .._primitives.guesses import with_guesses
-from .._primitives.options import plain, validate_clock
+from .._primitives.options import Options, plain, validate_clock
 from .._runtime import randomness
 from .._runtime.call_template import Template, apply, apply_async, enter, enter_async
 from .._runtime.function_kind import function_kind
@@ -23,11 +23,10 @@ from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
 from .._strategies.deadline import Deadline
 from .._strategies.gate import GATE, GATE_NAMES
-from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
-from .._strategies.protocol import Env, PolicySettings
+from .._strategies.protocol import Env, Part, PolicySettings
 from .._strategies.retry.generators import stream, stream_async
-from .._strategies.retry.retry import _DEFAULT, Retry
+from .._strategies.retry.retry import DEFAULT, Retry
 from .._strategies.timeout import Timeout
 from . import checks, mistakes
 from .attempt_block import Block
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from .._primitives.options import Seconds
     from .._runtime.clock import Clock
     from .._runtime.randomness import Rng
-    from .._strategies.protocol import Strategy
+    from .._strategies.protocol import AnyBudget, Strategy
     from .._strategies.retry.backoff import Backoff
-    from .._strategies.retry.retry import AnyBudget, OnResult
+    from .._strategies.retry.retry import OnResult
     from .checks import WorstCase
 
     P = ParamSpec("P")
@@ -72,7 +71,10 @@ class Policy(PolicySettings):
     ``clock`` and ``rng`` replace time and randomness in tests.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "clock", "draw", "name", "rng", "strategies")
+    __slots__ = (
+        *("__dict__", "__weakref__", "clock", "draw", "hedge_budget", "name"),
+        *("retry_budget", "rng", "strategies"),
+    )
 
     rng: Any
 
@@ -91,7 +93,8 @@ class Policy(PolicySettings):
         self._set(
             name=None if name is None else labels.clean(name), clock=validate_clock("Policy", clock), rng=rng
         )
-        self._set(draw=randomness.source(rng, "Policy"), strategies=self._bind_strategies(strategies))
+        self._set(draw=randomness.source(rng, "Policy"))
+        self._set_pipeline(tuple(map(self._bind, strategies)), None)
         for doubt in checks.check(self.strategies):
             mistakes.warn(doubt)
         if (made_again := mistakes.doubtful_place(self)) is not None:
@@ -104,28 +107,16 @@ class Policy(PolicySettings):
     def __setattr__(self, key: str, value: object) -> None:
         raise AttributeError(f"Policy.{key} cannot be assigned: policies are frozen; use .with_({key}=...)")
 
-    def _bind_strategies(self, strategies: tuple[Strategy, ...]) -> tuple[Any, ...]:
-        """Return the pipeline of this policy: each strategy bound, hedges on the budget of the retries."""
-        bound = [self._bind(strategy) for strategy in strategies]
-        retry_budget = next((s.budget for s in bound if isinstance(s, Retry) and s.budget is not None), None)
-        hedge_budget = Budget(clock=self.clock) if retry_budget is None else retry_budget
+    def _bind(self, strategy: Strategy) -> Strategy:
+        """Return ``strategy`` on this policy's clock, and on its name's budget unless it has its own.
 
-        def attach_budget(strategy: Any) -> Any:
-            if isinstance(strategy, Hedge):
-                return strategy.attach_budget(hedge_budget, retry_budget is not None)
-            if isinstance(strategy, Keyed) and isinstance(strategy.template, Hedge):
-                return Keyed(attach_budget(strategy.template), strategy.key, strategy.limit)
-            return strategy
-
-        return tuple(map(attach_budget, bound))
-
-    def _bind(self, strategy: Any) -> Any:
-        """Return ``strategy`` on this policy's clock, and on its name's budget unless it has its own."""
+        A policy's clock is for all that was given none, so objects with live state are not copied for it:
+        they are shared by passing them, and other policies and the caller go on to see their state.
+        """
         if isinstance(strategy, Retry) and self.name is not None:
             strategy = strategy.adopt(_named_budget(self.name, self.clock))
-        use_clock = getattr(strategy, "use_clock", None)
-        if self.clock is not None and use_clock is not None:
-            use_clock(self.clock)
+        if self.clock is not None and isinstance(strategy, Part):
+            strategy.use_clock(self.clock)
         return strategy
 
     # Using it.
@@ -140,15 +131,13 @@ class Policy(PolicySettings):
         env = Env(self, inner)
         kind = function_kind(inner)
         if kind == "async":
-            wrapper = self._compile(inner, env, True)
+            wrapper = self.compile(inner, env, True)
         elif kind == "sync":
-            wrapper = self._compile(inner, env, False)
+            wrapper = self.compile(inner, env, False)
         elif kind == "generator":
-            wrapper = stream(inner, lambda begin: self._compile(begin, env, False), *self._stream_rules())
+            wrapper = stream(inner, lambda begin: self.compile(begin, env, False), *self._stream_rules())
         else:
-            wrapper = stream_async(
-                inner, lambda begin: self._compile(begin, env, True), *self._stream_rules()
-            )
+            wrapper = stream_async(inner, lambda begin: self.compile(begin, env, True), *self._stream_rules())
         functools.update_wrapper(wrapper, inner, _named_by(inner))
         if kind == "sync" and (doubt := mistakes.doubtful_return(inner)) is not None:
             mistakes.warn(doubt)
@@ -181,7 +170,7 @@ class Policy(PolicySettings):
         """Return ``method``, compiled; under "call" it replaces that method from its first use on."""
         compiled: Any = self.__dict__.get(method)
         if compiled is None:
-            compiled = self.__dict__[method] = self._compile(applier, Env(self, None), is_async)
+            compiled = self.__dict__[method] = self.compile(applier, Env(self, None), is_async)
         return compiled  # type: ignore[no-any-return]
 
     def retrying(self) -> Block:
@@ -190,11 +179,12 @@ class Policy(PolicySettings):
 
     # Compiling it.
 
-    def _compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
+    def compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         """``fn`` wrapped in every strategy, innermost first."""
         env.count = census.enrol(self, env.name or "Policy.call")
         call, row = fn, self.strategies
         env.breakers = checks.certain_breakers(row)
+        env.retry_budget, env.hedge_budget = self.retry_budget, self.hedge_budget
         is_gate = bool(row) and _is_gate(row[0])
         for index in range(len(row) - 1, -1, -1):
             env.outermost = index == 0
@@ -224,7 +214,9 @@ class Policy(PolicySettings):
                 )
             row[places[0]] = strategy
         for option, value in options.items():
-            places = [i for i, old in enumerate(row) if option in getattr(old, "_fields", ())]
+            places = [
+                i for i, old in enumerate(row) if isinstance(old, Options) and option in old.field_names()
+            ]
             if len(places) != 1:
                 raise TypeError(
                     f"Policy.with_: {option!r} must be an option of exactly one strategy, "
@@ -233,9 +225,24 @@ class Policy(PolicySettings):
             row[places[0]] = row[places[0]].replace(**{option: value})
         if own.get("clock", self.clock) is not self.clock:
             # Live state belongs to the clock it was made for, and stays with this policy.
-            row = [strategy.fresh() if hasattr(strategy, "fresh") else strategy for strategy in row]
+            row = [strategy.fresh() if isinstance(strategy, Part) else strategy for strategy in row]
         kept: dict[str, Any] = {"name": self.name, "clock": self.clock, "rng": self.rng, **own}
         return Policy(*row, **kept)
+
+    def with_pipeline(self, strategies: tuple[Strategy, ...], hedge_budget: AnyBudget | None) -> Policy:
+        """A copy with ``strategies``, which belong to this policy already, and their budget for hedges."""
+        copy = object.__new__(Policy)
+        copy._set(name=self.name, clock=self.clock, rng=self.rng, draw=self.draw)
+        copy._set_pipeline(strategies, hedge_budget)
+        return copy
+
+    def _set_pipeline(self, strategies: tuple[Strategy, ...], hedge_budget: AnyBudget | None) -> None:
+        """Use ``strategies``. Hedges without a budget pay that of the retries, or else ``hedge_budget``."""
+        paid = (s.budget for s in strategies if isinstance(s, Retry) and s.budget is not None)
+        retry_budget = next(paid, None)
+        if retry_budget is not None or hedge_budget is None:
+            hedge_budget = Budget(clock=self.clock) if retry_budget is None else retry_budget
+        self._set(strategies=strategies, retry_budget=retry_budget, hedge_budget=hedge_budget)
 
     def describe(self) -> dict[str, Any]:
         """The policy and its live state as plain data, ready for JSON."""
@@ -243,7 +250,7 @@ class Policy(PolicySettings):
 
     def worst_case(self) -> WorstCase:
         """The most that one call can come to: attempts, seconds, and load in the long run."""
-        return checks.worst_case(self.strategies)
+        return checks.worst_case(self.strategies, self.hedge_budget)
 
     def __repr__(self) -> str:
         inner = [repr(strategy) for strategy in self.strategies]
@@ -313,7 +320,7 @@ def retry(
     attempts: int | None = 4,
     backoff: Backoff | None = None,
     within: Seconds | None = 30.0,
-    budget: AnyBudget | Keyed | None = _DEFAULT,
+    budget: AnyBudget | Keyed | None = DEFAULT,
     *,
     on_result: OnResult | None = None,
     max_hint: Seconds = 60.0,
@@ -355,7 +362,7 @@ def retrying(
     attempts: int | None = 4,
     backoff: Backoff | None = None,
     within: Seconds | None = 30.0,
-    budget: AnyBudget | Keyed | None = _DEFAULT,
+    budget: AnyBudget | Keyed | None = DEFAULT,
     **options: Any,
 ) -> Block:
     """The block form of `retry`, with the same options::
@@ -367,7 +374,7 @@ def retrying(
     The default budget belongs to this place in the code (or to ``name``), so it lasts from one
     execution of the block to the next.
     """
-    if budget is _DEFAULT:
+    if budget is DEFAULT:
         budget = _block_budget(options.get("name"), options.get("clock"))
     return retry(on, attempts, backoff, within, budget, **options).retrying()
 

@@ -58,15 +58,22 @@ def near(name: str, known: Iterable[str]) -> str | None:
     return meant
 
 
+def keywords(function: Callable[..., Any]) -> list[str] | None:
+    """Return the names of the arguments of ``function``, but for ``self``; None if it takes any keyword."""
+    code = function.__code__
+    if code.co_flags & 0x08:
+        return None
+    return [n for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if n != "self"]
+
+
 def with_guesses(owner: str, function: C) -> C:
     """Return ``function``, whose error for an unknown or unnamed option says which one may be meant."""
     from functools import wraps
 
-    code = function.__code__
-    if code.co_flags & 0x08:
+    names, code = keywords(function), function.__code__
+    if names is None:
         # It takes any keyword, and passes it on to what knows better.
         return function
-    names = [n for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if n != "self"]
 
     @wraps(function)
     def guessing(*args: Any, **kwargs: Any) -> Any:

@@ -9,62 +9,70 @@ from __future__ import annotations
 
 import math
 
-from .guesses import with_guesses
+from .guesses import keywords, with_guesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
-    from typing import Any, Self
+    from typing import Any, Self, TypeVar
 
     Seconds = int | float | timedelta
+    V = TypeVar("V")
+    Text = TypeVar("Text", bound=str)
 
 
 class Options:
-    """A frozen, slotted value: equal by its fields, rebuilt by its repr and by pickle.
+    """A frozen value: equal by its options, rebuilt by its repr and by pickle.
 
-    A subclass lists its constructor's keywords in ``_fields``; each is stored under the
-    same name. Live state, if any, sits in further slots and takes no part in equality,
-    repr or pickling.
+    The options are the keywords of the subclass's constructor, which assigns each to the attribute of the
+    same name. Once an object is made, they cannot be assigned any more. Attributes with an underscore are
+    derived or live state; they take no part in equality, repr or pickling.
     """
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
-    #: Keywords that are no options but go along into copies, such as a clock.
-    _extras: tuple[str, ...] = ()
+    #: Keywords that are not options, such as a clock: they put an object into its surroundings.
+    _surroundings: tuple[str, ...] = ()
+    _is_made = False
 
     def __init_subclass__(cls) -> None:
         if "__init__" in cls.__dict__:
-            cls.__init__ = with_guesses(cls.__name__, cls.__init__)  # type: ignore[method-assign]
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+            names = keywords(cls.__init__)
+            if names is not None:
+                cls._fields = tuple(name for name in names if name not in cls._surroundings)
+            init = with_guesses(cls.__name__, cls.__init__)
+            cls.__init__ = init if cls._is_made else _freezing(init)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"{type(self).__name__}.{name} cannot be assigned: options are frozen; "
-            f"make a new object, or use .replace({name}=...)"
-        )
+        if self._is_made and name[0] != "_":
+            raise AttributeError(
+                f"{type(self).__name__}.{name} cannot be assigned: options are frozen; "
+                f"make a new object, or use .replace({name}=...)"
+            )
+        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: options are frozen")
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
-        """Return the constructor's keywords, in order."""
+        """Return the names of the options, in order."""
         return cls._fields
 
     def fields(self) -> dict[str, Any]:
-        """Return the constructor's keywords and their values, in order."""
-        return {name: getattr(self, name) for name in self._fields}
+        """Return the options and their values, in order; that it does not ``observe`` goes without saying."""
+        fields = {name: getattr(self, name) for name in self._fields}
+        if fields.get("observe") is False:
+            del fields["observe"]
+        return fields
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of a copy: the fields, and the extras that were given."""
-        extras = {name: getattr(self, name) for name in self._extras}
-        return {**self.fields(), **{name: value for name, value in extras.items() if value is not None}}
+        """Return the arguments of a copy."""
+        return self.fields()
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, validated anew."""
+        """A copy with some options changed, validated anew."""
         unknown = changes.keys() - set(self._fields)
         if unknown:
             raise TypeError(
@@ -73,23 +81,9 @@ class Options:
             )
         return type(self)(**{**self.settings(), **changes})
 
-    def retune(self, wanted: Any) -> bool:
-        """Take over the options of ``wanted`` and keep the live state; return False where there is none.
-
-        ``wanted`` is of the same class, made and so validated for the purpose. The object in use changes
-        rather than being replaced: calls in flight settle where they began, and references stay right.
-        """
-        return False
-
-    def _take_options(self, wanted: Any, *derived: str) -> None:
-        self._set(**{name: getattr(wanted, name) for name in (*wanted._fields, *derived)})
-
     def describe(self) -> dict[str, Any]:
         """The options as plain data, ready for JSON."""
-        data: dict[str, Any] = {"kind": type(self).__name__}
-        for name, value in self.fields().items():
-            data[name] = plain(value)
-        return data
+        return {"kind": type(self).__name__, **{name: plain(value) for name, value in self.fields().items()}}
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={source(value)}" for name, value in self.fields().items())
@@ -107,11 +101,24 @@ class Options:
         return _rebuild, (type(self), self.settings())
 
 
-def _rebuild(kind: Any, fields: dict[str, Any]) -> Any:
+def _freezing(init: Callable[..., None]) -> Callable[..., None]:
+    """Return the constructor ``init``, which freezes what it makes."""
+    from functools import wraps
+
+    @wraps(init)
+    def construct(self: Options, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if type(self).__init__ is construct:
+            object.__setattr__(self, "_is_made", True)
+
+    return construct
+
+
+def _rebuild(kind: type[V], fields: dict[str, Any]) -> V:
     return kind(**fields)
 
 
-def source(value: Any) -> str:
+def source(value: object) -> str:
     """``value`` as it would be written in code: a type or a function is its own name."""
     if isinstance(value, tuple):
         return f"({', '.join(map(source, value))}{',' if len(value) == 1 else ''})"
@@ -124,7 +131,7 @@ def source(value: Any) -> str:
     return name if home == "builtins" or home.startswith("stormproof") else f"{home}.{name}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """``value`` as JSON-able data: options become dicts, callables their names."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -149,16 +156,16 @@ def seconds(
     infinite: bool = False,
 ) -> float:
     """``value`` in seconds as a float. ``above`` excludes the bound, ``least`` admits it."""
+    # A duration of another library's may stand in for a timedelta, and anything at all may be given.
     total = getattr(value, "total_seconds", None)
-    if total is not None:
-        value = total()
-    return number(owner, field, value, above=above, least=least, infinite=infinite, unit=" seconds")
+    plain: Any = value if total is None else total()
+    return number(owner, field, plain, above=above, least=least, infinite=infinite, unit=" seconds")
 
 
 def number(
     owner: str,
     field: str,
-    value: Any,
+    value: float,
     *,
     above: float | None = None,
     least: float | None = None,
@@ -192,7 +199,7 @@ def number(
     return result
 
 
-def count(owner: str, field: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
+def count(owner: str, field: str, value: int, *, least: int = 1, most: int | None = None) -> int:
     """``value`` as a whole number >= ``least``. 0 is an error where ``least`` is 1, never a default."""
     if type(value).__name__ in _BOOLS or not hasattr(value, "__index__"):
         raise TypeError(f"{owner}: {field} must be a whole number, got {shown(value)}")
@@ -216,21 +223,21 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} too long to print"
 
 
-def flag(owner: str, field: str, value: Any) -> bool:
+def flag(owner: str, field: str, value: bool) -> bool:
     """``value`` if it is a bool, else an error."""
     if not isinstance(value, bool):
         raise TypeError(f"{owner}: {field} must be True or False, got {value!r}")
     return value
 
 
-def choice(owner: str, field: str, value: Any, allowed: tuple[str, ...]) -> str:
+def choice(owner: str, field: str, value: Text, allowed: tuple[str, ...]) -> Text:
     """``value`` if it is one of ``allowed``, else an error that lists them."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{owner}: {field} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
 
 
-def validate_clock(owner: str, value: Any) -> Any:
+def validate_clock(owner: str, value: V) -> V:
     """``value`` if it is a clock (``now()`` and ``sleep(seconds)``) or None, else an error."""
     if value is not None and (
         isinstance(value, type)
@@ -241,14 +248,14 @@ def validate_clock(owner: str, value: Any) -> Any:
     return value
 
 
-def hook(owner: str, field: str, value: Any) -> Any:
+def hook(owner: str, field: str, value: V) -> V:
     """``value`` if it is callable or None, else an error."""
     if value is not None and not callable(value):
         raise TypeError(f"{owner}: {field} must be callable or None, got {value!r}")
     return value
 
 
-def shared_store(owner: str, value: Any) -> Any:
+def shared_store(owner: str, value: V) -> V:
     """``value`` if it is a store that processes can share, or None, else an error."""
     if value is not None and (
         isinstance(value, type) or not all(callable(getattr(value, way, None)) for way in ("join", "key"))
@@ -257,7 +264,7 @@ def shared_store(owner: str, value: Any) -> Any:
     return value
 
 
-def label(owner: str, value: Any) -> str | None:
+def label(owner: str, value: str | None) -> str | None:
     """``value`` if it is a string with something in it, or None, else an error."""
     if value is not None and (not isinstance(value, str) or not value):
         raise (ValueError if value == "" else TypeError)(

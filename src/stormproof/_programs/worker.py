@@ -31,15 +31,6 @@ class Stats(Options):
     ``undelivered`` counts those of the failed and unfinished whose ``dead_letter`` failed or was missing.
     """
 
-    __slots__ = _fields = ("taken", "succeeded", "failed", "unfinished", "requeued", "undelivered")
-
-    taken: int
-    succeeded: int
-    failed: int
-    unfinished: int
-    requeued: int
-    undelivered: int
-
     def __init__(
         self,
         taken: int = 0,
@@ -49,14 +40,12 @@ class Stats(Options):
         requeued: int = 0,
         undelivered: int = 0,
     ) -> None:
-        self._set(
-            taken=taken,
-            succeeded=succeeded,
-            failed=failed,
-            unfinished=unfinished,
-            requeued=requeued,
-            undelivered=undelivered,
-        )
+        self.taken = taken
+        self.succeeded = succeeded
+        self.failed = failed
+        self.unfinished = unfinished
+        self.requeued = requeued
+        self.undelivered = undelivered
 
     @property
     def running(self) -> int:
@@ -78,47 +67,7 @@ class Worker(Options):
     ``reason`` is "shutdown". A second signal does not wait. Callbacks may be async.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_call",
-        "_lock",
-        "_run",
-        "_stats",
-        "concurrency",
-        "dead_letter",
-        "deadline",
-        "drain",
-        "handler",
-        "name",
-        "policy",
-        "requeue",
-        "signals",
-    )
-    _fields = (
-        "handler",
-        "policy",
-        "concurrency",
-        "deadline",
-        "dead_letter",
-        "drain",
-        "requeue",
-        "signals",
-        "name",
-    )
-
-    handler: Callable[[Any], Any]
-    policy: Policy | None
-    concurrency: int
-    deadline: float | None
-    dead_letter: Callable[[Any, BaseException], Any] | None
-    drain: float
-    requeue: Callable[[Any], Any] | None
-    signals: tuple[str, ...]
-    name: str | None
-    _call: Callable[[Any], Any]
     _lock: Any
-    _run: WorkerRun | None
-    _stats: dict[str, int]
 
     def __init__(
         self,
@@ -139,20 +88,18 @@ class Worker(Options):
             raise TypeError(f"Worker: policy must be a Policy or None, got {policy!r}")
         if name is not None and (not isinstance(name, str) or not name):
             raise ValueError(f"Worker: name must be a non-empty string or None, got {name!r}")
-        self._set(
-            handler=handler,
-            policy=policy,
-            concurrency=count("Worker", "concurrency", concurrency),
-            deadline=None if deadline is None else seconds("Worker", "deadline", deadline, above=0),
-            dead_letter=hook("Worker", "dead_letter", dead_letter),
-            drain=seconds("Worker", "drain", drain),
-            requeue=hook("Worker", "requeue", requeue),
-            signals=_signals(signals),
-            name=name,
-            _call=self._wrap(handler) if policy is None else policy(self._wrap(handler)),
-            _run=None,
-            _stats=Stats().fields(),
-        )
+        self.handler = handler
+        self.policy = policy
+        self.concurrency = count("Worker", "concurrency", concurrency)
+        self.deadline = None if deadline is None else seconds("Worker", "deadline", deadline, above=0)
+        self.dead_letter = hook("Worker", "dead_letter", dead_letter)
+        self.drain = seconds("Worker", "drain", drain)
+        self.requeue = hook("Worker", "requeue", requeue)
+        self.signals: tuple[str, ...] = _signals(signals)
+        self.name = name
+        self._call = self._wrap(handler) if policy is None else policy(self._wrap(handler))
+        self._run: WorkerRun | None = None
+        self._stats: dict[str, int] = Stats().fields()
         guard(self)
 
     def _wrap(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -188,7 +135,7 @@ class Worker(Options):
             with _handlers.catching(self.signals, run.stop):
                 _jobs.run_threads(run, source, self._call)
         finally:
-            self._set(_run=None)
+            self._run = None
         return self._end(run)
 
     async def run_async(self, jobs: Any) -> Stats:
@@ -203,7 +150,7 @@ class Worker(Options):
             with _handlers.catching(self.signals, run.stop):
                 await _jobs.run_tasks(run, source, self._call, _colour(self.handler) == "sync")
         finally:
-            self._set(_run=None)
+            self._run = None
         return self._end(run)
 
     def _begin(self, source: Source) -> WorkerRun:
@@ -211,7 +158,7 @@ class Worker(Options):
             if self._run is not None:
                 raise RuntimeError("Worker: it is running already; make another one")
             run = WorkerRun(self, Env(self.policy or Policy(), self.handler), source.done)
-            self._set(_run=run)
+            self._run = run
         return run
 
     def _end(self, run: WorkerRun) -> Stats:

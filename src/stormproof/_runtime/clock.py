@@ -71,6 +71,11 @@ class Ambient:
 AMBIENT = Ambient()
 
 
+def timer_of(clock: Clock | None) -> Clock | Ambient:
+    """Where to read the time with ``now()``: ``clock``; ``None`` is the ambient one."""
+    return AMBIENT if clock is None else clock
+
+
 class Fixed:
     """A clock that was given, in the shape of `Ambient`."""
 

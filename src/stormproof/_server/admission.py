@@ -102,7 +102,7 @@ def enter(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> Plac
     try:
         if not isinstance(among, Bulkhead):
             return Place(among.admit())
-        among._enter()
+        among.enter()
     except (BulkheadFull, Throttled):
         raise TurnedAway("full") from None
     return Place(among)
@@ -115,7 +115,7 @@ async def enter_async(among: Bulkhead | AdaptiveLimit, share: float, is_retry: b
     try:
         if not isinstance(among, Bulkhead):
             return Place(among.admit())
-        await among._enter_async()
+        await among.enter_async()
     except (BulkheadFull, Throttled):
         raise TurnedAway("full") from None
     return Place(among)
@@ -141,7 +141,7 @@ class Place:
         """The answer is sent, or the application is done (``status`` 0: it said nothing)."""
         place, self._place = self._place, None
         if isinstance(place, Bulkhead):
-            place._leave()
+            place.leave()
         elif place is not None:
             (place.dropped if status in DROPPED else place.success if status else place.cancel)()
 
@@ -149,7 +149,7 @@ class Place:
         """The application raised. An adaptive limit classifies the error by its own ``on``."""
         place, self._place = self._place, None
         if isinstance(place, Bulkhead):
-            place._leave()
+            place.leave()
         elif place is not None:
             place.__exit__(type(error), error, error.__traceback__)
 

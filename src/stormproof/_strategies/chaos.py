@@ -17,6 +17,7 @@ from .._runtime import clock as _clock
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
+from .protocol import Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def chaos(*names: str, rate: float | None = None) -> Switch:
     return Switch(names, None if rate is None else number("chaos", "rate", rate, least=0, most=1))
 
 
-class Chaos(Options):
+class Chaos(Part, Options):
     """Hit a share ``rate`` of the calls that ``when(args, kwargs)`` matches, inside ``with chaos():``.
 
     A call that is hit runs ``behaviour()``, waits ``latency`` seconds, and then raises ``fault``,
@@ -81,16 +82,6 @@ class Chaos(Options):
     call where it can be. To return ``None``, say ``outcome=lambda: None``. ``when=None`` matches all
     calls. A latency that the enclosing deadline does not allow ends with it.
     """
-
-    __slots__ = _fields = ("fault", "outcome", "latency", "behaviour", "rate", "when", "name")
-
-    fault: Fault | None
-    outcome: Any
-    latency: float | Callable[[], Any] | None
-    behaviour: Callable[[], Any] | None
-    rate: float
-    when: When | None
-    name: str | None
 
     def __init__(
         self,
@@ -107,15 +98,13 @@ class Chaos(Options):
             raise ValueError("Chaos: one of fault, outcome, latency and behaviour must be given, got none")
         if fault is not None and outcome is not None:
             raise ValueError("Chaos: fault and outcome must not both be given: a call fails or answers")
-        self._set(
-            fault=_check_fault(fault),
-            outcome=_not_async("outcome", outcome),
-            latency=_check_latency(latency),
-            behaviour=hook("Chaos", "behaviour", behaviour),
-            rate=number("Chaos", "rate", rate, least=0, most=1),
-            when=_not_async("when", hook("Chaos", "when", when)),
-            name=label("Chaos", name),
-        )
+        self.fault: Fault | None = _check_fault(fault)
+        self.outcome: Any = _not_async("outcome", outcome)
+        self.latency: float | Callable[[], Any] | None = _check_latency(latency)
+        self.behaviour = hook("Chaos", "behaviour", behaviour)
+        self.rate = number("Chaos", "rate", rate, least=0, most=1)
+        self.when: When | None = _not_async("when", hook("Chaos", "when", when))
+        self.name = label("Chaos", name)
 
     # The decisions, the same in both colours.
 

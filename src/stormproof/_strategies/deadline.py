@@ -6,6 +6,7 @@ from .._context.deadlines import Scope, check
 from .._primitives import options
 from .._primitives.options import Options
 from .._runtime.interrupts import Timers
+from .protocol import Part
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
@@ -17,19 +18,14 @@ if TYPE_CHECKING:
     from .protocol import Env
 
 
-class Deadline(Options):
+class Deadline(Part, Options):
     """The strategy: total time for everything inside, retries and waits included.
 
     The clock starts with the call. 0 lets no attempt start.
     """
 
-    __slots__ = ("seconds",)
-    _fields = ("seconds",)
-
-    seconds: float
-
     def __init__(self, seconds: Seconds) -> None:
-        self._set(seconds=options.seconds("Deadline", "seconds", seconds))
+        self.seconds: float = options.seconds("Deadline", "seconds", seconds)
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         return self._compile(call, env, like, None)

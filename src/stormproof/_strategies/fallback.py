@@ -9,6 +9,7 @@ from .._primitives.options import Options, source
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
+from .protocol import Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .protocol import Env
 
 
-class Fallback(Options):
+class Fallback(Part, Options):
     """Return ``value`` when the call inside fails in a way that ``on`` matches.
 
     A callable is called instead: with the error if it takes a positional argument, without if it
@@ -30,21 +31,11 @@ class Fallback(Options):
     each time: give ``list``, not ``[]``, for a new one per call.
     """
 
-    __slots__ = ("_judge", "_takes_error", "on", "value")
-    _fields = ("value", "on")
-
-    value: Any
-    on: On
-    _judge: Callable[[BaseException], Any]
-    _takes_error: bool
-
     def __init__(self, value: Any, *, on: On = Exception) -> None:
-        self._set(
-            value=value,
-            on=on,
-            _judge=judge(on, "Fallback", names_refusals=True),
-            _takes_error=callable(value) and _takes_error(value),
-        )
+        self.value = value
+        self.on = on
+        self._judge = judge(on, "Fallback", names_refusals=True)
+        self._takes_error: bool = callable(value) and _takes_error(value)
 
     def _matches(self, error: Exception) -> bool:
         asked = unwrap_marker(error)[0] or error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .._events.key_names import key_text, making_for
+from .._events.key_names import key_text
 from .._primitives.options import count, hook, plain
 from .._runtime.maps import Recent
+from .protocol import Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .protocol import Env
 
 
-class Keyed:
+class Keyed(Part):
     """``keyed(template, key=..., limit=...)[key]``: the object of that key, made on first use.
 
     ``template`` is copied with fresh state for each key, or called for a new one when it is a
@@ -27,7 +28,7 @@ class Keyed:
     __slots__ = ("_clock", "_items", "key", "limit", "template")
 
     def __init__(self, template: Any, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> None:
-        if not hasattr(template, "fresh") and not callable(template):
+        if not isinstance(template, Part) and not callable(template):
             raise TypeError(f"keyed: template must be a budget or strategy, or make one, got {template!r}")
         self.template = template
         self.key = hook("keyed", "key", key)
@@ -44,19 +45,15 @@ class Keyed:
         if found is not None:
             return found
         # Made without a lock, since a factory is the user's code; of two racers the first one in counts.
-        make = (
-            self.template
-            if isinstance(self.template, type)
-            else getattr(self.template, "fresh", self.template)
-        )
-        token = making_for.set(key_text(key))
-        try:
-            made: Any = make()
-        finally:
-            making_for.reset(token)
-        if self._clock is not None and hasattr(made, "use_clock"):
+        template = self.template
+        made = template.fresh(key_text(key)) if isinstance(template, Part) else template()
+        if self._clock is not None and isinstance(made, Part):
             made.use_clock(self._clock)
         return self._items.put_first(key, made)
+
+    def fresh(self, key: str | None = "") -> Keyed:
+        """A new one of the same template, with no key used yet."""
+        return Keyed(self.template, self.key, self.limit)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         if self.key is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .._events import labels
-from .._runtime import clock as _clock
+from .._runtime.clock import timer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any, Protocol, Self
 
     from .._context.attempts import Exchange
     from .._runtime.clock import Clock
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
         def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
 
         def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
+
+    class AnyBudget(Protocol):
+        """Methods of a budget that Retry calls; see `Budget` for the meaning of each."""
+
+        def started(self) -> None: ...
+        def success(self, spent: float | None = None) -> None: ...
+        def failure(self, timeout: bool = False) -> None: ...
+        def withdraw(self, timeout: bool = False) -> float: ...
 
     class Store(Protocol):
         """The shared state of a fleet, as strategies use it; `stormproof.redis.RedisStore` is one."""
@@ -31,6 +39,31 @@ if TYPE_CHECKING:
             ...
 
 
+class Part:
+    """A strategy, budget or limiter: what a policy asks of it, with the answers of one without state."""
+
+    __slots__ = ()
+
+    def use_clock(self, clock: Clock) -> None:
+        """Use ``clock`` from now on, unless it was given one of its own."""
+
+    def fresh(self, key: str | None = "") -> Self:
+        """A new one with these options and a state of its own; ``key`` is that of a `keyed`, as text."""
+        return self
+
+    def retune(self, wanted: Self) -> bool:
+        """Take over the options of ``wanted`` and keep the live state; return False where there is none.
+
+        ``wanted`` was made, and so validated, for the purpose. The object in use changes rather than being
+        replaced: calls in flight settle where they began, and references stay right.
+        """
+        return False
+
+    def warnings_for(self, inside: list[object]) -> list[str]:
+        """A warning for each strategy ``inside`` this one that is in doubt there."""
+        return []
+
+
 class PolicySettings:
     """Attributes of a policy that its strategies read."""
 
@@ -40,6 +73,9 @@ class PolicySettings:
     clock: Clock | None
     strategies: tuple[Any, ...]
     draw: Callable[[], float]
+    #: The budget that its retries pay, and the one that its hedges pay which have none of their own.
+    retry_budget: AnyBudget | None
+    hedge_budget: AnyBudget | None
 
 
 class Env:
@@ -52,17 +88,21 @@ class Env:
         "count",
         "draw",
         "entered",
+        "hedge_budget",
         "idempotent",
         "name",
         "outermost",
+        "retry_budget",
         "timer",
     )
 
     def __init__(self, policy: PolicySettings, function: Any) -> None:
         self.clock = policy.clock
         #: Where to read the time: ``timer.now()``.
-        self.timer = _clock.AMBIENT if policy.clock is None else policy.clock
+        self.timer = timer_of(policy.clock)
         self.draw = policy.draw
+        self.retry_budget = policy.retry_budget
+        self.hedge_budget = policy.hedge_budget
         self._function = function
         #: The operation in events; None where it depends on the call (`Policy.call`).
         self.name = policy.name or (None if function is None else _name_of(function))

@@ -12,17 +12,18 @@ from .._classify.on_clause import judge, unwrap_marker
 from .._events import bus
 from .._events.labels import label
 from .._primitives.errors import AttemptTimeout, StormproofError, Throttled
-from .._primitives.options import Options, count, flag, number, seconds, validate_clock
-from .._runtime import clock as _clock
+from .._primitives.options import count, flag, number, seconds, validate_clock
 from .._runtime.call_template import Template
+from .._runtime.clock import timer_of
 from .._runtime.counters import Tally
 from .._runtime.locks import guard
 from .budget.rules import Slices
+from .stateful import Stateful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
     from .._classify.on_clause import On
     from .._primitives.options import Seconds
@@ -96,7 +97,7 @@ def rejection(requests: float, accepts: float, k: float) -> float:
     return max(0.0, (requests - k * accepts) / (requests + 1))
 
 
-class Throttle(Options):
+class Throttle(Stateful):
     """Refuse a call with probability max(0, (requests - ``k`` * accepts) / (requests + 1)).
 
     Both are counted over ``window`` seconds; requests include those refused here. A call is accepted
@@ -107,34 +108,6 @@ class Throttle(Options):
     so that a share of the calls always finds out whether the backend is back (1: no cap). With ``observe``
     nothing is refused: `WouldRefuse` is emitted for what would have been, and its outcome does not count.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_judge",
-        "_ledger",
-        "_lock",
-        "clock",
-        "k",
-        "max_rejection",
-        "min_calls",
-        "name",
-        "observe",
-        "on",
-        "window",
-    )
-    _fields = ("k", "window", "on", "min_calls", "max_rejection", "name", "observe")
-
-    k: float
-    window: float
-    on: On
-    min_calls: int
-    max_rejection: float
-    name: str | None
-    observe: bool
-    clock: Clock | None
-    _judge: Callable[[BaseException], Any]
-    _ledger: Ledger
-    _lock: Any
 
     def __init__(
         self,
@@ -148,35 +121,23 @@ class Throttle(Options):
         observe: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        self._set(
-            k=number("Throttle", "k", k, least=1),
-            window=seconds("Throttle", "window", window, above=0),
-            on=on,
-            min_calls=count("Throttle", "min_calls", min_calls, least=0),
-            max_rejection=number("Throttle", "max_rejection", max_rejection, above=0, most=1),
-            name=label("Throttle", name),
-            observe=flag("Throttle", "observe", observe),
-            clock=validate_clock("Throttle", clock),
-            _judge=judge(on, "Throttle", names_refusals=True),
-        )
-        self._set(_ledger=Ledger(self.window, self._now()))
+        self.k = number("Throttle", "k", k, least=1)
+        self.window = seconds("Throttle", "window", window, above=0)
+        self.on = on
+        self.min_calls = count("Throttle", "min_calls", min_calls, least=0)
+        self.max_rejection = number("Throttle", "max_rejection", max_rejection, above=0, most=1)
+        self.name = label("Throttle", name)
+        self.observe = flag("Throttle", "observe", observe)
+        self._timer = timer_of(validate_clock("Throttle", clock))
+        self._judge = judge(on, "Throttle", names_refusals=True)
+        self._ledger = Ledger(self.window, self._now())
         guard(self)
 
-    def fields(self) -> dict[str, Any]:
-        fields = super().fields()
-        if not self.observe:
-            del fields["observe"]
-        return fields
-
-    def _now(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
-
     def use_clock(self, clock: Clock) -> None:
-        """Use ``clock`` from now on, unless this throttle was given one of its own."""
         if self.clock is None:
             with self._lock:
                 self._ledger.move(clock.now())
-                self._set(clock=clock)
+                self._timer = clock
 
     @property
     def rejection(self) -> float:
@@ -232,7 +193,7 @@ class Throttle(Options):
         elif not isinstance(asked, StormproofError) or isinstance(asked, AttemptTimeout):
             self._ledger.accept()
 
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         with self._lock:
             self._ledger.resize(wanted.window, self._now())
             self._take_options(wanted, "_judge")
@@ -258,23 +219,12 @@ class Throttle(Options):
 
     # Looking at it.
 
-    def fresh(self) -> Throttle:
-        """A new throttle with these options and nothing counted."""
-        return Throttle(**self.fields(), clock=self.clock)
-
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with what was counted so far and the probability of this moment."""
         share = self.rejection
         requests, accepts = self._ledger.sums()
         live = {"requests": requests, "accepts": accepts, "rejection": share}
         return {**super().describe(), **live}
-
-    def __eq__(self, other: object) -> bool:
-        # Two throttles with the same options are two throttles: each counts its own calls.
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 #: While nothing in the window was lost: one look and one tick.

@@ -8,6 +8,7 @@ from .._primitives.errors import AttemptTimeout
 from .._primitives.options import Options, flag
 from .._primitives.options import seconds as _seconds
 from .._runtime.interrupts import Sleeper, Timers
+from .protocol import Part
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ class AttemptScope(Scope):
         return AttemptTimeout(f"an attempt of {self.name!r} took longer than {self.limit:g} s")
 
 
-class Timeout(Options):
+class Timeout(Part, Options):
     """One attempt may take ``seconds``; after that `AttemptTimeout`, and perhaps another attempt.
 
     An async attempt is cancelled. A sync one cannot be interrupted: the ambient deadline inside
@@ -43,17 +44,9 @@ class Timeout(Options):
     the time is up: the caller is free, the work goes on until it notices its cancelled scope.
     """
 
-    __slots__ = ("seconds", "thread")
-    _fields = ("seconds", "thread")
-
-    seconds: float
-    thread: bool
-
     def __init__(self, seconds: Seconds, *, thread: bool = False) -> None:
-        self._set(
-            seconds=_seconds("Timeout", "seconds", seconds, above=0),
-            thread=flag("Timeout", "thread", thread),
-        )
+        self.seconds = _seconds("Timeout", "seconds", seconds, above=0)
+        self.thread = flag("Timeout", "thread", thread)
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         def left_behind(*args: Any, **kwargs: Any) -> Any:

@@ -97,14 +97,6 @@ class Door(Options):
     to twice as many, drawn evenly.
     """
 
-    __slots__ = ("least", "pushback", "retry_share", "shed")
-    _fields = ("least", "shed", "retry_share", "pushback")
-
-    least: float
-    shed: Bulkhead | AdaptiveLimit | None
-    retry_share: float
-    pushback: float
-
     def __init__(
         self,
         least: Seconds = 0.0,
@@ -118,12 +110,10 @@ class Door(Options):
         owner = "server_interceptors"
         if shed is not None and not isinstance(shed, (Bulkhead, AdaptiveLimit)):
             shed = Bulkhead(whole(owner, "shed", shed, most=1_000_000), name="server")
-        self._set(
-            least=seconds(owner, "least", least),
-            shed=shed,
-            retry_share=number(owner, "retry_share", retry_share, least=0, most=1),
-            pushback=seconds(owner, "pushback", pushback),
-        )
+        self.least = seconds(owner, "least", least)
+        self.shed = shed
+        self.retry_share = number(owner, "retry_share", retry_share, least=0, most=1)
+        self.pushback = seconds(owner, "pushback", pushback)
 
     def is_late(self, left: float | None) -> bool:
         """Return True if it is too late to begin: the caller will not wait for the end."""

@@ -31,7 +31,7 @@ class Compiled:
         self.hedges = any(map(_is_hedge, policy.strategies))
         env = Env(policy, self.owner)
         env.idempotent = wire.may_repeat
-        self.call: Callable[[Rpc], Any] = policy._compile(self.owner, env, is_async)
+        self.call: Callable[[Rpc], Any] = policy.compile(self.owner, env, is_async)
 
 
 class Policies:

@@ -37,15 +37,6 @@ _GRAIN_S = 0.01
 class Wire(Options):
     """The options of the client interceptors."""
 
-    __slots__ = ("_may", "attempt_metadata", "idempotent", "replay_bytes", "replay_messages")
-    _fields = ("idempotent", "replay_messages", "replay_bytes", "attempt_metadata")
-
-    idempotent: Collection[str] | Callable[[str], bool]
-    replay_messages: int | None
-    replay_bytes: int | None
-    attempt_metadata: tuple[str, ...]
-    _may: Callable[[str], bool]
-
     def __init__(
         self,
         idempotent: Collection[str] | Callable[[str], bool] = (),
@@ -66,16 +57,18 @@ class Wire(Options):
                 f"got {attempt_metadata!r}"
             )
         plain = frozenset(map(plain_name, declared or ()))
-        self._set(
-            idempotent=idempotent if declared is None else declared,
-            replay_messages=None
-            if replay_messages is None
-            else whole(owner, "replay_messages", replay_messages, least=0),
-            replay_bytes=None
-            if replay_bytes is None
-            else whole(owner, "replay_bytes", replay_bytes, least=0),
-            attempt_metadata=metadata_names,
-            _may=idempotent if callable(idempotent) else lambda method: plain_name(method) in plain,
+        self.idempotent: Collection[str] | Callable[[str], bool] = (
+            idempotent if declared is None else declared
+        )
+        self.replay_messages = (
+            None if replay_messages is None else whole(owner, "replay_messages", replay_messages, least=0)
+        )
+        self.replay_bytes = (
+            None if replay_bytes is None else whole(owner, "replay_bytes", replay_bytes, least=0)
+        )
+        self.attempt_metadata: tuple[str, ...] = metadata_names
+        self._may: Callable[[str], bool] = (
+            idempotent if callable(idempotent) else lambda method: plain_name(method) in plain
         )
 
     def may_repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

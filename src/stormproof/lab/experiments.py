@@ -38,18 +38,15 @@ _AHEAD = 256
 class Job(Options):
     """One run to be made, anywhere: it can be pickled. ``whole`` keeps its columns over time too."""
 
-    __slots__ = _fields = ("name", "policy", "scenario", "seed", "engine", "whole")
-    name: str
-    policy: Any
-    scenario: Scenario
-    seed: int
-    engine: str
-    whole: bool
-
     def __init__(
         self, name: str, policy: Any, scenario: Scenario, seed: int, engine: str, whole: bool = False
     ) -> None:
-        self._set(name=name, policy=policy, scenario=scenario, seed=seed, engine=engine, whole=whole)
+        self.name = name
+        self.policy = policy
+        self.scenario = scenario
+        self.seed = seed
+        self.engine = engine
+        self.whole = whole
 
 
 class Keys:

@@ -16,15 +16,6 @@ from .results.comparison import Comparison
 class Story(Options):
     """A scenario with its story (a question), the policies to compare, and the answer."""
 
-    __slots__ = _fields = ("name", "title", "question", "answer", "scenario", "policies", "engine")
-    name: str
-    title: str
-    question: str
-    answer: str
-    scenario: Scenario
-    policies: dict[str, Policy | None]
-    engine: str
-
     def __init__(
         self,
         name: str,
@@ -35,15 +26,13 @@ class Story(Options):
         policies: dict[str, Policy | None],
         engine: str = "auto",
     ) -> None:
-        self._set(
-            name=name,
-            title=title,
-            question=question,
-            answer=answer,
-            scenario=scenario,
-            policies=policies,
-            engine=engine,
-        )
+        self.name = name
+        self.title = title
+        self.question = question
+        self.answer = answer
+        self.scenario = scenario
+        self.policies = policies
+        self.engine = engine
 
     def run(self, seeds: Iterable[int] = range(1), **options: Any) -> Comparison:
         """Compare the policies; ``options`` as for `compare`."""

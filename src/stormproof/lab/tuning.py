@@ -39,13 +39,6 @@ class Objective(Options):
     does not recover counts as recovering when the run ends. The bounds' defaults bound nothing.
     """
 
-    __slots__ = _fields = ("minimise", "availability", "peak", "amplification", "p99")
-    minimise: str
-    availability: float
-    peak: float
-    amplification: float
-    p99: float
-
     def __init__(
         self,
         minimise: str = "recovery_time",
@@ -56,13 +49,11 @@ class Objective(Options):
     ) -> None:
         if minimise not in MEANS:
             raise ValueError(f"Objective: minimise must be one of {', '.join(MEANS)}, got {minimise!r}")
-        self._set(
-            minimise=minimise,
-            availability=number("Objective", "availability", availability, least=0, most=1),
-            peak=number("Objective", "peak", peak, above=0, infinite=True),
-            amplification=number("Objective", "amplification", amplification, least=1, infinite=True),
-            p99=seconds("Objective", "p99", p99, above=0, infinite=True),
-        )
+        self.minimise = minimise
+        self.availability = number("Objective", "availability", availability, least=0, most=1)
+        self.peak = number("Objective", "peak", peak, above=0, infinite=True)
+        self.amplification = number("Objective", "amplification", amplification, least=1, infinite=True)
+        self.p99 = seconds("Objective", "p99", p99, above=0, infinite=True)
 
     def excess(self, figures: dict[str, Any], scenario: Scenario) -> float:
         """By how much the bounds are broken, as a share of them, added up; 0: all are kept."""
@@ -82,17 +73,14 @@ class Objective(Options):
 class Trial(Options):
     """One policy that was tried: its options, its summary, what is minimised, and the broken bounds."""
 
-    __slots__ = _fields = ("options", "policy", "figures", "value", "excess")
-    options: dict[str, Any]
-    policy: Any
-    figures: dict[str, Any]
-    value: float
-    excess: float
-
     def __init__(
         self, options: dict[str, Any], policy: Any, figures: dict[str, Any], value: float, excess: float
     ) -> None:
-        self._set(options=options, policy=policy, figures=figures, value=value, excess=excess)
+        self.options = options
+        self.policy = policy
+        self.figures = figures
+        self.value = value
+        self.excess = excess
 
     @property
     def load(self) -> float:

@@ -36,14 +36,6 @@ class AwsBackoff(Backoff):
     that was drawn: AWS's rule for ``x-amz-retry-after``, here for every hint, ``Retry-After`` included.
     """
 
-    __slots__ = ("_plain", "_throttled", "base", "cap", "throttle_base")
-    _fields = ("base", "throttle_base", "cap")
-    base: float
-    throttle_base: float | None
-    cap: float
-    _plain: Exponential
-    _throttled: Exponential
-
     def __init__(
         self, base: Seconds = 0.05, *, throttle_base: Seconds | None = 1.0, cap: Seconds = 20.0
     ) -> None:
@@ -53,8 +45,11 @@ class AwsBackoff(Backoff):
         for field, value in (("base", low), ("throttle_base", slow)):
             if value > high:
                 raise ValueError(f"{owner}: {field} must be <= cap ({high!r} seconds), got {value!r}")
-        self._set(base=low, throttle_base=None if throttle_base is None else slow, cap=high)
-        self._set(_plain=Exponential(low, cap=high), _throttled=Exponential(slow, cap=high))
+        self.base: float = low
+        self.throttle_base: float | None = None if throttle_base is None else slow
+        self.cap: float = high
+        self._plain = Exponential(low, cap=high)
+        self._throttled = Exponential(slow, cap=high)
 
     def delay(self, n: int | Array, prev: float | Array | None, u: float | Array) -> float:
         """Return the wait after a failure that is not throttling."""
@@ -84,10 +79,6 @@ class HintedExponential(Exponential):
     nothing had happened.
     """
 
-    __slots__ = ("hint",)
-    _fields = (*Exponential.field_names(), "hint")  # type: ignore[assignment]
-    hint: str
-
     def __init__(
         self,
         base: Seconds = 0.1,
@@ -99,7 +90,7 @@ class HintedExponential(Exponential):
         hint: str = "restart",
     ) -> None:
         super().__init__(base, factor=factor, cap=cap, jitter=jitter, min=min)
-        self._set(hint=choice(type(self).__name__, "hint", hint, ("restart", "replace")))
+        self.hint = choice(type(self).__name__, "hint", hint, ("restart", "replace"))
 
     def plan(self, n: int, prev: float | None, verdict: Verdict, draw: Callable[[], float]) -> Plan:
         if verdict.after is None:
@@ -116,20 +107,12 @@ class GrpcBackoff(Jittered):
     exactly, and the waits after it begin anew.
     """
 
-    __slots__ = ("initial", "maximum", "multiplier")
-    _fields = ("initial", "maximum", "multiplier")
-    initial: float
-    maximum: float
-    multiplier: float
-
     def __init__(self, initial: Seconds, maximum: Seconds, multiplier: float) -> None:
         owner = type(self).__name__
         super().__init__(Symmetric(0.2), 0.0)
-        self._set(
-            initial=seconds(owner, "initial", initial, above=0),
-            maximum=seconds(owner, "maximum", maximum, above=0),
-            multiplier=number(owner, "multiplier", multiplier, above=0),
-        )
+        self.initial = seconds(owner, "initial", initial, above=0)
+        self.maximum = seconds(owner, "maximum", maximum, above=0)
+        self.multiplier = number(owner, "multiplier", multiplier, above=0)
 
     def _ceiling(self, n: int) -> float:
         try:
@@ -160,16 +143,10 @@ class PollyJitter(Backoff):
     carry the term along and give Polly's very sequence. ``cap`` (``None``: none) cuts each wait.
     """
 
-    __slots__ = _fields = ("base", "cap")
-    base: float
-    cap: float | None
-
     def __init__(self, base: Seconds = 2.0, *, cap: Seconds | None = None) -> None:
         owner = type(self).__name__
-        self._set(
-            base=seconds(owner, "base", base, above=0),
-            cap=None if cap is None else seconds(owner, "cap", cap, above=0),
-        )
+        self.base = seconds(owner, "base", base, above=0)
+        self.cap = None if cap is None else seconds(owner, "cap", cap, above=0)
 
     def ceiling(self, n: int | Array) -> float:
         """``base * 2**n``, cut at the cap. Not a bound, for which see ``bounds``.

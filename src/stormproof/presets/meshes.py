@@ -6,11 +6,12 @@ from contextvars import ContextVar
 
 from .._classify.classifier import transient
 from .._policy.policy import Policy
-from .._primitives.options import Options, count, number, seconds
+from .._primitives.options import count, number, seconds
 from .._runtime.locks import guard
 from .._strategies.budget.other_systems import WindowBudget
 from .._strategies.retry.backoff import Constant, Exponential
 from .._strategies.retry.retry import Retry
+from .._strategies.stateful import Stateful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class _Call:
 _call: ContextVar[_Call | None] = ContextVar("stormproof_envoy_call", default=None)
 
 
-class EnvoyBudget(Options):
+class EnvoyBudget(Stateful):
     """Retries out at the same time <= max(``percent`` / 100 * calls under way, ``min_concurrency``).
 
     It bounds concurrency and not a rate, so it has to see calls begin and end: it is a strategy, which
@@ -86,22 +87,11 @@ class EnvoyBudget(Options):
     does not count a request that waits for its retry. ``percent`` of the calls is rounded down.
     """
 
-    __slots__ = ("__weakref__", "_active", "_lock", "_retrying", "min_concurrency", "percent")
-    _fields = ("percent", "min_concurrency")
-
-    percent: float
-    min_concurrency: int
-    _active: int
-    _lock: Any
-    _retrying: int
-
     def __init__(self, percent: float = 20.0, min_concurrency: int = 3) -> None:
-        self._set(
-            percent=number("EnvoyBudget", "percent", percent, least=0, most=100),
-            min_concurrency=count("EnvoyBudget", "min_concurrency", min_concurrency, least=0),
-            _active=0,
-            _retrying=0,
-        )
+        self.percent = number("EnvoyBudget", "percent", percent, least=0, most=100)
+        self.min_concurrency = count("EnvoyBudget", "min_concurrency", min_concurrency, least=0)
+        self._active: int = 0
+        self._retrying: int = 0
         guard(self)
 
     @property
@@ -141,7 +131,7 @@ class EnvoyBudget(Options):
             others = self._retrying - call.retrying
             if others >= self.allowed:
                 return 0.0
-            self._set(_retrying=others + 1)
+            self._retrying = others + 1
             call.retrying = 1
         return 1.0
 
@@ -149,14 +139,15 @@ class EnvoyBudget(Options):
 
     def _begin(self) -> Any:
         with self._lock:
-            self._set(_active=self._active + 1)
+            self._active += 1
         return _call.set(_Call(self))
 
     def _end(self, token: Any) -> None:
         call = _call.get()
         _call.reset(token)
         with self._lock:
-            self._set(_active=self._active - 1, _retrying=self._retrying - (call.retrying if call else 0))
+            self._active -= 1
+            self._retrying -= call.retrying if call else 0
 
     def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -178,17 +169,6 @@ class EnvoyBudget(Options):
 
         return counted
 
-    def fresh(self) -> EnvoyBudget:
-        """Return a budget with these options and no calls in flight."""
-        return EnvoyBudget(self.percent, self.min_concurrency)
-
     def describe(self) -> dict[str, Any]:
         """Return the options as plain data, with the calls in flight now."""
         return {**super().describe(), "active": self._active, "retrying": self._retrying}
-
-    def __eq__(self, other: object) -> bool:
-        # Two budgets with the same options are not the same budget: each counts its own calls.
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)

@@ -40,14 +40,9 @@ class StatusCodes(Options):
     group needs a listed status in every leaf.
     """
 
-    __slots__ = ("_judge", "codes")
-    _fields = ("codes",)
-
-    codes: tuple[str, ...]
-    _judge: Classifier
-
     def __init__(self, codes: tuple[str, ...]) -> None:
-        self._set(codes=codes, _judge=transient.with_(grpc_codes=codes))
+        self.codes = codes
+        self._judge: Classifier = transient.with_(grpc_codes=codes)
 
     def __call__(self, error: Any) -> Verdict:
         verdict = self._judge(error)

@@ -116,7 +116,7 @@ class _Writer:
                 self._lose(type(strategy).__name__)
             elif entry:
                 self._lose(f"Hedge beside {'Hedge' if retries is None else 'Retry'}")
-            elif (written := self._hedge(strategy)) is not None:
+            elif (written := self._hedge(strategy, policy)) is not None:
                 entry, around = {"hedgingPolicy": written}, "Hedge"
         if timeout < math.inf:
             entry["timeout"] = self._duration("a Deadline", timeout, _LEAST_TIMEOUT_S)
@@ -144,7 +144,7 @@ class _Writer:
             "retryableStatusCodes": codes,
         }
 
-    def _hedge(self, hedge: Hedge) -> dict[str, Any] | None:
+    def _hedge(self, hedge: Hedge, policy: Policy) -> dict[str, Any] | None:
         if not hedge.idempotent:
             # A channel would hedge every method of the entry, though idempotence was not declared.
             self._lose("Hedge, which was not declared idempotent")
@@ -157,8 +157,9 @@ class _Writer:
             return None
         written["hedgingDelay"] = self._duration("Hedge.after", hedge.after, 0.0)
         written["nonFatalStatusCodes"] = self._codes("Hedge.on", hedge.on)
-        unlimited = isinstance(hedge.budget, RateBudget) and math.isinf(hedge.budget.rate)
-        self._pays(None if unlimited else hedge.budget, "Hedge")
+        budget = hedge.budget_in(policy)
+        unlimited = isinstance(budget, RateBudget) and math.isinf(budget.rate)
+        self._pays(None if unlimited else budget, "Hedge")
         return written
 
     def _attempts(self, option: str, attempts: int | None) -> int:

@@ -1068,8 +1068,8 @@ def test_hedge_with_the_budget_of_the_retry_does_not_repeat_it() -> None:
     shared = sp.Policy(sp.Retry(budget=budget), sp.Hedge(budget=budget, idempotent=True))
     data = to_data(shared)
     assert data == {"retry": {"budget": {"ratio": 0.3}}, "hedge": {"idempotent": True}}
-    retry, hedge = policy(**data).strategies
-    assert hedge.budget is retry.budget
+    again = policy(**data)
+    assert again.hedge_budget is again.strategies[0].budget
 
 
 def _without_timeouts() -> Any:

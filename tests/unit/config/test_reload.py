@@ -158,9 +158,9 @@ def test_strategies_may_be_added_moved_and_removed() -> None:
 
 def test_unchanged_policy_is_not_compiled_again() -> None:
     made = registry(a={"retry": {}}, b={"breaker": {}, "retry": {}})
-    compiled = made["a"]._current
+    compiled = made["a"].current
     assert reload(made, a={"retry": {}}, b={"retry": {}, "breaker": {}}) == ("b",)
-    assert made["a"]._current is compiled
+    assert made["a"].current is compiled
     assert [type(s).__name__ for s in made["b"].strategies] == ["Retry", "Breaker"]
 
 
@@ -220,14 +220,14 @@ def test_bad_file_changes_nothing(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "h.toml"
     path.write_text("[budgets.b]\n[policies.p]\nretry = { attempts = 2, budget = 'b' }\nbreaker = {}\n")
     made = load(path, environ={})
-    budget, before = made.budgets["b"], (made.describe(), repr(made["p"]), made["p"]._current)
+    budget, before = made.budgets["b"], (made.describe(), repr(made["p"]), made["p"].current)
     if text is None:
         path.unlink()
     else:
         path.write_text(text)
     with pytest.raises((ConfigError, FileNotFoundError)):
         made.reload()
-    assert (made.describe(), repr(made["p"]), made["p"]._current) == before
+    assert (made.describe(), repr(made["p"]), made["p"].current) == before
     assert made.budgets["b"] is budget and budget.ratio == 0.1
 
 
@@ -455,7 +455,7 @@ def test_giving_a_policy_its_own_budget_does_not_refill_it() -> None:
     assert named.ratio == 0.1, "other policies of this name share it still"
     # And an own budget given up and taken up again is a new one.
     reload(made, **{name: {"retry": {}}})
-    assert made[name].strategies[0].budget is named
+    assert made[name].hedge_budget is named
     reload(made, **{name: {"retry": {"budget": {"burst": 20}}}})
     assert made[name].strategies[0].budget is not own
 
@@ -486,12 +486,12 @@ def test_hedge_shares_the_budget_of_the_retry_beside_it() -> None:
     for first in ("hedge", "retry"):
         made = registry(p=row(5, first))
         before = {type(s).__name__: s for s in made["p"].strategies}
-        assert before["Hedge"].budget is before["Retry"].budget
+        assert made["p"].hedge_budget is before["Retry"].budget
         before["Hedge"].measure(0.2)
         reload(made, p=row(9, first))
         after = {type(s).__name__: s for s in made["p"].strategies}
         assert after["Hedge"] is before["Hedge"] and after["Hedge"].max == 3
-        assert after["Hedge"].budget is after["Retry"].budget is before["Retry"].budget
+        assert made["p"].hedge_budget is after["Retry"].budget is before["Retry"].budget
         assert after["Retry"].budget.burst == 9.0
         assert after["Hedge"]._sketch.total == 1
 
@@ -501,19 +501,19 @@ def test_hedge_outside_leaves_the_budget_of_the_name_alone() -> None:
     hedge = {"hedge": {"idempotent": True}}
     made = registry(**{name: {**hedge, "retry": {}}})
     named = made[name].strategies[1].budget
-    assert made[name].strategies[0].budget is named
+    assert made[name].hedge_budget is named
     reload(made, **{name: {**hedge, "retry": {"budget": {"ratio": 0.5}}}})
     own = made[name].strategies[1].budget
-    assert made[name].strategies[0].budget is own is not named
+    assert made[name].hedge_budget is own is not named
     assert (named.ratio, own.ratio) == (0.1, 0.5)
 
 
 def test_hedge_without_a_retry_keeps_its_budget() -> None:
     made = registry(p={"hedge": {"idempotent": True}})
-    budget = made["p"].strategies[0].budget
+    budget: Any = made["p"].hedge_budget
     budget.withdraw()
     reload(made, p={"hedge": {"idempotent": True, "max": 4}})
-    assert made["p"].strategies[0].budget is budget and budget.balance == 2.0
+    assert made["p"].hedge_budget is budget and budget.balance == 2.0
 
 
 def test_limiter_keeps_its_tokens() -> None:

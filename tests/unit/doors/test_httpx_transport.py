@@ -49,7 +49,8 @@ class Way:
 
     def send(self, script: Script, under: sp.Policy, method: str = "GET", **given: Any) -> Any:
         """One request; the options of the transport are those that httpx does not know."""
-        own = {key: given.pop(key) for key in list(given) if key in stormproof.httpx.ClientOptions._fields}
+        names = stormproof.httpx.ClientOptions.field_names()
+        own = {key: given.pop(key) for key in list(given) if key in names}
         if self.loop is None:
             transport = self.ours.Transport(under, script.transport, **own)
             with self.library.Client(transport=transport) as client:

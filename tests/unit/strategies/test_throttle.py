@@ -291,7 +291,7 @@ def test_throttle_without_failures_takes_no_lock_clock_or_draw() -> None:
         return now()
 
     bench.clock.now = counted  # type: ignore[method-assign]
-    bench.throttle._set(_lock=Counting())
+    bench.throttle._lock = Counting()
     bench.send(accepted=100)
     assert (Counting.taken, reads, bench.draws.count) == (0, 0, 0)
     # After a failure all three are needed; when the window has passed, none again.

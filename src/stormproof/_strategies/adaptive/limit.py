@@ -7,24 +7,23 @@ from ..._classify.on_clause import judge, unwrap_marker
 from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import Throttled
-from ..._primitives.options import Options, choice, count, number, seconds, validate_clock
-from ..._runtime import clock as _clock
+from ..._primitives.options import choice, count, number, seconds, validate_clock
 from ..._runtime import randomness
+from ..._runtime.clock import current, timer_of
 from ..._runtime.locks import guard
+from ..stateful import Stateful
 from .rules.limits import Aimd, Gradient2, Vegas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal
+    from typing import Any, Literal, Self
 
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
     from .rules.limits import Limit
-
-_put = object.__setattr__
 
 #: The options of each kind, besides those that all have.
 #: More calls at once than this no process has.
@@ -37,7 +36,7 @@ _KINDS = {
 }
 
 
-class AdaptiveLimit(Options):
+class AdaptiveLimit(Stateful):
     """As many calls at once as the backend copes with; the rest are refused with `Throttled`.
 
     ``kind`` is how it learns: "aimd" from drops alone, "vegas" from the shortest latency seen,
@@ -48,64 +47,6 @@ class AdaptiveLimit(Options):
     drop; None: no call is) for aimd; ``smoothing`` 1.0 and ``probe`` 30 for vegas; ``smoothing`` 0.2,
     ``tolerance`` 1.5, ``long_window`` 600 and ``queue`` 4 for gradient2.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_inflight",
-        "_judge",
-        "_lock",
-        "_rule",
-        "clock",
-        "decrease",
-        "initial",
-        "kind",
-        "long_window",
-        "max",
-        "min",
-        "name",
-        "on",
-        "probe",
-        "queue",
-        "rng",
-        "smoothing",
-        "timeout",
-        "tolerance",
-    )
-    _fields = (
-        "kind",
-        "initial",
-        "min",
-        "max",
-        "on",
-        "decrease",
-        "timeout",
-        "smoothing",
-        "probe",
-        "tolerance",
-        "long_window",
-        "queue",
-        "name",
-    )
-
-    kind: str
-    initial: int
-    min: int
-    max: int
-    on: On
-    decrease: float | None
-    timeout: float | None
-    smoothing: float | None
-    probe: int | None
-    tolerance: float | None
-    long_window: int | None
-    queue: int | None
-    name: str | None
-    clock: Clock | None
-    rng: Any
-    _inflight: int
-    _judge: Callable[[BaseException], Any]
-    _lock: Any
-    _rule: Limit
 
     def __init__(
         self,
@@ -127,29 +68,28 @@ class AdaptiveLimit(Options):
         rng: Any = None,
     ) -> None:
         owner = "AdaptiveLimit"
-        self._set(
-            kind=choice(owner, "kind", kind, tuple(_KINDS)),
-            initial=count(owner, "initial", initial, most=MOST_PLACES),
-            min=count(owner, "min", min, most=MOST_PLACES),
-            max=count(owner, "max", max, most=MOST_PLACES),
-            on=on,
-            decrease=None if decrease is None else number(owner, "decrease", decrease, least=0.5, below=1),
-            timeout=None if timeout is None else seconds(owner, "timeout", timeout, above=0),
-            smoothing=None if smoothing is None else number(owner, "smoothing", smoothing, above=0, most=1),
-            probe=None if probe is None else count(owner, "probe", probe, most=MOST_PLACES),
-            tolerance=None if tolerance is None else number(owner, "tolerance", tolerance, least=1),
-            long_window=None if long_window is None else count(owner, "long_window", long_window),
-            queue=None if queue is None else count(owner, "queue", queue, least=0),
-            name=label(owner, name),
-            clock=validate_clock(owner, clock),
-            rng=rng,
-            _judge=judge(on, owner, names_refusals=True),
-        )
+        self.kind = choice(owner, "kind", kind, tuple(_KINDS))
+        self.initial = count(owner, "initial", initial, most=MOST_PLACES)
+        self.min = count(owner, "min", min, most=MOST_PLACES)
+        self.max = count(owner, "max", max, most=MOST_PLACES)
+        self.on = on
+        self.decrease = None if decrease is None else number(owner, "decrease", decrease, least=0.5, below=1)
+        self.timeout = None if timeout is None else seconds(owner, "timeout", timeout, above=0)
+        self.smoothing = None if smoothing is None else number(owner, "smoothing", smoothing, above=0, most=1)
+        self.probe = None if probe is None else count(owner, "probe", probe, most=MOST_PLACES)
+        self.tolerance = None if tolerance is None else number(owner, "tolerance", tolerance, least=1)
+        self.long_window = None if long_window is None else count(owner, "long_window", long_window)
+        self.queue = None if queue is None else count(owner, "queue", queue, least=0)
+        self.name = label(owner, name)
+        self._timer = timer_of(validate_clock(owner, clock))
+        self.rng = rng
+        self._judge = judge(on, owner, names_refusals=True)
         if not self.min <= self.initial <= self.max:
             raise ValueError(
                 f"{owner}: initial must be within min ({self.min}) and max ({self.max}), got {initial!r}"
             )
-        self._set(_rule=self._make_rule(), _inflight=0)
+        self._rule: Limit = self._make_rule()
+        self._inflight: int = 0
         guard(self)
 
     def _make_rule(self) -> Limit:
@@ -171,21 +111,20 @@ class AdaptiveLimit(Options):
         return Gradient2(self.initial, self.min, self.max, **given)
 
     def use_clock(self, clock: Clock) -> None:
-        """Measure latencies by ``clock`` from now on, unless this limit was given one of its own."""
         if self.clock is None:
-            self._set(clock=clock)
+            self._timer = clock
 
     # Admission and settling: the lock is held for these few lines only, never across user code.
 
     def admit(self) -> Ticket:
         """A ticket for one call, to be settled with success(), dropped() or cancel(); or `Throttled`."""
-        clock = self.clock or _clock.current()
+        clock = self.clock or current()
         began = clock.now()
         with self._lock:
             limit = int(self._rule.limit)
             inflight = self._inflight + 1
             if inflight <= limit:
-                _put(self, "_inflight", inflight)
+                self._inflight = inflight
                 return Ticket(self, inflight, clock, began)
         bus.publish("Refused", operation=self.name or "adaptive limit", by="adaptive_limit")
         raise Throttled(
@@ -196,7 +135,7 @@ class AdaptiveLimit(Options):
         now = ticket.clock.now()
         rtt = now - ticket.began
         with self._lock:
-            _put(self, "_inflight", self._inflight - 1)
+            self._inflight -= 1
             # With a clock that was set back in the middle of a call, nothing was measured.
             if dropped or (dropped is not None and rtt >= 0):
                 self._rule.update(rtt, ticket.inflight, dropped, now)
@@ -206,13 +145,13 @@ class AdaptiveLimit(Options):
         asked = unwrap_marker(error)[0] or error
         return True if isinstance(asked, Exception) and self._judge(asked).retry else None
 
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         """Take over the options of ``wanted``, and what was learnt, where the kind is the same."""
         with self._lock:
             rule = wanted._rule
             rule.learn_from(self._rule)
             self._take_options(wanted, "_judge")
-            self._set(_rule=rule)
+            self._rule = rule
         return True
 
     # As a strategy.
@@ -243,20 +182,9 @@ class AdaptiveLimit(Options):
         """Number of calls in flight."""
         return self._inflight
 
-    def fresh(self) -> AdaptiveLimit:
-        """A new one with these options, at its initial limit."""
-        return AdaptiveLimit(**self.fields(), clock=self.clock, rng=self.rng)
-
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the limit and the use of this moment."""
         return {**super().describe(), "limit": self.limit, "in_use": self.in_use}
-
-    def __eq__(self, other: object) -> bool:
-        # Two limits with the same options are two limits: each has learnt its own.
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 class Ticket:

@@ -15,28 +15,27 @@ from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import AttemptTimeout, DeadlineExceeded, RateLimited, StormproofError
-from ..._primitives.options import Options, number, seconds, validate_clock
-from ..._runtime import clock as _clock
+from ..._primitives.options import number, seconds, validate_clock
+from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
+from ..stateful import Stateful
 from .rules.cubic import Cubic, Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
 
-_put = object.__setattr__
-
 #: A call that waits looks this often whether the rate has changed.
 _LOOK_S = 1.0
 
 
-class AdaptiveRate(Options):
+class AdaptiveRate(Stateful):
     """Send at the rate that the server bears, as learnt from its throttling answers.
 
     Off until the first one: a failure that ``on`` calls a throttle (``Verdict.kind == "throttle"``, as
@@ -46,40 +45,6 @@ class AdaptiveRate(Options):
     refused by another strategy inside says nothing. ``beta``, ``scale``, ``smoothing`` and
     ``min_rate`` are AWS's; see `Cubic` for the formula.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_cubic",
-        "_judge",
-        "_last",
-        "_lock",
-        "_skew",
-        "_tokens",
-        "beta",
-        "clock",
-        "max_wait",
-        "min_rate",
-        "name",
-        "on",
-        "scale",
-        "smoothing",
-    )
-    _fields = ("on", "max_wait", "beta", "scale", "smoothing", "min_rate", "name")
-
-    on: On
-    max_wait: float | None
-    beta: float
-    scale: float
-    smoothing: float
-    min_rate: float
-    name: str | None
-    clock: Clock | None
-    _cubic: Cubic
-    _judge: Callable[[BaseException], Any]
-    _last: float
-    _lock: Any
-    _skew: float
-    _tokens: Tokens
 
     def __init__(
         self,
@@ -93,49 +58,41 @@ class AdaptiveRate(Options):
         name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._set(
-            on=on,
-            max_wait=None if max_wait is None else seconds("AdaptiveRate", "max_wait", max_wait),
-            beta=number("AdaptiveRate", "beta", beta, above=0, below=1),
-            scale=number("AdaptiveRate", "scale", scale, above=0),
-            smoothing=number("AdaptiveRate", "smoothing", smoothing, above=0, most=1),
-            min_rate=number("AdaptiveRate", "min_rate", min_rate, above=0),
-            name=label("AdaptiveRate", name),
-            clock=validate_clock("AdaptiveRate", clock),
-            _judge=judge(on, "AdaptiveRate", names_refusals=True),
-        )
+        self.on = on
+        self.max_wait = None if max_wait is None else seconds("AdaptiveRate", "max_wait", max_wait)
+        self.beta = number("AdaptiveRate", "beta", beta, above=0, below=1)
+        self.scale = number("AdaptiveRate", "scale", scale, above=0)
+        self.smoothing = number("AdaptiveRate", "smoothing", smoothing, above=0, most=1)
+        self.min_rate = number("AdaptiveRate", "min_rate", min_rate, above=0)
+        self.name = label("AdaptiveRate", name)
+        self._timer = timer_of(validate_clock("AdaptiveRate", clock))
+        self._judge = judge(on, "AdaptiveRate", names_refusals=True)
         guard(self)
         self._start()
 
     def _start(self) -> None:
-        now = self._read()
-        self._set(
-            _cubic=Cubic(now, self.beta, self.scale, self.smoothing, self.min_rate),
-            _tokens=Tokens(self.min_rate, now),
-            _last=now,
-            _skew=0.0,
-        )
-
-    def _read(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+        now = self._timer.now()
+        self._cubic = Cubic(now, self.beta, self.scale, self.smoothing, self.min_rate)
+        self._tokens = Tokens(self.min_rate, now)
+        self._last: float = now
+        self._skew: float = 0.0
 
     def _now(self) -> float:
         """The time, under the lock. A clock set back goes on from where it was."""
-        now = self._read() + self._skew
+        now = self._timer.now() + self._skew
         if now < self._last:
-            _put(self, "_skew", self._skew + self._last - now)
+            self._skew += self._last - now
             now = self._last
-        _put(self, "_last", now)
+        self._last = now
         return now
 
     def use_clock(self, clock: Clock) -> None:
-        """Use ``clock`` from now on, and start anew, unless this rate was given one of its own."""
         if self.clock is None:
             with self._lock:
-                self._set(clock=clock)
+                self._timer = clock
                 self._start()
 
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         with self._lock:
             self._take_options(wanted, "_judge")
             self._cubic.retune(self.beta, self.scale, self.smoothing, self.min_rate)
@@ -245,17 +202,6 @@ class AdaptiveRate(Options):
         """Calls per second that go out now; ``None`` while the server has never throttled."""
         return self._cubic.fill if self._cubic.enabled else None
 
-    def fresh(self) -> AdaptiveRate:
-        """A new one with these options, which has learnt nothing."""
-        return AdaptiveRate(**self.fields(), clock=self.clock)
-
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the rate of this moment and the one measured."""
         return {**super().describe(), "rate": self.rate, "measured": self._cubic.measured}
-
-    def __eq__(self, other: object) -> bool:
-        # Two rates with the same options are two rates: each has learnt its own.
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)

@@ -7,7 +7,6 @@ controls, and the success path of a closed circuit, which takes neither the lock
 from __future__ import annotations
 
 from ..._classify.on_clause import judge
-from ..._events.key_names import of_key
 from ..._primitives.options import (
     choice,
     flag,
@@ -19,9 +18,9 @@ from ..._primitives.options import (
     validate_clock,
 )
 from ..._primitives.options import count as whole
-from ..._runtime import clock as _clock
 from ..._runtime import randomness
 from ..._runtime.call_template import Template
+from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
 from ..timeout import Timeout
 from .locked_circuit import Live, LockedCircuit
@@ -30,7 +29,7 @@ from .rules.circuit import Circuit, default_trip
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal
+    from typing import Any, Literal, Self
 
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
@@ -63,33 +62,6 @@ class Breaker(LockedCircuit):
     ``probes`` are leased to single processes. What one process alone finds wanting it still refuses alone.
     """
 
-    _fields = tuple(
-        "failure_ratio min_calls window open_for probes probe_timeout consecutive slow_call slow_ratio trip"
-        " on exclude bucket name open_growth open_max ramp quorum count on_state_change observe".split()
-    )
-    _extras = ("clock", "store")
-    __slots__ = (
-        *_fields,
-        *_extras,
-        *("__weakref__", "_draw", "_exclude", "_fleet", "_judge", "_live", "_lock", "_trip"),
-    )
-
-    failure_ratio: float
-    min_calls: int
-    window: float | None
-    open_for: float
-    probes: int
-    probe_timeout: float | None
-    consecutive: int | None
-    slow_ratio: float
-    on: On
-    exclude: Any
-    bucket: float | None
-    open_growth: float
-    open_max: float
-    store: Store | None
-    quorum: int
-
     def __init__(
         self,
         failure_ratio: float = 0.5,
@@ -121,47 +93,42 @@ class Breaker(LockedCircuit):
         def positive(field: str, value: Seconds | None) -> float | None:
             return None if value is None else seconds("Breaker", field, value, above=0)
 
-        self._set(
-            failure_ratio=number("Breaker", "failure_ratio", failure_ratio, above=0, most=1),
-            min_calls=whole("Breaker", "min_calls", min_calls),
-            window=positive("window", window),
-            open_for=seconds("Breaker", "open_for", open_for, above=0),
-            probes=whole("Breaker", "probes", probes),
-            probe_timeout=positive("probe_timeout", probe_timeout),
-            consecutive=None if consecutive is None else whole("Breaker", "consecutive", consecutive),
-            slow_call=positive("slow_call", slow_call),
-            slow_ratio=number("Breaker", "slow_ratio", slow_ratio, above=0, most=1),
-            trip=hook("Breaker", "trip", trip),
-            on=on,
-            exclude=exclude,
-            bucket=positive("bucket", bucket),
-            name=label("Breaker", name),
-            open_growth=number("Breaker", "open_growth", open_growth, least=1),
-            open_max=seconds("Breaker", "open_max", open_max, above=0),
-            ramp=seconds("Breaker", "ramp", ramp),
-            clock=validate_clock("Breaker", clock),
-            store=shared_store("Breaker", store),
-            quorum=whole("Breaker", "quorum", quorum),
-            count=choice("Breaker", "count", count, ("attempts", "calls")),
-            on_state_change=hook("Breaker", "on_state_change", on_state_change),
-            observe=flag("Breaker", "observe", observe),
-            _fleet=None,
-        )
+        self.failure_ratio = number("Breaker", "failure_ratio", failure_ratio, above=0, most=1)
+        self.min_calls = whole("Breaker", "min_calls", min_calls)
+        self.window: float | None = positive("window", window)
+        self.open_for = seconds("Breaker", "open_for", open_for, above=0)
+        self.probes = whole("Breaker", "probes", probes)
+        self.probe_timeout: float | None = positive("probe_timeout", probe_timeout)
+        self.consecutive = None if consecutive is None else whole("Breaker", "consecutive", consecutive)
+        self.slow_call = positive("slow_call", slow_call)
+        self.slow_ratio = number("Breaker", "slow_ratio", slow_ratio, above=0, most=1)
+        self.trip = hook("Breaker", "trip", trip)
+        self.on = on
+        self.exclude = exclude
+        self.bucket: float | None = positive("bucket", bucket)
+        self.name = label("Breaker", name)
+        self.open_growth = number("Breaker", "open_growth", open_growth, least=1)
+        self.open_max = seconds("Breaker", "open_max", open_max, above=0)
+        self.ramp = seconds("Breaker", "ramp", ramp)
+        self._timer = timer_of(validate_clock("Breaker", clock))
+        self.store = shared_store("Breaker", store)
+        self.quorum = whole("Breaker", "quorum", quorum)
+        self.count = choice("Breaker", "count", count, ("attempts", "calls"))
+        self.on_state_change = hook("Breaker", "on_state_change", on_state_change)
+        self.observe = flag("Breaker", "observe", observe)
+        self._fleet = None
         if self.bucket is not None and (self.window is None or self.bucket > self.window):
             raise ValueError(f"Breaker: bucket must be <= window ({self.window}), got {bucket!r}")
-        self._set(
-            _judge=judge(on, "Breaker", names_refusals=True),
-            _exclude=None if exclude == () else judge(exclude, "Breaker", names_refusals=True),
-            _trip=trip
-            or default_trip(
-                self.failure_ratio,
-                self.min_calls,
-                self.consecutive,
-                None if slow_call is None else self.slow_ratio,
-            ),
-            _draw=randomness.source(rng, "Breaker"),
-            _live=Live(self._circuit(), _clock.AMBIENT if clock is None else clock),
+        self._judge = judge(on, "Breaker", names_refusals=True)
+        self._exclude = None if exclude == () else judge(exclude, "Breaker", names_refusals=True)
+        self._trip = trip or default_trip(
+            self.failure_ratio,
+            self.min_calls,
+            self.consecutive,
+            None if slow_call is None else self.slow_ratio,
         )
+        self._draw = randomness.source(rng, "Breaker")
+        self._live = Live(self._circuit(), self._timer)
         guard(self)
         self._publish_bucket()
         if store is not None:
@@ -177,12 +144,8 @@ class Breaker(LockedCircuit):
                     f"Breaker: {field} must be a number of seconds when there is a store, got None"
                 )
         fleet: FleetMember = store.join("breaker", self, shared_name("Breaker", self.name))
-        self._set(_fleet=fleet)
+        self._fleet = fleet
         fleet.start()
-
-    def fields(self) -> dict[str, Any]:
-        shared = {} if self.store is None else {"store": self.store}
-        return {**super().fields(), **shared}
 
     def _circuit(self) -> Circuit:
         def open_for(reopenings: int) -> float:
@@ -200,17 +163,15 @@ class Breaker(LockedCircuit):
         return kind(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
 
     def use_clock(self, clock: Clock) -> None:
-        """Use ``clock`` from now on, unless this breaker was given one of its own."""
         if self.clock is None:
 
             def move(circuit: Circuit, now: float) -> None:
                 circuit.move(clock.now() - now)
-                self._set(clock=clock)
-                self._live.timer = clock
+                self._timer = self._live.timer = clock
 
             self.change(move)
 
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         def take_options(circuit: Circuit, now: float) -> None:
             circuit.roll(now)
             self._take_options(wanted, "_exclude", "_judge", "_trip")
@@ -231,7 +192,7 @@ class Breaker(LockedCircuit):
         names = {"admit": self.admit, "call": call, "ended": self._ended, "live": self._live}
         return _GUARDED.build(like, is_async, names)
 
-    def warnings_for(self, inside: list[Any]) -> list[str]:
+    def warnings_for(self, inside: list[object]) -> list[str]:
         """A warning for each `Timeout` inside that is as long as the window."""
         return [
             f"Breaker(window={self.window:g}) does not count a call that the Timeout({timeout.seconds:g}) "
@@ -301,20 +262,9 @@ class Breaker(LockedCircuit):
             self._publish_bucket()
         self._emit_change(before, self.state)
 
-    def fresh(self) -> Breaker:
-        """A new breaker with these options, closed; with a store, the one of the key that it is made for."""
-        return self.replace() if self.store is None else self.replace(name=of_key(self.name))
-
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with state and counts of this moment."""
         return {**super().describe(), "state": self.state, "counts": self.counts.as_dict()}
-
-    def __eq__(self, other: object) -> bool:
-        # Two breakers with the same options are two breakers: each has its own state.
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 #: While closed, and strictly within the current bucket: two ticks, one look at the clock, no lock.

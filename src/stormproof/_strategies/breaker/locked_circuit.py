@@ -11,8 +11,7 @@ from ..._classify.on_clause import unwrap_marker
 from ..._context.attempts import attempt, running
 from ..._events import bus, labels
 from ..._primitives.errors import Cancelled, CircuitOpen, Permanent, RetryAfter
-from ..._primitives.options import Options
-from ..._runtime import clock as _clock
+from ..stateful import Stateful
 from .ticket import Ticket
 
 TYPE_CHECKING = False
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Protocol, TypeVar
 
-    from ..._runtime.clock import Clock
     from .rules.circuit import Bucket, Circuit, Counts, Probe
 
     T = TypeVar("T")
@@ -55,29 +53,21 @@ class Live:
         self.running: dict[Ticket, None] = {}
 
 
-class LockedCircuit(Options):
+class LockedCircuit(Stateful):
     """A circuit, its lock, and the options that admission and settling read."""
-
-    __slots__ = ()
 
     slow_call: float | None
     trip: Trip | None
-    name: str | None
     ramp: float
-    clock: Clock | None
     count: Literal["attempts", "calls"]
     on_state_change: Callable[[str, str, str], object] | None
     observe: bool
     _fleet: FleetMember | None
     _live: Live
-    _lock: Any
     _trip: Trip
     _judge: Callable[[BaseException], Any]
     _exclude: Callable[[BaseException], Any] | None
     _draw: Callable[[], float]
-
-    def _now(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
 
     @property
     def is_manual(self) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 
 from ..._events import bus
-from ..._primitives.options import Options, flag, validate_clock
-from ..._runtime import clock as _clock
+from ..._primitives.options import flag, validate_clock
 from ..._runtime import randomness
+from ..._runtime.clock import timer_of
 from ..._runtime.counters import Tally
 from ..._runtime.locks import guard
+from ..stateful import Stateful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from .rules import Slices
+
+
+_put = object.__setattr__
 
 
 class Live:
@@ -60,7 +64,7 @@ class Live:
         """Read the time from ``clock``; ``None`` is the ambient one."""
         self.clock = clock
         #: Where to read the time: ``timer.now()``.
-        self.timer: Any = _clock.AMBIENT if clock is None else clock
+        self.timer = timer_of(clock)
 
     def tick(self) -> tuple[float, float]:
         """(now, seconds since the last reading). A clock set back goes on from where it was."""
@@ -89,24 +93,21 @@ class Live:
 OBSERVED = 5e-324
 
 
-class Allowance(Options):
+class Allowance(Stateful):
     """Base of all budgets: a lock, a clock, a count of successes or starts."""
 
-    __slots__ = ("__weakref__", "_live", "_lock", "_tally", "observe")
-    _extras: tuple[str, ...] = ("clock",)
-
-    observe: bool
+    #: What a budget is called is of interest where several processes share it.
+    _surroundings = (*Stateful._surroundings, "name")
 
     _live: Live
-    _lock: Any
     _tally: Tally
 
     def _open(self, clock: Clock | None, rng: Rng | None, observe: bool) -> None:
         # Everything that holds state takes a clock and a source of randomness; budgets draw nothing.
         randomness.source(rng, type(self).__name__)
         owner = type(self).__name__
-        self._set(_tally=Tally(), _live=self._begin(validate_clock(owner, clock)))
-        self._set(observe=flag(owner, "observe", observe))
+        self.restart(Tally(), validate_clock(owner, clock))
+        self.observe = flag(owner, "observe", observe)
         guard(self)
 
     @property
@@ -115,7 +116,6 @@ class Allowance(Options):
         return self._live.clock
 
     def use_clock(self, clock: Clock) -> None:
-        """Use ``clock`` from now on, unless this budget was given one of its own."""
         live = self._live
         if live.clock is None:
             with self._lock:
@@ -182,11 +182,8 @@ class Allowance(Options):
             return 0.0
         with self._lock:
             self._live.would_refuse += 1
-        bus.publish("WouldRefuse", operation=getattr(self, "name", None) or "budget", by="budget")
+        bus.publish("WouldRefuse", operation=self.name or "budget", by="budget")
         return OBSERVED
-
-    def fields(self) -> dict[str, Any]:
-        return {**super().fields(), **({"observe": True} if self.observe else {})}
 
     def pay(self, kind: str, max_wait: float | None) -> float:
         """Pay for a retry after a failure of ``kind`` (a verdict's): what was paid, or 0.0 when refused.
@@ -226,21 +223,27 @@ class Allowance(Options):
     def reset(self) -> None:
         """Begin anew: as full as when it was made, with nothing counted. For tests."""
         with self._lock:
+            # The compiled functions that count for it keep their tally. Another clock's time would be
+            # none of this one's.
             self._tally.take()
-            # Another clock's time would be none of this one's.
-            self._set(_live=self._begin(self._live.clock))
+            self.restart(self._tally, self._live.clock)
 
-    def retune(self, wanted: Any) -> bool:
+    def restart(self, tally: Tally, clock: Clock | None) -> None:
+        """Begin on ``clock``, and count with ``tally``."""
+        _put(self, "_tally", tally)
+        _put(self, "_live", self._begin(clock))
+
+    def retune(self, wanted: Self) -> bool:
         """Take over the options of ``wanted``; what was counted under the old ones is settled under them."""
         with self._lock:
             self._settle()
             self._convert(wanted)
-            self._take_options(wanted, "observe")
+            self._take_options(wanted)
             # Again, for the new limit on what is held.
             self._settle()
         return True
 
-    def _convert(self, wanted: Any) -> None:
+    def _convert(self, wanted: Self) -> None:
         """Express the state in the units of ``wanted``. The lock is held."""
 
     def inherit(self, former: Allowance) -> None:
@@ -249,10 +252,6 @@ class Allowance(Options):
     def _begin(self, clock: Clock | None) -> Live:
         """Return the state of a budget made now."""
         raise NotImplementedError
-
-    def fresh(self) -> Self:
-        """A new budget with these options and a state of its own."""
-        return self.replace()
 
     def factory(self, clock: Clock) -> Callable[[], Self]:
         """Return a function that makes a budget with these options, which uses ``clock``, at each call.
@@ -263,35 +262,21 @@ class Allowance(Options):
         options = {**self.fields(), "clock": clock}
         options.pop("store", None)
         model = type(self)(**options)
-        kind: Any = type(model)
-        values = [
-            (vars(each)[name].__set__, getattr(model, name))
-            for each in kind.__mro__
-            for name in vars(each).get("__slots__", ())
-            if name not in ("__weakref__", "_live", "_tally", "_bucket")
+        kind = type(model)
+        shared = [
+            (name, value)
+            for name, value in vars(model).items()
+            if name not in ("_live", "_tally") and getattr(kind, name, ...) is not value
         ]
-        set_live, set_tally = kind._live.__set__, kind._tally.__set__
-        further = getattr(model, "__dict__", None)
 
         def make() -> Any:
             made = object.__new__(kind)
-            for set_value, value in values:
-                set_value(made, value)
-            set_tally(made, Tally())
-            set_live(made, made._begin(clock))
-            if further is not None:
-                # A class of the user's own without slots.
-                vars(made).update(further)
+            for name, value in shared:
+                _put(made, name, value)
+            made.restart(Tally(), clock)
             return made
 
         return make
-
-    def __eq__(self, other: object) -> bool:
-        # Two budgets with the same options are not the same budget: each holds its own tokens.
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the balance of this moment."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 
-from ..._events.key_names import of_key
 from ..._primitives.options import label, number, seconds, shared_store
 from .allowance import Allowance, Live
 from .rules import ROUNDING, Slices, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol, Self
+    from typing import Protocol, Self
 
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
+    from ..._runtime.counters import Tally
     from ..._runtime.randomness import Rng
     from ..protocol import Store
 
@@ -43,17 +43,6 @@ class Budget(Allowance):
     anywhere, spent anywhere. Paying stays a local decision.
     """
 
-    __slots__ = ("_fleet", "burst", "name", "ratio", "store", "window")
-    _fields = ("ratio", "burst", "window")
-    _extras = ("clock", "store", "name")
-
-    ratio: float
-    burst: float
-    window: float
-    store: Store | None
-    name: str | None
-    _fleet: FleetMember | None
-
     def __init__(
         self,
         ratio: float = 0.1,
@@ -66,14 +55,13 @@ class Budget(Allowance):
         name: str | None = None,
         observe: bool = False,
     ) -> None:
-        self._set(
-            ratio=number("Budget", "ratio", ratio, least=0),
-            burst=number("Budget", "burst", burst, least=0),
-            window=seconds("Budget", "window", window, above=0),
-        )
+        self.ratio = number("Budget", "ratio", ratio, least=0)
+        self.burst = number("Budget", "burst", burst, least=0)
+        self.window = seconds("Budget", "window", window, above=0)
         self._open(clock, rng, observe)
-        self._set(store=shared_store("Budget", store), name=label("Budget", name))
-        self._set(_fleet=None)
+        self.store = shared_store("Budget", store)
+        self.name = label("Budget", name)
+        self._fleet: FleetMember | None = None
         if store is not None:
             self._join(store)
 
@@ -82,14 +70,14 @@ class Budget(Allowance):
         live.earned = Slices(self.window, live.last)
         return live
 
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         with self._lock:
             super().retune(wanted)
             if self._fleet is not None:
                 self._fleet.change(self)
         return True
 
-    def _convert(self, wanted: Any) -> None:
+    def _convert(self, wanted: Self) -> None:
         self._live.earned = self._live.earned.resliced(wanted.window, self._live.last)
 
     def inherit(self, former: Allowance) -> None:
@@ -102,17 +90,8 @@ class Budget(Allowance):
 
         number("Budget", "burst", self.burst, most=MOST_SHARED)
         fleet: FleetMember = store.join("budget", self, shared_name("Budget", self.name))
-        self._set(_fleet=fleet)
+        self._fleet = fleet
         fleet.start()
-
-    def fresh(self) -> Self:
-        if self.store is None:
-            return super().fresh()
-        return type(self)(**{**self.settings(), "name": of_key(self.name)})
-
-    def fields(self) -> dict[str, Any]:
-        shared = {} if self.store is None else {"store": self.store, "name": self.name}
-        return {**super().fields(), **shared}
 
     @property
     def sustained(self) -> float:
@@ -167,6 +146,44 @@ class Budget(Allowance):
             return super().balance
         with self._lock:
             return self._fleet.balance()
+
+    # For its member of a fleet, which holds the lock.
+
+    def share(self, instances: int, tokens: float | None) -> Budget:
+        """Return the budget of one process without its store, which counts the same successes.
+
+        It starts with ``tokens``, at most its burst; ``None`` is its burst.
+        """
+        share = Budget(self.ratio, burst=self.burst / instances, window=self.window, clock=self.clock)
+        share.stand_in(self._tally, share.burst if tokens is None else tokens)
+        return share
+
+    def stand_in(self, successes: Tally, tokens: float) -> None:
+        """Count ``successes``, and hold ``tokens``."""
+        self._tally = successes
+        self._live.tokens = min(self.burst, max(0.0, tokens))
+
+    def pay_for(self, retries: float) -> None:
+        """Take the price of ``retries`` that were made under other options."""
+        self._live.tokens -= retries
+
+    def take_successes(self) -> int:
+        """Return the number of successes since the last time."""
+        return self._tally.take()
+
+    def read_clock(self) -> float:
+        """Return the time of the budget's clock, and remember it as `last_reading`."""
+        return self._live.tick()[0]
+
+    @property
+    def tokens(self) -> float:
+        """Tokens as last settled."""
+        return self._live.tokens
+
+    @property
+    def last_reading(self) -> float:
+        """The time at which the clock was last read."""
+        return self._live.last
 
     def shortage(self) -> str:
         if self._fleet is not None:

@@ -5,7 +5,6 @@ For parity with them, and for those who know what they want. `Budget` says why n
 
 from __future__ import annotations
 
-from ..._events.key_names import of_key
 from ..._primitives.options import count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
@@ -15,7 +14,7 @@ from .rules import ROUNDING, DeferredPayment, Slices
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Self
+    from typing import Self
 
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
@@ -30,13 +29,6 @@ class WindowBudget(Allowance):
     outage. Offered for parity; see ``Budget`` for why it is not the default.
     """
 
-    __slots__ = ("floor", "ratio", "window")
-    _fields = ("ratio", "floor", "window")
-
-    ratio: float
-    floor: float
-    window: float
-
     def __init__(
         self,
         ratio: float = 0.2,
@@ -47,11 +39,9 @@ class WindowBudget(Allowance):
         rng: Rng | None = None,
         observe: bool = False,
     ) -> None:
-        self._set(
-            ratio=number("WindowBudget", "ratio", ratio, least=0),
-            floor=number("WindowBudget", "floor", floor, least=0),
-            window=seconds("WindowBudget", "window", window, above=0),
-        )
+        self.ratio = number("WindowBudget", "ratio", ratio, least=0)
+        self.floor = number("WindowBudget", "floor", floor, least=0)
+        self.window = seconds("WindowBudget", "window", window, above=0)
         self._open(clock, rng, observe)
 
     def _begin(self, clock: Clock | None) -> Live:
@@ -59,7 +49,7 @@ class WindowBudget(Allowance):
         live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
         return live
 
-    def _convert(self, wanted: Any) -> None:
+    def _convert(self, wanted: Self) -> None:
         live = self._live
         live.earned = live.earned.resliced(wanted.window, live.last)
         live.spent = live.spent.resliced(wanted.window, live.last)
@@ -103,15 +93,6 @@ class QuotaBudget(Allowance):
     ``success_credit``.
     """
 
-    __slots__ = ("capacity", "retry_cost", "success_credit", "throttle_cost", "timeout_cost")
-    _fields = ("capacity", "retry_cost", "timeout_cost", "success_credit", "throttle_cost")
-
-    capacity: float
-    retry_cost: float
-    timeout_cost: float
-    success_credit: float
-    throttle_cost: float | None
-
     def __init__(
         self,
         capacity: float = 500,
@@ -124,14 +105,12 @@ class QuotaBudget(Allowance):
         rng: Rng | None = None,
         observe: bool = False,
     ) -> None:
-        self._set(
-            capacity=number("QuotaBudget", "capacity", capacity, above=0),
-            retry_cost=number("QuotaBudget", "retry_cost", retry_cost, above=0),
-            timeout_cost=number("QuotaBudget", "timeout_cost", timeout_cost, above=0),
-            success_credit=number("QuotaBudget", "success_credit", success_credit, least=0),
-            throttle_cost=None
-            if throttle_cost is None
-            else number("QuotaBudget", "throttle_cost", throttle_cost, above=0),
+        self.capacity = number("QuotaBudget", "capacity", capacity, above=0)
+        self.retry_cost = number("QuotaBudget", "retry_cost", retry_cost, above=0)
+        self.timeout_cost = number("QuotaBudget", "timeout_cost", timeout_cost, above=0)
+        self.success_credit = number("QuotaBudget", "success_credit", success_credit, least=0)
+        self.throttle_cost = (
+            None if throttle_cost is None else number("QuotaBudget", "throttle_cost", throttle_cost, above=0)
         )
         self._open(clock, rng, observe)
 
@@ -182,12 +161,6 @@ class ThrottleBudget(Allowance):
     ``token_ratio`` counts to three decimals.
     """
 
-    __slots__ = ("max_tokens", "token_ratio")
-    _fields = ("max_tokens", "token_ratio")
-
-    max_tokens: float
-    token_ratio: float
-
     def __init__(
         self,
         max_tokens: float = 10,
@@ -197,17 +170,15 @@ class ThrottleBudget(Allowance):
         rng: Rng | None = None,
         observe: bool = False,
     ) -> None:
-        self._set(
-            max_tokens=number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000),
-            token_ratio=number("ThrottleBudget", "token_ratio", token_ratio, least=0.001),
-        )
+        self.max_tokens = number("ThrottleBudget", "max_tokens", max_tokens, above=0, most=1000)
+        self.token_ratio = number("ThrottleBudget", "token_ratio", token_ratio, least=0.001)
         # Held as thousandths, which are whole numbers.
         self._open(clock, rng, observe)
 
     def _begin(self, clock: Clock | None) -> Live:
         return Live(clock, self._top)
 
-    def _convert(self, wanted: Any) -> None:
+    def _convert(self, wanted: Self) -> None:
         # The share stays, as gRPC does it: what counts is on which side of the half the tokens are.
         self._live.tokens = round(self._live.tokens / self._top * wanted._top)
 
@@ -244,19 +215,6 @@ class RateBudget(Allowance):
     it is the rate of all processes that use one of the same ``name``, as a `Limiter`'s is.
     """
 
-    __slots__ = ("_bucket", "_shared", "burst", "name", "rate", "store", "wait")
-    _fields = ("rate", "burst", "wait")
-    _extras = ("clock", "store", "name")
-
-    rate: float
-    burst: int
-    wait: bool
-    store: Store | None
-    name: str | None
-    _bucket: Bucket
-    #: What pays in its place when there is a store.
-    _shared: Limiter | None
-
     def __init__(
         self,
         rate: float = 100,
@@ -269,38 +227,29 @@ class RateBudget(Allowance):
         name: str | None = None,
         observe: bool = False,
     ) -> None:
-        self._set(
-            rate=number("RateBudget", "rate", rate, least=0, infinite=True),
-            burst=count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS),
-            wait=flag("RateBudget", "wait", wait),
-        )
+        self.rate = number("RateBudget", "rate", rate, least=0, infinite=True)
+        self.burst = count("RateBudget", "burst", burst, least=0, most=MOST_TOKENS)
+        self.wait = flag("RateBudget", "wait", wait)
         self._open(clock, rng, observe)
-        self._set(store=shared_store("RateBudget", store), name=label("RateBudget", name))
+        self.store = shared_store("RateBudget", store)
+        self.name = label("RateBudget", name)
         shared = None if store is None else _shared_limiter(self, clock, store, name)
-        self._set(_shared=shared)
+        #: What pays in its place when there is a store.
+        self._shared: Limiter | None = shared
 
     def _begin(self, clock: Clock | None) -> Live:
         live = Live(clock, 0.0)
-        self._set(_bucket=Bucket(self.rate, self.burst, live.last))
+        self._bucket = Bucket(self.rate, self.burst, live.last)
         return live
 
-    def fresh(self) -> Self:
-        if self.store is None:
-            return super().fresh()
-        return type(self)(**{**self.settings(), "name": of_key(self.name)})
-
-    def fields(self) -> dict[str, Any]:
-        shared = {} if self.store is None else {"store": self.store, "name": self.name}
-        return {**super().fields(), **shared}
-
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         super().retune(wanted)
         if self._shared is not None:
             self._shared.set_rate(self.rate)
             self._shared.set_burst(self.burst)
         return True
 
-    def _convert(self, wanted: Any) -> None:
+    def _convert(self, wanted: Self) -> None:
         self._bucket.settle(self._live.last)
         self._bucket.rate, self._bucket.burst = wanted.rate, wanted.burst
 

@@ -6,16 +6,16 @@ from collections import deque
 
 from ..._drivers.waiter import Waiter
 from ..._events import bus, labels
-from ..._events.key_names import of_key
 from ..._primitives.errors import BulkheadFull
-from ..._primitives.options import Options, count, flag, label, seconds, shared_store
+from ..._primitives.options import count, flag, label, seconds, shared_store
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
+from ..stateful import Stateful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any, Protocol, Self
 
     from ..._primitives.options import Seconds
     from ..protocol import Env, Store
@@ -39,7 +39,7 @@ class _RemovedPlace(Waiter):
         self.granted = True
 
 
-class Bulkhead(Options):
+class Bulkhead(Stateful):
     """At most ``limit`` calls at once; ``queue`` more wait their turn, first come first served.
 
     ``max_wait`` bounds the time in the queue in seconds; ``None``, and 0 together with a queue,
@@ -52,37 +52,6 @@ class Bulkhead(Options):
     With ``observe`` a call that finds no place goes ahead without one, and `WouldRefuse` is emitted.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_fleet",
-        "_lock",
-        "_permits",
-        "_places",
-        "_waiting",
-        "limit",
-        "max_wait",
-        "name",
-        "observe",
-        "queue",
-        "store",
-    )
-    _fields = ("limit", "queue", "max_wait", "name", "observe")
-    _extras = ("store",)
-
-    limit: int
-    queue: int
-    max_wait: float | None
-    name: str | None
-    observe: bool
-    store: Store | None
-    _fleet: FleetMember | None
-    _lock: Any
-    #: How many places this process has, free or in use.
-    _places: int
-    #: What is free. Taking and giving back are single atomic list operations.
-    _permits: list[None]
-    _waiting: deque[Waiter]
-
     def __init__(
         self,
         limit: int,
@@ -93,18 +62,20 @@ class Bulkhead(Options):
         observe: bool = False,
         store: Store | None = None,
     ) -> None:
-        self._set(
-            limit=count("Bulkhead", "limit", limit, most=1_000_000),
-            queue=count("Bulkhead", "queue", queue, least=0),
-            max_wait=None if max_wait is None else seconds("Bulkhead", "max_wait", max_wait),
-            name=label("Bulkhead", name),
-            observe=flag("Bulkhead", "observe", observe),
-            store=shared_store("Bulkhead", store),
-            _fleet=None,
-        )
+        self.limit = count("Bulkhead", "limit", limit, most=1_000_000)
+        self.queue = count("Bulkhead", "queue", queue, least=0)
+        self.max_wait = None if max_wait is None else seconds("Bulkhead", "max_wait", max_wait)
+        self.name = label("Bulkhead", name)
+        self.observe = flag("Bulkhead", "observe", observe)
+        self.store = shared_store("Bulkhead", store)
+        self._fleet: FleetMember | None = None
         if self.max_wait and not self.queue:
             raise ValueError(f"Bulkhead: max_wait needs a queue to wait in, got {max_wait!r} with queue=0")
-        self._set(_permits=[None] * self.limit, _places=self.limit, _waiting=deque())
+        #: What is free. Taking and giving back are single atomic list operations.
+        self._permits: list[None] = [None] * self.limit
+        #: How many places this process has, free or in use.
+        self._places: int = self.limit
+        self._waiting: deque[Waiter] = deque()
         guard(self)
         if store is not None:
             self._join(store)
@@ -113,14 +84,11 @@ class Bulkhead(Options):
         from ..._primitives.options import shared_name
 
         fleet: FleetMember = store.join("bulkhead", self, shared_name("Bulkhead", self.name))
-        self._set(_fleet=fleet)
+        self._fleet = fleet
         self.set_places(fleet.places(self))
         fleet.start()
 
-    def fields(self) -> dict[str, Any]:
-        return {**super().fields(), **({} if self.store is None else {"store": self.store})}
-
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         if self._fleet is not None:
             # How many of the places are this process's own is for the store to say.
             self._take_options(wanted)
@@ -129,20 +97,20 @@ class Bulkhead(Options):
         with self._lock:
             more = wanted.limit - self.limit
             self._take_options(wanted)
-            self._set(_places=self.limit)
+            self._places = self.limit
             self._permits.extend([None] * more)
             for _ in range(-more):
                 try:
                     self._permits.pop()
                 except IndexError:
                     self._waiting.appendleft(_RemovedPlace())
-        self._dispatch()
+        self.dispatch()
         return True
 
     def resize(self, places: int) -> None:
         """Have ``places`` from now on, as far as those in use allow: they are given up as they come free."""
         self.set_places(places)
-        self._dispatch()
+        self.dispatch()
 
     def set_places(self, places: int) -> None:
         """`resize`, but hand nothing to those who wait."""
@@ -157,7 +125,7 @@ class Bulkhead(Options):
                 except IndexError:
                     break
                 freed += 1
-            self._set(_places=places - min(0, freed))
+            self._places = places - min(0, freed)
 
     # A newcomer queues behind those who wait. One who queues looks for a free place again once it
     # stands in line, and one who leaves looks for the line after giving its place back: whichever
@@ -179,12 +147,12 @@ class Bulkhead(Options):
                 self._waiting.append(waiter)
         if waiter is None:
             raise self._refusal("and so is its queue" if self.queue else "and it has no queue")
-        self._dispatch()
+        self.dispatch()
         if self._fleet is not None:
             self._fleet.kick()
         return waiter
 
-    def _dispatch(self) -> None:
+    def dispatch(self) -> None:
         """Hand free places to those who wait."""
         while self._waiting and self._permits:
             with self._lock:
@@ -197,10 +165,11 @@ class Bulkhead(Options):
                 waiter = self._waiting.popleft()
             waiter.grant()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Give a place back."""
         self._permits.append(None)
         if self._waiting:
-            self._dispatch()
+            self.dispatch()
 
     def _withdraw(self, waiter: Waiter) -> None:
         """Leave the queue without having been served, or give the place back that came just then."""
@@ -210,7 +179,7 @@ class Bulkhead(Options):
                 return
             except ValueError:
                 pass
-        self._leave()
+        self.leave()
 
     def _passes(self) -> bool:
         """Emit `WouldRefuse` and return True if this bulkhead only observes, so that the call proceeds."""
@@ -228,7 +197,8 @@ class Bulkhead(Options):
             return self.store.timeout
         return self.max_wait or None
 
-    def _enter(self) -> None:
+    def enter(self) -> None:
+        """Take a place, in a thread; wait for one in the queue, or raise `BulkheadFull`."""
         waiter = self._enqueue()
         if waiter is None:
             return
@@ -240,7 +210,8 @@ class Bulkhead(Options):
         if not served:
             self._give_up(waiter)
 
-    async def _enter_async(self) -> None:
+    async def enter_async(self) -> None:
+        """`enter` for async code."""
         waiter = self._enqueue()
         if waiter is None:
             return
@@ -266,11 +237,11 @@ class Bulkhead(Options):
         def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if self._passes():
                 return call(*args, **kwargs)
-            self._enter()
+            self.enter()
             try:
                 return call(*args, **kwargs)
             finally:
-                self._leave()
+                self.leave()
 
         return self._compile(call, like, queued, False)
 
@@ -278,11 +249,11 @@ class Bulkhead(Options):
         async def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if self._passes():
                 return await call(*args, **kwargs)
-            await self._enter_async()
+            await self.enter_async()
             try:
                 return await call(*args, **kwargs)
             finally:
-                self._leave()
+                self.leave()
 
         return self._compile(call, like, queued, True)
 
@@ -291,7 +262,7 @@ class Bulkhead(Options):
     ) -> Callable[..., Any]:
         names = {
             "call": call,
-            "dispatch": self._dispatch,
+            "dispatch": self.dispatch,
             "give": self._permits.append,
             "permits": self._permits,
             "queued": queued,
@@ -301,6 +272,11 @@ class Bulkhead(Options):
         return _BOXED.build(like, is_async, names)
 
     # Looking at it.
+
+    @property
+    def places(self) -> int:
+        """Number of places that this process has, free or in use."""
+        return self._places
 
     @property
     def in_use(self) -> int:
@@ -316,22 +292,12 @@ class Bulkhead(Options):
         """In a forked child: the calls inside, and those that wait, are the parent's."""
         places = self.limit if self._fleet is None else self._fleet.places(self)
         self._permits[:] = [None] * places
-        self._set(_places=places)
+        self._places = places
         self._waiting.clear()
-
-    def fresh(self) -> Bulkhead:
-        """A new bulkhead with these options, empty; with a store, the one of the key that it is made for."""
-        return self.replace() if self.store is None else self.replace(name=of_key(self.name))
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the use of this moment."""
         return {**super().describe(), "in_use": self.in_use, "queued": self.queued}
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 _BOXED = Template(

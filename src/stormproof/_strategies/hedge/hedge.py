@@ -16,19 +16,21 @@ from ..._context.deadlines import remaining
 from ..._drivers import race as _race
 from ..._events import bus
 from ..._primitives.errors import ADMISSION_REFUSALS, Permanent
-from ..._primitives.options import Options, count, flag, hook, seconds
+from ..._primitives.options import count, flag, hook, seconds
 from ..._runtime.locks import guard
+from ..protocol import Part
+from ..stateful import Stateful
 from .quantile import Sketch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
-    from ..protocol import Env
+    from ..protocol import AnyBudget, Env, PolicySettings
 
     Vary = Callable[[int, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -39,7 +41,7 @@ _MAX_HINT_S = 60.0
 _ENOUGH = 20
 
 
-class Hedge(Options):
+class Hedge(Stateful):
     """Launch another attempt when the first has not answered after ``after`` seconds, up to ``max``
     in all; the first success wins, the others are cancelled.
 
@@ -55,37 +57,7 @@ class Hedge(Options):
     may change the arguments of the extra attempts.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_adopted",
-        "_judge",
-        "_lock",
-        "_quantile",
-        "_sketch",
-        "_reports_to_budget",
-        "after",
-        "budget",
-        "idempotent",
-        "max",
-        "on",
-        "vary",
-    )
-    _fields = ("after", "max", "idempotent", "budget", "on", "vary")
-
-    after: float | str
-    max: int
-    idempotent: bool
-    budget: Any
-    on: On
-    vary: Vary | None
-    _quantile: float | None
-    _sketch: Sketch
     _lock: Any
-    _judge: Any
-    #: True if this hedge, not a Retry, reports starts, failures and successes to the budget.
-    _reports_to_budget: bool
-    #: True if the policy chose the budget, False if it is an option.
-    _adopted: bool
 
     def __init__(
         self,
@@ -93,62 +65,35 @@ class Hedge(Options):
         *,
         max: int = 2,
         idempotent: bool = False,
-        budget: Any = None,
+        budget: AnyBudget | None = None,
         on: On = transient,
         vary: Vary | None = None,
     ) -> None:
         quantile = _percentile(after) if isinstance(after, str) else None
-        self._set(
-            after=after if isinstance(after, str) else seconds("Hedge", "after", after),
-            max=count("Hedge", "max", max, least=2),
-            idempotent=flag("Hedge", "idempotent", idempotent),
-            budget=budget,
-            on=on,
-            vary=hook("Hedge", "vary", vary),
-            _quantile=quantile,
-            _sketch=Sketch(),
-            _judge=judge(on, "Hedge"),
-            _reports_to_budget=budget is not None,
-            _adopted=False,
-        )
+        self.after = after if isinstance(after, str) else seconds("Hedge", "after", after)
+        self.max = count("Hedge", "max", max, least=2)
+        self.idempotent = flag("Hedge", "idempotent", idempotent)
+        self.budget = budget
+        self.on = on
+        self.vary = hook("Hedge", "vary", vary)
+        self._quantile: float | None = quantile
+        self._sketch = Sketch()
+        self.judge = judge(on, "Hedge")
         if budget is not None and not callable(getattr(budget, "withdraw", None)):
             raise TypeError(f"Hedge: budget must be a budget or None, got {budget!r}")
         guard(self)
 
-    def attach_budget(self, budget: Any, retry_reports: bool) -> Hedge:
-        """Return this hedge on ``budget``, unless it has one of its own. Its measured latencies are shared.
-
-        ``retry_reports``: a `Retry` of the same policy reports starts and outcomes to that budget.
-        """
-        adopted = self.budget is None or self._adopted
-        if not adopted:
-            budget, retry_reports = self.budget, retry_reports and self.budget is budget
-        if self.budget is budget and self._reports_to_budget == (not retry_reports):
-            return self
-        copy = self.replace()
-        copy._set(budget=budget, _sketch=self._sketch, _reports_to_budget=not retry_reports, _adopted=adopted)
-        return copy
-
-    @property
-    def own_budget(self) -> Any:
-        """The budget that it was given; None where it pays the policy's, or none."""
-        return None if self._adopted else self.budget
-
-    def fields(self) -> dict[str, Any]:
-        fields = super().fields()
-        if self._adopted:
-            # The policy's doing, to be done again wherever this is rebuilt.
-            fields["budget"] = None
-        return fields
+    def budget_in(self, surroundings: Env | PolicySettings) -> AnyBudget | None:
+        """The budget that its extra attempts pay: its own, or the one that the policy has for its hedges."""
+        return surroundings.hedge_budget if self.budget is None else self.budget
 
     def use_clock(self, clock: Clock) -> None:
-        """Let the budget use ``clock``, unless it was given one of its own."""
-        if hasattr(self.budget, "use_clock"):
+        if isinstance(self.budget, Part):
             self.budget.use_clock(clock)
 
-    def retune(self, wanted: Any) -> bool:
+    def retune(self, wanted: Self) -> bool:
         with self._lock:
-            self._take_options(wanted, "_judge", "_quantile")
+            self._take_options(wanted, "judge", "_quantile")
         return True
 
     def delay(self) -> float | None:
@@ -170,7 +115,7 @@ class Hedge(Options):
         def hedged(*args: Any, **kwargs: Any) -> Any:
             if not self._may(env, args, kwargs):
                 return call(*args, **kwargs)
-            return _race.in_threads(self._race(call, env, args, kwargs))
+            return _race.in_threads(Race(self, call, env, args, kwargs))
 
         return hedged
 
@@ -180,7 +125,7 @@ class Hedge(Options):
         async def hedged(*args: Any, **kwargs: Any) -> Any:
             if not self._may(env, args, kwargs):
                 return await call(*args, **kwargs)
-            return await _race.in_tasks(self._race(call, env, args, kwargs))
+            return await _race.in_tasks(Race(self, call, env, args, kwargs))
 
         return hedged
 
@@ -196,23 +141,6 @@ class Hedge(Options):
         if attempt is not None and attempt.number > 1:
             return False
         return env.may_hedge(self.idempotent, args, kwargs)
-
-    def _race(
-        self, call: Callable[..., Any], env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Race:
-        return Race(self, call, env, args, kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def fresh(self) -> Hedge:
-        """A new hedge with these options and budget, which has measured nothing yet."""
-        copy = self.replace()
-        copy._set(budget=self.budget, _reports_to_budget=self._reports_to_budget, _adopted=self._adopted)
-        return copy
 
 
 def _percentile(text: str) -> float:
@@ -232,6 +160,7 @@ class Race:
 
     __slots__ = (
         "_args",
+        "_budget",
         "_call",
         "_env",
         "_first_error",
@@ -240,6 +169,7 @@ class Race:
         "_kwargs",
         "_lone",
         "_lone_since",
+        "_reports",
         "_spent",
         "launched",
         "out",
@@ -254,6 +184,9 @@ class Race:
         kwargs: dict[str, Any],
     ) -> None:
         self._hedge = hedge
+        self._budget = hedge.budget_in(env)
+        #: The budget, if no Retry of the policy reports starts, failures and successes to it.
+        self._reports = None if self._budget is env.retry_budget else self._budget
         self._call = call
         self._env = env
         self._args = args
@@ -290,7 +223,7 @@ class Race:
         hedge = self._hedge
         args, kwargs = self._args, self._kwargs
         if self.launched:
-            if self.launched >= hedge.max or (hedge.budget is not None and not self._pay()):
+            if self.launched >= hedge.max or (self._budget is not None and not self._pay(self._budget)):
                 self.launched = hedge.max
                 return None
             bus.publish("Hedged", operation=self._env.operation(self._args), attempt=self.launched + 1)
@@ -298,16 +231,16 @@ class Race:
                 own = self._env.arguments(args)
                 varied, kwargs = hedge.vary(self.launched + 1, own, kwargs)
                 args = (*args[: len(args) - len(own)], *varied)
-        elif hedge._reports_to_budget:
-            hedge.budget.started()
+        elif self._reports is not None:
+            self._reports.started()
         self.launched += 1
         if not self.out:
             self._lone, self._lone_since = self.launched, self._env.now()
         self.out += 1
         return self._call, args, kwargs
 
-    def _pay(self) -> bool:
-        paid: float = self._hedge.budget.withdraw()
+    def _pay(self, budget: AnyBudget) -> bool:
+        paid = budget.withdraw()
         self._spent = paid or None
         return paid > 0
 
@@ -315,8 +248,8 @@ class Race:
         """Attempt ``number`` won."""
         if number == self._lone:
             self._measure()
-        if self._hedge._reports_to_budget:
-            self._hedge.budget.success(self._spent)
+        if self._reports is not None:
+            self._reports.success(self._spent)
 
     def over(self) -> None:
         """End the race: the call has its outcome or was abandoned, and attempts in flight are cancelled."""
@@ -335,7 +268,7 @@ class Race:
             self._lone = 0
         asked, hint_s = unwrap_marker(error)
         visible = error if asked is None else asked
-        verdict = None if asked is None else self._hedge._judge(asked)
+        verdict = None if asked is None else self._hedge.judge(asked)
         is_pushback = verdict is not None and verdict.kind == "pushback"
         is_fatal = verdict is not None and not verdict.retry and not is_pushback
         if is_fatal and isinstance(visible, ADMISSION_REFUSALS) and (self.out or self._first_error):
@@ -347,8 +280,8 @@ class Race:
         if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
             self._first_error = visible
             return "stop"
-        if self._hedge._reports_to_budget:
-            self._hedge.budget.failure(isinstance(error, TimeoutError))
+        if self._reports is not None:
+            self._reports.failure(isinstance(error, TimeoutError))
         if hint_s is None and verdict is not None:
             hint_s = verdict.after
         if is_pushback:

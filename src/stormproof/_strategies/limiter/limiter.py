@@ -103,7 +103,7 @@ class Limiter(Waiting):
             rate, burst = parse(rate)
         burst = 1 if burst is None else burst
         self.clock = validate_clock("Limiter", clock)
-        self._timer = _clock.AMBIENT if clock is None else clock
+        self._timer = _clock.timer_of(clock)
         # Everything that holds state takes a clock and a source of randomness; a limiter draws nothing.
         randomness.source(rng, "Limiter")
         self._bucket = Bucket(
@@ -293,9 +293,9 @@ class Limiter(Waiting):
         """Begin anew: full, with nothing reserved and an empty line. For tests."""
         self.swap_bucket(Bucket(self.rate, self.burst, self._now()))
 
-    def fresh(self) -> Limiter:
-        """A new limiter with these options, full; with a store, the one of the key it is made for."""
-        name = self.name if self.store is None else of_key(self.name)
+    def fresh(self, key: str | None = "") -> Limiter:
+        """A new limiter with these options, full; with a store, the one of ``key``."""
+        name = self.name if self.store is None else of_key(self.name, key)
         return Limiter(
             self.rate, self.burst, clock=self.clock, store=self.store, name=name, observe=self.observe
         )

@@ -272,7 +272,7 @@ class Pacer(Waiting):
         with self._lock:
             self._table = Timetable(self.rate, self.burst, self._read())
 
-    def fresh(self) -> Pacer:
+    def fresh(self, key: str | None = "") -> Pacer:
         """A new pacer with these options, nothing booked."""
         return Pacer(self.rate, self.burst, clock=self.clock)
 

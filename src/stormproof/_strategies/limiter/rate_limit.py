@@ -12,6 +12,7 @@ from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
+from ..protocol import Part
 from .limiter import Limiter
 from .waiting import await_turn, await_turn_async
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Cost = int | Callable[..., int]
 
 
-class RateLimit(Options):
+class RateLimit(Part, Options):
     """Each call takes ``cost`` tokens (1) from ``limiter`` before it starts.
 
     ``limiter`` is a `Limiter`, a `Pacer`, a ``keyed`` one of them, or a text such as
@@ -42,14 +43,6 @@ class RateLimit(Options):
     refused, or wait, is let through at once, pays nothing and is emitted as `WouldRefuse`.
     """
 
-    __slots__ = _fields = ("limiter", "max_wait", "cost", "cost_of_result", "observe")
-
-    limiter: Any
-    max_wait: float | None
-    cost: Cost | None
-    cost_of_result: Callable[[Any], int] | None
-    observe: bool
-
     def __init__(
         self,
         limiter: Limiter | Pacer | Keyed | str,
@@ -59,30 +52,19 @@ class RateLimit(Options):
         cost_of_result: Callable[[Any], int] | None = None,
         observe: bool = False,
     ) -> None:
-        self._set(
-            limiter=_limiter(limiter),
-            max_wait=None if max_wait is None else seconds("RateLimit", "max_wait", max_wait),
-            cost=cost if cost is None or callable(cost) else _tokens("cost", cost),
-            cost_of_result=hook("RateLimit", "cost_of_result", cost_of_result),
-            observe=flag("RateLimit", "observe", observe),
-        )
-
-    def fields(self) -> dict[str, Any]:
-        fields = super().fields()
-        if not self.observe:
-            del fields["observe"]
-        return fields
+        self.limiter: Any = _limiter(limiter)
+        self.max_wait = None if max_wait is None else seconds("RateLimit", "max_wait", max_wait)
+        self.cost = cost if cost is None or callable(cost) else _tokens("cost", cost)
+        self.cost_of_result = hook("RateLimit", "cost_of_result", cost_of_result)
+        self.observe = flag("RateLimit", "observe", observe)
 
     def use_clock(self, clock: Clock) -> None:
-        """Let the limiter use ``clock``, unless it was given one of its own."""
-        if hasattr(self.limiter, "use_clock"):
+        if isinstance(self.limiter, Part):
             self.limiter.use_clock(clock)
 
-    def fresh(self) -> RateLimit:
+    def fresh(self, key: str | None = "") -> RateLimit:
         """A new one with these options and a limiter of its own."""
-        old = self.limiter
-        own = Keyed(old.template, old.key, old.limit) if isinstance(old, Keyed) else old.fresh()
-        return self.replace(limiter=own)
+        return self.replace(limiter=self.limiter.fresh(key)) if isinstance(self.limiter, Part) else self
 
     # The decisions, the same in both colours.
 

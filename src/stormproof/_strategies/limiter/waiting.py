@@ -9,6 +9,7 @@ from ..._drivers import aio as _aio
 from ..._drivers import sync as _sync
 from ..._drivers.waiter import Waiter
 from ..._runtime import clock as _clock
+from ..protocol import Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _pauses(reservation: Reservation) -> Iterator[tuple[float, Waiter]]:
     limiter._arrive(grant)
 
 
-class Waiting:
+class Waiting(Part):
     """Waiting in the line of a limiter or a pacer, as a thread or as a task."""
 
     __slots__ = ()

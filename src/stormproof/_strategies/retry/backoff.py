@@ -45,15 +45,12 @@ _USUAL = 8
 class Row(Options):
     """One retry in a preview: its bounds, its mean (``None``: not known) and the worst total so far."""
 
-    __slots__ = _fields = ("n", "low", "mean", "high", "worst")
-    n: int
-    low: float
-    mean: float | None
-    high: float
-    worst: float
-
     def __init__(self, n: int, low: float, mean: float | None, high: float, worst: float) -> None:
-        self._set(n=n, low=low, mean=mean, high=high, worst=worst)
+        self.n = n
+        self.low = low
+        self.mean = mean
+        self.high = high
+        self.worst = worst
 
     def __iter__(self) -> Iterator[float | None]:
         return iter((self.n, self.low, self.mean, self.high, self.worst))
@@ -63,10 +60,9 @@ class Backoff(Options, ABC):
     """A rule for waits. Subclass it with ``delay`` and ``ceiling``; the rest follows from them.
 
     A subclass whose waits can pass ``ceiling`` overrides ``bounds`` too; one that knows its
-    mean overrides ``mean``. Fields are stored with ``self._set(name=value)`` and listed in ``_fields``.
+    mean overrides ``mean``. Its options are the arguments of its constructor, which assigns each to the
+    attribute of that name.
     """
-
-    __slots__ = ()
 
     @abstractmethod
     def delay(self, n: int | Array, prev: float | Array | None, u: float | Array) -> float:
@@ -138,17 +134,14 @@ class Jittered(Backoff):
     mean (``None``) or its upper bound (inf).
     """
 
-    __slots__ = ("_known", "_spread", "jitter", "min")
-    jitter: Jitter
-    min: float
-    _known: bool
-    _spread: Callable[[Any, Any], Any]
-
     def __init__(self, jitter: Jitter, min: Seconds) -> None:
         owner = type(self).__name__
         spread = spread_for(owner, jitter)
         known = isinstance(jitter, str) or type(jitter) is Symmetric
-        self._set(jitter=jitter, min=seconds(owner, "min", min), _spread=spread, _known=known)
+        self.jitter = jitter
+        self.min = seconds(owner, "min", min)
+        self._spread: Callable[[Any, Any], Any] = spread
+        self._known: bool = known
 
     @abstractmethod
     def _ceiling(self, n: int) -> float:
@@ -211,25 +204,17 @@ class Jittered(Backoff):
 class Capped(Jittered):
     """A ceiling that rises from ``base`` to ``cap``: 0 < base <= cap, and ``min`` <= cap."""
 
-    __slots__ = ("base", "cap")
-    _fields: tuple[str, ...] = ("base", "cap", "jitter", "min")
-    base: float
-    cap: float
-
     def __init__(
         self, base: Seconds = 0.1, *, cap: Seconds = 5.0, jitter: Jitter = "full", min: Seconds = 0.0
     ) -> None:
         low, high, least = span(type(self).__name__, base, cap, min)
         super().__init__(jitter, least)
-        self._set(base=low, cap=high)
+        self.base: float = low
+        self.cap: float = high
 
 
 class Exponential(Capped):
     """``ceiling(n) = min(cap, base * factor**n)``. ``factor=1`` stays at the base."""
-
-    __slots__ = ("factor",)
-    _fields = ("base", "factor", "cap", "jitter", "min")
-    factor: float
 
     def __init__(
         self,
@@ -241,7 +226,7 @@ class Exponential(Capped):
         min: Seconds = 0.0,
     ) -> None:
         super().__init__(base, cap=cap, jitter=jitter, min=min)
-        self._set(factor=number(type(self).__name__, "factor", factor, least=1.0))
+        self.factor = number(type(self).__name__, "factor", factor, least=1.0)
 
     def _ceiling(self, n: int) -> float:
         try:
@@ -264,8 +249,6 @@ class Exponential(Capped):
 class Linear(Capped):
     """``ceiling(n) = min(cap, base * (n + 1))``."""
 
-    __slots__ = ()
-
     def _ceiling(self, n: int) -> float:
         try:
             wait = self.base * (n + 1)
@@ -277,13 +260,9 @@ class Linear(Capped):
 class Constant(Jittered):
     """``ceiling(n) = wait``. ``Constant(0)`` retries without waiting."""
 
-    __slots__ = ("wait",)
-    _fields = ("wait", "jitter", "min")
-    wait: float
-
     def __init__(self, wait: Seconds, *, jitter: Jitter = "none", min: Seconds = 0.0) -> None:
         super().__init__(jitter, min)
-        self._set(wait=seconds(type(self).__name__, "wait", wait))
+        self.wait = seconds(type(self).__name__, "wait", wait)
 
     def _ceiling(self, n: int) -> float:
         return self.wait
@@ -291,10 +270,6 @@ class Constant(Jittered):
 
 class Schedule(Jittered):
     """``ceiling(n) = values[n]``; past the end the last value repeats. A value of 0 means no wait."""
-
-    __slots__ = ("values",)
-    _fields = ("values", "jitter", "min")
-    values: tuple[float, ...]
 
     def __init__(self, values: Sequence[Seconds], *, jitter: Jitter = "none", min: Seconds = 0.0) -> None:
         owner = type(self).__name__
@@ -305,7 +280,7 @@ class Schedule(Jittered):
         if not steps:
             raise ValueError(f"{owner}: values must hold at least one wait, got {values!r}")
         super().__init__(jitter, min)
-        self._set(values=steps)
+        self.values: tuple[float, ...] = steps
 
     def _ceiling(self, n: int) -> float:
         return self.values[n] if n < len(self.values) else self.values[-1]
@@ -313,9 +288,6 @@ class Schedule(Jittered):
 
 class Fibonacci(Capped):
     """``ceiling(n) = min(cap, base * f(n))`` with f = 1, 1, 2, 3, 5, 8, ..."""
-
-    __slots__ = ("_steps",)
-    _steps: tuple[float, ...]
 
     def __init__(
         self, base: Seconds = 0.1, *, cap: Seconds = 5.0, jitter: Jitter = "full", min: Seconds = 0.0
@@ -326,7 +298,7 @@ class Fibonacci(Capped):
         while steps[-1] < self.cap:  # 10 steps for the defaults, 3,026 for the widest span of floats
             steps.append(multiple(self.base, here, self.cap))
             before, here = here, before + here
-        self._set(_steps=tuple(steps))
+        self._steps: tuple[float, ...] = tuple(steps)
 
     def _ceiling(self, n: int) -> float:
         return self._steps[n] if n < len(self._steps) else self.cap
@@ -339,18 +311,15 @@ class Decorrelated(Backoff):
     first published it; its waits pile up at the cap. Either way every wait is in [base, cap].
     """
 
-    __slots__ = _fields = ("base", "cap", "clip", "min")
-    base: float
-    cap: float
-    clip: str
-    min: float
-
     def __init__(
         self, base: Seconds = 0.1, *, cap: Seconds = 5.0, clip: str = "range", min: Seconds = 0.0
     ) -> None:
         owner = type(self).__name__
         low, high, least = span(owner, base, cap, min)
-        self._set(base=low, cap=high, clip=choice(owner, "clip", clip, ("range", "sample")), min=least)
+        self.base: float = low
+        self.cap: float = high
+        self.clip = choice(owner, "clip", clip, ("range", "sample"))
+        self.min: float = least
 
     def ceiling(self, n: int | Array) -> float:
         """The cap, for every ``n``: how far a wait can go depends on ``prev``, not on ``n``."""

@@ -24,9 +24,6 @@ class ByKind(Backoff):
     The retry number and the previous wait are the call's, whatever kinds its failures were.
     """
 
-    __slots__ = _fields = ("default", "throttle", "timeout", "network", "server")
-
-    default: Backoff
     throttle: Backoff | None
     timeout: Backoff | None
     network: Backoff | None
@@ -46,7 +43,11 @@ class ByKind(Backoff):
             if not isinstance(backoff, Backoff) and not (backoff is None and field != "default"):
                 rule = "a schedule such as Exponential()"
                 raise TypeError(f"ByKind: {field} must be {rule}, got {backoff!r}")
-        self._set(default=default, **kinds)
+        self.default = default
+        self.throttle = throttle
+        self.timeout = timeout
+        self.network = network
+        self.server = server
 
     def _all(self) -> list[Backoff]:
         return [backoff for backoff in self.fields().values() if backoff is not None]

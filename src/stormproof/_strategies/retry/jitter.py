@@ -21,11 +21,8 @@ class Symmetric(Options):
     wait is (1 + r) * cap: the cap holds before the jitter, not after it.
     """
 
-    __slots__ = _fields = ("r",)
-    r: float
-
     def __init__(self, r: float = 0.5) -> None:
-        self._set(r=number("Symmetric", "r", r, least=0.0, most=1.0))
+        self.r = number("Symmetric", "r", r, least=0.0, most=1.0)
 
     def __call__(self, u: Any, ceiling: Any) -> Any:
         return ceiling * (1 - self.r + 2 * self.r * u)

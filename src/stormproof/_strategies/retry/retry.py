@@ -13,6 +13,7 @@ from ..._runtime.call_template import Template
 from ..budget.budget import Budget
 from ..gate import GATE, GATE_NAMES
 from ..keyed import Keyed
+from ..protocol import Part
 from . import aio_loop, sync_loop
 from .backoff import Backoff, Exponential, Jittered
 from .call import RetriedCall
@@ -20,36 +21,33 @@ from .call import RetriedCall
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Any, Literal, Protocol
+    from typing import Any, Literal
 
     from ..._classify.on_clause import On
     from ..._classify.verdict import Verdict
     from ..._context.attempts import Before, OnRetry
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
-    from ..protocol import Env
+    from ..protocol import AnyBudget, Env
 
     #: May be async in async calls.
     OnResult = Callable[[Any], bool | Verdict | Awaitable[bool | Verdict]]
 
-    class AnyBudget(Protocol):
-        """Methods of a budget that Retry calls; see `Budget` for the meaning of each."""
-
-        def started(self) -> None: ...
-        def success(self, spent: float | None = None) -> None: ...
-        def failure(self, timeout: bool = False) -> None: ...
-        def withdraw(self, timeout: bool = False) -> float: ...
-
 
 class _Default:
+    """The default of ``budget``: one that is made for the strategy, or the one of all policies of a name."""
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget
+
     def __repr__(self) -> str:
         return "<a fresh Budget()>"
 
 
-_DEFAULT: Any = _Default()
+DEFAULT: Any = _Default()
 
 
-class Retry(Options):
+class Retry(Part, Options):
     """Try again when a call fails transiently.
 
     ``on`` says which failures (a type, a tuple of types, or a callable); ``attempts`` counts the
@@ -68,72 +66,6 @@ class Retry(Options):
     (for ``within``) or what refused a later attempt (`CircuitOpen`, ...) from it instead.
     """
 
-    __slots__ = (
-        "judge",
-        "_own_budget",
-        "attempts",
-        "backoff",
-        "before_attempt",
-        "budget",
-        "by_type",
-        "commit",
-        "delay",
-        "late",
-        "max_hint",
-        "most_attempts",
-        "most_seconds",
-        "named",
-        "on",
-        "on_result",
-        "on_retry",
-        "plan",
-        "raises",
-        "retry_exhausted",
-        "within",
-    )
-    _fields = (
-        "on",
-        "attempts",
-        "backoff",
-        "within",
-        "budget",
-        "on_result",
-        "max_hint",
-        "late",
-        "retry_exhausted",
-        "before_attempt",
-        "raises",
-        "on_retry",
-        "commit",
-    )
-
-    on: On
-    attempts: int | None
-    backoff: Backoff
-    within: float | None
-    budget: Any
-    on_result: OnResult | None
-    max_hint: float
-    late: Literal["stop", "clip"]
-    retry_exhausted: bool
-    before_attempt: Before | None
-    raises: Literal["failure", "refusal"]
-    on_retry: OnRetry | None
-    commit: Callable[[Any], Any] | None
-    #: The refusals that ``on`` names.
-    named: tuple[type[Exception], ...]
-    _own_budget: bool
-    judge: Callable[[BaseException], Verdict]
-    #: Has the verdicts that ``judge`` keeps by type, as ``known``.
-    by_type: Any
-    #: The schedule's own plan, where it has one.
-    plan: Callable[..., tuple[float, float | None, int]] | None
-    #: The schedule's formula, as the loop calls it.
-    delay: Callable[[int, float | None, float], float]
-    #: ``attempts`` and ``within`` as the loop compares them: no limit is inf.
-    most_attempts: float
-    most_seconds: float
-
     def __init__(
         self,
         on: On = transient,
@@ -141,7 +73,7 @@ class Retry(Options):
         attempts: int | None = 4,
         backoff: Backoff | None = None,
         within: Seconds | None = 30.0,
-        budget: AnyBudget | Keyed | None = _DEFAULT,
+        budget: AnyBudget | Keyed | None = DEFAULT,
         on_result: OnResult | None = None,
         max_hint: Seconds = 60.0,
         late: Literal["stop", "clip"] = "stop",
@@ -154,71 +86,63 @@ class Retry(Options):
         backoff = Exponential() if backoff is None else backoff
         if isinstance(backoff, type) or not hasattr(backoff, "delay"):
             raise TypeError(f"Retry: backoff must be a schedule such as Exponential(), got {backoff!r}")
-        if budget is not None and budget is not _DEFAULT and not isinstance(budget, Keyed):
+        if budget is not None and not isinstance(budget, (Keyed, _Default)):
             for method in ("started", "success", "failure", "withdraw"):
                 if isinstance(budget, type) or not callable(getattr(budget, method, None)):
                     raise TypeError(
                         f"Retry: budget must be one such as Budget(ratio=0.1), or None, got {budget!r} "
                         f"(which has no {method}())"
                     )
-        self._set(
-            on=on,
-            attempts=None if attempts is None else count("Retry", "attempts", attempts),
-            backoff=backoff,
-            within=None if within is None else seconds("Retry", "within", within),
-            budget=Budget() if budget is _DEFAULT else budget,
-            on_result=hook("Retry", "on_result", on_result),
-            max_hint=seconds("Retry", "max_hint", max_hint, infinite=True),
-            late=choice("Retry", "late", late, ("stop", "clip")),
-            retry_exhausted=flag("Retry", "retry_exhausted", retry_exhausted),
-            before_attempt=hook("Retry", "before_attempt", before_attempt),
-            raises=choice("Retry", "raises", raises, ("failure", "refusal")),
-            on_retry=hook("Retry", "on_retry", on_retry),
-            commit=hook("Retry", "commit", commit),
-            named=named_refusals(on),
-            _own_budget=budget is _DEFAULT,
-            judge=judge(on),
-            plan=_own_plan(backoff),
-            delay=_quick_delay(backoff),
-        )
-        self._set(
-            by_type=by_type(self.judge),
-            most_attempts=math.inf if self.attempts is None else self.attempts,
-            most_seconds=math.inf if self.within is None else self.within,
-        )
+        self.on = on
+        self.attempts = None if attempts is None else count("Retry", "attempts", attempts)
+        self.backoff = backoff
+        self.within = None if within is None else seconds("Retry", "within", within)
+        #: True if the budget is the default one, made for this strategy.
+        self.owns_budget = isinstance(budget, _Default)
+        self.budget: Any = (budget.budget or Budget()) if isinstance(budget, _Default) else budget
+        self.on_result = hook("Retry", "on_result", on_result)
+        self.max_hint = seconds("Retry", "max_hint", max_hint, infinite=True)
+        self.late = choice("Retry", "late", late, ("stop", "clip"))
+        self.retry_exhausted = flag("Retry", "retry_exhausted", retry_exhausted)
+        self.before_attempt = hook("Retry", "before_attempt", before_attempt)
+        self.raises = choice("Retry", "raises", raises, ("failure", "refusal"))
+        self.on_retry = hook("Retry", "on_retry", on_retry)
+        self.commit = hook("Retry", "commit", commit)
+        #: The refusals that ``on`` names.
+        self.named: tuple[type[Exception], ...] = named_refusals(on)
+        self.judge = judge(on)
+        #: The schedule's own plan, where it has one.
+        self.plan: Callable[..., tuple[float, float | None, int]] | None = _own_plan(backoff)
+        #: The schedule's formula, as the loop calls it.
+        self.delay: Callable[[int, float | None, float], float] = _quick_delay(backoff)
+        #: Has the verdicts that ``judge`` keeps by type, as ``known``.
+        self.by_type: Any = by_type(self.judge)
+        #: ``attempts`` and ``within`` as the loop compares them: no limit is inf.
+        self.most_attempts: float = math.inf if self.attempts is None else self.attempts
+        self.most_seconds: float = math.inf if self.within is None else self.within
 
     def fields(self) -> dict[str, Any]:
         fields = super().fields()
-        if self._own_budget:
+        if self.owns_budget:
             del fields["budget"]
         return fields
 
     def replace(self, **changes: Any) -> Retry:
         copy = super().replace(**changes)
-        return copy if "budget" in changes or not self._own_budget else copy.adopt(self.budget)
+        return copy if "budget" in changes or not self.owns_budget else copy.adopt(self.budget)
 
     def adopt(self, budget: Budget) -> Retry:
         """A copy whose default budget is ``budget``; itself if it was given one of its own."""
-        if not self._own_budget:
-            return self
-        copy = super().replace()
-        copy._set(budget=budget)
-        return copy
+        return super().replace(budget=_Default(budget)) if self.owns_budget else self
 
-    @property
-    def owns_budget(self) -> bool:
-        """True if the budget is the default one, made for this strategy."""
-        return self._own_budget
-
-    def fresh(self) -> Retry:
+    def fresh(self, key: str | None = "") -> Retry:
         """A copy whose budget, if it has one, is a new one with the same options."""
-        if self._own_budget:
+        if self.owns_budget:
             return super().replace()
-        return self.replace(budget=self.budget.fresh()) if hasattr(self.budget, "fresh") else self
+        return self.replace(budget=self.budget.fresh(key)) if isinstance(self.budget, Part) else self
 
     def use_clock(self, clock: Clock) -> None:
-        """Let the budget use ``clock``, unless it was given one of its own."""
-        if hasattr(self.budget, "use_clock"):
+        if isinstance(self.budget, Part):
             self.budget.use_clock(clock)
 
     @property

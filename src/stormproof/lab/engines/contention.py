@@ -23,16 +23,11 @@ _LEG_S = (0.010, 0.002)
 class Contention(Options):
     """The means over all runs: writes per client, and seconds until the last client is done."""
 
-    __slots__ = _fields = ("calls_per_client", "completion_time", "clients", "runs")
-    calls_per_client: float
-    completion_time: float
-    clients: int
-    runs: int
-
     def __init__(self, calls_per_client: float, completion_time: float, clients: int, runs: int) -> None:
-        self._set(
-            calls_per_client=calls_per_client, completion_time=completion_time, clients=clients, runs=runs
-        )
+        self.calls_per_client = calls_per_client
+        self.completion_time = completion_time
+        self.clients = clients
+        self.runs = runs
 
 
 def occ(backoff: Any, clients: int = 100, runs: int = 100, seed: int = 0) -> Contention:

@@ -14,8 +14,11 @@ from ..._primitives.options import Options
 from ..._strategies.budget.allowance import Allowance
 from ..._strategies.hedge.hedge import Hedge
 from ..._strategies.keyed import Keyed
+from ..._strategies.limiter.limiter import Limiter
+from ..._strategies.limiter.pacer import Pacer
 from ..._strategies.limiter.rate_limit import RateLimit
 from ..._strategies.retry.retry import Retry
+from ..._strategies.stateful import Stateful
 from ..._strategies.timeout import Timeout
 
 if TYPE_CHECKING:
@@ -110,7 +113,7 @@ class Copier:
         if isinstance(part, Retry):
             return part.replace(budget=self.budget(part.budget, made)) if part.budget is not None else part
         if isinstance(part, Hedge):
-            own = None if part.own_budget is None else self.budget(part.own_budget, made)
+            own = None if part.budget is None else self.budget(part.budget, made)
             return Hedge(**{**part.fields(), "budget": own})
         if isinstance(part, RateLimit):
             return part.replace(limiter=self._part(part.limiter, made))
@@ -154,19 +157,15 @@ class Copier:
             copy = Keyed(template, part.key, part.limit)
             copy.use_clock(self._clock)
             return copy
-        if not hasattr(part, "fresh"):
-            return part
-        if isinstance(part, Options):
+        if isinstance(part, (Limiter, Pacer)):
+            return type(part)(part.rate, part.burst, clock=self._clock)
+        if isinstance(part, Stateful):
             plan = self._plans.get(id(part))
             if plan is None:
                 plan = self._plans[id(part)] = {**part.fields(), **self._surroundings(type(part))}
             return type(part)(**plan)
-        copy = (
-            type(part)(part.rate, part.burst, clock=self._clock) if hasattr(part, "burst") else part.fresh()
-        )
-        if hasattr(copy, "use_clock"):
-            copy.use_clock(self._clock)
-        return copy
+        # Without state, or of the user's own.
+        return part.fresh() if hasattr(part, "fresh") else part
 
     def _surroundings(self, kind: type) -> dict[str, Any]:
         """The clock and the randomness of the run, as far as ``kind`` takes them."""

@@ -23,7 +23,6 @@ from ..._policy.policy import Policy
 from ..._primitives.errors import RetryAfter, StormproofError
 from ..._strategies.breaker.breaker import Breaker
 from ..._strategies.hedge.hedge import Hedge
-from ..._strategies.retry.retry import Retry
 from ..model.backend import BackendError, Refusal, reason_of
 from ..model.clients_and_layers import Layer
 from ..model.scenario import Scenario
@@ -51,8 +50,8 @@ class Process:
     def __init__(self, row: tuple[Any, ...], engine: Engine, function: Any) -> None:
         parts = engine.copier.strategies(row)
         policy = _quietly(parts, engine)
-        paying = [part for part in policy.strategies if isinstance(part, (Retry, Hedge))]
-        self.budget = next((part.budget for part in paying if part.budget is not None), None)
+        hedges = (part.budget_in(policy) for part in policy.strategies if isinstance(part, Hedge))
+        self.budget: Any = policy.retry_budget or next(hedges, None)
         self.breakers = [part for part in policy.strategies if isinstance(part, Breaker)]
         self.call: Any = policy(function)
 

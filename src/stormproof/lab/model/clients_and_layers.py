@@ -17,13 +17,6 @@ class Clients(Options):
     ``policy=None`` is the policy under test; ``timeout=None`` the scenario's.
     """
 
-    __slots__ = _fields = ("name", "clients", "arrival_rps", "policy", "timeout")
-    name: str
-    clients: int
-    arrival_rps: float
-    policy: Any
-    timeout: float | None
-
     def __init__(
         self,
         name: str,
@@ -32,13 +25,11 @@ class Clients(Options):
         policy: Any = None,
         timeout: Seconds | None = None,
     ) -> None:
-        self._set(
-            name=name_of("Clients", name),
-            clients=count("Clients", "clients", clients),
-            arrival_rps=number("Clients", "arrival_rps", arrival_rps, least=0),
-            policy=_policy("Clients", policy),
-            timeout=None if timeout is None else seconds("Clients", "timeout", timeout, above=0),
-        )
+        self.name: str = name_of("Clients", name)
+        self.clients = count("Clients", "clients", clients)
+        self.arrival_rps = number("Clients", "arrival_rps", arrival_rps, least=0)
+        self.policy: Any = _policy("Clients", policy)
+        self.timeout = None if timeout is None else seconds("Clients", "timeout", timeout, above=0)
 
 
 class Layer(Options):
@@ -53,15 +44,6 @@ class Layer(Options):
     ``passes`` the backend's own answer goes back as it is, without a mark: so does a proxy that retries.
     """
 
-    __slots__ = _fields = ("name", "policy", "capacity_rps", "instances", "marks", "deadlines", "passes")
-    name: str
-    policy: Any
-    capacity_rps: float | None
-    instances: int
-    marks: bool
-    deadlines: bool
-    passes: bool
-
     def __init__(
         self,
         name: str,
@@ -72,17 +54,17 @@ class Layer(Options):
         deadlines: bool = False,
         passes: bool = False,
     ) -> None:
-        self._set(
-            name=name_of("Layer", name),
-            policy=policy if isinstance(policy, str) and policy == "same" else _policy("Layer", policy),
-            capacity_rps=None
-            if capacity_rps is None
-            else number("Layer", "capacity_rps", capacity_rps, above=0),
-            instances=count("Layer", "instances", instances),
-            marks=flag("Layer", "marks", marks),
-            deadlines=flag("Layer", "deadlines", deadlines),
-            passes=flag("Layer", "passes", passes),
+        self.name: str = name_of("Layer", name)
+        self.policy: Any = (
+            policy if isinstance(policy, str) and policy == "same" else _policy("Layer", policy)
         )
+        self.capacity_rps = (
+            None if capacity_rps is None else number("Layer", "capacity_rps", capacity_rps, above=0)
+        )
+        self.instances = count("Layer", "instances", instances)
+        self.marks = flag("Layer", "marks", marks)
+        self.deadlines = flag("Layer", "deadlines", deadlines)
+        self.passes = flag("Layer", "passes", passes)
 
 
 def described(item: Options) -> dict[str, Any]:

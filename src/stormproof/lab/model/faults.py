@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 class Fault(Options):
     """Something that begins at ``at`` and lasts ``lasts`` seconds."""
 
-    __slots__ = ()
-    at: float
-    lasts: float
+    def __init__(self, at: Seconds, lasts: Seconds) -> None:
+        owner = type(self).__name__
+        self.at = seconds(owner, "at", at)
+        self.lasts = seconds(owner, "lasts", lasts)
 
     @property
     def end(self) -> float:
@@ -29,10 +30,6 @@ class Fault(Options):
     def breaks(self) -> bool:
         """True if recovery is counted from its end; False for faults that only add load."""
         return True
-
-
-def _when(owner: str, at: Seconds, lasts: Seconds) -> dict[str, float]:
-    return {"at": seconds(owner, "at", at), "lasts": seconds(owner, "lasts", lasts)}
 
 
 def _hint(owner: str, value: Seconds | None) -> float | None:
@@ -53,11 +50,6 @@ class Outage(Fault):
     and works as for a success and then fails. None is the scenario's. A hanging backend fails nothing.
     """
 
-    __slots__ = _fields = ("at", "lasts", "mode", "retry_after", "cost")
-    mode: str
-    retry_after: float | None
-    cost: float | None
-
     def __init__(
         self,
         at: Seconds,
@@ -66,12 +58,10 @@ class Outage(Fault):
         retry_after: Seconds | None = None,
         cost: float | None = None,
     ) -> None:
-        self._set(
-            **_when("Outage", at, lasts),
-            mode=choice("Outage", "mode", mode, ("hang", "fail")),
-            retry_after=_hint("Outage", retry_after),
-            cost=failure_cost("Outage", cost),
-        )
+        super().__init__(at, lasts)
+        self.mode = choice("Outage", "mode", mode, ("hang", "fail"))
+        self.retry_after = _hint("Outage", retry_after)
+        self.cost = failure_cost("Outage", cost)
         if self.mode == "hang" and self.cost:
             raise ValueError(
                 f"Outage: cost must be 0 or None with mode='hang', which fails nothing, got {cost!r}"
@@ -81,29 +71,18 @@ class Outage(Fault):
 class Brownout(Fault):
     """The backend serves with ``capacity`` (0 to 1) of its capacity."""
 
-    __slots__ = _fields = ("at", "lasts", "capacity")
-    capacity: float
-
     def __init__(self, at: Seconds, lasts: Seconds, capacity: float = 0.5) -> None:
-        self._set(
-            **_when("Brownout", at, lasts),
-            capacity=number("Brownout", "capacity", capacity, least=0, most=1),
-        )
+        super().__init__(at, lasts)
+        self.capacity = number("Brownout", "capacity", capacity, least=0, most=1)
 
 
 class Ramp(Fault):
     """Capacity grows evenly from ``start`` (0 to 1) of what it is to all of it, in ``steps`` steps."""
 
-    __slots__ = _fields = ("at", "lasts", "start", "steps")
-    start: float
-    steps: int
-
     def __init__(self, at: Seconds, lasts: Seconds, start: float = 0.1, steps: int = 20) -> None:
-        self._set(
-            **_when("Ramp", at, lasts),
-            start=number("Ramp", "start", start, least=0, most=1),
-            steps=count("Ramp", "steps", steps, most=1000),
-        )
+        super().__init__(at, lasts)
+        self.start = number("Ramp", "start", start, least=0, most=1)
+        self.steps = count("Ramp", "steps", steps, most=1000)
 
 
 class Errors(Fault):
@@ -111,11 +90,6 @@ class Errors(Fault):
 
     ``cost`` is the share of the service time that a failed one still takes (None: the scenario's).
     """
-
-    __slots__ = _fields = ("at", "lasts", "rate", "retry_after", "cost")
-    rate: float
-    retry_after: float | None
-    cost: float | None
 
     def __init__(
         self,
@@ -125,22 +99,18 @@ class Errors(Fault):
         retry_after: Seconds | None = None,
         cost: float | None = None,
     ) -> None:
-        self._set(
-            **_when("Errors", at, lasts),
-            rate=number("Errors", "rate", rate, least=0, most=1),
-            retry_after=_hint("Errors", retry_after),
-            cost=failure_cost("Errors", cost),
-        )
+        super().__init__(at, lasts)
+        self.rate = number("Errors", "rate", rate, least=0, most=1)
+        self.retry_after = _hint("Errors", retry_after)
+        self.cost = failure_cost("Errors", cost)
 
 
 class Latency(Fault):
     """The network takes ``extra`` seconds more for each round trip that begins in this time."""
 
-    __slots__ = _fields = ("at", "lasts", "extra")
-    extra: float
-
     def __init__(self, at: Seconds, lasts: Seconds, extra: Seconds = 0.1) -> None:
-        self._set(**_when("Latency", at, lasts), extra=seconds("Latency", "extra", extra))
+        super().__init__(at, lasts)
+        self.extra = seconds("Latency", "extra", extra)
 
 
 class Partition(Fault):
@@ -148,16 +118,10 @@ class Partition(Fault):
     their attempts without an answer, ``mode="fail"`` refuses them at once.
     """
 
-    __slots__ = _fields = ("at", "lasts", "share", "mode")
-    share: float
-    mode: str
-
     def __init__(self, at: Seconds, lasts: Seconds, share: float = 0.5, mode: str = "hang") -> None:
-        self._set(
-            **_when("Partition", at, lasts),
-            share=number("Partition", "share", share, least=0, most=1),
-            mode=choice("Partition", "mode", mode, ("hang", "fail")),
-        )
+        super().__init__(at, lasts)
+        self.share = number("Partition", "share", share, least=0, most=1)
+        self.mode = choice("Partition", "mode", mode, ("hang", "fail"))
 
 
 class Deploy(Fault):
@@ -167,16 +131,10 @@ class Deploy(Fault):
     share of the attempts is refused with 503; after that the others get them.
     """
 
-    __slots__ = _fields = ("at", "lasts", "instances", "detect")
-    instances: int
-    detect: float
-
     def __init__(self, at: Seconds, lasts: Seconds, instances: int = 10, detect: Seconds = 0.5) -> None:
-        self._set(
-            **_when("Deploy", at, lasts),
-            instances=count("Deploy", "instances", instances, most=10_000),
-            detect=seconds("Deploy", "detect", detect),
-        )
+        super().__init__(at, lasts)
+        self.instances = count("Deploy", "instances", instances, most=10_000)
+        self.detect = seconds("Deploy", "detect", detect)
 
 
 class ColdCache(Fault):
@@ -184,16 +142,10 @@ class ColdCache(Fault):
     and the usual again after ``warm`` of them.
     """
 
-    __slots__ = _fields = ("at", "cost", "warm")
-    cost: float
-    warm: int
-
     def __init__(self, at: Seconds, cost: float = 5.0, warm: int = 1000) -> None:
-        self._set(
-            at=seconds("ColdCache", "at", at),
-            cost=number("ColdCache", "cost", cost, least=1),
-            warm=count("ColdCache", "warm", warm),
-        )
+        self.at = seconds("ColdCache", "at", at)
+        self.cost = number("ColdCache", "cost", cost, least=1)
+        self.warm = count("ColdCache", "warm", warm)
 
     @property
     def lasts(self) -> float:  # type: ignore[override]
@@ -204,14 +156,9 @@ class ColdCache(Fault):
 class Spike(Fault):
     """The offered load is ``factor`` times the usual. 0 is silence."""
 
-    __slots__ = _fields = ("at", "lasts", "factor")
-    factor: float
-
     def __init__(self, at: Seconds, lasts: Seconds, factor: float = 2.0) -> None:
-        self._set(
-            **_when("Spike", at, lasts),
-            factor=number("Spike", "factor", factor, least=0),
-        )
+        super().__init__(at, lasts)
+        self.factor = number("Spike", "factor", factor, least=0)
 
 
 class Burst(Fault):
@@ -219,16 +166,10 @@ class Burst(Fault):
     was woken at the same moment. They go round the client processes.
     """
 
-    __slots__ = _fields = ("at", "calls", "over")
-    calls: int
-    over: float
-
     def __init__(self, at: Seconds, calls: int, over: Seconds = 0.0) -> None:
-        self._set(
-            at=seconds("Burst", "at", at),
-            calls=count("Burst", "calls", calls),
-            over=seconds("Burst", "over", over),
-        )
+        self.at = seconds("Burst", "at", at)
+        self.calls = count("Burst", "calls", calls)
+        self.over = seconds("Burst", "over", over)
 
     @property
     def lasts(self) -> float:  # type: ignore[override]
@@ -241,15 +182,10 @@ class StoreLoss(Fault):
     the budget's own store says, or "local".
     """
 
-    __slots__ = _fields = ("at", "lasts", "on_failure")
-    on_failure: str | None
-
     def __init__(self, at: Seconds, lasts: Seconds, on_failure: str | None = None) -> None:
         modes = ("local", "open", "closed")
-        self._set(
-            **_when("StoreLoss", at, lasts),
-            on_failure=None if on_failure is None else choice("StoreLoss", "on_failure", on_failure, modes),
-        )
+        super().__init__(at, lasts)
+        self.on_failure = None if on_failure is None else choice("StoreLoss", "on_failure", on_failure, modes)
 
     @property
     def breaks(self) -> bool:

@@ -53,63 +53,6 @@ class Scenario(Options):
     the time series' steps (None: about 600 of them, 50 ms or longer).
     """
 
-    __slots__ = _fields = (
-        "clients",
-        "arrival_rps",
-        "capacity_rps",
-        "outage",
-        "latency",
-        "timeout",
-        "duration",
-        "closed_loop",
-        "arrivals",
-        "think",
-        "connections",
-        "keys",
-        "service",
-        "workers",
-        "order",
-        "queue",
-        "shed",
-        "limit_rps",
-        "error_rate",
-        "retry_after",
-        "cost",
-        "faults",
-        "others",
-        "layers",
-        "fleet",
-        "resolution",
-        "name",
-    )
-    clients: int
-    arrival_rps: float
-    capacity_rps: float
-    outage: Any
-    latency: Any
-    timeout: float | None
-    duration: float
-    closed_loop: bool
-    arrivals: str | Trace
-    think: float | None
-    connections: int | None
-    keys: int
-    service: Any
-    workers: int
-    order: str
-    queue: int | None
-    shed: bool
-    limit_rps: float | None
-    error_rate: float
-    retry_after: float | None
-    cost: float
-    faults: tuple[Fault, ...]
-    others: tuple[Clients, ...]
-    layers: tuple[Layer, ...]
-    fleet: bool
-    resolution: float | None
-    name: str | None
-
     def __init__(
         self,
         clients: int = 100,
@@ -148,40 +91,40 @@ class Scenario(Options):
         for fault in outages:
             if not isinstance(fault, Outage):
                 raise TypeError(f"Scenario: outage must be an Outage (others go in faults=), got {fault!r}")
-        self._set(
-            clients=count("Scenario", "clients", clients),
-            arrival_rps=number("Scenario", "arrival_rps", arrival_rps, least=0),
-            capacity_rps=number("Scenario", "capacity_rps", capacity_rps, above=0),
-            outage=None if not outages else outages[0] if len(outages) == 1 else outages,
-            latency=_latency(latency),
-            timeout=optional("timeout", timeout, above=0),
-            duration=seconds("Scenario", "duration", duration, above=0),
-            closed_loop=flag("Scenario", "closed_loop", closed_loop),
-            arrivals=arrivals
+        self.clients = count("Scenario", "clients", clients)
+        self.arrival_rps = number("Scenario", "arrival_rps", arrival_rps, least=0)
+        self.capacity_rps = number("Scenario", "capacity_rps", capacity_rps, above=0)
+        self.outage: Any = None if not outages else outages[0] if len(outages) == 1 else outages
+        self.latency: Any = _latency(latency)
+        self.timeout: float | None = optional("timeout", timeout, above=0)
+        self.duration = seconds("Scenario", "duration", duration, above=0)
+        self.closed_loop = flag("Scenario", "closed_loop", closed_loop)
+        self.arrivals = (
+            arrivals
             if isinstance(arrivals, Trace)
-            else choice("Scenario", "arrivals", arrivals, ("poisson", "even")),
-            think=optional("think", think),
-            connections=None if connections is None else count("Scenario", "connections", connections),
-            keys=count("Scenario", "keys", keys),
-            service=_service(service),
-            workers=count("Scenario", "workers", workers, most=100_000),
-            order=choice("Scenario", "order", order, ("fifo", "lifo", "shared")),
-            queue=None if queue is None else count("Scenario", "queue", queue, least=0),
-            shed=flag("Scenario", "shed", shed),
-            limit_rps=None if limit_rps is None else number("Scenario", "limit_rps", limit_rps, above=0),
-            error_rate=number("Scenario", "error_rate", error_rate, least=0, most=1),
-            retry_after=optional("retry_after", retry_after),
-            cost=number("Scenario", "cost", cost, least=0),
-            faults=checked("faults", faults),
-            others=_several("others", others, Clients),
-            layers=_several("layers", layers, Layer),
-            fleet=flag("Scenario", "fleet", fleet),
-            resolution=optional("resolution", resolution, above=0),
-            name=None if name is None else name_of("Scenario", name),
+            else choice("Scenario", "arrivals", arrivals, ("poisson", "even"))
         )
+        self.think: float | None = optional("think", think)
+        self.connections = None if connections is None else count("Scenario", "connections", connections)
+        self.keys = count("Scenario", "keys", keys)
+        self.service: Any = _service(service)
+        self.workers = count("Scenario", "workers", workers, most=100_000)
+        self.order = choice("Scenario", "order", order, ("fifo", "lifo", "shared"))
+        self.queue = None if queue is None else count("Scenario", "queue", queue, least=0)
+        self.shed = flag("Scenario", "shed", shed)
+        self.limit_rps = None if limit_rps is None else number("Scenario", "limit_rps", limit_rps, above=0)
+        self.error_rate = number("Scenario", "error_rate", error_rate, least=0, most=1)
+        self.retry_after: float | None = optional("retry_after", retry_after)
+        self.cost = number("Scenario", "cost", cost, least=0)
+        self.faults: tuple[Fault, ...] = checked("faults", faults)
+        self.others: tuple[Clients, ...] = _several("others", others, Clients)
+        self.layers: tuple[Layer, ...] = _several("layers", layers, Layer)
+        self.fleet = flag("Scenario", "fleet", fleet)
+        self.resolution: float | None = optional("resolution", resolution, above=0)
+        self.name = None if name is None else name_of("Scenario", name)
         if isinstance(arrivals, Trace):
             inside = sum(time < self.duration for time in arrivals.times)
-            self._set(arrival_rps=inside / self.duration)
+            self.arrival_rps = inside / self.duration
         self._check()
 
     @classmethod

@@ -28,13 +28,6 @@ class Spread(Options):
     `from_histogram` make one from what you have measured.
     """
 
-    __slots__ = _fields = ("kind", "mean", "sigma", "values", "weights")
-    kind: str
-    mean: float | None
-    sigma: float
-    values: tuple[float, ...]
-    weights: tuple[float, ...]
-
     def __init__(
         self,
         kind: str = "fixed",
@@ -43,12 +36,12 @@ class Spread(Options):
         values: Sequence[Seconds] = (),
         weights: Sequence[float] = (),
     ) -> None:
-        self._set(
-            kind=choice("Spread", "kind", kind, _KINDS),
-            mean=None if mean is None else seconds("Spread", "mean", mean),
-            sigma=number("Spread", "sigma", sigma, above=0, most=10),
-            values=tuple(seconds("Spread", "values", value) for value in values),
-            weights=tuple(number("Spread", "weights", weight, least=0) for weight in weights),
+        self.kind = choice("Spread", "kind", kind, _KINDS)
+        self.mean = None if mean is None else seconds("Spread", "mean", mean)
+        self.sigma = number("Spread", "sigma", sigma, above=0, most=10)
+        self.values: tuple[float, ...] = tuple(seconds("Spread", "values", value) for value in values)
+        self.weights: tuple[float, ...] = tuple(
+            number("Spread", "weights", weight, least=0) for weight in weights
         )
         self._check()
 

@@ -11,16 +11,13 @@ from ..._primitives.options import Options, number
 class Trace(Options):
     """The times at which calls begin, in seconds from the start of the run, in any order."""
 
-    __slots__ = _fields = ("times",)
-    times: tuple[float, ...]
-
     def __init__(self, times: Iterable[float]) -> None:
         if isinstance(times, (str, bytes)) or not hasattr(times, "__iter__"):
             raise TypeError(f"Trace: times must be several numbers, got {times!r}")
         found = sorted(number("Trace", "times", time, least=0) for time in times)
         if not found:
             raise ValueError("Trace: times must hold at least one, got none")
-        self._set(times=tuple(found))
+        self.times: tuple[float, ...] = tuple(found)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

@@ -34,12 +34,9 @@ MEANS = (
 class Share(Options):
     """``hits`` of ``total`` runs recovered: ``value``, and Wilson's interval of 95 % around it."""
 
-    __slots__ = _fields = ("hits", "total")
-    hits: int
-    total: int
-
     def __init__(self, hits: int, total: int) -> None:
-        self._set(hits=hits, total=total)
+        self.hits = hits
+        self.total = total
 
     @property
     def value(self) -> float:

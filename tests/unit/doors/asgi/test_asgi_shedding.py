@@ -341,7 +341,7 @@ def test_other_connections_pass_through(kind: str) -> None:
         seen.append(scope["type"])
 
     shedding = SheddingMiddleware(app, limit=1)
-    asyncio.run(shedding.places._enter_async())  # type: ignore[union-attr]
+    asyncio.run(shedding.places.enter_async())  # type: ignore[union-attr]
     asyncio.run(shedding({"type": kind}, None, None))  # type: ignore[arg-type, func-returns-value]
     assert seen == [kind]
 

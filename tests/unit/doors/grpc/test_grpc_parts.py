@@ -359,7 +359,7 @@ def test_retries_are_shed_first(in_use: int, share: float, shed: bool) -> None:
     bulkhead = sp.Bulkhead(2)
     door = answers.Door(shed=bulkhead, retry_share=share)
     for _ in range(in_use):
-        bulkhead._enter()
+        bulkhead.enter()
     if shed:
         with pytest.raises(TurnedAway, match="retry"):
             door.enter(is_retry=True)

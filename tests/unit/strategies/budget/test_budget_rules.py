@@ -362,7 +362,7 @@ def test_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -
     made = sp.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
     if is_shared:
         # What stands for the fleet has the rate in question; the budget's own bucket must not be asked.
-        made._set(_shared=sp.Limiter(0.5, 2, clock=clock))  # type: ignore[arg-type]
+        made._shared = sp.Limiter(0.5, 2, clock=clock)  # type: ignore[arg-type]
     assert made.balance == 2.0
     assert made.withdraw() == 1.0
     assert made.balance == 1.0
@@ -383,7 +383,7 @@ def test_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -
 def test_shared_rate_budget_hands_its_clock_on() -> None:
     made = sp.RateBudget(1, 1)
     shared = sp.Limiter(1, 1)
-    made._set(_shared=shared)
+    made._shared = shared
     clock = Jumping()
     made.use_clock(clock)  # type: ignore[arg-type]
     assert made.clock is clock
