@@ -1,8 +1,12 @@
 """An error that is stored and raised again later is new to that call; its mark ended the call early."""
 
 import asyncio
+import concurrent.futures
+import threading
 
+import anyio.to_thread
 import pytest
+import trio
 
 import stormproof as sp
 
@@ -94,6 +98,122 @@ def test_layers_around_the_call_still_take_it_as_final(rethrow):
     assert client.calls == 3
 
 
+@pytest.mark.parametrize("made_in", ["a thread", "a pool", "another task", "a task that goes on"])
+def test_stored_error_is_retried_by_a_call_elsewhere(made_in):
+    """A request stores the error, another request meets it."""
+    client = Client()
+
+    def connect():
+        with pytest.raises(ConnectionError):
+            retry()(client.connect)()
+
+    async def connect_in_task(forever):
+        connect()
+        if forever:
+            await asyncio.Event().wait()
+
+    async def main():
+        if made_in == "a thread":
+            thread = threading.Thread(target=connect)
+            thread.start()
+            thread.join()
+        elif made_in == "a pool":
+            await asyncio.to_thread(connect)
+        else:
+            task = asyncio.create_task(connect_in_task(made_in == "a task that goes on"))
+            await asyncio.wait([task], timeout=0)
+        with pytest.raises(ConnectionError):
+            await retry()(fetch)()
+
+    async def fetch():
+        client.fetch()
+
+    asyncio.run(main())
+    assert client.calls == 3
+
+
+def test_stored_error_is_retried_by_a_later_block():
+    client = Client()
+    with pytest.raises(ConnectionError):
+        retry()(client.connect)()
+    with pytest.raises(ConnectionError):
+        for attempt in sp.retrying(on=ConnectionError, backoff=sp.Constant(0), attempts=3, budget=None):
+            with attempt:
+                client.fetch()
+    assert client.calls == 3
+
+
+def test_call_around_a_block_takes_its_error_as_final():
+    client = Client()
+
+    @retry()
+    def outer():
+        for attempt in sp.retrying(on=ConnectionError, backoff=sp.Constant(0), attempts=3, budget=None):
+            with attempt:
+                client.fetch()
+
+    with pytest.raises(ConnectionError):
+        outer()
+    assert client.calls == 3
+
+
+def test_block_around_a_call_takes_its_error_as_final():
+    client = Client()
+    with pytest.raises(ConnectionError):
+        for attempt in sp.retrying(on=ConnectionError, backoff=sp.Constant(0), attempts=3, budget=None):
+            with attempt:
+                retry()(client.fetch)()
+    assert client.calls == 3
+
+
+def test_hedge_takes_an_exhausted_error_as_final():
+    client = Client()
+
+    async def fetch():
+        client.fetch()
+
+    with pytest.raises(ConnectionError):
+        asyncio.run(sp.Policy(sp.Hedge(after=60, idempotent=True)).acall(retry()(fetch)))
+    assert client.calls == 3
+
+
+def test_sync_layers_around_it_in_a_pool_or_loop_take_it_as_final():
+    client = Client()
+    inner = retry()(client.fetch)
+
+    async def in_loop():
+        inner()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for call in (lambda: pool.submit(inner).result(), lambda: asyncio.run(in_loop())):
+            client.calls, client.stored = 0, ConnectionError("new")
+            with pytest.raises(ConnectionError):
+                retry()(call)()
+            assert client.calls == 3
+
+
+@pytest.mark.parametrize("way", ["nursery", "thread", "run"])
+def test_trio_layers_around_it_take_it_as_final(way):
+    client = Client()
+    inner = retry()(client.fetch)
+
+    async def fetch():
+        inner()
+
+    @retry()
+    async def outer():
+        if way == "thread":
+            await trio.to_thread.run_sync(inner)
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fetch)
+
+    expected = (ConnectionError, ExceptionGroup)
+    with pytest.raises(expected):
+        retry()(lambda: trio.run(fetch))() if way == "run" else trio.run(outer)
+    assert client.calls == 3
+
+
 def test_layers_around_it_in_another_task_or_thread_still_take_it_as_final():
     client = Client()
 
@@ -109,8 +229,17 @@ def test_layers_around_it_in_another_task_or_thread_still_take_it_as_final():
     async def in_a_thread():
         await asyncio.to_thread(retry()(client.fetch))
 
-    for outer in (in_a_task, in_a_thread):
+    @retry()
+    async def in_a_group():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fetch())
+
+    @retry()
+    async def in_a_thread_of_anyio():
+        await anyio.to_thread.run_sync(retry()(client.fetch))
+
+    for outer in (in_a_task, in_a_thread, in_a_group, in_a_thread_of_anyio):
         client.calls, client.stored = 0, ConnectionError("new")
-        with pytest.raises(ConnectionError):
+        with pytest.raises((ConnectionError, ExceptionGroup)):
             asyncio.run(outer())
         assert client.calls == 3

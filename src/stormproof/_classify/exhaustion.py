@@ -61,6 +61,13 @@ class Mark:
         given = self._stopped
         return Stopped(*given) if type(given) is tuple else given
 
+    def speaks_to(self, layer: object, began: int | None = None) -> bool:
+        """Return False if an earlier call stored the error, which is new to the call of ``layer`` at hand.
+
+        ``began`` is the moment at which the attempt of a block began.
+        """
+        return self.around is None or not self.around.lacks(layer, began, lambda e: exhausted_by(e) is self)
+
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"
 

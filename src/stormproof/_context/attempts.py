@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from contextvars import ContextVar
+from itertools import count
 from types import MappingProxyType
 
 from .._runtime import interrupts
@@ -149,33 +151,62 @@ def _called(frame: Any) -> tuple[Any, ...]:
     return (found,)
 
 
+#: Numbers that grow: which of two moments came first.
+moments = count()
+
+
 class LayersAround:
     """The layers at work around the code that makes this: a mark made there speaks to them alone.
 
-    Of layers in other tasks, threads and processes nothing is known, so a mark speaks to those, too.
+    ``own`` is the layer that makes the mark. Of the layers in other tasks and threads the mark speaks to
+    those that get the error from where it was made: by the task that ended with it, by a pool's future, or
+    by a driver of ours.
     """
 
-    __slots__ = ("_frames", "_strand")
+    __slots__ = ("_carrier", "_frames", "_made", "_strand", "_thread")
 
-    def __init__(self) -> None:
-        self._strand = interrupts.strand()
+    def __init__(self, own: object) -> None:
+        self._made = next(moments)
+        self._thread = get_ident()
+        self._strand = strand = interrupts.strand()
+        self._carrier = interrupts.carrier(strand)
         self._frames: list[Any] = []
+        is_own = True
         frame: Any = sys._getframe(2)
         while frame is not None:
-            if "_sp_layer" in frame.f_globals:
-                self._frames.append(frame)
+            layer = frame.f_globals.get("_sp_layer")
+            if layer is not None:
+                # The layer's own is the first one, but for a block, which has none.
+                if not is_own or layer is not own:
+                    self._frames.append(frame)
+                is_own = False
             frame = frame.f_back
-        # The first is the layer's own, which the error's traceback holds anyway.
-        del self._frames[:1]
 
-    def lacks(self, layer: object) -> bool:
-        """Return True if the current call of ``layer`` began after this, in the same task or thread."""
+    def lacks(self, layer: object, began: int | None, is_of: Callable[[BaseException], bool]) -> bool:
+        """Return True if the current call of ``layer`` is not around the one that made this.
+
+        ``began`` is the moment at which a block's attempt began. ``is_of(error)`` is True for an error that
+        carries the mark with this.
+        """
+        strand = interrupts.strand()
+        if strand != self._strand and strand != self._thread:
+            return not self._reaches(strand, is_of)
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_globals.get("_sp_layer") is not layer:
             frame = frame.f_back
-        if frame is None or interrupts.strand() != self._strand:
-            return False
+        if frame is None:
+            return began is not None and self._made < began
         return all(frame is not around for around in self._frames)
+
+    def _reaches(self, strand: object, is_of: Callable[[BaseException], bool]) -> bool:
+        """Return True if errors made here get to ``strand``, and the one with the mark did."""
+        carrier = self._carrier
+        if interrupts.HANDS_OVER in (carrier, *(frame.f_globals["_sp_layer"] for frame in self._frames)):
+            return True
+        if type(carrier) is tuple:
+            return strand in carrier
+        error = interrupts.carried_error(carrier)
+        return error is not None and is_of(error)
 
 
 def encloses(owner: object, own_frames: int, asking: object = None) -> bool:

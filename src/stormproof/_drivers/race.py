@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
+#: Errors of its tasks and threads reach the layer around.
+_sp_layer = interrupts.HANDS_OVER
 
 
 def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:

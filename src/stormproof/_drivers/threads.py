@@ -9,7 +9,7 @@ from contextvars import copy_context
 from .._context.deadlines import ambient
 from .._primitives.errors import BulkheadFull
 from .._runtime import platform as _platform
-from .._runtime.interrupts import Sleeper
+from .._runtime.interrupts import HANDS_OVER, Sleeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
+#: Errors of its threads reach the layer around.
+_sp_layer = HANDS_OVER
 
 #: More threads than this means that abandoned calls are piling up.
 LIMIT = 256

@@ -103,6 +103,9 @@ def wait(seconds: float, over: Callable[[], object]) -> None:
     Sleeper().wait(seconds, over)
 
 
+_ANYIO = "anyio._backends._asyncio"
+
+
 def _in_trio() -> bool:
     trio = sys.modules.get("trio")
     return trio is not None and trio.lowlevel.in_trio_task()
@@ -124,7 +127,59 @@ def strand() -> object:
     task = None
     if running is not None:
         task = running.lowlevel.current_task() if running.__name__ == "trio" else running.current_task()
-    return get_ident() if task is None else weakref.ref(task)
+    return get_ident() if task is None else task
+
+
+#: In place of a task or future: errors are handed over in a way that cannot be asked afterwards.
+HANDS_OVER: Any = object()
+
+#: Modules whose frame under a worker thread's function knows what gets its outcome, and how to find it there.
+_CARRIERS: dict[str, Callable[[Any], Any]] = {
+    "concurrent.futures.thread": lambda seen: getattr(seen.get("self"), "future", None),
+    _ANYIO: lambda seen: seen.get("future"),
+    "trio._threads": lambda seen: HANDS_OVER,
+}
+
+
+def carrier(strand: Any) -> Any:
+    """Return what takes an error out of ``strand``, the one that runs this code; None if that is not known.
+
+    An asyncio task does so itself, a worker thread by a future. Trio's tasks raise it in those around them.
+    """
+    if type(strand) is not int:
+        return strand if hasattr(strand, "exception") else _ancestors(strand)
+    threading = sys.modules.get("threading")
+    in_pool = threading is not None and threading.main_thread().ident != strand
+    frame: Any = sys._getframe(1) if in_pool else None
+    while frame is not None:
+        find = _CARRIERS.get(frame.f_globals.get("__name__", ""))
+        if find is not None:
+            seen = frame.f_locals
+            found = find(seen)
+            if type(seen) is dict:
+                # Before 3.13 this is a copy that stays with the frame, and would keep what the frame lets go.
+                seen.clear()
+            if found is not None:
+                return found
+        frame = frame.f_back
+    return None
+
+
+def _ancestors(task: Any) -> tuple[object, ...]:
+    """Return the trio tasks around ``task``."""
+    found: list[object] = []
+    while (nursery := task.parent_nursery) is not None:
+        task = nursery.parent_task
+        found.append(task)
+    return tuple(found)
+
+
+def carried_error(carrier: Any) -> BaseException | None:
+    """Return the error that ``carrier``, an asyncio task or a future, ended with."""
+    if carrier is None or not carrier.done() or carrier.cancelled():
+        return None
+    error: BaseException | None = carrier.exception()
+    return error
 
 
 def arm(scope: Scope) -> Arm | None:
@@ -136,9 +191,6 @@ def arm(scope: Scope) -> Arm | None:
         return _TrioArm(running, scope)
     task = running.current_task()
     return None if task is None else _AsyncioArm(task, scope)
-
-
-_ANYIO = "anyio._backends._asyncio"
 
 
 def anyio_scope(task: Any) -> Any:

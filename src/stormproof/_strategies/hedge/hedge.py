@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
+from ..._classify.exhaustion import exhausted_by, is_bare
 from ..._classify.on_clause import judge, unwrap_marker
 from ..._classify.server_hints import is_digits
 from ..._context.attempts import running
@@ -277,6 +278,7 @@ class Race:
             return "wait"
         if self._first_error is None:
             self._first_error = visible
+        is_fatal = is_fatal or self._is_exhausted(visible)
         if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
             self._first_error = visible
             return "stop"
@@ -290,6 +292,11 @@ class Race:
         elif hint_s is not None:
             self._hold(hint_s)
         return "launch" if self.launched < self._hedge.max else "wait"
+
+    def _is_exhausted(self, error: BaseException) -> bool:
+        """Return True if a layer further in has retried ``error`` already."""
+        mark = None if is_bare(error) else exhausted_by(error)
+        return mark is not None and mark.speaks_to(self._env)
 
     def _hold(self, hint_s: float) -> None:
         """Launch nothing for ``hint_s`` seconds; nothing more at all if that is too long to wait for."""

@@ -14,7 +14,7 @@ from ..._classify.exhaustion import Mark, Stopped, exhausted_by, is_bare, is_per
 from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
 from ..._classify.stops import REFUSALS, reason_of
 from ..._classify.verdict import Verdict
-from ..._context.attempts import Attempt, LayersAround, encloses
+from ..._context.attempts import Attempt, LayersAround, encloses, moments
 from ..._context.deadlines import ambient
 from ..._events import bus, labels
 from ..._events.labels import tried
@@ -42,6 +42,7 @@ class RetriedCall(Course):
         "_skew",
         "_writes",
         "answer",
+        "began",
         "env",
         "known",
         "last_error",
@@ -79,6 +80,8 @@ class RetriedCall(Course):
         self.operation = operation
         self.owner = owner
         self._own_frames = own_frames
+        #: The moment at which the attempt at hand began, where `begin` makes it.
+        self.began: int | None = None
         #: What makes the attempt that this call is part of.
         self.outer: Running | None = None
         #: Why the attempt before the one at hand failed.
@@ -130,6 +133,7 @@ class RetriedCall(Course):
         """Return the next attempt, to be made now."""
         self.number += 1
         self.last_error = last_error
+        self.began = next(moments)
         self.start()
         return self.attempt()
 
@@ -191,8 +195,7 @@ class RetriedCall(Course):
             layer = None if is_bare(visible) else exhausted_by(visible)
         if layer is None or layer.owner == self.owner or self._is_named(layer):
             return None
-        if layer.around is not None and layer.around.lacks(self.env):
-            # Stored by an earlier call, and raised again: to this one it is new.
+        if not layer.speaks_to(self.env, self.began):
             return None
         return Stop("exhausted", f"already retried by {layer.layer}")
 
@@ -352,7 +355,7 @@ class RetriedCall(Course):
         owner = object() if encloses(self.owner, self._own_frames, self) else self.owner
         elapsed = self._elapsed() if elapsed is None else elapsed
         stopped = stop.reason, self.number, elapsed, self._after(stop)
-        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped, LayersAround()))
+        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped, LayersAround(self.env)))
 
     def _refuse(self, stop: Stop, visible: BaseException, tries: str, elapsed: float) -> StormproofError:
         """Return the refusal that the call ends in, raised from its failure."""
