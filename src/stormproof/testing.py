@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Iterator
 
-from ._context.deadlines import switch_off, switch_on
+from ._context.deadlines import ambient, switch_off, switch_on
 from ._drivers import aio as _aio
 from ._drivers.waiter import Waiter
 from ._primitives.options import flag, number
@@ -57,8 +57,8 @@ class FakeClock:
             return
         with self._moved:
             self._now += seconds
-            self._moved.notify_all()
             woken = [waiter for due, waiter in self._due if waiter is not None and due <= self._now]
+        interrupts.wake()
         for waiter in woken:
             waiter.grant()
 
@@ -127,9 +127,14 @@ class FakeClock:
             entry = (self._now + seconds, None)
             self._due.append(entry)
             moved.notify_all()
-            try:
-                moved.wait_for(lambda: self._now >= entry[0])
-            finally:
+        scope = ambient()
+        try:
+            # The end of the scope ends the sleep, as on the system's clock.
+            interrupts.Sleeper().wait(
+                None, lambda: self._now >= entry[0] or (scope is not None and scope.ended() is not None)
+            )
+        finally:
+            with moved:
                 self._due.remove(entry)
 
     def __repr__(self) -> str:

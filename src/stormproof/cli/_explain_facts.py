@@ -10,7 +10,9 @@ import math
 
 from .._policy import checks
 from .._primitives.durations import spell
+from .._strategies.deadline import Deadline
 from .._strategies.retry.retry import Retry
+from .._strategies.timeout import Timeout
 from ._style import in_units
 
 TYPE_CHECKING = False
@@ -87,6 +89,7 @@ class Facts:
             "slo": None if self.slo_s is None else {"seconds": self.slo_s, "for_retrying_s": self.allowed_s},
             "fits": self.fits,
             "advice": advice(self),
+            "notes": notes(self),
         }
 
 
@@ -140,6 +143,23 @@ def advice(facts: Facts) -> list[str]:
     if retry is None:
         return ["this policy has no Retry: nothing is ever tried again", *doubts]
     return [*_for_slo(facts, retry), *doubts, *_for_any(facts, retry)]
+
+
+def notes(facts: Facts) -> list[str]:
+    """Return what the policy does not do, although it may be expected of it."""
+    limits = [
+        type(s).__name__
+        for s in facts.policy.strategies
+        if isinstance(s, Deadline) or (isinstance(s, Timeout) and not s.thread)
+    ]
+    if not limits:
+        return []
+    kinds = list(dict.fromkeys(limits))
+    verb = "does" if len(kinds) == 1 else "do"
+    return [
+        f"{' and '.join(kinds)} {verb} not interrupt a plain (not async) function: it runs to its end, and a "
+        "late result is returned; give its client a timeout, or use Timeout(thread=True)"
+    ]
 
 
 def _for_slo(facts: Facts, retry: Retry) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ._explain_facts import advice
+from ._explain_facts import advice, notes
 from ._style import in_units
 
 TYPE_CHECKING = False
@@ -24,9 +24,9 @@ def lines(facts: Facts, style: Style) -> list[str]:
     if facts.schedule:
         out += [*table(facts.schedule, style), "", *plot(facts.schedule, style), ""]
     out += [*_worst(facts), *_verdict(facts, style)]
-    found = advice(facts)
-    if found:
-        out += ["", *(f"  {style.yellow('-')} {line}" for line in found)]
+    for found, bullet in ((advice(facts), style.yellow("-")), (notes(facts), style.dim("note:"))):
+        if found:
+            out += ["", *(f"  {bullet} {line}" for line in found)]
     return out
 
 
@@ -91,8 +91,8 @@ def _worst(facts: Facts) -> list[str]:
     worst = facts.worst
     most = "no bound on attempts" if math.isinf(worst.attempts) else f"{worst.attempts:g} attempts"
     hint = ""
-    if facts.retry is not None and math.isfinite(worst.seconds):
-        hint = f" (with a server that asks for up to {in_units(facts.retry.max_hint)} of patience)"
+    if worst.hinted_seconds > worst.seconds:
+        hint = f", {in_units(worst.hinted_seconds)} if the server asks for waits"
     return [
         f"  worst case     {most}, {in_units(worst.seconds)} per call{hint}",
         f"  retrying       at most {in_units(facts.retry_s)} after the first failure"

@@ -14,7 +14,7 @@ import pytest
 import stormproof as sp
 from stormproof import cli
 from stormproof.cli import _explain_view
-from stormproof.cli._explain_facts import Facts, advice
+from stormproof.cli._explain_facts import Facts, advice, notes
 from stormproof.cli._style import Style, in_units
 
 PLAIN = Style(False)
@@ -89,6 +89,23 @@ def test_retries_that_can_never_happen_are_reported() -> None:
 def test_endless_and_very_many_attempts_have_a_bounded_table() -> None:
     assert len(facts(sp.Retry(attempts=None, within=60)).schedule) == 10
     assert len(facts(sp.Retry(attempts=5000)).schedule) == 50
+
+
+@pytest.mark.parametrize(
+    ("strategies", "limits"),
+    [
+        ([sp.Deadline(5), sp.Retry(on=OSError), sp.Timeout(1)], "Deadline and Timeout do"),
+        ([sp.Timeout(1)], "Timeout does"),
+        ([sp.Deadline(5), sp.Timeout(1, thread=True)], "Deadline does"),
+    ],
+)
+def test_notes_say_that_limits_do_not_interrupt_plain_functions(strategies: list[Any], limits: str) -> None:
+    (note,) = notes(facts(*strategies))
+    assert note.startswith(f"{limits} not interrupt a plain (not async) function")
+
+
+def test_notes_are_empty_where_threads_are_abandoned() -> None:
+    assert notes(facts(sp.Retry(on=OSError), sp.Timeout(1, thread=True))) == []
 
 
 # The advice, taken.
