@@ -156,10 +156,11 @@ def notes(facts: Facts) -> list[str]:
         return []
     kinds = list(dict.fromkeys(limits))
     verb = "does" if len(kinds) == 1 else "do"
-    return [
+    note = (
         f"{' and '.join(kinds)} {verb} not interrupt a plain (not async) function: it runs to its end, and a "
         "late result is returned; give its client a timeout, or use Timeout(thread=True)"
-    ]
+    )
+    return [note]
 
 
 def _for_slo(facts: Facts, retry: Retry) -> list[str]:
