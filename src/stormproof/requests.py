@@ -18,7 +18,7 @@ from ._http.bounded_sockets import bound_manager
 from ._http.client import Client
 from ._http.draft import Draft
 from ._http.final_answer import NotRetried
-from ._http.headers import announced, length_of, text
+from ._http.headers import announced, has_field, length_of, text
 from ._http.options import ClientOptions
 from ._http.urllib3_streams import drain, hand_over, watched, within
 
@@ -82,9 +82,8 @@ class _Port:
     def headers(self, call: _Call) -> list[tuple[str, str]]:
         return [(text(name), text(value)) for name, value in call.request.headers.items()]
 
-    def header(self, call: _Call, name: str) -> str | None:
-        value = call.request.headers.get(name)
-        return None if value is None else text(value)
+    def has_field(self, call: _Call, names: frozenset[str | bytes]) -> bool:
+        return has_field(call.request.headers.items(), names)
 
     def simple(self, call: _Call, methods: frozenset[str]) -> bool:
         return call.request.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))

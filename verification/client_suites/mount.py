@@ -1,7 +1,7 @@
 """A pytest plugin that puts a policy into every client that the tests of a library make.
 
 ``STORMPROOF_MOUNT`` is ``LIBRARY:POLICY``; without it the plugin does nothing. Every client has a fresh
-policy: an empty budget would hide faults.
+policy, without a budget: an empty one would hide faults.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 import stormproof as sp
 
 POLICIES: dict[str, Callable[[], sp.Policy]] = {
-    "retry": lambda: sp.Policy(sp.Deadline(60), sp.Retry(attempts=2, backoff=sp.Constant(0)), sp.Timeout(30)),
+    "retry": lambda: sp.Policy(
+        sp.Deadline(60), sp.Retry(attempts=2, backoff=sp.Constant(0), budget=None), sp.Timeout(30)
+    ),
     "timeout": lambda: sp.Policy(sp.Timeout(30)),
     "nothing": lambda: sp.Policy(sp.Retry(attempts=1)),
 }

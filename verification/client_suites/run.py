@@ -100,7 +100,8 @@ def _environment(suite: Suite, place: Path) -> str:
 def _outcomes(python: str, tests: Path, files: tuple[str, ...], mount: str) -> dict[str, str]:
     report = tests / "report.xml"
     report.unlink(missing_ok=True)
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
+    # Only the outcomes are read, and long tracebacks take as long as the tests.
+    command = [python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-o", "addopts="]
     done = subprocess.run(
         [
             *(*command, "-p", "verification.client_suites.mount", f"--timeout={_TEST_S}"),

@@ -178,6 +178,16 @@ class Scope:
             arm.interrupt()
         _interrupt.wake()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """True if this scope or one around it was cancelled."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.cancelled:
+                return True
+            scope = scope._parent
+        return False
+
     def lift(self) -> None:
         """Take the time limit away, unless it has already ended: what goes on inside may take its time."""
         if self._arm is None or self._arm.hold_fire():

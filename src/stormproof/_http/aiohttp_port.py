@@ -11,7 +11,7 @@ from yarl import URL
 
 from .._primitives.errors import Permanent
 from .body import WHOLE, AsyncBody, Once, Refused, replay_of
-from .headers import announced
+from .headers import announced, has_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ class Port:
     def headers(self, call: Call) -> list[tuple[str, str]]:
         return list(call.request.headers.items())
 
-    def header(self, call: Call, name: str) -> str | None:
-        value: str | None = call.request.headers.get(name)
-        return value
+    def has_field(self, call: Call, names: frozenset[str | bytes]) -> bool:
+        return has_field(call.request.headers.items(), names)
 
     def simple(self, call: Call, methods: frozenset[str]) -> bool:
         request = call.request

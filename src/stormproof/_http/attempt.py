@@ -10,7 +10,6 @@ from .._drivers.sync import refuse_awaitable
 from .._primitives.errors import Cancelled, Permanent
 from . import tracing
 from .final_answer import final_answer
-from .timeouts import as_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,10 +71,10 @@ def _attempted(exchange: Exchange, step: tuple[Any, ...]) -> Steps:
     try:
         return (yield step)
     except Exception as error:
-        exchange.last = as_seen(error, exchange.rules.settings)
-        if exchange.last is error:
+        seen = exchange.broke(error)
+        if seen is error:
             raise
-        raise exchange.last from exchange.last.__cause__
+        raise seen from seen.__cause__
 
 
 def _free(exchange: Exchange, response: Any) -> Steps:

@@ -7,6 +7,7 @@ from .._classify.server_hints import read, should_retry
 from .._policy.policy import Policy
 from .._strategies.keyed import Keyed
 from .._strategies.retry.retry import Retry
+from .headers import both_kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Rules:
     """The options of a client and the tables of its policy, in one."""
 
-    __slots__ = ("classifies", "failing", "floor", "methods", "name", "options", "retries", "settings")
+    __slots__ = ("classifies", "failing", "floor", "key_names", "methods", "name", "options", "retries", "settings")
 
     def __init__(self, policy: Policy, options: ClientOptions, name: str) -> None:
         self.options = options
@@ -35,6 +36,8 @@ class Rules:
         changes = _changes(options, own)
         self.settings: Settings = (own[0] if own else transient.settings).replace(**changes)
         self.methods = self.settings.methods
+        #: The headers that carry an idempotency key, in lower case, as text and as bytes.
+        self.key_names = both_kinds(self.settings.key_headers)
         self.failing = self.settings.statuses.union(*(each.statuses for each in own))
         #: A status below this one is a success.
         self.floor = min({400, *self.failing})

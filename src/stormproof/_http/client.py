@@ -76,17 +76,22 @@ def _attempts(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
     fetch, status, most, floor = port.fetch, port.status, rules.options.buffer, rules.floor
 
     def attempted(exchange: Exchange) -> Any:
-        if exchange.simple and ambient() is None:
-            try:
-                response = fetch(exchange.request, most)
-            except BaseException as error:
-                exchange.broke(error)
+        if not exchange.simple:
+            return drive(attempt(exchange))
+        scope = ambient()
+        request = exchange.request if scope is None else exchange.prepare()
+        exchange.started = True
+        try:
+            response = fetch(request, most)
+        except Exception as error:
+            seen = exchange.broke(error)
+            if seen is error:
                 raise
-            if status(response) < floor:
-                exchange.answered = response
-                return response
-            return drive(judged(exchange, response))
-        return drive(attempt(exchange))
+            raise seen from seen.__cause__
+        if status(response) < floor and (scope is None or not scope.is_cancelled):
+            exchange.answered = response
+            return response
+        return drive(judged(exchange, response))
 
     return attempted
 
@@ -95,17 +100,22 @@ def _attempts_async(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
     fetch, status, most, floor = port.fetch, port.status, rules.options.buffer, rules.floor
 
     async def attempted(exchange: Exchange) -> Any:
-        if exchange.simple and ambient() is None:
-            try:
-                response = await fetch(exchange.request, most)
-            except BaseException as error:
-                exchange.broke(error)
+        if not exchange.simple:
+            return await drive_async(attempt(exchange))
+        scope = ambient()
+        request = exchange.request if scope is None else exchange.prepare()
+        exchange.started = True
+        try:
+            response = await fetch(request, most)
+        except Exception as error:
+            seen = exchange.broke(error)
+            if seen is error:
                 raise
-            if status(response) < floor:
-                exchange.answered = response
-                return response
-            return await drive_async(judged(exchange, response))
-        return await drive_async(attempt(exchange))
+            raise seen from seen.__cause__
+        if status(response) < floor and (scope is None or not scope.is_cancelled):
+            exchange.answered = response
+            return response
+        return await drive_async(judged(exchange, response))
 
     return attempted
 

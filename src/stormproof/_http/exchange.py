@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._context.deadlines import ambient, bypass
 from .draft import Draft
 from .repeat_rules import RepeatRules
-from .timeouts import call_remaining
+from .timeouts import as_seen, call_remaining
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class Exchange:
             self._repeat = RepeatRules(self.port, self.rules, self.request, None)
         return self._repeat
 
+    def has_key(self) -> bool:
+        """Return True if the request carries an idempotency key."""
+        return self.port.has_field(self.request, self.rules.key_names)
+
     @property
     def method(self) -> str:
         return self.port.method(self.request)
@@ -125,7 +129,7 @@ class Exchange:
             if limit is not None and options.timeout_header is not None:
                 # A server that stops in the middle does not know the outcome, and a retry with the same key
                 # is there to find the answer: the key's request has the time of the whole call.
-                left = call_remaining(scope) if self.repeat.has_key() else limit
+                left = call_remaining(scope) if self.has_key() else limit
                 if left is not None:
                     extra[options.timeout_header] = str(max(1, int(left * 1000)))
         if self.number > 1 and options.attempt_header is not None:
@@ -139,12 +143,12 @@ class Exchange:
     def unwanted(self) -> bool:
         """True if the caller does not wait for this attempt: a hedge that lost, or left in a thread."""
         scope = ambient()
-        return self.finished or (scope is not None and any(each.cancelled for each in scope.chain()))
+        return self.finished or (scope is not None and scope.is_cancelled)
 
-    def broke(self, error: BaseException) -> None:
-        """Record that the attempt ended in ``error``; one that is not an `Exception` cut it off."""
-        self.started = True
-        self.last = error if isinstance(error, Exception) else None
+    def broke(self, error: Exception) -> Exception:
+        """Record that the attempt ended in ``error``; return what to raise: also ours if our time was over."""
+        self.last = as_seen(error, self.rules.settings)
+        return self.last
 
     def keep(self, response: Any) -> None:
         """A response has come: until it is taken, the end of the exchange sees to it."""

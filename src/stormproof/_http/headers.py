@@ -62,7 +62,17 @@ class Fields(MutableMapping[str, str]):
         return f"<headers {', '.join(self)}>"
 
 
-_LENGTH: frozenset[str | bytes] = frozenset({"content-length", b"content-length"})
+def both_kinds(names: Iterable[str]) -> frozenset[str | bytes]:
+    """``names`` as text and as bytes, since libraries have header names of either kind."""
+    return frozenset(kind for name in names for kind in (name, name.encode()))
+
+
+def has_field(pairs: Iterable[tuple[str | bytes, str | bytes]], names: frozenset[str | bytes]) -> bool:
+    """Return True if one of ``pairs`` has a name among ``names``, which are in lower case, and a value."""
+    return any(value and name.lower() in names for name, value in pairs)
+
+
+_LENGTH = both_kinds(["content-length"])
 
 
 def announced(pairs: Iterable[tuple[Any, Any]]) -> int | None:

@@ -7,8 +7,9 @@ from operator import attrgetter
 from .._context.deadlines import remaining
 from .._runtime.shielded_close import await_cancel_at_suspension, await_shielded
 from .body import WHOLE, Files, Once, Refused, place, replay_of
-from .headers import announced, length_of
+from .headers import announced
 from .httpcore_pool import await_on_shared_connection, is_multiplexed, repair, repair_sync
+from .httpx_internals import clone, content_in_memory, content_length, given_stream, has_header
 from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from .body import Replay
     from .draft import Draft
 
-_PHASES = ("connect", "read", "write", "pool")
+#: The timeouts of a client that has none.
+_UNLIMITED: dict[str, float | None] = dict.fromkeys(("connect", "read", "write", "pool"))
 #: A socket given no time at all does not time out but fails in another way.
 _LEAST_S = 0.001
 #: In a task, the end of a scope cuts the attempt off, and a phase must not end before that: on HTTP/2 the
@@ -98,9 +100,8 @@ class _Port:
         encoding = request.headers.encoding
         return [(name.decode(encoding), value.decode(encoding)) for name, value in request.headers.raw]
 
-    def header(self, request: Any, name: str) -> str | None:
-        value: str | None = request.headers.get(name)
-        return value
+    def has_field(self, request: Any, names: frozenset[str | bytes]) -> bool:
+        return has_header(request.headers, names)
 
     def keep_header(self, request: Any, name: str, value: str) -> None:
         request.headers[name] = value
@@ -111,7 +112,7 @@ class _Port:
     def replay(self, request: Any, limit: int | None) -> Replay:
         stream = request.stream
         if isinstance(stream, self._bytes):
-            content: bytes = getattr(request, "_content", b"")
+            content = content_in_memory(request)
             return WHOLE if not content else replay_of(content, len(content), limit)
         if isinstance(stream, self._watched):
             once: Once = stream.once
@@ -120,7 +121,7 @@ class _Port:
         if hasattr(stream, "fields"):
             rule = _of_parts(stream.fields, length, limit)
         else:
-            rule = replay_of(getattr(stream, "_stream", stream), length, limit)
+            rule = replay_of(given_stream(stream), length, limit)
         if isinstance(rule, Once):
             watched = self._watched()
             watched.inner, watched.once = stream, rule
@@ -128,20 +129,20 @@ class _Port:
         return rule
 
     def prepare(self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Any:
-        extensions = dict(request.extensions)
+        attempt = clone(request)
+        attempt.extensions = extensions = dict(request.extensions)
         if limit_s is not None:
-            extensions["timeout"] = self.shrinking(extensions.get("timeout") or dict.fromkeys(_PHASES))
-        url, headers = request.url, request.headers
-        if draft is not None:
-            url = draft.url
-            headers = self._library.Headers(draft.headers.pairs, encoding=headers.encoding)
+            extensions["timeout"] = self.shrinking(extensions.get("timeout") or _UNLIMITED)
+        if draft is None:
+            headers = self._library.Headers(request.headers)
+        else:
+            headers = self._library.Headers(draft.headers.pairs, encoding=request.headers.encoding)
+            attempt.url = self._library.URL(draft.url)
             if draft.moved:
                 extensions.pop("sni_hostname", None)
-        attempt = self._library.Request(
-            request.method, url, headers=headers, stream=request.stream, extensions=extensions
-        )
+        attempt.headers = headers
         for name, value in extra.items():
-            attempt.headers[name] = value
+            headers[name] = value
         return attempt
 
     # Responses.
@@ -187,19 +188,6 @@ class _Port:
         return (announced(response.headers.raw) or 0) <= most
 
 
-def _length(headers: Any) -> int:
-    """The Content-Length of a response; 0 if it does not announce one."""
-    # The library keeps (name, name in lower case, value). Its public ways to a header cost more than all
-    # the rest of a request that succeeds.
-    entries = getattr(headers, "_list", None)
-    if entries is None:
-        return announced(headers.raw) or 0
-    for entry in entries:
-        if entry[1] == b"content-length":
-            return length_of(entry[2]) or 0
-    return 0
-
-
 def _of_parts(parts: Any, length: int | None, limit: int | None) -> Replay:
     """A multipart body: its files go back to their beginning by themselves, if they can."""
     if limit is not None and (length or 0) > limit:
@@ -226,7 +214,7 @@ class ThreadPort(_Port):
             raise
         # The client does so later; `on_result` may want to know now.
         response.request = request
-        if 0 < _length(response.headers) <= most and response.status_code < 400:
+        if 0 < content_length(response.headers) <= most and response.status_code < 400:
             stream = response.stream
             try:
                 body = b"".join(stream)
@@ -305,7 +293,7 @@ class TaskPort(_Port):
     async def _fetched(self, request: Any, most: int) -> Any:
         response = await self._handle(request)
         response.request = request
-        if 0 < _length(response.headers) <= most and response.status_code < 400:
+        if 0 < content_length(response.headers) <= most and response.status_code < 400:
             stream = response.stream
             try:
                 body = b"".join([chunk async for chunk in stream])

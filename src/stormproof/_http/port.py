@@ -38,8 +38,8 @@ if TYPE_CHECKING:
             """Its header fields, in order."""
             ...
 
-        def header(self, request: Any, name: str, /) -> str | None:
-            """One header field, or ``None``."""
+        def has_field(self, request: Any, names: frozenset[str | bytes], /) -> bool:
+            """Return True if a header field of these names, in lower case, has a value."""
             ...
 
         def simple(self, request: Any, methods: frozenset[str], /) -> bool:

@@ -57,8 +57,7 @@ class RepeatRules:
 
     def has_key(self) -> bool:
         """Return True if the request carries an idempotency key."""
-        names = (self._rules.options.key_header, *self._rules.settings.key_headers)
-        return any(self._port.header(self._request, name) for name in names)
+        return self._port.has_field(self._request, self._rules.key_names)
 
     def veto(self, error: BaseException | None, is_sent: bool) -> str | None:
         """Why it must not be sent again after ``error``; ``is_sent``: the last attempt sent something."""

@@ -933,7 +933,7 @@ def test_deadline_that_cuts_an_attempt_off_is_final_to_outer_layers(way: Way) ->
     script = way.script()
     script.transport = Hanging()
     with pytest.raises(way.library.ReadTimeout) as caught:
-        way.send(script, sp.Policy(sp.Deadline(0.01), sp.Retry(budget=None), name="shop"))
+        way.send(script, sp.Policy(sp.Deadline(0.2), sp.Retry(budget=None), name="shop"))
     assert isinstance(caught.value, sp.DeadlineExceeded) and caught.value.scope == "shop"
     mark = exhausted_by(caught.value)
     assert mark is not None and (mark.attempts, mark.layer) == (1, "shop")
