@@ -10,6 +10,7 @@ from contextvars import ContextVar
 
 import aiohttp
 
+from ._http.aiohttp_internals import timer_of
 from ._http.aiohttp_port import Call, Port
 from ._http.body import AsyncBody
 from ._http.client import Client
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from aiohttp.helpers import BaseTimerContext
 
     from ._policy.policy import Policy
 
@@ -60,7 +62,7 @@ class Middleware:
             before.repeat(request)
         try:
             # The session's total time runs while the policy waits between attempts, too.
-            with getattr(request, "_timer", None) or nullcontext():
+            with timer_of(request) or nullcontext():
                 response: ClientResponse = await self._client.send_async(Call(request, handler))
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
             # A policy that does not retry leaves it to aiohttp to replace a connection that had gone stale.
@@ -90,29 +92,29 @@ class _Before:
 
     __slots__ = ("error", "key", "timer")
 
-    def __init__(self, timer: Any) -> None:
+    def __init__(self, timer: BaseTimerContext | None) -> None:
         self.timer = timer
         self.error: Exception | None = None
         self.key: tuple[str, str] | None = None
 
-    def is_of(self, request: Any) -> bool:
+    def is_of(self, request: ClientRequest) -> bool:
         """Return True if this is the state of the call of ``request``. The timer is one object per call."""
-        return self.timer is not None and self.timer is getattr(request, "_timer", None)
+        return self.timer is not None and self.timer is timer_of(request)
 
     @staticmethod
-    def of(request: Any) -> _Before:
+    def of(request: ClientRequest) -> _Before:
         """Return the mutable state of the call of ``request``."""
         state = _before.get()
         if state is None or not state.is_of(request):
-            state = _Before(getattr(request, "_timer", None))
+            state = _Before(timer_of(request))
             _before.set(state)
         return state
 
     @staticmethod
-    def note_key(request: Any, name: str, value: str) -> None:
+    def note_key(request: ClientRequest, name: str, value: str) -> None:
         _Before.of(request).key = (name, value)
 
-    def repeat(self, request: Any) -> None:
+    def repeat(self, request: ClientRequest) -> None:
         error, self.error = self.error, None
         if error is not None:
             try:
@@ -137,7 +139,7 @@ def _marking_class(kind: Any) -> Any:
     if cached is not None:
         return cached
 
-    def raise_for_status(self: Any) -> None:
+    def raise_for_status(self: ClientResponse) -> None:
         try:
             kind.raise_for_status(self)
         except aiohttp.ClientResponseError as error:

@@ -24,10 +24,10 @@ class Transport(Threads, httpx2.BaseTransport):
     "retry": False}}``.
     """
 
-    _library = httpx2
+    _library = httpx2  # type: ignore[assignment]
 
 
 class AsyncTransport(Tasks, httpx2.AsyncBaseTransport):
     """`Transport` for an ``httpx2.AsyncClient``, under asyncio and trio."""
 
-    _library = httpx2
+    _library = httpx2  # type: ignore[assignment]

@@ -102,7 +102,7 @@ _ALL = (
                     "::test_proxy_https_bad_response[pyloop]",
                     "::test_proxy_from_env_auth_scoped_to_redirect_selected_proxy[pyloop]",
                 ),
-                "counts connects or requests: the policy makes two attempts, as it is told to",
+                "counts connects or requests: the policy makes two attempts",
             ),
             **dict.fromkeys(
                 (

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import aiohttp
-from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_exceptions import ContentEncodingError
-from aiohttp.payload import AsyncIterablePayload, BytesPayload
+from aiohttp.payload import BytesPayload, Payload
 from multidict import CIMultiDict
 from yarl import URL
 
 from .._primitives.errors import Permanent
+from . import aiohttp_internals as internals
 from .body import WHOLE, AsyncBody, Once, Refused, replay_of
 from .headers import announced, has_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from .body import Replay
     from .draft import Draft
@@ -27,7 +26,7 @@ class Call:
 
     __slots__ = ("handler", "request", "sent")
 
-    def __init__(self, request: Any, handler: Any) -> None:
+    def __init__(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> None:
         self.request = request
         self.handler = handler
         self.sent = False
@@ -38,7 +37,7 @@ class _Payload(Once):
 
     __slots__ = ("_payload",)
 
-    def __init__(self, payload: Any) -> None:
+    def __init__(self, payload: Payload) -> None:
         super().__init__()
         self._payload = payload
 
@@ -52,18 +51,18 @@ class _Watched:
 
     __slots__ = ("_inner", "_once")
 
-    def __init__(self, inner: Any, once: Once) -> None:
+    def __init__(self, inner: AsyncIterator[bytes], once: Once) -> None:
         self._inner = inner
         self._once = once
 
     def __aiter__(self) -> _Watched:
         return self
 
-    def __anext__(self) -> Any:
+    def __anext__(self) -> Awaitable[bytes]:
         self._once.touched = True
         return self._inner.__anext__()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
 
@@ -72,18 +71,17 @@ class Port:
 
     name = "aiohttp"
 
-    def __init__(self, on_key: Callable[[Any, str, str], object]) -> None:
+    def __init__(self, on_key: Callable[[aiohttp.ClientRequest, str, str], object]) -> None:
         #: Called with the request, the name and the value of a key header that was added.
         self._on_key = on_key
 
     # Requests.
 
-    def native(self, call: Call) -> Any:
+    def native(self, call: Call) -> aiohttp.ClientRequest:
         return call.request
 
     def method(self, call: Call) -> str:
-        method: str = call.request.method
-        return method
+        return call.request.method
 
     def url(self, call: Call) -> str:
         return str(call.request.url)
@@ -99,16 +97,15 @@ class Port:
         return request.method in methods and (not request.body or isinstance(request.body, BytesPayload))
 
     def replay(self, call: Call, limit: int | None) -> Replay:
-        payload: Any = call.request.body
+        payload = call.request.body
         if not payload:
             return WHOLE
         by_size = replay_of(b"", payload.size, limit)
         if isinstance(by_size, Refused) or isinstance(payload, BytesPayload) or _made(payload) is not None:
             return by_size
         once = _Payload(payload)
-        if isinstance(payload, AsyncIterablePayload) and hasattr(payload, "_iter"):
-            # Older releases take one that was read in part for one that was not.
-            payload._iter = _Watched(payload._iter, once)
+        # Older releases take one that was read in part for one that was not.
+        internals.wrap_iterator(payload, lambda inner: _Watched(inner, once))
         return once
 
     def keep_header(self, call: Call, name: str, value: str) -> None:
@@ -116,7 +113,7 @@ class Port:
         self._on_key(call.request, name, value)
 
     def prepare(self, call: Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Call:
-        request = _copy(call.request)
+        request = internals.copy(call.request)
         if draft is None:
             request.headers = CIMultiDict(request.headers)
         else:
@@ -129,20 +126,18 @@ class Port:
 
     # Doing.
 
-    async def fetch(self, call: Call, most: int) -> Any:
+    async def fetch(self, call: Call, most: int) -> aiohttp.ClientResponse:
         # Attempts may overlap, and a request remembers how it is being sent.
-        request = _copy(call.request) if call.sent else call.request
+        request = internals.copy(call.request) if call.sent else call.request
         call.sent = True
         if request.body and (made := _made(request.body)) is not None:
-            request._body = AsyncIterablePayload(made, content_type="application/octet-stream")
+            internals.set_body(request, made)
         try:
             response = await call.handler(request)
         except OSError as error:
-            if isinstance(error, TimeoutError) and getattr(call.request, "_timer", None) is not None:
-                timer = call.request._timer
-                if getattr(timer, "_cancelled", False):
-                    # The session's total time, for all attempts together.
-                    raise Permanent(error) from None
+            if isinstance(error, TimeoutError) and internals.is_over(internals.timer_of(call.request)):
+                # The session's total time, for all attempts together.
+                raise Permanent(error) from None
             if isinstance(error, (aiohttp.ClientError, TimeoutError)):
                 raise
             raise aiohttp.ClientOSError(*error.args) from error
@@ -152,7 +147,7 @@ class Port:
             await self.buffer(response, most)
         return response
 
-    async def buffer(self, response: Any, most: int) -> bool:
+    async def buffer(self, response: aiohttp.ClientResponse, most: int) -> bool:
         if _has_come(response):
             return True
         length = announced(response.raw_headers)
@@ -162,9 +157,8 @@ class Port:
         try:
             if (broken := content.exception()) is not None:
                 raise broken
-            if length > getattr(content, "_high_water", 0) or "Content-Encoding" in response.headers:
-                # More than the reader takes in before it asks to be read.
-                await _hold(response)
+            if length > internals.takes_in(content) or "Content-Encoding" in response.headers:
+                internals.refill(response, await content.read())
             else:
                 await content.wait_eof()
         except aiohttp.ClientPayloadError as error:
@@ -178,7 +172,7 @@ class Port:
             raise
         return True
 
-    async def discard(self, response: Any, most: int) -> None:
+    async def discard(self, response: aiohttp.ClientResponse, most: int) -> None:
         content = response.content
         try:
             left = most if (announced(response.raw_headers) or 0) <= most else 0
@@ -193,58 +187,37 @@ class Port:
 
     # Responses.
 
-    def status(self, response: Any) -> int:
-        status: int = response.status
-        return status
+    def status(self, response: aiohttp.ClientResponse) -> int:
+        return response.status
 
-    def fields(self, response: Any) -> Any:
+    def fields(self, response: aiohttp.ClientResponse) -> Iterable[tuple[bytes, bytes]]:
         return response.raw_headers
 
-    def is_response(self, value: Any) -> bool:
+    def is_response(self, value: object) -> bool:
         return isinstance(value, aiohttp.ClientResponse)
 
-    def status_error(self, call: Call, response: Any) -> Exception:
-        error: Any = aiohttp.ClientResponseError(
+    def status_error(self, call: Call, response: aiohttp.ClientResponse) -> Exception:
+        error = aiohttp.ClientResponseError(
             response.request_info,
             response.history,
             status=response.status,
             message=response.reason or "",
             headers=response.headers,
         )
-        error.response = response
-        return error  # type: ignore[no-any-return]
+        error.response = response  # type: ignore[attr-defined]
+        return error
 
     def timeout_error(self, call: Call, message: str) -> Exception:
         return aiohttp.SocketTimeoutError(message)
 
 
-def _copy(request: Any) -> Any:
-    """A request to be sent beside or after ``request``, without what that one remembers of being sent."""
-    copy = object.__new__(type(request))
-    copy.__dict__.update(request.__dict__)
-    for name in ("response", "_ClientRequest__writer"):
-        copy.__dict__.pop(name, None)
-    return copy
-
-
-def _has_come(response: Any) -> bool:
+def _has_come(response: aiohttp.ClientResponse) -> bool:
     """Return True if the whole body has arrived: it is read from memory, and the connection is free."""
     content = response.content
     return bool(content.is_eof()) and content.exception() is None
 
 
-def _made(payload: Any) -> AsyncBody | None:
+def _made(payload: object) -> AsyncBody | None:
     """The `AsyncBody` that a payload was made from, if it was."""
-    value = getattr(payload, "_value", None)
+    value = internals.given_value(payload)
     return value if isinstance(value, AsyncBody) else None
-
-
-async def _hold(response: Any) -> None:
-    """Read the body and put it back, decoded."""
-    data = await response.content.read()
-    loop = response.content._loop
-    content = aiohttp.StreamReader(BaseProtocol(loop), max(1, len(data)), loop=loop)
-    if data:
-        content.feed_data(data)
-    content.feed_eof()
-    response.content = content

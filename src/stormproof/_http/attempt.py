@@ -32,7 +32,7 @@ def attempt(exchange: Exchange) -> Steps:
     return (yield from judged(exchange, response))
 
 
-def judged(exchange: Exchange, response: Any) -> Steps:
+def judged(exchange: Exchange, response: object) -> Steps:
     """``response`` if it is a success; else what stands for it is raised, after one try to authenticate."""
     port, rules = exchange.port, exchange.rules
     exchange.started = True
@@ -77,7 +77,7 @@ def _attempted(exchange: Exchange, step: tuple[Any, ...]) -> Steps:
         raise seen from seen.__cause__
 
 
-def _free(exchange: Exchange, response: Any) -> Steps:
+def _free(exchange: Exchange, response: object) -> Steps:
     """Read a failed response that did not announce to be short, if it is: a retry may wait for long, and
     must not keep the connection meanwhile."""
     try:
@@ -87,7 +87,7 @@ def _free(exchange: Exchange, response: Any) -> Steps:
         pass
 
 
-def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: Any) -> Steps:
+def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: object) -> Steps:
     """Let the hook renew credentials and send the request once more; the first response if it cannot."""
     if exchange.repeat.replay.refusal() is not None:
         return response
@@ -109,7 +109,7 @@ def _reauthenticate(exchange: Exchange, reauth: Callable[..., Any], response: An
     return second
 
 
-def _keep(exchange: Exchange, response: Any) -> Steps:
+def _keep(exchange: Exchange, response: object) -> Steps:
     """Hand ``response`` to the exchange, unless the caller has stopped waiting for it."""
     exchange.keep(response)
     # Checked only now: if the exchange ended earlier, it either discarded the response or is seen here.
@@ -118,19 +118,19 @@ def _keep(exchange: Exchange, response: Any) -> Steps:
         raise Cancelled("the caller does not wait for this attempt any more")
 
 
-def _drop(exchange: Exchange, response: Any, most: int) -> Steps:
+def _drop(exchange: Exchange, response: object, most: int) -> Steps:
     if exchange.take(response):
         yield exchange.port.discard, response, most
 
 
-def release(exchange: Exchange, answer: Any = None, hurry: bool = False) -> Steps:
+def release(exchange: Exchange, answer: object = None, hurry: bool = False) -> Steps:
     """Close every response of the exchange but ``answer``; in a ``hurry`` nothing more is read of them."""
     most = 0 if hurry else exchange.rules.options.drain
     for response in exchange.leftovers(answer):
         yield exchange.port.discard, response, most
 
 
-def settle(exchange: Exchange, response: Any) -> Steps:
+def settle(exchange: Exchange, response: object) -> Steps:
     """The end of an exchange whose policy gave ``response``, which may be a `Fallback`'s."""
     exchange.finished = True
     yield from release(exchange, response)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from .._runtime.function_kind import function_kind
 
 TYPE_CHECKING = False
@@ -63,12 +65,12 @@ class AsyncBody(Made):
                     yield chunk
         finally:
             close = getattr(content, "aclose", None) or getattr(content, "close", None)
-            pending: Any = None if close is None else close()
-            if hasattr(pending, "__await__"):
+            pending = None if close is None else close()
+            if isinstance(pending, Awaitable):
                 await pending
 
 
-def _chunks(content: Any) -> Iterator[bytes]:
+def _chunks(content: object) -> Iterator[bytes]:
     if isinstance(content, str):
         yield content.encode()
     elif isinstance(content, (bytes, bytearray, memoryview)):
@@ -151,7 +153,7 @@ class Once(Replay):
         return f"its body cannot be sent again: {why}"
 
 
-def replay_of(content: Any, length: int | None, limit: int | None) -> Replay:
+def replay_of(content: object, length: int | None, limit: int | None) -> Replay:
     """Return the rule for sending ``content``, as the user gave it, again.
 
     ``length``: its size in bytes where that is known; ``limit``: the most to be sent more than once.
@@ -172,7 +174,7 @@ def replay_of(content: Any, length: int | None, limit: int | None) -> Replay:
     return Once() if start is None else Files([(content, start)])
 
 
-def place(file: Any) -> int | None:
+def place(file: object) -> int | None:
     """Return the present position of a file that seeks; ``None`` for anything else."""
     if not (hasattr(file, "read") and hasattr(file, "seek") and hasattr(file, "tell")):
         return None

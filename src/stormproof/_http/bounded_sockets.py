@@ -14,7 +14,25 @@ from .._runtime.maps import Recent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Protocol, TypeVar
+
+    from urllib3 import PoolManager
+
+    T = TypeVar("T")
+    Manager = TypeVar("Manager", bound=PoolManager)
+
+    class Stream(Protocol):
+        """A network stream of httpcore's."""
+
+        def get_extra_info(self, info: str) -> object: ...
+
+    class Backend(Protocol):
+        """A network backend of httpcore's."""
+
+        def connect_tcp(self, *args: object, **options: object) -> Stream: ...
+        def connect_unix_socket(self, *args: object, **options: object) -> Stream: ...
+
 
 #: The subclasses, one per mixin and class of a library.
 _kinds = Recent(64)
@@ -37,7 +55,7 @@ class _Bounded:
 
     __slots__ = ()
 
-    def _within(self, transfer: Any, args: Any, options: Any) -> Any:
+    def _within(self, transfer: Callable[..., T], args: tuple[object, ...], options: dict[str, object]) -> T:
         scope = ambient()
         left = None if scope is None else scope.remaining()
         if scope is None or left is None or scope.off:
@@ -53,20 +71,20 @@ class _Bounded:
         self.settimeout(own)  # type: ignore[attr-defined]
         return moved
 
-    def recv(self, *args: Any, **options: Any) -> Any:
+    def recv(self, *args: object, **options: object) -> object:
         return self._within(super().recv, args, options)  # type: ignore[misc]
 
-    def recv_into(self, *args: Any, **options: Any) -> Any:
+    def recv_into(self, *args: object, **options: object) -> object:
         return self._within(super().recv_into, args, options)  # type: ignore[misc]
 
-    def send(self, *args: Any, **options: Any) -> Any:
+    def send(self, *args: object, **options: object) -> object:
         return self._within(super().send, args, options)  # type: ignore[misc]
 
-    def sendall(self, *args: Any, **options: Any) -> Any:
+    def sendall(self, *args: object, **options: object) -> object:
         return self._within(super().sendall, args, options)  # type: ignore[misc]
 
 
-def bounded(sock: Any) -> Any:
+def bounded(sock: T) -> T:
     """Return ``sock``, bounded from now on if it is a socket of the standard library or derived from one."""
     if isinstance(sock, socket.socket):
         try:
@@ -81,9 +99,9 @@ def bounded(sock: Any) -> Any:
 
 
 class _BoundedConnection:
-    sock: Any
+    sock: object
 
-    def _new_conn(self) -> Any:
+    def _new_conn(self) -> object:
         return bounded(super()._new_conn())  # type: ignore[misc]
 
     def connect(self) -> None:
@@ -94,15 +112,15 @@ class _BoundedConnection:
 class BoundedPool:
     """Mixin for a connection pool of urllib3's."""
 
-    def _new_conn(self) -> Any:
-        connection = super()._new_conn()  # type: ignore[misc]
+    def _new_conn(self) -> object:
+        connection: object = super()._new_conn()  # type: ignore[misc]
         # What a recorder or a mock puts in its place has no socket.
         if isinstance(connection, http.client.HTTPConnection):
             connection.__class__ = _derive(_BoundedConnection, type(connection))
         return connection
 
 
-def bound_manager(manager: Any) -> Any:
+def bound_manager(manager: Manager) -> Manager:
     """Return ``manager``, a pool manager of urllib3's, whose pools bound their sockets from now on."""
     pools = manager.pool_classes_by_scheme
     manager.pool_classes_by_scheme = {scheme: _derive(BoundedPool, kind) for scheme, kind in pools.items()}
@@ -113,11 +131,11 @@ def bound_manager(manager: Any) -> Any:
 
 
 class _BoundedStream:
-    def start_tls(self, *args: Any, **options: Any) -> Any:
+    def start_tls(self, *args: object, **options: object) -> object:
         return _bounded_stream(super().start_tls(*args, **options))  # type: ignore[misc]
 
 
-def _bounded_stream(stream: Any) -> Any:
+def _bounded_stream(stream: Stream) -> Stream:
     sock = stream.get_extra_info("socket")
     if bounded(sock) is not None and hasattr(stream, "__dict__"):
         stream.__class__ = _derive(_BoundedStream, type(stream))
@@ -125,20 +143,20 @@ def _bounded_stream(stream: Any) -> Any:
 
 
 class _BoundedBackend:
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Backend) -> None:
         self._inner = inner
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def connect_tcp(self, *args: Any, **options: Any) -> Any:
+    def connect_tcp(self, *args: object, **options: object) -> object:
         return _bounded_stream(self._inner.connect_tcp(*args, **options))
 
-    def connect_unix_socket(self, *args: Any, **options: Any) -> Any:
+    def connect_unix_socket(self, *args: object, **options: object) -> object:
         return _bounded_stream(self._inner.connect_unix_socket(*args, **options))
 
 
-def bound_transport(transport: Any) -> None:
+def bound_transport(transport: object) -> None:
     """Bound the sockets that ``transport``, a sync one of httpx's, opens from now on."""
     pool = getattr(transport, "_pool", None)
     backend = getattr(pool, "_network_backend", None)

@@ -15,13 +15,24 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._classify.settings import Settings
+    from .._strategies.protocol import Strategy
     from .options import ClientOptions
 
 
 class Rules:
     """The options of a client and the tables of its policy, in one."""
 
-    __slots__ = ("classifies", "failing", "floor", "key_names", "methods", "name", "options", "retries", "settings")
+    __slots__ = (
+        "classifies",
+        "failing",
+        "floor",
+        "key_names",
+        "methods",
+        "name",
+        "options",
+        "retries",
+        "settings",
+    )
 
     def __init__(self, policy: Policy, options: ClientOptions, name: str) -> None:
         self.options = options
@@ -73,7 +84,7 @@ def adapt(policy: Policy, options: ClientOptions) -> Policy:
     Live state is shared. A Retry whose ``on`` is the user's own types or function keeps it.
     """
 
-    def with_tables(strategy: Any) -> Any:
+    def with_tables(strategy: Strategy) -> Strategy:
         if not isinstance(strategy, Retry) or not isinstance(strategy.on, Classifier):
             return strategy
         changes = _changes(options, [strategy.on.settings])

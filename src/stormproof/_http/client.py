@@ -14,7 +14,7 @@ from .options import RequestOverrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from .options import ClientOptions
@@ -48,7 +48,7 @@ class _Ready:
 
     __slots__ = ("_adapted", "exchange", "is_simple", "methods", "policy", "run")
 
-    def __init__(self, policy: Policy, port: Port, options: ClientOptions, is_async: bool) -> None:
+    def __init__(self, policy: Policy, port: Port[Any, Any], options: ClientOptions, is_async: bool) -> None:
         self.policy = policy
         for strategy in policy.strategies:
             if isinstance(strategy, Hedge) and strategy.vary is not None:
@@ -72,7 +72,7 @@ class _Ready:
 # anything out of the ordinary, goes the long way.
 
 
-def _attempts(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
+def _attempts(port: Port[Any, Any], rules: Rules) -> Callable[[Exchange], Any]:
     fetch, status, most, floor = port.fetch, port.status, rules.options.buffer, rules.floor
 
     def attempted(exchange: Exchange) -> Any:
@@ -96,7 +96,7 @@ def _attempts(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
     return attempted
 
 
-def _attempts_async(port: Port, rules: Rules) -> Callable[[Exchange], Any]:
+def _attempts_async(port: Port[Any, Any], rules: Rules) -> Callable[[Exchange], Any]:
     fetch, status, most, floor = port.fetch, port.status, rules.options.buffer, rules.floor
 
     async def attempted(exchange: Exchange) -> Any:
@@ -138,7 +138,9 @@ class Client:
 
     __slots__ = ("_is_async", "_others", "_own", "options", "port")
 
-    def __init__(self, policy: Policy, port: Port, options: ClientOptions, is_async: bool = False) -> None:
+    def __init__(
+        self, policy: Policy, port: Port[Any, Any], options: ClientOptions, is_async: bool = False
+    ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"{port.name}: policy must be a Policy, got {policy!r}")
         self.port = port
@@ -156,7 +158,7 @@ class Client:
         """True if the policy makes more than one attempt of anything."""
         return self._own.exchange.rules.retries
 
-    def send(self, request: Any, overrides: Any = None) -> Any:
+    def send(self, request: object, overrides: Mapping[str, Any] | None = None) -> Any:
         """Send ``request`` and return the response."""
         ready = self._own
         if overrides is None and ready.is_simple(request, ready.methods):
@@ -179,7 +181,7 @@ class Client:
         finally:
             del failure
 
-    async def send_async(self, request: Any, overrides: Any = None) -> Any:
+    async def send_async(self, request: object, overrides: Mapping[str, Any] | None = None) -> Any:
         """Send ``request`` and return the response, in a task."""
         ready = self._own
         if overrides is None and ready.is_simple(request, ready.methods):
@@ -202,14 +204,13 @@ class Client:
         finally:
             del failure
 
-    def _begin(self, request: Any, overrides: Any) -> tuple[_Ready, Exchange]:
+    def _begin(self, request: object, overrides: Mapping[str, Any] | None) -> tuple[_Ready, Exchange]:
         ready = self._own
-        if overrides is not None:
-            overrides = RequestOverrides(overrides)
-            if overrides.policy is not None:
-                ready = self._ready(overrides.policy)
+        own = None if overrides is None else RequestOverrides(overrides)
+        if own is not None and own.policy is not None:
+            ready = self._ready(own.policy)
         exchange = ready.exchange(request)
-        exchange.get_ready(overrides)
+        exchange.get_ready(own)
         return ready, exchange
 
     def _ready(self, policy: Policy) -> _Ready:

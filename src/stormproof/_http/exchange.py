@@ -27,7 +27,7 @@ class Exchange:
     then the class has the values. `of` makes the class for one client and policy.
     """
 
-    port: Port
+    port: Port[Any, Any]
     rules: Rules
     #: The first attempt can be made the short way: nothing about the request has to be looked at.
     simple = True
@@ -41,7 +41,7 @@ class Exchange:
     #: How the attempt before this one ended for the retry loop, which also sees those that were cut off.
     before: Exception | None = None
     #: The response of an attempt that was made the short way and succeeded.
-    answered: Any = None
+    answered: object = None
     #: The responses of all others, open or not. The code that takes one out hands it on or discards it.
     open_responses: Sequence[Any] = ()
     #: The failed responses, each with the error that stands for it in the policy.
@@ -54,11 +54,11 @@ class Exchange:
     _base: list[tuple[str, str]] | None = None
     _repeat: RepeatRules | None = None
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: object) -> None:
         self.request = request
 
     @classmethod
-    def of(cls, port: Port, rules: Rules) -> type[Exchange]:
+    def of(cls, port: Port[Any, Any], rules: Rules) -> type[Exchange]:
         """The exchanges of one client under one policy."""
         return type("Exchange", (cls,), {"port": port, "rules": rules})
 
@@ -146,16 +146,16 @@ class Exchange:
         return self.finished or (scope is not None and scope.is_cancelled)
 
     def broke(self, error: Exception) -> Exception:
-        """Record that the attempt ended in ``error``; return what to raise: also ours if our time was over."""
+        """Record that the attempt ended in ``error``; return it, as ours too if our time was over."""
         self.last = as_seen(error, self.rules.settings)
         return self.last
 
-    def keep(self, response: Any) -> None:
+    def keep(self, response: object) -> None:
         """A response has come: until it is taken, the end of the exchange sees to it."""
         # In one step each: attempts in other threads may do the same.
         self.__dict__.setdefault("open_responses", []).append(response)
 
-    def take(self, response: Any) -> bool:
+    def take(self, response: object) -> bool:
         """Take ``response`` out to discard it; return False if it was taken out before."""
         try:
             self.__dict__["open_responses"].remove(response)
@@ -169,7 +169,7 @@ class Exchange:
         if not draft.moved:
             self._base = list(draft.headers.pairs)
 
-    def refuse(self, response: Any) -> Exception:
+    def refuse(self, response: object) -> Exception:
         """The error that stands for a failed response inside the policy."""
         error = self.port.status_error(self.request, response)
         self.__dict__.setdefault("failed_responses", []).append((error, response))
@@ -182,7 +182,7 @@ class Exchange:
         """The response that ``error`` stands for; ``None`` if there was none."""
         return next((response for known, response in self.failed_responses if known is error), None)
 
-    def leftovers(self, answer: Any = None) -> list[Any]:
+    def leftovers(self, answer: object = None) -> list[Any]:
         """Take out the responses that will not be read, each once."""
         left = [] if self.answered is None or self.answered is answer else [self.answered]
         self.answered = self.before = None

@@ -66,7 +66,7 @@ def final_answer(exchange: Exchange, error: Exception) -> Any:
     return _mark_if_out_of_time(exchange, error) if error is last else _given_up(exchange, error, last)
 
 
-def _mark_response(exchange: Exchange, response: Any, error: Exception) -> None:
+def _mark_response(exchange: Exchange, response: object, error: Exception) -> None:
     mark = exhaustion.exhausted_by(error)
     if mark is None and exchange.rules.retries and (why := exchange.veto(error)) is not None:
         exhaustion.mark(response, NotRetried(exchange.number, f"not sent again: {why}"))
@@ -124,6 +124,6 @@ def _given_up(exchange: Exchange, refusal: StormproofError, last: Exception) -> 
     return answer
 
 
-def _mark(exchange: Exchange, outcome: Any, reason: str, refusal: BaseException) -> None:
+def _mark(exchange: Exchange, outcome: object, reason: str, refusal: BaseException) -> None:
     rules = exchange.rules
     exhaustion.mark(outcome, exhaustion.Mark(rules.name, rules, exchange.number, reason, stopped(refusal)))

@@ -7,7 +7,6 @@ from collections.abc import MutableMapping
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
 
 class Fields(MutableMapping[str, str]):
@@ -75,7 +74,7 @@ def has_field(pairs: Iterable[tuple[str | bytes, str | bytes]], names: frozenset
 _LENGTH = both_kinds(["content-length"])
 
 
-def announced(pairs: Iterable[tuple[Any, Any]]) -> int | None:
+def announced(pairs: Iterable[tuple[str | bytes, str | bytes]]) -> int | None:
     """The Content-Length among raw pairs (str or bytes), ``None`` without one that can be believed."""
     for name, value in pairs:
         if len(name) == 14 and name.lower() in _LENGTH:
@@ -89,6 +88,6 @@ def length_of(value: str | bytes) -> int | None:
     return int(value) if len(value) < 19 and value.isascii() and value.isdigit() else None
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A header's name or value, which some libraries take as bytes too."""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)

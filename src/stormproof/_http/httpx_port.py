@@ -14,11 +14,32 @@ from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+    from typing import Any, Protocol
+
+    import httpx
 
     from .body import Replay
     from .draft import Draft
+
+    class Library(Protocol):
+        """The module: httpx, or one with its API."""
+
+        __name__: str
+        AsyncBaseTransport: type[httpx.AsyncBaseTransport]
+        AsyncByteStream: type[httpx.AsyncByteStream]
+        AsyncHTTPTransport: type[httpx.AsyncHTTPTransport]
+        BaseTransport: type[httpx.BaseTransport]
+        ByteStream: type[httpx.ByteStream]
+        HTTPStatusError: type[httpx.HTTPStatusError]
+        HTTPTransport: type[httpx.HTTPTransport]
+        Headers: type[httpx.Headers]
+        ReadTimeout: type[httpx.ReadTimeout]
+        Response: type[httpx.Response]
+        SyncByteStream: type[httpx.SyncByteStream]
+        TimeoutException: type[httpx.TimeoutException]
+        URL: type[httpx.URL]
+
 
 #: The timeouts of a client that has none.
 _UNLIMITED: dict[str, float | None] = dict.fromkeys(("connect", "read", "write", "pool"))
@@ -37,10 +58,10 @@ class Shrinking(dict[str, "float | None"]):
 
     grace_s = 0.0
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: float | None = None) -> float | None:  # type: ignore[override]
         return self._least(super().get(name, default))
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> float | None:
         return self._least(super().__getitem__(name))
 
     def _least(self, own: float | None) -> float | None:
@@ -67,56 +88,54 @@ class _Port:
     #: The timeouts of an attempt inside a scope.
     shrinking = Shrinking
 
-    def __init__(self, library: Any, transport: Any, handle: Any) -> None:
-        self.name: str = library.__name__
+    def __init__(self, library: Library, transport: object, handle: Callable[[httpx.Request], Any]) -> None:
+        self.name = library.__name__
         self._library = library
         self._bytes = library.ByteStream
         #: From a response to its status.
-        self.status: Any = attrgetter("status_code")
+        self.status: Callable[[httpx.Response], int] = attrgetter("status_code")
         self.transport = transport
         #: Sends a request and gives the response: the wrapped transport's method.
         self._handle = handle
         bases = (library.SyncByteStream, library.AsyncByteStream)
-        self._watched: Any = type("Watched", (Watched, *bases), {})
-        self._rest: Any = type("Rest", (Rest, *bases), {})
-        self._broken: Any = type("Broken", (Broken, *bases), {})
-        self._guarded: Any = type("Guarded", (Guarded, library.AsyncByteStream), {})
+        self._watched = type("Watched", (Watched, *bases), {})
+        self._rest = type("Rest", (Rest, *bases), {})
+        self._broken = type("Broken", (Broken, *bases), {})
+        self._guarded = type("Guarded", (Guarded, library.AsyncByteStream), {})
         #: The streams of which we have read all that we wanted to.
         self._read = (self._rest, self._broken, self._bytes)
 
     # Requests.
 
-    def native(self, request: Any) -> Any:
+    def native(self, request: httpx.Request) -> httpx.Request:
         return request
 
-    def method(self, request: Any) -> str:
-        method: str = request.method
-        return method
+    def method(self, request: httpx.Request) -> str:
+        return request.method
 
-    def url(self, request: Any) -> str:
+    def url(self, request: httpx.Request) -> str:
         return str(request.url)
 
-    def headers(self, request: Any) -> list[tuple[str, str]]:
+    def headers(self, request: httpx.Request) -> list[tuple[str, str]]:
         encoding = request.headers.encoding
         return [(name.decode(encoding), value.decode(encoding)) for name, value in request.headers.raw]
 
-    def has_field(self, request: Any, names: frozenset[str | bytes]) -> bool:
+    def has_field(self, request: httpx.Request, names: frozenset[str | bytes]) -> bool:
         return has_header(request.headers, names)
 
-    def keep_header(self, request: Any, name: str, value: str) -> None:
+    def keep_header(self, request: httpx.Request, name: str, value: str) -> None:
         request.headers[name] = value
 
-    def simple(self, request: Any, methods: frozenset[str]) -> bool:
+    def simple(self, request: httpx.Request, methods: frozenset[str]) -> bool:
         return request.method in methods and type(request.stream) is self._bytes
 
-    def replay(self, request: Any, limit: int | None) -> Replay:
+    def replay(self, request: httpx.Request, limit: int | None) -> Replay:
         stream = request.stream
         if isinstance(stream, self._bytes):
             content = content_in_memory(request)
             return WHOLE if not content else replay_of(content, len(content), limit)
-        if isinstance(stream, self._watched):
-            once: Once = stream.once
-            return once
+        if isinstance(stream, Watched):
+            return stream.once
         length = announced(request.headers.raw)
         if hasattr(stream, "fields"):
             rule = _of_parts(stream.fields, length, limit)
@@ -128,7 +147,9 @@ class _Port:
             request.stream = watched
         return rule
 
-    def prepare(self, request: Any, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Any:
+    def prepare(
+        self, request: httpx.Request, draft: Draft | None, extra: dict[str, str], limit_s: float | None
+    ) -> httpx.Request:
         attempt = clone(request)
         attempt.extensions = extensions = dict(request.extensions)
         if limit_s is not None:
@@ -147,54 +168,53 @@ class _Port:
 
     # Responses.
 
-    def fields(self, response: Any) -> Iterable[tuple[bytes, bytes]]:
-        raw: list[tuple[bytes, bytes]] = response.headers.raw
-        return raw
+    def fields(self, response: httpx.Response) -> Iterable[tuple[bytes, bytes]]:
+        return response.headers.raw
 
-    def is_response(self, value: Any) -> bool:
+    def is_response(self, value: object) -> bool:
         return isinstance(value, self._library.Response)
 
-    def status_error(self, request: Any, response: Any) -> Exception:
+    def status_error(self, request: httpx.Request, response: httpx.Response) -> Exception:
         response.request = request
-        error: Exception = self._library.HTTPStatusError(
-            f"{response.status_code} {response.reason_phrase}", request=request, response=response
-        )
-        return error
+        text = f"{response.status_code} {response.reason_phrase}"
+        return self._library.HTTPStatusError(text, request=request, response=response)
 
-    def timeout_error(self, request: Any, message: str) -> Exception:
-        error: Exception = self._library.ReadTimeout(message, request=request)
-        return error
+    def timeout_error(self, request: httpx.Request, message: str) -> Exception:
+        return self._library.ReadTimeout(message, request=request)
 
-    def _whole(self, response: Any, chunks: list[bytes]) -> bool:
+    def _whole(self, response: httpx.Response, chunks: list[bytes]) -> bool:
         response.stream = self._bytes(b"".join(chunks))
         return True
 
-    def _rest_of(self, response: Any, chunks: list[bytes], iterator: Any) -> bool:
+    def _rest_of(
+        self, response: httpx.Response, chunks: list[bytes], iterator: Iterator[bytes] | AsyncIterator[bytes]
+    ) -> bool:
         rest = self._rest()
         rest.chunks, rest.iterator, rest.inner = chunks, iterator, response.stream
         rest.ends = response.extensions.get("http_version", b"").startswith(b"HTTP/1")
         response.stream = rest
         return False
 
-    def _broke(self, response: Any, chunks: list[bytes], error: Exception) -> None:
+    def _broke(self, response: httpx.Response, chunks: list[bytes], error: Exception) -> None:
         broken = self._broken()
         broken.chunks, broken.error = chunks, error
         response.stream = broken
 
-    def _drains(self, response: Any, most: int) -> bool:
+    def _drains(self, response: httpx.Response, most: int) -> bool:
         """Return True if the rest may be short enough to be worth reading."""
         if response.is_closed or isinstance(response.stream, self._read):
             return False
         return (announced(response.headers.raw) or 0) <= most
 
 
-def _of_parts(parts: Any, length: int | None, limit: int | None) -> Replay:
+def _of_parts(parts: Iterable[object], length: int | None, limit: int | None) -> Replay:
     """A multipart body: its files go back to their beginning by themselves, if they can."""
     if limit is not None and (length or 0) > limit:
         return replay_of(b"", length, limit)
     if limit == 0:
         return Refused("its body cannot be sent again: replay=0")
-    files = [part.file for part in parts if not isinstance(getattr(part, "file", b""), (str, bytes))]
+    given = [getattr(part, "file", b"") for part in parts]
+    files = [file for file in given if not isinstance(file, (str, bytes))]
     if any(place(file) is None for file in files):
         return Once()
     return Files([(file, 0) for file in files]) if files else WHOLE
@@ -205,9 +225,9 @@ class ThreadPort(_Port):
 
     __slots__ = ()
 
-    def fetch(self, request: Any, most: int) -> Any:
+    def fetch(self, request: httpx.Request, most: int) -> httpx.Response:
         try:
-            response = self._handle(request)
+            response: httpx.Response = self._handle(request)
         except self._library.TimeoutException:
             # A wait for a slot may end just as it is given one, and a timeout may break an HTTP/2 connection.
             repair_sync(self.transport)
@@ -215,7 +235,7 @@ class ThreadPort(_Port):
         # The client does so later; `on_result` may want to know now.
         response.request = request
         if 0 < content_length(response.headers) <= most and response.status_code < 400:
-            stream = response.stream
+            stream: httpx.SyncByteStream = response.stream  # type: ignore[assignment]
             try:
                 body = b"".join(stream)
             finally:
@@ -223,8 +243,8 @@ class ThreadPort(_Port):
             response.stream = self._bytes(body)
         return response
 
-    def buffer(self, response: Any, most: int) -> bool:
-        stream = response.stream
+    def buffer(self, response: httpx.Response, most: int) -> bool:
+        stream: httpx.SyncByteStream = response.stream  # type: ignore[assignment]
         if isinstance(stream, self._bytes):
             return True
         chunks: list[bytes] = []
@@ -246,7 +266,7 @@ class ThreadPort(_Port):
         stream.close()
         return self._whole(response, chunks)
 
-    def discard(self, response: Any, most: int) -> None:
+    def discard(self, response: httpx.Response, most: int) -> None:
         try:
             if most and self._drains(response, most):
                 self.buffer(response, most)
@@ -261,12 +281,13 @@ class ThreadPort(_Port):
             repair_sync(self.transport)
 
 
-def _is_http2(response: Any) -> bool:
+def _is_http2(response: httpx.Response) -> bool:
     return bool(response.extensions.get("http_version") == b"HTTP/2")
 
 
-def _close(response: Any) -> Any:
-    return response.stream.aclose()
+async def _close(response: httpx.Response) -> None:
+    stream: httpx.AsyncByteStream = response.stream  # type: ignore[assignment]
+    await stream.aclose()
 
 
 class TaskPort(_Port):
@@ -275,26 +296,27 @@ class TaskPort(_Port):
     __slots__ = ("_wait",)
     shrinking = ShrinkingLate
 
-    def __init__(self, library: Any, transport: Any, handle: Any) -> None:
+    def __init__(self, library: Library, transport: object, handle: Callable[[httpx.Request], Any]) -> None:
         super().__init__(library, transport, handle)
-        self._wait: Any = (
+        self._wait: Callable[[Awaitable[Any], Callable[[Any], Awaitable[Any]]], Awaitable[Any]] = (
             await_on_shared_connection if is_multiplexed(transport) else await_cancel_at_suspension
         )
 
-    async def fetch(self, request: Any, most: int) -> Any:
+    async def fetch(self, request: httpx.Request, most: int) -> httpx.Response:
         try:
-            return await self._wait(self._fetched(request, most), _close)
+            response: httpx.Response = await self._wait(self._fetched(request, most), _close)
+            return response
         except BaseException as error:
             # The one place where an attempt is cut off, by whatever scope or task. Or an error, perhaps of a
             # connection that broke as another attempt on it was cut off, and that the pool would keep.
             await repair(self.transport, None if isinstance(error, Exception) else error)
             raise
 
-    async def _fetched(self, request: Any, most: int) -> Any:
-        response = await self._handle(request)
+    async def _fetched(self, request: httpx.Request, most: int) -> httpx.Response:
+        response: httpx.Response = await self._handle(request)
         response.request = request
         if 0 < content_length(response.headers) <= most and response.status_code < 400:
-            stream = response.stream
+            stream: httpx.AsyncByteStream = response.stream  # type: ignore[assignment]
             try:
                 body = b"".join([chunk async for chunk in stream])
             finally:
@@ -307,8 +329,8 @@ class TaskPort(_Port):
             response.stream = guarded
         return response
 
-    async def buffer(self, response: Any, most: int) -> bool:
-        stream = response.stream
+    async def buffer(self, response: httpx.Response, most: int) -> bool:
+        stream: httpx.AsyncByteStream = response.stream  # type: ignore[assignment]
         if isinstance(stream, self._bytes):
             return True
         chunks: list[bytes] = []
@@ -330,7 +352,7 @@ class TaskPort(_Port):
         await await_shielded(stream.aclose())
         return self._whole(response, chunks)
 
-    async def discard(self, response: Any, most: int) -> None:
+    async def discard(self, response: httpx.Response, most: int) -> None:
         try:
             if most and self._drains(response, most):
                 await self.buffer(response, most)

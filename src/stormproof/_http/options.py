@@ -8,7 +8,7 @@ from .._primitives.options import Options, choice, count, flag, hook
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
-    from typing import Any
+    from typing import Any, Literal
 
     from .draft import Draft
 
@@ -88,7 +88,7 @@ class ClientOptions(Options):
         return cls(**{name: options.pop(name) for name in cls.field_names() if name in options})
 
 
-def _table(field: str, table: str, values: Any) -> Any:
+def _table(field: str, table: Literal["statuses", "methods"], values: Iterable[Any]) -> Any:
     """``values`` as a classifier checks its ``table``; errors name the option they were given for."""
     try:
         return getattr(Settings(**{table: values}), table)
@@ -104,13 +104,13 @@ def _key(value: str | None) -> str | None:
     return choice("ClientOptions", "idempotency_key", value, ("auto",))
 
 
-def _names(values: Any) -> list[Any]:
+def _names(values: object) -> list[object]:
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise TypeError(f"ClientOptions: credentials must be a collection of header names, got {values!r}")
     return list(values)
 
 
-def _name(field: str, value: Any) -> str:
+def _name(field: str, value: object) -> str:
     if not isinstance(value, str) or not value or not _TOKEN.issuperset(value):
         raise ValueError(f"ClientOptions: {field} must be a header name, got {value!r}")
     return value
@@ -134,7 +134,7 @@ class RequestOverrides:
                 "it has policy, idempotency_key, retry"
             )
         self.policy = given.get("policy")
-        self.key: Any = given.get("idempotency_key", ABSENT)
+        self.key: object = given.get("idempotency_key", ABSENT)
         self.retry = flag("stormproof", "retry", given.get("retry", True))
         if self.policy is not None and not hasattr(self.policy, "strategies"):
             raise TypeError(f"stormproof: policy must be a Policy, got {self.policy!r}")
@@ -142,10 +142,10 @@ class RequestOverrides:
             key_value("idempotency_key", self.key)
 
 
-ABSENT: Any = object()
+ABSENT = object()
 
 
-def key_value(field: str, value: Any) -> str:
+def key_value(field: str, value: object) -> str:
     """``value`` if it can stand in a header: 1 to 255 printable ASCII characters.
 
     The value itself is not in the error: a key may be a secret, and may be long.

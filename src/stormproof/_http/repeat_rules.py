@@ -22,7 +22,9 @@ class RepeatRules:
 
     __slots__ = ("_is_repeatable", "_overrides", "_port", "_replay", "_request", "_rules")
 
-    def __init__(self, port: Port, rules: Rules, request: Any, overrides: RequestOverrides | None) -> None:
+    def __init__(
+        self, port: Port[Any, Any], rules: Rules, request: object, overrides: RequestOverrides | None
+    ) -> None:
         self._port = port
         self._rules = rules
         self._request = request

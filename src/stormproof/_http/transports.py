@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._policy.policy import Policy
+    from .httpx_port import Library
 
 
-_MISSING: Any = object()
+#: In place of a policy that was not given: the error for that is ours.
+_MISSING: Policy = object()  # type: ignore[assignment]
 
 
-def wrong_client(transport: Any, name: str, other_name: str, client: str, right: str) -> AttributeError:
+def wrong_client(transport: object, name: str, other_name: str, client: str, right: str) -> AttributeError:
     """Return the error for an attribute that ``transport`` lacks; the other client uses ``other_name``."""
     kind = type(transport).__name__
     if name == other_name:
@@ -32,9 +34,11 @@ def wrong_client(transport: Any, name: str, other_name: str, client: str, right:
 class Wrapping:
     """A transport around another one."""
 
-    _library: Any
+    _library: Library
+    #: The transport underneath, of the library's sync or async kind.
+    _inner: Any
 
-    def _wrap(self, policy: Policy, transport: Any, options: dict[str, Any], is_async: bool) -> None:
+    def _wrap(self, policy: Policy, transport: object, options: dict[str, Any], is_async: bool) -> None:
         if policy is _MISSING:
             raise TypeError(f"{type(self).__name__}: policy must be a Policy, got none")
         native = self._library.AsyncHTTPTransport if is_async else self._library.HTTPTransport
@@ -56,9 +60,9 @@ class Wrapping:
         if not is_async:
             bound_transport(transport)
         port = (
-            TaskPort(self._library, transport, transport.handle_async_request)
+            TaskPort(self._library, transport, self._inner.handle_async_request)
             if is_async
-            else ThreadPort(self._library, transport, transport.handle_request)
+            else ThreadPort(self._library, transport, self._inner.handle_request)
         )
         self._client = Client(policy, port, ClientOptions(**options), is_async)
 
@@ -78,7 +82,7 @@ class Wrapping:
 class Threads(Wrapping):
     """The sync transport of a library that has httpx's API."""
 
-    def __init__(self, policy: Policy = _MISSING, transport: Any = None, **options: Any) -> None:
+    def __init__(self, policy: Policy = _MISSING, transport: object = None, **options: Any) -> None:
         self._wrap(policy, transport, options, False)
 
     def __getattr__(self, name: str) -> Any:
@@ -101,7 +105,7 @@ class Threads(Wrapping):
 class Tasks(Wrapping):
     """The async transport of a library that has httpx's API."""
 
-    def __init__(self, policy: Policy = _MISSING, transport: Any = None, **options: Any) -> None:
+    def __init__(self, policy: Policy = _MISSING, transport: object = None, **options: Any) -> None:
         self._wrap(policy, transport, options, True)
 
     def __getattr__(self, name: str) -> Any:

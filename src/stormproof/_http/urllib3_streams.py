@@ -8,10 +8,15 @@ from .headers import announced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Iterable, Iterator
+    from typing import IO, Any
+
+    from urllib3 import BaseHTTPResponse
 
     from .body import Once
+
+    #: As urllib3 takes it.
+    TimeoutValue = Timeout | float | None
 
 _CHUNK = 16384
 
@@ -19,7 +24,7 @@ _CHUNK = 16384
 class Watched:
     """A request body that can be read once, and records that reading has begun."""
 
-    def __init__(self, inner: Any, once: Once) -> None:
+    def __init__(self, inner: Iterable[bytes] | IO[bytes], once: Once) -> None:
         self._inner = inner
         self._once = once
 
@@ -31,17 +36,18 @@ class Watched:
 class WatchedFile(Watched):
     """`Watched`, for what is read and not iterated."""
 
+    _inner: IO[bytes]
+
     def read(self, size: int = -1) -> bytes:
         self._once.touched = True
-        data: bytes = self._inner.read(size)
-        return data
+        return self._inner.read(size)
 
 
-def watched(body: Any, once: Once) -> Watched:
+def watched(body: Iterable[bytes] | IO[bytes], once: Once) -> Watched:
     return (WatchedFile if hasattr(body, "read") else Watched)(body, once)
 
 
-def drain(response: Any, most: int) -> None:
+def drain(response: BaseHTTPResponse, most: int) -> None:
     """Read what is left of a urllib3 response, if it is at most ``most`` bytes, and close it."""
     try:
         left = most if (announced(response.headers.items()) or 0) <= most else 0
@@ -56,20 +62,20 @@ def drain(response: Any, most: int) -> None:
     put_back(response)
 
 
-def put_back(response: Any) -> None:
+def put_back(response: BaseHTTPResponse) -> None:
     """Close a urllib3 response, and give its connection's place in the pool free."""
     response.close()
     response.release_conn()
 
 
-def within(timeout: Any, limit_s: float) -> Timeout:
+def within(timeout: TimeoutValue, limit_s: float) -> Timeout:
     """``timeout``, one of urllib3's kinds, with at most ``limit_s`` seconds in all."""
     bounded = timeout.clone() if isinstance(timeout, Timeout) else Timeout.from_float(timeout)
     bounded.total = min(bounded.total, limit_s) if isinstance(bounded.total, (int, float)) else limit_s
     return bounded
 
 
-def hand_over(response: Any, timeout: Any) -> None:
+def hand_over(response: object, timeout: TimeoutValue) -> None:
     """Let what is left of a urllib3 response be read with its caller's own ``timeout``, not the attempt's.
 
     What is left of a deadline around the caller is looked at by each read (`bounded_sockets`).

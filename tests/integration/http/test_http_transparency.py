@@ -2,23 +2,28 @@
 
 Each case runs against a fresh server with a fresh client and a fresh policy: once without a policy, then
 with one that does nothing, one that only limits the time, and (where nothing in the case is worth retrying)
-one that retries. What the caller gets and what the server sees must be the same, header for header and
-connection for connection.
+one that retries. What the caller gets, what the library's own hooks see and what the server sees must be the
+same, header for header and connection for connection. docs/http.md has the table of what is compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Callable
+import pickle
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import urllib3
-from tests.support.http.clients import CLIENTS, Client, OneShot, Urllib3
+from h2.errors import ErrorCodes
+from tests.support.http.clients import CLIENTS, Client, OneShot, Requests, Urllib3
+from tests.support.http.h2_server import H2Server, refuse, say
 from tests.support.http.server import (
     Server,
     Step,
@@ -36,6 +41,8 @@ from tests.support.http.server import (
 )
 
 import stormproof as sp
+
+ROOT = Path(__file__).parents[3]
 
 POLICIES: dict[str, Callable[[], sp.Policy]] = {
     "does nothing": sp.Policy,
@@ -65,15 +72,20 @@ class Ask:
 
 @dataclass(frozen=True)
 class Case:
-    """A server's behaviour and a client's request. ``fails``: a policy is meant to retry it."""
+    """A server's behaviour and a client's request. ``fails``: those in which a policy is meant to retry it.
 
-    routes: dict[str, tuple[Step, ...]]
+    ``way`` is how they meet: "plain", through the server as a "proxy", with the library's "hooks", over
+    "http2", or "pickled": responses and errors, and a session of requests' before its first request.
+    """
+
+    routes: dict[str, tuple[Any, ...]]
     asks: tuple[Ask, ...]
-    fails: bool = False
+    fails: tuple[str, ...] = ()
+    way: str = "plain"
 
 
-def _one(*steps: Step, fails: bool = False, **ask: Any) -> Case:
-    return Case({"/": steps}, (Ask(**ask),), fails)
+def _one(*steps: Any, fails: tuple[str, ...] = (), way: str = "plain", **ask: Any) -> Case:
+    return Case({"/": steps}, (Ask(**ask),), fails, way)
 
 
 def _raw(data: bytes) -> Step:
@@ -97,101 +109,190 @@ def _short_redirect(exchange: Any) -> Any:
     return step()
 
 
+ALL = tuple(CLIENTS)
+HTTPX = tuple(name for name in CLIENTS if name.startswith("httpx"))
 OK = answer(200, b"ok", [("X-Of", "server")])
+#: What a proxy is asked for, and what it sees of a request over TLS.
+FAR, SECRET, TUNNEL = "http://far.test/", "https://far.test/", "far.test:443"
 PACKED = gzip.compress(b"packed")
 GZIP = ("Content-Encoding", "gzip")
 
-CASES: dict[str, Case] = {
-    # Methods and bodies.
-    **{f"{method} without a body": _one(OK, method=method) for method in ("GET", "DELETE", "OPTIONS", "PUT")},
-    "HEAD": _one(OK, method="HEAD"),
-    "GET with a query": Case({"/a": (OK,)}, (Ask(path="/a?x=1&y=%20z"),)),
-    "POST with bytes": _one(OK, method="POST", body=b"data"),
-    "PATCH with bytes": _one(OK, method="PATCH", body=b"data"),
-    "PUT with a large body": _one(OK, method="PUT", body=b"x" * 300_000),
-    "POST with a stream": _one(OK, method="POST", body=("one", "two")),
-    "PUT with a stream": _one(OK, method="PUT", body=("one", "two")),
-    "own headers": _one(OK, headers=(("X-Own", "1"), ("Accept", "text/x"), ("Authorization", "Basic eDp5"))),
-    "expects to continue": _one(OK, method="POST", body=b"data", headers=(("Expect", "100-continue"),)),
-    # Answers.
-    **{
-        f"status {status}": _one(answer(status, b"body"))
-        for status in (201, 202, 400, 401, 404, 409, 410, 418)
+SUBJECTS: dict[str, dict[str, Case]] = {
+    "methods and bodies": {
+        **{
+            f"{method} without a body": _one(OK, method=method)
+            for method in ("GET", "DELETE", "OPTIONS", "PUT")
+        },
+        "HEAD": _one(OK, method="HEAD"),
+        "GET with a query": Case({"/a": (OK,)}, (Ask(path="/a?x=1&y=%20z"),)),
+        "POST with bytes": _one(OK, method="POST", body=b"data"),
+        "PATCH with bytes": _one(OK, method="PATCH", body=b"data"),
+        "PUT with a large body": _one(OK, method="PUT", body=b"x" * 300_000),
+        "POST with a stream": _one(OK, method="POST", body=("one", "two")),
+        "PUT with a stream": _one(OK, method="PUT", body=("one", "two")),
+        "own headers": _one(
+            OK, headers=(("X-Own", "1"), ("Accept", "text/x"), ("Authorization", "Basic eDp5"))
+        ),
+        "expects to continue": _one(OK, method="POST", body=b"data", headers=(("Expect", "100-continue"),)),
     },
-    "status 204": _one(_raw(b"HTTP/1.1 204 No Content\r\n\r\n")),
-    "status 304": _one(_raw(b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n")),
-    "no length": _one(_raw(b"HTTP/1.1 200 OK\r\n\r\nuntil the end")),
-    "HTTP/1.0": _one(_raw(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok")),
-    "two cookies": _one(answer(200, b"", [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])),
-    "chunked": _one(chunked(b"one", b"two")),
-    "chunked, empty": _one(chunked()),
-    "packed": _one(answer(200, PACKED, [GZIP])),
-    "packed, chunked": _one(chunked(PACKED[:5], PACKED[5:], headers=[GZIP])),
-    "long": _one(answer(200, b"x" * 200_000)),
-    "late answer": _one(late(0.05, OK)),
-    "early hints": _one(
-        _raw(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-    ),
-    # Streams.
-    "stream of a short answer": _one(OK, stream=True),
-    "stream of a long answer": _one(answer(200, b"x" * 200_000), stream=True),
-    "stream, chunked": _one(chunked(b"one", b"two"), stream=True),
-    "stream, packed": _one(answer(200, PACKED, [GZIP]), stream=True),
-    "stream of a 404": _one(answer(404, b"none"), stream=True),
-    # Redirects.
-    **{
-        f"redirect {status} after {method}": Case(
-            {"/": (_redirect(status, "/to"),), "/to": (OK,)},
-            (Ask(method, body=b"data" if method == "POST" else None),),
-        )
-        for status in (301, 302, 303, 307, 308)
-        for method in ("GET", "POST")
+    "answers": {
+        **{
+            f"status {status}": _one(answer(status, b"body"))
+            for status in (201, 202, 400, 401, 404, 409, 410, 418)
+        },
+        "status 204": _one(_raw(b"HTTP/1.1 204 No Content\r\n\r\n")),
+        "status 304": _one(_raw(b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n")),
+        "no length": _one(_raw(b"HTTP/1.1 200 OK\r\n\r\nuntil the end")),
+        "HTTP/1.0": _one(_raw(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok")),
+        "two cookies": _one(answer(200, b"", [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])),
+        "chunked": _one(chunked(b"one", b"two")),
+        "chunked, empty": _one(chunked()),
+        "packed": _one(answer(200, PACKED, [GZIP])),
+        "packed, chunked": _one(chunked(PACKED[:5], PACKED[5:], headers=[GZIP])),
+        "long": _one(answer(200, b"x" * 200_000)),
+        "late answer": _one(late(0.05, OK)),
+        "early hints": _one(
+            _raw(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        ),
     },
-    "redirect with a body": Case({"/": (_redirect(302, "/to", b"moved"),), "/to": (OK,)}, (Ask(),)),
-    "redirect not followed": _one(_redirect(302, "/to", b"moved"), redirects=False),
-    "redirect in a circle": Case({"/": (_redirect(302, "/"),)}, (Ask(),)),
-    "redirect to a stream": Case(
-        {"/": (_redirect(302, "/to"),), "/to": (chunked(b"x"),)}, (Ask(stream=True),)
-    ),
-    "redirect with a cookie": Case(
-        {"/": (answer(302, b"", [("Location", "/to"), ("Set-Cookie", "a=1; Path=/")]),), "/to": (OK,)},
-        (Ask(), Ask(path="/to")),
-    ),
-    # Connections.
-    "one connection for many": Case({"/": (OK,)}, (Ask(),) * 4),
-    "one connection after a stream": Case({"/": (OK,)}, (Ask(stream=True), Ask())),
-    "connection closed by the server": Case(
-        {"/": (_raw(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"),)}, (Ask(),) * 2
-    ),
-    "one connection after a 404": Case({"/": (answer(404, b"none"),), "/b": (OK,)}, (Ask(), Ask(path="/b"))),
-    # What a policy may retry: only the others must leave it as it is.
-    **{f"status {status}": _one(answer(status, b"busy"), fails=True) for status in (408, 429, 500, 503, 504)},
-    "stream of a 503": _one(answer(503, b"busy"), fails=True, stream=True),
-    "long 503": _one(answer(503, b"x" * 200_000), fails=True),
-    "one connection after a 503": Case({"/": (answer(503, b"busy"), OK)}, (Ask(), Ask()), fails=True),
-    "503 that does not decode": _one(answer(503, b"no gzip", [GZIP]), fails=True),
-    "reset": _one(reset(), fails=True),
-    "reset after POST": _one(reset(), fails=True, method="POST", body=b"data"),
-    "half a body": _one(half(b"half"), fails=True),
-    "half a 404": _one(half(b"half", 404), fails=True),
-    "chunked, cut short": _one(chunked(b"one", ends=False), fails=True),
-    "stream, cut short": _one(half(b"half"), fails=True, stream=True),
-    "garbage": _one(garbage(), fails=True),
-    "length that is no number": _one(_raw(b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n"), fails=True),
-    "no answer": _one(hang(), fails=True, timeout=0.5),
-    "no end of the body": _one(hang_in_body(b"half", 100), fails=True, timeout=0.5),
-    "no end of the head": _one(drip(1.0), fails=True, timeout=0.5),
-    "redirect with half a body": Case({"/": (_short_redirect,), "/to": (OK,)}, (Ask(),), fails=True),
-    "packed wrongly": _one(answer(200, b"no gzip", [GZIP]), fails=True),
+    "streams": {
+        "stream of a short answer": _one(OK, stream=True),
+        "stream of a long answer": _one(answer(200, b"x" * 200_000), stream=True),
+        "stream, chunked": _one(chunked(b"one", b"two"), stream=True),
+        "stream, packed": _one(answer(200, PACKED, [GZIP]), stream=True),
+        "stream of a 404": _one(answer(404, b"none"), stream=True),
+    },
+    "redirects": {
+        **{
+            f"redirect {status} after {method}": Case(
+                {"/": (_redirect(status, "/to"),), "/to": (OK,)},
+                (Ask(method, body=b"data" if method == "POST" else None),),
+            )
+            for status in (301, 302, 303, 307, 308)
+            for method in ("GET", "POST")
+        },
+        "redirect with a body": Case({"/": (_redirect(302, "/to", b"moved"),), "/to": (OK,)}, (Ask(),)),
+        "redirect not followed": _one(_redirect(302, "/to", b"moved"), redirects=False),
+        "redirect in a circle": Case({"/": (_redirect(302, "/"),)}, (Ask(),)),
+        "redirect to a stream": Case(
+            {"/": (_redirect(302, "/to"),), "/to": (chunked(b"x"),)}, (Ask(stream=True),)
+        ),
+        "redirect with a cookie": Case(
+            {"/": (answer(302, b"", [("Location", "/to"), ("Set-Cookie", "a=1; Path=/")]),), "/to": (OK,)},
+            (Ask(), Ask(path="/to")),
+        ),
+    },
+    "connections": {
+        "one connection for many": Case({"/": (OK,)}, (Ask(),) * 4),
+        "one connection after a stream": Case({"/": (OK,)}, (Ask(stream=True), Ask())),
+        "connection closed by the server": Case(
+            {"/": (_raw(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"),)},
+            (Ask(),) * 2,
+        ),
+        "one connection after a 404": Case(
+            {"/": (answer(404, b"none"),), "/b": (OK,)}, (Ask(), Ask(path="/b"))
+        ),
+    },
+    "failures": {
+        **{
+            f"status {status}": _one(answer(status, b"busy"), fails=ALL)
+            for status in (408, 429, 500, 503, 504)
+        },
+        "stream of a 503": _one(answer(503, b"busy"), fails=ALL, stream=True),
+        "long 503": _one(answer(503, b"x" * 200_000), fails=ALL),
+        "one connection after a 503": Case({"/": (answer(503, b"busy"), OK)}, (Ask(), Ask()), fails=ALL),
+        "503 that does not decode": _one(answer(503, b"no gzip", [GZIP]), fails=ALL),
+        "reset": _one(reset(), fails=ALL),
+        "reset after POST": _one(reset(), fails=ALL, method="POST", body=b"data"),
+        "half a body": _one(half(b"half"), fails=ALL),
+        "half a 404": _one(half(b"half", 404), fails=ALL),
+        "chunked, cut short": _one(chunked(b"one", ends=False), fails=ALL),
+        "stream, cut short": _one(half(b"half"), fails=ALL, stream=True),
+        "garbage": _one(garbage(), fails=ALL),
+        "length that is no number": _one(_raw(b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n"), fails=ALL),
+        "no answer": _one(hang(), fails=ALL, timeout=0.5),
+        "no end of the body": _one(hang_in_body(b"half", 100), fails=ALL, timeout=0.5),
+        "no end of the head": _one(drip(1.0), fails=ALL, timeout=0.5),
+        "redirect with half a body": Case({"/": (_short_redirect,), "/to": (OK,)}, (Ask(),), fails=ALL),
+        "packed wrongly": _one(answer(200, b"no gzip", [GZIP]), fails=ALL),
+    },
+    "redirects with broken bodies": {
+        # httpx and urllib3 read it before they follow, and fail; the others follow whatever is wrong with it.
+        "half a body": Case({"/": (_short_redirect,), "/to": (OK,)}, (Ask(),), fails=(*HTTPX, "urllib3")),
+        "half a body, not followed": Case({"/": (_short_redirect,)}, (Ask(redirects=False),), fails=ALL),
+        "a body that does not decode": Case(
+            {"/": (answer(302, b"no gzip", [GZIP, ("Location", "/to")]),), "/to": (OK,)},
+            (Ask(),),
+            fails=HTTPX,
+        ),
+        "a body that does not decode, after POST": Case(
+            {"/": (answer(307, b"no gzip", [GZIP, ("Location", "/to")]),), "/to": (OK,)},
+            (Ask("POST", body=b"data"),),
+            fails=HTTPX,
+        ),
+    },
+    "proxies": {
+        "answer through a proxy": Case({FAR: (OK,)}, (Ask(path=FAR),) * 2, way="proxy"),
+        "POST through a proxy": Case({FAR: (OK,)}, (Ask("POST", FAR, b"data"),), way="proxy"),
+        "redirect through a proxy": Case(
+            {FAR: (_redirect(302, FAR + "b"),), FAR + "b": (OK,)}, (Ask(path=FAR),), way="proxy"
+        ),
+        "proxy wants credentials": Case({FAR: (answer(407, b"who?"),)}, (Ask(path=FAR),), way="proxy"),
+        "proxy has no answer": Case({FAR: (answer(502, b"none"),)}, (Ask(path=FAR),), ALL, "proxy"),
+        "proxy resets": Case({FAR: (reset(),)}, (Ask(path=FAR),), ALL, "proxy"),
+        "tunnel refused": Case({TUNNEL: (answer(403, b"no"),)}, (Ask(path=SECRET),), ALL, "proxy"),
+        "tunnel has no other end": Case({TUNNEL: (answer(502, b"none"),)}, (Ask(path=SECRET),), ALL, "proxy"),
+    },
+    "hooks": {
+        "hooks of an answer": _one(OK, way="hooks"),
+        "hooks of a POST": _one(OK, way="hooks", method="POST", body=b"data"),
+        "hooks of a redirect": Case({"/": (_redirect(302, "/to"),), "/to": (OK,)}, (Ask(),), way="hooks"),
+        "hooks of many": Case({"/": (OK,)}, (Ask(),) * 3, way="hooks"),
+        "hooks of a long answer": _one(answer(200, b"x" * 200_000), way="hooks"),
+        "hooks of a 404": _one(answer(404, b"none"), way="hooks"),
+        "hooks of a 503": _one(answer(503, b"busy"), fails=ALL, way="hooks"),
+        "hooks of a reset": _one(reset(), fails=ALL, way="hooks", method="POST", body=b"data"),
+    },
+    "pickling": {
+        "pickle of an answer": _one(OK, way="pickled"),
+        "pickle of a long answer": _one(answer(200, b"x" * 200_000), way="pickled"),
+        "pickle after a redirect": Case(
+            {"/": (_redirect(302, "/to"),), "/to": (OK,)}, (Ask(),), way="pickled"
+        ),
+        "pickle of a 404": _one(answer(404, b"none"), way="pickled"),
+        "pickle of a 503": _one(answer(503, b"busy"), fails=ALL, way="pickled"),
+        "pickle of an error": _one(reset(), fails=ALL, way="pickled"),
+        "pickle of a timeout": _one(hang(), fails=ALL, way="pickled", timeout=0.5),
+    },
+    "HTTP/2": {
+        "GET": _one(say(200, b"ok"), way="http2"),
+        "POST": _one(say(200, b"ok"), way="http2", method="POST", body=b"data"),
+        "stream of a body": _one(say(200, b"ok"), way="http2", method="POST", body=("one", "two")),
+        "long": _one(say(200, b"x" * 200_000), way="http2"),
+        "stream": _one(say(200, b"x" * 200_000), way="http2", stream=True),
+        "many": Case({"/": (say(200, b"ok"),)}, (Ask(),) * 4, way="http2"),
+        "redirect": Case(
+            {"/": (say(302, location="/to"),), "/to": (say(200, b"ok"),)}, (Ask(),), way="http2"
+        ),
+        "404": _one(say(404, b"none"), way="http2"),
+        "503": _one(say(503, b"busy"), fails=ALL, way="http2"),
+        "stream refused": _one(refuse(), fails=ALL, way="http2"),
+        "stream reset": _one(refuse(ErrorCodes.INTERNAL_ERROR), fails=ALL, way="http2"),
+    },
 }
+#: Clients without a way: urllib3 has no hooks, and what speaks HTTP/2 is httpx.
+WITHOUT = {"hooks": {"urllib3"}, "http2": {"requests", "urllib3", "aiohttp"}}
 
 
 #: What fails is what a policy that retries is there to change.
-PAIRS = [
-    (name, policy)
-    for name, case in CASES.items()
+RUNS = [
+    (client, subject, name, policy)
+    for client in CLIENTS
+    for subject, cases in SUBJECTS.items()
+    for name, case in cases.items()
     for policy in POLICIES
-    if not (case.fails and policy in ("retries", "does it all"))
+    if client not in WITHOUT.get(case.way, ())
+    and not (client in case.fails and policy in ("retries", "does it all"))
 ]
 
 
@@ -202,15 +303,34 @@ class BareUrllib3(Urllib3):
         super().open(policy, connections, options)
         if policy is None:
             rules = urllib3.Retry(total=None, connect=False, read=False, status=0, other=0, redirect=3)
-            self.client = urllib3.PoolManager(maxsize=connections, block=True, retries=rules)
+            self.client.connection_pool_kw["retries"] = rules
 
 
-def _kind(client: str) -> type[Client]:
-    return BareUrllib3 if client == "urllib3" else CLIENTS[client]
+def _kind(client: str, case: Case, server: Server | H2Server) -> type[Client]:
+    kind = BareUrllib3 if client == "urllib3" else CLIENTS[client]
+    way = {
+        "proxy": {"proxy": server.url("")},
+        "hooks": {"hooks": []},
+        "http2": {"http2": True},
+    }.get(case.way, {})
+    return type(kind.__name__, (kind,), way)
+
+
+def _reloaded(thing: Any) -> Any:
+    """A pickle's copy of a response or an error, as far as it can be compared; None if there is none."""
+    try:
+        copy = pickle.loads(pickle.dumps(thing))
+    except Exception:
+        return None
+    status = getattr(copy, "status_code", None)
+    return type(copy), status, getattr(copy, "content", None), str(getattr(copy, "headers", ""))
 
 
 async def _script(client: Client, case: Case) -> list[Any]:
     outcomes: list[Any] = []
+    is_pickled = case.way == "pickled"
+    if is_pickled and isinstance(client, Requests):
+        client.client = pickle.loads(pickle.dumps(client.client))
     for ask in case.asks:
         given: dict[str, Any] = {
             "stream": ask.stream,
@@ -225,49 +345,67 @@ async def _script(client: Client, case: Case) -> list[Any]:
             got = await client.request(ask.method, ask.path, **given)
             body = await got.rest() if ask.stream else got.body
             outcomes.append((got.status, body, sorted((k.lower(), v) for k, v in got.headers.items())))
+            if is_pickled:
+                outcomes.append(_reloaded(got.native))
         except Exception as error:
             outcomes.append(type(error))
+            if is_pickled:
+                outcomes.append(_reloaded(error))
     return outcomes
 
 
-def _play(client: str, case: Case, policy: sp.Policy | None) -> tuple[list[Any], list[Any]]:
-    """Return what the caller got, and what the server saw."""
-    kind = _kind(client)
-    with Server() as server:
+def _run(kind: type[Client], main: Callable[[], Coroutine[Any, Any, list[Any]]]) -> list[Any]:
+    if kind.loop == "trio":
+        return trio.run(main)
+    if kind.loop == "asyncio":
+        return asyncio.run(main())
+    coroutine = main()
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("suspended")
+
+
+def _log(server: Server | H2Server) -> list[Any]:
+    """The requests as the server saw them, without what a policy adds and what differs by run."""
+
+    def fields(pairs: Any) -> list[tuple[str, str]]:
+        own = f"127.0.0.1:{server.port}"
+        return sorted((k.lower(), v.replace(own, "server")) for k, v in pairs if k.lower() not in OURS)
+
+    if isinstance(server, H2Server):
+        return [
+            (seen.link.number, seen.method, seen.path, fields(seen.headers.items()), seen.body)
+            for seen in server.seen
+        ]
+    return [
+        (seen.connection, seen.method, seen.target, fields(seen.headers), seen.body) for seen in server.seen
+    ]
+
+
+def _play(client: str, case: Case, policy: sp.Policy | None) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return what the caller got, what the hooks saw, and what the server saw."""
+    with H2Server() if case.way == "http2" else Server() as server:
         for path, steps in case.routes.items():
             server.on(path, *steps)
+        kind = _kind(client, case, server)
 
         async def main() -> list[Any]:
-            made = kind(server, policy, 5, {})
+            made = kind(server, policy, 5, {})  # type: ignore[arg-type]
             try:
                 return await _script(made, case)
             finally:
                 await made.close()
 
-        if kind.loop == "trio":
-            outcomes = trio.run(main)
-        elif kind.loop == "asyncio":
-            outcomes = asyncio.run(main())
-        else:
-            coroutine = main()
-            try:
-                coroutine.send(None)
-                raise AssertionError("suspended")
-            except StopIteration as end:
-                outcomes = end.value
-        log = []
-        for seen in server.seen:
-            own = f"127.0.0.1:{server.port}"
-            headers = [
-                (k.lower(), v.replace(own, "server")) for k, v in seen.headers if k.lower() not in OURS
-            ]
-            log.append((seen.connection, seen.method, seen.target, sorted(headers), seen.body))
-        return outcomes, log
+        outcomes = _run(kind, main)
+        hooked = [str(each).replace(str(server.port), "port") for each in kind.hooks or ()]
+        return outcomes, hooked, _log(server)
 
 
 @cache
-def _play_without_policy(client: str, case: str) -> tuple[list[Any], list[Any]]:
-    return _play(client, CASES[case], None)
+def _play_without_policy(client: str, subject: str, name: str) -> tuple[list[Any], list[Any], list[Any]]:
+    return _play(client, SUBJECTS[subject][name], None)
 
 
 def _same(plain: Any, held: Any) -> bool:
@@ -279,21 +417,31 @@ def _same(plain: Any, held: Any) -> bool:
 
 # The bare httpx leaves the generators of a body that does not decode to the collector, of which trio warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-@pytest.mark.parametrize(("case", "policy"), PAIRS)
-@pytest.mark.parametrize("client", CLIENTS)
-def test_client_with_a_policy_behaves_as_without(client: str, case: str, policy: str) -> None:
-    plain, plain_log = _play_without_policy(client, case)
-    held, held_log = _play(client, CASES[case], POLICIES[policy]())
+@pytest.mark.parametrize(("client", "subject", "name", "policy"), RUNS)
+def test_client_with_a_policy_behaves_as_without(client: str, subject: str, name: str, policy: str) -> None:
+    plain, plain_hooks, plain_log = _play_without_policy(client, subject, name)
+    held, held_hooks, held_log = _play(client, SUBJECTS[subject][name], POLICIES[policy]())
     assert len(plain) == len(held)
     for before, after in zip(plain, held, strict=True):
         assert _same(before, after), (before, after)
+    assert held_hooks == plain_hooks
     assert held_log == plain_log
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_connection_refused_is_the_clients_own_error(client: str) -> None:
     case = Case({}, (Ask(path=f"http://127.0.0.1:{unused_port()}/"),))
-    (plain,), _ = _play(client, case, None)
+    (plain,), _, _ = _play(client, case, None)
     for policy in POLICIES.values():
-        (held,), _ = _play(client, case, policy())
+        (held,), _, _ = _play(client, case, policy())
         assert _same(plain, held)
+
+
+def test_docs_have_the_table_of_what_is_compared() -> None:
+    counts = Counter((subject, client) for client, subject, _, _ in RUNS)
+    lines = [f"| compared | {' | '.join(CLIENTS)} |", f"|---|{'---:|' * len(CLIENTS)}"]
+    for subject in SUBJECTS:
+        cells = (str(counts[subject, client] or "-") for client in CLIENTS)
+        lines.append(f"| {subject} | {' | '.join(cells)} |")
+    table = "\n".join(lines)
+    assert table in (ROOT / "docs" / "http.md").read_text(), f"the table is\n{table}"

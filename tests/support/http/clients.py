@@ -95,6 +95,12 @@ class Client:
     body: Any = None
     #: urllib3 closes the connections of a pool when the pool is collected; an error may hold it.
     closed_by_collector = False
+    #: URL of the proxy that all requests go through.
+    proxy: str | None = None
+    #: Speak HTTP/2 with prior knowledge.
+    http2 = False
+    #: Receives what the library's own hooks see; ``None`` sets no hooks.
+    hooks: list[Any] | None = None
 
     def __init__(self, server: Server, policy: sp.Policy | None, connections: int, options: Any) -> None:
         self.server = server
@@ -135,15 +141,24 @@ def _extensions(client: Any, call: Call) -> dict[str, Any]:
     return limits if call.override is None else {**limits, "stormproof": call.override}
 
 
+def _protocol(client: Client) -> dict[str, Any]:
+    return {"proxy": client.proxy, "http1": not client.http2, "http2": client.http2}
+
+
 class SyncHttpx(Client):
     module: Any = httpx
     ours: Any = stormproof.httpx
 
     def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         limits = self.module.Limits(max_connections=connections)
-        inner = self.module.HTTPTransport(limits=limits, verify=False)
+        inner = self.module.HTTPTransport(limits=limits, verify=False, **_protocol(self))
         transport = inner if policy is None else self.ours.Transport(policy, inner, **options)
         self.client = self.module.Client(transport=transport, trust_env=False)
+        if (log := self.hooks) is not None:
+            self.client.event_hooks = {
+                "request": [lambda request: log.append((request.method, str(request.url)))],
+                "response": [lambda response: log.append((response.status_code, str(response.url)))],
+            }
 
     async def send(self, call: Call) -> Answer:
         content = call.body.sync() if isinstance(call.body, OneShot) else call.body
@@ -179,9 +194,19 @@ class AsyncHttpx(Client):
 
     def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         limits = self.module.Limits(max_connections=connections)
-        inner = self.module.AsyncHTTPTransport(limits=limits, verify=False)
+        inner = self.module.AsyncHTTPTransport(limits=limits, verify=False, **_protocol(self))
         transport = inner if policy is None else self.ours.AsyncTransport(policy, inner, **options)
         self.client = self.module.AsyncClient(transport=transport, trust_env=False)
+        if (log := self.hooks) is not None:
+
+            async def on_request(request: Any) -> None:
+                log.append((request.method, str(request.url)))
+
+            async def on_response(response: Any) -> None:
+                # Reading in a hook is what users do there.
+                log.append((response.status_code, await response.aread()))
+
+            self.client.event_hooks = {"request": [on_request], "response": [on_response]}
 
     async def send(self, call: Call) -> Answer:
         content = call.body.aio() if isinstance(call.body, OneShot) else call.body
@@ -224,6 +249,15 @@ class Requests(Client):
         else:
             adapter = stormproof.requests.Adapter(policy, **options, **pool)
         self.client.mount("http://", adapter)
+        self.client.mount("https://", adapter)
+        if self.proxy is not None:
+            self.client.proxies = {"http": self.proxy, "https": self.proxy}
+        if (log := self.hooks) is not None:
+            self.client.hooks["response"].append(
+                lambda response, **options: log.append(
+                    (response.status_code, response.content, sorted(options))
+                )
+            )
 
     async def send(self, call: Call) -> Answer:
         data = call.body.sync() if isinstance(call.body, OneShot) else call.body
@@ -253,10 +287,13 @@ class Urllib3(Client):
 
     def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         pool: dict[str, Any] = {"maxsize": connections, "block": True}
+        proxy = {} if self.proxy is None else {"proxy_url": self.proxy}
+        module: Any = urllib3 if policy is None else stormproof.urllib3
+        manager = module.PoolManager if self.proxy is None else module.ProxyManager
         if policy is None:
-            self.client: Any = urllib3.PoolManager(**pool, retries=False)
+            self.client: Any = manager(**proxy, **pool, retries=False)
         else:
-            self.client = stormproof.urllib3.PoolManager(policy, **options, **pool)
+            self.client = manager(policy, **proxy, **options, **pool)
 
     async def send(self, call: Call) -> Answer:
         data = call.body.sync() if isinstance(call.body, OneShot) else call.body
@@ -289,6 +326,19 @@ class Urllib3(Client):
         self.client.clear()
 
 
+def _traced(log: list[Any]) -> aiohttp.TraceConfig:
+    """Every signal of aiohttp's tracing, in the order in which they come."""
+    config = aiohttp.TraceConfig()
+    for name in dir(config):
+        if name.startswith("on_"):
+
+            async def receive(session: Any, context: Any, params: Any, name: str = name) -> None:
+                log.append((name, getattr(params, "chunk", None), getattr(params, "method", None)))
+
+            getattr(config, name).append(receive)
+    return config
+
+
 class Aiohttp(Client):
     is_async = True
     overrides_by_middleware = True
@@ -297,7 +347,10 @@ class Aiohttp(Client):
     def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         own = () if policy is None else (stormproof.aiohttp.middleware(policy, **options),)
         self.client = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections), middlewares=own
+            connector=aiohttp.TCPConnector(limit=connections),
+            middlewares=own,
+            proxy=self.proxy,
+            trace_configs=[] if self.hooks is None else [_traced(self.hooks)],
         )
 
     async def send(self, call: Call) -> Answer:
