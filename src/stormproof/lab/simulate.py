@@ -150,7 +150,7 @@ def exact(
         why = "services call services"
     if way == "direct" and why:
         raise ValueError(f"exact: way must be 'driven' or 'auto' here: {why}")
-    run: Direct | Driven
+    run: Direct | PlainDirect | Driven
     if why or way == "driven":
         run = Driven(groups, scenario, seed, watch)
     else:

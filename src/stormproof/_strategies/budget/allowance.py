@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
+    from ..limiter.rules.bucket import Bucket
     from .rules import Slices
 
 
@@ -34,6 +35,7 @@ class Live:
     """Mutable state of a budget: the tokens, the windows' sums, the time of the last reading."""
 
     __slots__ = (
+        "bucket",
         "clock",
         "earned",
         "gained",
@@ -49,6 +51,8 @@ class Live:
     #: What the window earned, or the calls it saw; and the retries that it paid for.
     earned: Slices
     spent: Slices
+    #: The tokens of a kind that refills with time.
+    bucket: Bucket
 
     def __init__(self, clock: Clock | None, tokens: float) -> None:
         self.use(clock)
@@ -85,6 +89,9 @@ class Live:
         for name in ("earned", "spent"):
             if (window := getattr(self, name, None)) is not None:
                 setattr(twin, name, window.copy())
+        if (bucket := getattr(self, "bucket", None)) is not None:
+            # Reading it changes nothing.
+            twin.bucket = bucket
         return twin
 
 
@@ -277,6 +284,22 @@ class Allowance(Stateful):
             return made
 
         return make
+
+    # One object in place of many budgets of the same options: for a simulation, in one thread.
+
+    def new_state(self) -> Live:
+        """Return the state of another budget, made now."""
+        return self._begin(self._live.clock)
+
+    def assume(self, state: Live, events: int) -> None:
+        """Be the budget with ``state``, for which so many events were counted since it was last settled."""
+        self._live = state
+        tally = self._tally
+        tally.seen = tally.tick() + 1 - events
+
+    def pending(self) -> int:
+        """Return the number of events counted since it was last settled."""
+        return self._tally.peek()
 
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the balance of this moment."""

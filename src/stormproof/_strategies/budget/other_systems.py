@@ -239,7 +239,7 @@ class RateBudget(Allowance):
 
     def _begin(self, clock: Clock | None) -> Live:
         live = Live(clock, 0.0)
-        self._bucket = Bucket(self.rate, self.burst, live.last)
+        live.bucket = Bucket(self.rate, self.burst, live.last)
         return live
 
     def retune(self, wanted: Self) -> bool:
@@ -250,8 +250,9 @@ class RateBudget(Allowance):
         return True
 
     def _convert(self, wanted: Self) -> None:
-        self._bucket.settle(self._live.last)
-        self._bucket.rate, self._bucket.burst = wanted.rate, wanted.burst
+        bucket = self._live.bucket
+        bucket.settle(self._live.last)
+        bucket.rate, bucket.burst = wanted.rate, wanted.burst
 
     def use_clock(self, clock: Clock) -> None:
         super().use_clock(clock)
@@ -268,7 +269,7 @@ class RateBudget(Allowance):
     def _pay(self, timeout: bool) -> float:
         if self._shared is not None:
             return 1.0 if self._shared.allow() else 0.0
-        return 1.0 if self._bucket.reserve(1, self._live.last, 0.0).ok else 0.0
+        return 1.0 if self._live.bucket.reserve(1, self._live.last, 0.0).ok else 0.0
 
     def pay(self, kind: str, max_wait: float | None) -> float:
         if not self.wait:
@@ -287,7 +288,7 @@ class RateBudget(Allowance):
             return (promise._grant, promise.delay) if promise.ok else (None, 0.0)
         with self._lock:
             now, _ = self._live.tick()
-            grant = self._bucket.reserve(1, now, max_wait_s)
+            grant = self._live.bucket.reserve(1, now, max_wait_s)
             return (grant, grant.delay(now)) if grant.ok else (None, 0.0)
 
     def give_back(self, grant: Grant) -> None:
@@ -297,12 +298,12 @@ class RateBudget(Allowance):
             return
         with self._lock:
             now, _ = self._live.tick()
-            self._bucket.cancel(grant, now)
+            self._live.bucket.cancel(grant, now)
 
     def _held(self, live: Live) -> float:
         if self._shared is not None:
             return max(0.0, self._shared.tokens())
-        return max(0.0, self._bucket.tokens(live.last))
+        return max(0.0, live.bucket.tokens(live.last))
 
 
 def _shared_limiter(budget: RateBudget, clock: Clock | None, store: Store, name: str | None) -> Limiter:

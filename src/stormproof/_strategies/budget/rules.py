@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +20,7 @@ SHORTEST_S = 1e-7
 class Slices:
     """A sum over the last ``window`` seconds in O(1) memory: whole slices fall out at the far end."""
 
-    __slots__ = ("_at", "_sums", "_width", "_window_s", "end", "total")
+    __slots__ = ("_at", "_sums", "_total", "_width", "_window_s", "end")
 
     def __init__(self, window_s: float, now: float) -> None:
         self._window_s = window_s
@@ -27,7 +29,15 @@ class Slices:
         self._at = int(now // self._width)
         #: When the next slice begins.
         self.end = (self._at + 1) * self._width
-        self.total = 0.0
+        #: NaN since something was dropped: it is added up anew when it is read.
+        self._total = 0.0
+
+    @property
+    def total(self) -> float:
+        """The sum over the window."""
+        if self._total != self._total:
+            self._total = sum(self._sums)
+        return self._total
 
     def roll(self, now: float) -> None:
         """Drop the slices that ``now`` has left behind. Time that runs backwards drops nothing."""
@@ -39,26 +49,24 @@ class Slices:
         if steps <= 0:
             return
         begun, self._at = self._at, at
-        if not self.total:
+        if not self._total:
             # Nothing was ever added, or all of it has been dropped: every sum is 0.
             return
         if steps >= _SLICES:
             self._sums = [0.0] * _SLICES
-            self.total = 0.0
+            self._total = 0.0
             return
-        sums, dropped = self._sums, False
+        sums = self._sums
         for slot in range(begun + 1, at + 1):
             if sums[slot % _SLICES]:
                 sums[slot % _SLICES] = 0.0
-                dropped = True
-        if dropped:
-            self.total = sum(sums)
+                self._total = math.nan
 
     def add(self, amount: float, elapsed: float = 0.0) -> None:
         """Add ``amount``, spread evenly over the ``elapsed`` seconds that end now; older parts are lost."""
         if elapsed < self._width:
             self._sums[self._at % _SLICES] += amount
-            self.total += amount
+            self._total += amount
             return
         if elapsed > self._window_s:
             amount *= self._window_s / elapsed
@@ -67,7 +75,7 @@ class Slices:
         slots = round(elapsed / self._width)
         for back in range(slots):
             self._sums[(self._at - back) % _SLICES] += amount / slots
-        self.total += amount
+        self._total += amount
 
     def resliced(self, window_s: float, now: float) -> Slices:
         """Return the sums in slices of another window, without what that window does not reach back to."""
@@ -82,14 +90,14 @@ class Slices:
             age = new._at - int(when // new._width)
             if amount and age < _SLICES:
                 new._sums[(new._at - age) % _SLICES] += amount
-        new.total = sum(new._sums)
+        new._total = sum(new._sums)
         return new
 
     def copy(self) -> Slices:
         """Return a copy that can be rolled and added to without changing this one."""
         twin = Slices.__new__(Slices)
         twin._window_s, twin._width, twin._at = self._window_s, self._width, self._at
-        twin._sums, twin.end, twin.total = self._sums[:], self.end, self.total
+        twin._sums, twin.end, twin._total = self._sums[:], self.end, self._total
         return twin
 
 
@@ -104,6 +112,8 @@ def settle(tokens: float, earned: Slices, amount: float, elapsed: float, now: fl
     if amount:
         earned.add(amount, elapsed)
         tokens += amount
+    if tokens <= burst:
+        return tokens
     bound = burst + earned.total
     return tokens if tokens < bound else bound
 

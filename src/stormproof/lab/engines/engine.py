@@ -5,12 +5,11 @@ from __future__ import annotations
 import gc
 import heapq
 import math
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._primitives.options import seconds
 from ..model import arrivals
@@ -21,7 +20,23 @@ from ..results.recorder import Recorder
 from .processes import Copier, RunClock
 
 if TYPE_CHECKING:
+    from ..._strategies.breaker.breaker import Breaker
     from ..results.recorder import Raw, SoFar
+
+    class _Process(Protocol):
+        """A process with a state of its own, which a run reads at the end of each step."""
+
+        @property
+        def budget(self) -> object: ...
+        @property
+        def breakers(self) -> list[Breaker]: ...
+
+    class _Group(Protocol):
+        """A class of clients; None stands for a process that has made no call yet."""
+
+        @property
+        def processes(self) -> Sequence[_Process | None]: ...
+
 
 #: Processes of each class whose budgets and breakers are sampled: a reading settles a copy.
 ASKED = 8
@@ -46,11 +61,9 @@ class Engine:
         self.seed = seed
         self.clock = RunClock()
         self.heap: list[Event] = []
-        #: Events that were put in the order of their times, which takes no heap.
-        self.in_order: deque[Event] = deque()
         self._number = 0
-        #: The number of the event that happens; inf: a call begins, after all events of this moment.
-        self.turn: float = 0
+        #: The classes of clients, and the layers, whose processes are read.
+        self.groups: Sequence[_Group] = ()
         self.backend = Backend(scenario, seed, self)
         #: Every draw of the policies comes from here.
         self.draw = Random(f"{seed} policy").random
@@ -87,29 +100,17 @@ class Engine:
 
     def _pass(self) -> None:
         """Let time pass, from one event to the next. What is due happens before a call that begins then."""
-        heap, in_order, clock = self.heap, self.in_order, self.clock
-        begin, pop, pop_first = self.begin, heapq.heappop, in_order.popleft
+        heap, clock, begin, pop = self.heap, self.clock, self.begin, heapq.heappop
         # Never reached: there is always a next event to compare with.
         self.at(math.inf, self._sample, 0)
         end = (self.scenario.duration, -1, 0, 0)
         for when, group, client, key in chain(arrivals.calls(self.scenario, self.seed), (end,)):
-            while True:
-                event = heap[0]
-                if in_order and in_order[0] < event:
-                    event = in_order[0]
-                    if event[0] > when:
-                        break
-                    pop_first()
-                else:
-                    if event[0] > when:
-                        break
-                    pop(heap)
-                clock.time, self.turn, act, what = event
+            while heap[0][0] <= when:
+                clock.time, _, act, what = pop(heap)
                 act(what)
             if group < 0:
                 return
             clock.time = when
-            self.turn = math.inf
             begin(when, group, client, key)
 
     def begin(self, now: float, group: int, client: int, key: int) -> None:
@@ -149,17 +150,20 @@ class Engine:
 
     # Gauges.
 
-    def asked(self) -> list[Any]:
-        """The processes that are asked: each has a ``budget`` and ``breakers``."""
-        raise NotImplementedError
+    def _processes_read(self) -> list[_Process]:
+        """Return the processes whose budgets and breakers are read."""
+        return [process for group in self.groups for process in _some(group.processes)]
+
+    def _balances(self, now: float) -> list[float]:
+        """Return what the budgets hold that are read; one of the user's own may not know."""
+        found = [getattr(process.budget, "balance", None) for process in self._processes_read()]
+        return [balance for balance in found if balance is not None]
 
     def _gauges(self, now: float) -> tuple[float, float, float]:
         self.backend.at(now)
-        asked = self.asked()
-        found = [getattr(process.budget, "balance", None) for process in asked]
-        held = [balance for balance in found if balance is not None]
+        held = self._balances(now)
         balance = sum(held) / len(held) if held else math.nan
-        guarded = [process.breakers for process in asked if process.breakers]
+        guarded = [process.breakers for process in self._processes_read() if process.breakers]
         broken = sum(any(breaker.is_open for breaker in row) for row in guarded)
         open_share = broken / len(guarded) if guarded else math.nan
         return float(self.backend.discipline.depth(now)), balance, open_share
@@ -182,7 +186,7 @@ def no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def some(processes: list[Any]) -> list[Any]:
+def _some(processes: Sequence[_Process | None]) -> list[_Process]:
     """At most `ASKED` of the processes that have been made, evenly chosen."""
     step = max(1, len(processes) // ASKED)
     return [process for process in processes[::step] if process is not None]

@@ -1,53 +1,73 @@
-"""The exact engine's quickest way: calls that only retries, budgets and timeouts concern.
+"""The exact engine's quickest way: one class of clients, which only retries, budgets and timeouts concern.
 
-It is `rules_engine` with what such calls do not need left out. A call that succeeds at once is not an object,
-and its success is not an event: it is counted before the next moment at which a count may matter.
+It is `rules_engine` with what such calls do not need left out. A client is an index into lists. Its budget is
+made at its first failure, as of its first call, with what was counted for it until then. A call that succeeds
+at once is not an object, and its success is not an event: it is recorded ahead of its time, and counted
+before the next moment at which a count may matter.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..._classify.on_clause import judge_marked
-from ..._classify.verdict import Verdict
 from ..._strategies.budget.budget import Budget
 from ..._strategies.budget.other_systems import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
+from ..._strategies.retry.retry import ticks
+from ..._strategies.retry.rules.decision import Course
+from ..model import arrivals
 from ..model.backend import reason_of
 from ..model.scenario import Scenario, depends_on_load
 from ..model.timeline import stretches
-from .calls import Call
-from .policy_shape import TIMEOUT, Process, Shape
-from .rules_engine import Direct
+from .engine import ASKED, Engine, Event, no_collection
+from .policy_shape import TIMEOUT, Group, Shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..._primitives.errors import AttemptTimeout
+    from ..._strategies.budget.allowance import Allowance, Live
+    from ..model.backend import Refusal
     from ..results.recorder import SoFar
 
-#: Budgets that count first successes without regard to their time.
+#: Budgets that count first successes, or starts, without regard to their time.
 _COUNTING = (type(None), Budget, WindowBudget, QuotaBudget, ThrottleBudget, RateBudget)
 
-#: Reasons to stop that are reasons of the failure, too.
-_ENDS = ("budget", "attempts")
+#: Stands for a client whose call has made several attempts.
+_REPEATED = -1
 
 
 def is_plain(rows: list[tuple[Shape, int, float | None]], scenario: Scenario) -> bool:
     """Return True if this way can run it: no gate, deadline or network, and no budget but built-in ones."""
-    if scenario.order != "fifo" or scenario.latency != 0.0 or depends_on_load(scenario.service):
+    if len(rows) > 1 or scenario.closed_loop or scenario.latency != 0.0:
+        return False
+    if scenario.order != "fifo" or depends_on_load(scenario.service):
         return False
     if any(stretch.extra_s or stretch.store for stretch in stretches(scenario)):
         return False
-    return not any(form.inner or form.outer or form.deadline is not None for form, _, _ in rows) and all(
-        form.retry is None or type(form.retry.budget) in _COUNTING for form, _, _ in rows
-    )
+    form = rows[0][0]
+    gated = form.inner or form.outer or form.deadline is not None
+    return not gated and (form.retry is None or type(form.retry.budget) in _COUNTING)
 
 
-class PlainDirect(Direct):
+class Call(Course):
+    """A call that did not succeed at once."""
+
+    __slots__ = ("began", "client")
+
+    began: float
+    client: int
+
+
+class PlainDirect(Engine):
     """One run of the quickest way."""
-
-    _call = Call
 
     def __init__(
         self,
@@ -56,114 +76,245 @@ class PlainDirect(Direct):
         seed: int,
         progress: Callable[[SoFar], object] | None,
     ) -> None:
-        super().__init__(rows, scenario, seed, progress)
-        #: Successes to come, in the order of time: (time, number, what counts it, when the call began).
-        self._won: deque[tuple[float, int, Callable[[], object] | None, float]] = deque()
-        #: An earlier success than this one is an event; so is each of a closed loop.
-        self._last_won = inf if scenario.closed_loop else 0.0
-        self._offered_at, self._tried = self.recorder.offered_at.append, self.recorder.tried.append
+        super().__init__(scenario, seed, progress)
+        self.recorder.tries_every_call = True
+        group = self._group = Group(0, *rows[0], self)
+        self._clients, self._timeout, self._retry = group.clients, group.timeout, group.shape.retry
+        budget = None if self._retry is None else self._retry.budget
+        #: Whether all clients have one budget: that of client 0.
+        self._is_shared = scenario.fleet or getattr(budget, "store", None) is not None
+        #: One object in place of all budgets: it assumes the state of each as it is needed.
+        self._budget: Allowance | None = group.make_budget()
+        on_start, on_success = ticks(budget)
+        self._counts_starts, self._counts_successes = on_start is not None, on_success is not None
+        #: The state of each budget; what was counted for it since it was settled; its client's first call.
+        self._states: list[Live | None] = [None] * self._clients
+        self._counts = [0] * self._clients
+        self._first_calls = np.full(self._clients, np.nan)
+        #: Calls that have ended, to be used again.
+        self._spare: list[Call] = []
+        #: Of each success in ``recorder.done_at``: the client (or `_REPEATED`), and the number.
+        self._winners = array("i")
+        self._numbers = array("q")
+        #: The successful calls that made several attempts.
+        self._repeated: deque[Call] = deque()
+        #: How many of the successes have been counted.
+        self._counted = 0
         self._failures = self.recorder.failures
-        self._received = self.backend.received.append
-        self._serve = self.backend.serve
+        self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
+        #: Events that were put in the order of their times, which takes no heap.
+        self._in_order: deque[Event] = deque()
+        #: The number of the event that happens; inf: a call begins, after all events of this moment.
+        self._turn = inf
+        #: An earlier success than this one is an event.
+        self._last_done = 0.0
 
-    def begin(self, now: float, group: int, client: int, key: int) -> None:
-        members = self._groups[group]
-        process = members.processes[client] or members.process(client)
-        self._offered_at(now)
-        if process.on_start is not None:
-            process.on_start()
-        self._attempt(process, now, now, None)
+    # Time.
 
-    def _attempt(self, process: Process, now: float, began: float, call: Call | None) -> None:
-        """Send an attempt of the call begun at ``began``; ``call`` is None for the first one."""
-        self._tried(began)
-        gone_at = now + process.group.timeout
-        backend = self.backend
-        answer: Any
-        if backend.quick and now < backend.until:
-            self._received(now)
-            answer = self._serve(now, gone_at, None)
-            if answer == -1.0:
-                answer = backend.full
-        else:
-            answer = backend.offer(now, process.place, gone_at, None)
-        if type(answer) is float:
-            self._number += 1
-            if answer < gone_at:
-                if call is not None:
-                    heappush(self.heap, (answer, self._number, self._succeed, call))
-                elif answer >= self._last_won:
-                    self._last_won = answer
-                    self._won.append((answer, self._number, process.on_success, began))
-                else:
-                    heappush(self.heap, (answer, self._number, self._succeed, Call(process, began)))
-            elif gone_at < inf:
-                self._give_up_at(gone_at, Call(process, began) if call is None else call)
-            return
-        if call is None:
-            call = Call(process, began)
-        if type(answer) is not tuple:
-            self._failed(call, *process.group.judged(answer))
-            return
-        self._number += 1
-        end, refusal = answer
-        if end < gone_at:
-            heappush(self.heap, (end, self._number, self._fail_late, (call, refusal)))
-        elif gone_at < inf:
-            self._give_up_at(gone_at, call)
+    def _pass(self) -> None:
+        self.at(inf, self._sample, 0)
+        offered_at = self.recorder.offered_at
+        with no_collection():
+            for times, clients in arrivals.arrays(self.scenario, self.seed):
+                offered_at.frombytes(times.tobytes())
+                if self._budget is not None:
+                    self._note_first_calls(times, clients)
+                self._begin_calls(times.tolist(), clients.tolist())
+            self._happen(self.scenario.duration)
+            self._count_successes(self.scenario.duration, inf)
 
-    def _give_up_at(self, gone_at: float, call: Call) -> None:
-        """Let the attempt just numbered time out. Where all clients are as patient, that is in order."""
-        event = (gone_at, self._number, self._too_late, call)
-        if not self.in_order or self.in_order[-1][0] <= gone_at:
-            self.in_order.append(event)
-        else:
-            heappush(self.heap, event)
+    def _note_first_calls(self, times: arrivals.Floats, clients: arrivals.Ints) -> None:
+        fresh = np.isnan(self._first_calls[clients])
+        # Of several values for one place, the last one stays.
+        self._first_calls[clients[fresh][::-1]] = times[fresh][::-1]
 
-    def _count_successes(self, moment: tuple[float, float]) -> None:
-        """Count the successes before ``moment``: a time, and the number of an event of that time."""
-        won, done_at, began_at = self._won, self._done_at, self._began
-        while won and won[0] < moment:
-            time, _, count, began = won.popleft()
-            if count is not None:
-                count()
-            done_at(time)
-            began_at(began)
+    def _begin_calls(self, times: list[float], clients: list[int]) -> None:
+        """Let calls begin. What is due happens before a call that begins then."""
+        heap, in_order, clock, offer = self.heap, self._in_order, self.clock, self.backend.offer
+        timeout, size = self._timeout, self._clients
+        starts = self._counts if self._counts_starts else None
+        for now, client in zip(times, clients, strict=True):
+            if heap[0][0] <= now or (in_order and in_order[0][0] <= now):
+                self._happen(now)
+            clock.time = now
+            if starts is not None:
+                starts[0 if self._is_shared else client] += 1
+            answer = offer(now, (client + 0.5) / size, now + timeout, None)
+            if type(answer) is float and self._last_done <= answer < now + timeout:
+                self._number += 1
+                self._succeed_at(answer, now, client)
+            else:
+                self._answered(self._call(client, now), now + timeout, answer)
 
-    def _succeed(self, call: Call) -> None:
-        self._count_successes((self.clock.time, self.turn))
-        super()._succeed(call)
+    def _happen(self, until: float) -> None:
+        """Let happen what is due up to ``until``."""
+        heap, in_order, clock = self.heap, self._in_order, self.clock
+        while True:
+            event = heap[0]
+            if in_order and in_order[0] < event:
+                event = in_order[0]
+                if event[0] > until:
+                    break
+                in_order.popleft()
+            else:
+                if event[0] > until:
+                    break
+                heappop(heap)
+            clock.time, self._turn, act, what = event
+            act(what)
+        self._turn = inf
 
-    def _too_late(self, call: Call) -> None:
-        self._failed(call, *call.process.group.judged(TIMEOUT))
-
-    def _failed(self, call: Call, error: Exception, verdict: Verdict | None) -> None:
-        retry = call.process.group.shape.retry
-        if retry is None:
-            self._end(call, reason_of(error), error)
-            return
-        now = self.clock.time
-        if self._won and self._won[0][0] <= now:
-            self._count_successes((now, self.turn))
-        if verdict is None:
-            verdict = judge_marked(retry.judge, error)
-        step: Any = call.next(verdict, now, self.draw, None)
-        if type(step) is float:
-            self._number += 1
-            heappush(self.heap, (now + step, self._number, self._again, call))
-        elif step.left is None and step.reason in _ENDS and not self._closed:
-            self._failures[step.reason] += 1
-        else:
-            self._stop(call, step, error)
+    # The way of a call: an attempt, then a success or a failure; a failure leads to another attempt, or ends.
 
     def _again(self, call: Call) -> None:
         call.number += 1
-        self._attempt(call.process, self.clock.time, call.began, call)
+        self.recorder.tried.append(call.began)
+        now = self.clock.time
+        gone_at = now + self._timeout
+        place = (call.client + 0.5) / self._clients
+        self._answered(call, gone_at, self.backend.offer(now, place, gone_at, None))
 
-    def _sample(self, count: int) -> None:
-        self._count_successes((self.clock.time, self.turn))
-        super()._sample(count)
+    def _answered(
+        self, call: Call, gone_at: float, answer: float | Refusal | tuple[float, Refusal] | None
+    ) -> None:
+        """The backend has said when, or how, it answers an attempt whose caller is gone at ``gone_at``."""
+        if isinstance(answer, float):
+            self._number += 1
+            if answer >= gone_at:
+                self._time_out_at(gone_at, call)
+            elif answer >= self._last_done:
+                self._succeed_at(answer, call.began, _REPEATED)
+                self._repeated.append(call)
+            else:
+                heappush(self.heap, (answer, self._number, self._succeed_late, call))
+        elif isinstance(answer, tuple):
+            self._number += 1
+            end, refusal = answer
+            if end < gone_at:
+                heappush(self.heap, (end, self._number, self._fail_late, (call, refusal)))
+            else:
+                self._time_out_at(gone_at, call)
+        elif answer is not None:
+            self._failed(call, answer)
 
-    def _pass(self) -> None:
-        super()._pass()
-        self._count_successes((self.scenario.duration, inf))
+    def _succeed_at(self, when: float, began: float, client: int) -> None:
+        """Record the success of the attempt just numbered, no earlier than any other, ahead of its time."""
+        self._last_done = when
+        self._done_at(when)
+        self._began(began)
+        self._winners.append(client)
+        self._numbers.append(self._number)
+
+    def _call(self, client: int, began: float) -> Call:
+        """Return a call whose first attempt has been sent."""
+        if self._spare:
+            call = self._spare.pop()
+            call.begin_again()
+        else:
+            call = Call.__new__(Call)
+            if self._retry is not None:
+                Course.__init__(call, self._retry, self._budget)
+        call.client, call.began, call.number = client, began, 1
+        return call
+
+    def _time_out_at(self, gone_at: float, call: Call) -> None:
+        """Let the attempt just numbered time out. All clients have one timeout: that is mostly in order."""
+        if gone_at == inf:
+            return
+        event = (gone_at, self._number, self._too_late, call)
+        if not self._in_order or self._in_order[-1][0] <= gone_at:
+            self._in_order.append(event)
+        else:
+            heappush(self.heap, event)
+
+    def _too_late(self, call: Call) -> None:
+        self._failed(call, TIMEOUT)
+
+    def _fail_late(self, what: tuple[Call, Refusal]) -> None:
+        self._failed(*what)
+
+    def _succeed_late(self, call: Call) -> None:
+        self.recorder.succeed_late(self.clock.time, call.began)
+        self._count_success(call)
+
+    def _failed(self, call: Call, failure: Refusal | AttemptTimeout) -> None:
+        error, verdict = self._group.judged(failure)
+        retry, budget, owner = self._retry, self._budget, 0
+        if retry is None:
+            self._end(reason_of(error))
+            return
+        if budget is not None:
+            owner = self._assume_budget(budget, call.client)
+            self._counts[owner] = 0
+        now = self.clock.time
+        if verdict is None:
+            verdict = judge_marked(retry.judge, error)
+        step = call.next(verdict, now, self.draw, None)
+        if isinstance(step, float):
+            self._number += 1
+            heappush(self.heap, (now + step, self._number, self._again, call))
+            return
+        if budget is not None and step.reason != "budget":
+            # It may not have been asked.
+            self._counts[owner] = budget.pending()
+        self._spare.append(call)
+        reason = reason_of(error) if step.reason == "fatal" else step.reason
+        if step.left is not None and retry.late == "clip":
+            self.at(now + max(0.0, step.left), self._end, reason)
+        else:
+            self._failures[reason] += 1
+
+    def _end(self, reason: str) -> None:
+        self._failures[reason] += 1
+
+    # Budgets.
+
+    def _assume_budget(self, budget: Allowance, client: int) -> int:
+        """Let ``budget`` be that of ``client``, with all that was counted until now, and return its index."""
+        counted, done_at, now = self._counted, self.recorder.done_at, self.clock.time
+        if counted < len(done_at) and done_at[counted] <= now:
+            self._count_successes(now, self._turn)
+        owner = 0 if self._is_shared else client
+        budget.assume(self._states[owner] or self._new_state(budget, owner), self._counts[owner])
+        return owner
+
+    def _new_state(self, budget: Allowance, owner: int) -> Live:
+        """Return the state of a budget that was made at the first call of its client."""
+        first = np.nanmin(self._first_calls) if self._is_shared else self._first_calls[owner]
+        now, self.clock.time = self.clock.time, float(first)
+        state = self._states[owner] = budget.new_state()
+        self.clock.time = now
+        return state
+
+    def _count_successes(self, now: float, turn: float) -> None:
+        """Count the successes before ``now``, and those of ``now`` with a lower number than ``turn``."""
+        first, done_at, numbers = self._counted, self.recorder.done_at, self._numbers
+        last = bisect_right(done_at, now, first)
+        while last > first and done_at[last - 1] == now and numbers[last - 1] >= turn:
+            last -= 1
+        self._counted = last
+        counts, is_shared, counts_successes = self._counts, self._is_shared, self._counts_successes
+        for winner in self._winners[first:last]:
+            if winner == _REPEATED:
+                self._count_success(self._repeated.popleft())
+            elif counts_successes:
+                counts[0 if is_shared else winner] += 1
+
+    def _count_success(self, call: Call) -> None:
+        """Count the success of a call that made several attempts."""
+        budget = self._budget
+        if budget is not None:
+            owner = self._assume_budget(budget, call.client)
+            budget.success(call.spent)
+            self._counts[owner] = budget.pending()
+        self._spare.append(call)
+
+    def _balances(self, now: float) -> list[float]:
+        budget, found = self._budget, []
+        if budget is not None:
+            stride = max(1, self._clients // ASKED)
+            called = np.flatnonzero(self._first_calls[::stride] < now) * stride
+            for client in called.tolist():
+                self._assume_budget(budget, client)
+                found.append(budget.balance)
+        return found

@@ -93,7 +93,7 @@ class Process:
         self.on_start, self.on_success = (None, None) if self.keyed else ticks(budget)
         #: Breakers that a retry asks before it waits.
         self.outer = self.inner = self.certain = ()
-        self.breakers: list[Breaker] | None = None
+        self.breakers: list[Breaker] = []
         if group.gated:
             self._make_gates(group.shape)
 

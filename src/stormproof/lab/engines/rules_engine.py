@@ -20,8 +20,8 @@ from ..._context.deadlines import Scope
 from ..._primitives.errors import BudgetExhausted, CircuitOpen, DeadlineExceeded
 from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario
-from .calls import Call, FullCall
-from .engine import Engine, no_collection, some
+from .calls import Call
+from .engine import Engine, no_collection
 from .gates import admitted, all_failed, all_passed
 from .policy_shape import TIMEOUT, Group, Shape
 
@@ -39,8 +39,6 @@ _REFUSALS: dict[str, Exception] = {
 class Direct(Engine):
     """One run of the direct way."""
 
-    _call: type[Call] = FullCall
-
     def __init__(
         self,
         rows: list[tuple[Shape, int, float | None]],
@@ -49,7 +47,7 @@ class Direct(Engine):
         progress: Callable[[SoFar], object] | None,
     ) -> None:
         super().__init__(scenario, seed, progress)
-        self._groups = [Group(index, *row, self) for index, row in enumerate(rows)]
+        self.groups = self._groups = [Group(index, *row, self) for index, row in enumerate(rows)]
         #: Whether an attempt's end is known when it is sent.
         self._known = self.near and not self.backend.evented
         self._closed = scenario.closed_loop
@@ -65,7 +63,7 @@ class Direct(Engine):
         self.recorder.offered_at.append(now)
         members = self._groups[group]
         process = members.processes[client] or members.process(client)
-        call = self._call(process, now, key)
+        call = Call(process, now, key)
         form = members.shape
         if form.deadline is not None and not self._bound(call, form.deadline):
             return
@@ -260,6 +258,3 @@ class Direct(Engine):
             all_failed(process.outer, call.outer, error or asyncio.CancelledError())
         self.recorder.failures[reason] += 1
         self.ended(process.group.index, process.index)
-
-    def asked(self) -> list[Any]:
-        return [process for group in self._groups for process in some(group.processes)]

@@ -28,7 +28,7 @@ from ..model.clients_and_layers import Layer
 from ..model.scenario import Scenario
 from ..model.service import FirstCome, Work
 from ..model.timeline import Capacity, Stretch
-from .engine import Engine, some
+from .engine import Engine
 from .event_loop import SimulatedLoop
 from .processes import limited
 
@@ -126,7 +126,7 @@ class Driven(Engine):
         for layer in reversed(scenario.layers):
             service = self._layer(layer, service)
         # A client beyond whose timeout a layer works on is the client's affair: it has its own timeout.
-        self._groups = [
+        self.groups = self._groups = [
             Group(self, limited(row, timeout), clients, service, scenario.connections)
             for row, clients, timeout in rows
         ]
@@ -262,9 +262,6 @@ class Driven(Engine):
                 await asyncio.shield(task)
 
         return handle
-
-    def asked(self) -> list[Any]:
-        return [process for group in self._groups for process in some(group.processes)]
 
 
 def _look(task: asyncio.Task[None]) -> None:

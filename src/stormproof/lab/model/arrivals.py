@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .faults import Burst, Spike
 from .scenario import Scenario
@@ -16,6 +17,9 @@ from .trace import Trace
 
 #: (when, index of the client class, index of the client in it, key)
 Arrival = tuple[float, int, int, int]
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.signedinteger[Any]]
 
 _CHUNK = 16_384
 
@@ -45,9 +49,10 @@ class Load:
         self._times, self._sums = np.array(times), np.array(sums)
         self.total = sums[-1]
 
-    def when(self, marks: Any) -> Any:
+    def when(self, marks: Floats) -> Floats:
         """The times at which the integral reaches ``marks``."""
-        return np.interp(marks, self._sums, self._times)
+        times: Floats = np.interp(marks, self._sums, self._times)
+        return times
 
 
 def calls(scenario: Scenario, seed: int) -> Iterator[Arrival]:
@@ -75,7 +80,7 @@ def _time(arrival: Arrival) -> float:
     return arrival[0]
 
 
-def arrays(scenario: Scenario, seed: int) -> Iterator[tuple[Any, Any]]:
+def arrays(scenario: Scenario, seed: int) -> Iterator[tuple[Floats, Ints]]:
     """The same calls as `calls`, of a scenario with one class of clients in an open loop: arrays of their
     times and of their clients, a chunk at a time.
     """
@@ -95,7 +100,7 @@ def arrays(scenario: Scenario, seed: int) -> Iterator[tuple[Any, Any]]:
     yield late, whose
 
 
-def _crowd(scenario: Scenario, fault: Burst) -> tuple[Any, Any]:
+def _crowd(scenario: Scenario, fault: Burst) -> tuple[Floats, Ints]:
     """The calls of a burst."""
     turns = np.arange(fault.calls)
     times = fault.at + turns * (fault.over / fault.calls)
@@ -112,7 +117,7 @@ def _stream(scenario: Scenario, seed: int, group: int, clients: int, rate: float
 
 def _chunks(
     scenario: Scenario, seed: int, group: int, clients: int, rate: float
-) -> Iterator[tuple[Any, Any, Any]]:
+) -> Iterator[tuple[Floats, Ints, Ints]]:
     """Arrays of the times, the clients and the keys of the calls of one class."""
     if group == 0 and isinstance(scenario.arrivals, Trace):
         yield from _recorded(scenario, seed, scenario.arrivals)
@@ -136,7 +141,7 @@ def _chunks(
         yield load.when(marks[:kept]), who[:kept], keys[:kept]
 
 
-def _recorded(scenario: Scenario, seed: int, trace: Trace) -> Iterator[tuple[Any, Any, Any]]:
+def _recorded(scenario: Scenario, seed: int, trace: Trace) -> Iterator[tuple[Floats, Ints, Ints]]:
     """The calls of a trace: any client may make any of them."""
     draws = generator(seed, "arrivals 0")
     times = np.array(trace.times)

@@ -135,13 +135,16 @@ class Backend:
         ``place`` in [0, 1) is where its client stands among all, for partitions; ``gone_at`` is when
         the caller will have given up.
         """
-        holds = self.at(now) if now >= self.until else self.now_holds
-        if holds.parted:
+        if now >= self.until:
+            self.at(now)
+        if self.quick:
+            self.received.append(now)
+        else:
+            holds = self.now_holds
             for share, mode in holds.parted:
                 if place < share:
                     return math.inf if mode == "hang" else self.full
-        self.received.append(now)
-        if not self.quick:
+            self.received.append(now)
             if self._failing is not None:
                 if holds.fail_cost == 0.0:
                     return self._failing

@@ -7,10 +7,10 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ..model.arrivals import Floats, Ints
 from ..model.scenario import Scenario
 from ..model.timeline import stretches
 
@@ -55,16 +55,16 @@ class Raw:
         self.step = step
         self.until = until
         size = steps(until, step)
-        self.offered = np.zeros(size)
-        self.received = np.zeros(size)
-        self.succeeded = np.zeros(size)
-        self.kept = np.zeros(size)
-        self.tries = np.zeros(size)
-        self.p50 = np.full(size, math.nan)
-        self.p99 = np.full(size, math.nan)
-        self.queue = np.full(size, math.nan)
-        self.budget = np.full(size, math.nan)
-        self.breaker_open = np.full(size, math.nan)
+        self.offered: Floats = np.zeros(size)
+        self.received: Floats = np.zeros(size)
+        self.succeeded: Floats = np.zeros(size)
+        self.kept: Floats = np.zeros(size)
+        self.tries: Floats = np.zeros(size)
+        self.p50: Floats = np.full(size, math.nan)
+        self.p99: Floats = np.full(size, math.nan)
+        self.queue: Floats = np.full(size, math.nan)
+        self.budget: Floats = np.full(size, math.nan)
+        self.breaker_open: Floats = np.full(size, math.nan)
         self.calls = self.attempts = self.successes = 0
         #: Why calls failed: reason -> how many.
         self.failures: dict[str, int] = {}
@@ -106,11 +106,11 @@ def series(raw: Raw, scenario: Scenario) -> dict[str, list[float | None]]:
     }
 
 
-def _column(values: Any) -> list[float | None]:
+def _column(values: Floats) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
-def _capacity(scenario: Scenario, size: int, step: float) -> Any:
+def _capacity(scenario: Scenario, size: int, step: float) -> Floats:
     """Return the capacity of the backend at the beginning of each step."""
     row = stretches(scenario)
     begins = np.array([stretch.begins for stretch in row])
@@ -135,6 +135,8 @@ class Recorder:
     """The exact engine's notebook: one entry per call begun, attempt received, call that succeeded."""
 
     __slots__ = (
+        "_began_late",
+        "_done_late",
         "_gauges",
         "_progress",
         "_ranked",
@@ -149,6 +151,7 @@ class Recorder:
         "queue",
         "received",
         "tried",
+        "tries_every_call",
     )
 
     def __init__(
@@ -163,17 +166,28 @@ class Recorder:
         self._progress = progress
         self._reported = 0
         #: The percentiles of the steps that are over, and how many successes these hold.
-        self._ranked: tuple[Any, Any, int] = (np.empty(0), np.empty(0), 0)
+        self._ranked: tuple[Floats, Floats, int] = (np.empty(0), np.empty(0), 0)
+        #: Whether every call makes its first attempt as it begins, so that ``tried`` holds the others only.
+        self.tries_every_call = False
+        #: When calls begin, in order. There may be some ahead of their time.
         self.offered_at = array("d")
         self.received = received
+        #: When calls succeeded, and when these began: in order, and those of `succeed_late`.
         self.done_at = array("d")
-        #: When the calls began that succeeded, and, for each attempt, when its call began.
         self.began = array("d")
+        self._done_late = array("d")
+        self._began_late = array("d")
+        #: For each attempt, when its call began.
         self.tried = array("d")
         self.queue = array("d")
         self.budget = array("d")
         self.breaker_open = array("d")
         self.failures: Counter[str] = Counter()
+
+    def succeed_late(self, now: float, began: float) -> None:
+        """Record a success, where later ones may have been recorded ahead of their time."""
+        self._done_late.append(now)
+        self._began_late.append(began)
 
     def sample(self, now: float) -> bool:
         """Read the gauges at the end of a step; False if the progress callback ends the run."""
@@ -194,19 +208,23 @@ class Recorder:
         step = self._scenario.step
         raw = Raw(step, until)
         size = len(raw.offered)
-        done_at = _up_to(self.done_at, until)
-        raw.offered = _counts(_up_to(self.offered_at, until), step, size)
+        offered = np.array(self.offered_at[: self._begun(until)])
+        done_at, began = self._successes(until)
+        raw.offered = _counts(offered, step, size)
         raw.received = _counts(_up_to(self.received, until), step, size)
         raw.succeeded = _counts(done_at, step, size)
-        raw.calls, raw.attempts, raw.successes = len(self.offered_at), len(self.tried), len(done_at)
+        raw.calls, raw.attempts, raw.successes = len(offered), len(self.tried), len(done_at)
         raw.failures = dict(sorted(self.failures.items()))
-        began = np.array(self.began)[: len(done_at)]
         raw.kept = _counts(began, step, size)
         raw.tries = _counts(np.array(self.tried), step, size)
+        if self.tries_every_call:
+            raw.attempts += raw.calls
+            raw.tries += raw.offered
         took = done_at - began
         raw.p50, raw.p99 = self._percentiles_of(done_at, took, size, until)
         if len(took):
-            raw.latency = float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99))
+            p50, p99 = np.quantile(took, (0.5, 0.99)).tolist()
+            raw.latency = p50, p99
             raw.mean = float(took.mean())
         taken = int(until / step + 1e-9) + (until >= self._scenario.duration)
         for name in ("queue", "budget", "breaker_open"):
@@ -216,7 +234,21 @@ class Recorder:
             setattr(raw, name, column)
         return raw
 
-    def _percentiles_of(self, done_at: Any, took: Any, size: int, until: float) -> tuple[Any, Any]:
+    def _begun(self, until: float) -> int:
+        """Return the number of calls begun: what is due at ``until`` happens before a call of that moment."""
+        ends = until >= self._scenario.duration
+        return len(self.offered_at) if ends else bisect.bisect_left(self.offered_at, until)
+
+    def _successes(self, until: float) -> tuple[Floats, Floats]:
+        """Return when calls succeeded, up to ``until``, in order, and when they began."""
+        done_at, late = _up_to(self.done_at, until), _up_to(self._done_late, until)
+        places = np.searchsorted(done_at, late, side="right")
+        began = np.array(self.began)[: len(done_at)]
+        return np.insert(done_at, places, late), np.insert(began, places, self._began_late[: len(late)])
+
+    def _percentiles_of(
+        self, done_at: Floats, took: Floats, size: int, until: float
+    ) -> tuple[Floats, Floats]:
         """Return p50 and p99 of every step. Steps that were over the last time are not ranked again."""
         p50, p99, known = self._ranked
         step = self._scenario.step
@@ -231,29 +263,30 @@ class Recorder:
         return found
 
 
-def _up_to(times: array[float], until: float) -> Any:
+def _up_to(times: array[float], until: float) -> Floats:
     """The times, which are in order, up to ``until``."""
     return np.array(times[: bisect.bisect_right(times, until)])
 
 
-def _places(times: Any, step: float, size: int) -> Any:
+def _places(times: Floats, step: float, size: int) -> Ints:
     return np.minimum((times / step + 1e-9).astype(np.int64), size - 1)
 
 
-def _counts(times: Any, step: float, size: int) -> Any:
+def _counts(times: Floats, step: float, size: int) -> Floats:
     return np.bincount(_places(times, step, size), minlength=size).astype(float)
 
 
-def _percentiles(places: Any, values: Any, size: int) -> tuple[Any, Any]:
-    """The median and the 99th percentile of ``values`` in each place: the smallest value that is enough."""
-    order = np.lexsort((values, places))
-    ranked = values[order]
-    counts = np.bincount(places, minlength=size)
-    first = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    found = []
-    for share in (0.5, 0.99):
-        column = np.full(size, math.nan)
-        some = counts > 0
-        column[some] = ranked[(first + np.ceil(share * counts).astype(np.int64) - 1)[some]]
-        found.append(column)
-    return found[0], found[1]
+def _percentiles(places: Ints, values: Floats, size: int) -> tuple[Floats, Floats]:
+    """The median and the 99th percentile of ``values`` in each place: the smallest value that is enough.
+
+    The places are in order.
+    """
+    p50, p99 = np.full(size, math.nan), np.full(size, math.nan)
+    counts = np.bincount(places, minlength=size).tolist()
+    first = 0
+    for place, count in enumerate(counts):
+        if count:
+            ranked = np.sort(values[first : first + count])
+            p50[place], p99[place] = ranked[math.ceil(0.5 * count) - 1], ranked[math.ceil(0.99 * count) - 1]
+            first += count
+    return p50, p99

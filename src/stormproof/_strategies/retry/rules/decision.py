@@ -182,6 +182,11 @@ class Course:
         #: The error of the last attempt as its caller would see it, without our marks around it.
         self.visible_error: BaseException | None = None
 
+    def begin_again(self) -> None:
+        """Be the course of another call with the same options: for a simulation, which has millions."""
+        self.number = self.backoff_index = 0
+        self.first_failure_at = self.previous_wait = self.spent = self.payment = None
+
     def next(
         self, verdict: Verdict, now: float, draw: Callable[[], float], scope: Scope | None
     ) -> float | Stop:

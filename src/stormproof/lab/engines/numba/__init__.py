@@ -9,6 +9,7 @@ Copies and originals (tests/lab/test_parity_contract.py holds this table to the 
 original; tests/lab/random_runs.py holds whole runs to each other):
 
     rules.wait_for        retry.backoff: Exponential.delay
+    rules.total           budget.rules: Slices.total
     rules.roll            budget.rules: Slices.roll
     rules.add             budget.rules: Slices.add
     rules.settle          budget.budget: Budget._credit

@@ -75,6 +75,14 @@ def _sum(row: Any) -> float:
     return total + lost if _COMPENSATED else total
 
 
+@apart
+def total(row: Any) -> float:
+    """`Slices.total`."""
+    if math.isnan(row[3]):
+        row[3] = _sum(row)
+    return float(row[3])
+
+
 @compiled
 def roll(row: Any, width: float, opened: float, now: float) -> None:
     """`Slices.roll`; a row not used before was opened at ``opened``."""
@@ -97,13 +105,10 @@ def roll(row: Any, width: float, opened: float, now: float) -> None:
         row[4:ROW] = 0.0
         row[3] = 0.0
         return
-    dropped = False
     for slot in range(begun + 1, int(at) + 1):
         if row[4 + slot % SLICES] != 0.0:
             row[4 + slot % SLICES] = 0.0
-            dropped = True
-    if dropped:
-        row[3] = _sum(row)
+            row[3] = math.nan
 
 
 @compiled
@@ -141,7 +146,8 @@ def settle(r: Any, purse: Any, row: Any, now: float) -> None:
             amount = fresh * r.ratio
             add(row, r.width, r.window, amount, elapsed)
             purse.tokens += amount
-        purse.tokens = min(purse.tokens, r.burst + row[3])
+        if purse.tokens > r.burst:
+            purse.tokens = min(purse.tokens, r.burst + total(row))
     elif r.budget == WINDOW:
         roll(row[:ROW], r.width, opened, now)
         roll(row[ROW:], r.width, opened, now)
@@ -155,7 +161,7 @@ def settle(r: Any, purse: Any, row: Any, now: float) -> None:
 def held(r: Any, purse: Any, row: Any) -> float:
     """Return what is held since the last settlement, as `Allowance._held` does."""
     if r.budget == WINDOW:
-        return float(max(0.0, r.ratio * row[3] + r.floor * r.window - row[ROW + 3]))
+        return float(max(0.0, r.ratio * total(row[:ROW]) + r.floor * r.window - total(row[ROW:])))
     if purse.made == 0.0:
         return float(r.top / 1000 if r.budget == THROTTLE else r.top)
     if r.budget == RATE:
