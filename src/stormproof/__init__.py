@@ -280,12 +280,7 @@ if not TYPE_CHECKING:
         from importlib import import_module
 
         if name in _MODULES:
-            try:
-                return import_module(f"{__name__}.{name}")
-            except ModuleNotFoundError as missing:
-                # The extra that brings it is called as the module is.
-                missing.add_note(f"stormproof.{name} needs it: pip install 'stormproof[{name}]'")
-                raise
+            return import_module(f"{__name__}.{name}")
         if name not in _HOME:
             from ._primitives.guesses import near
 

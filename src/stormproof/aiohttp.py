@@ -8,7 +8,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from contextvars import ContextVar
 
-import aiohttp
+from ._primitives.extras import extra
+
+with extra("aiohttp"):
+    import aiohttp
 
 from ._http.aiohttp_internals import timer_of
 from ._http.aiohttp_port import Call, Port

@@ -15,9 +15,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import celery
-from celery.exceptions import Reject, TaskPredicate
-from celery.utils.log import get_logger
+from ._primitives.extras import extra
+
+with extra("celery"):
+    import celery
+    from celery.exceptions import Reject, TaskPredicate
+    from celery.utils.log import get_logger
 
 from ._context.deadlines import is_off
 from ._queues.requeue import Again, Memory, Requeue

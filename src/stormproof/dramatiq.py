@@ -18,8 +18,11 @@ import math
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from dramatiq import Middleware, get_logger
-from dramatiq.middleware import MiddlewareError, Retries, Shutdown, TimeLimitExceeded
+from ._primitives.extras import extra
+
+with extra("dramatiq"):
+    from dramatiq import Middleware, get_logger
+    from dramatiq.middleware import MiddlewareError, Retries, Shutdown, TimeLimitExceeded
 
 from ._context.deadlines import is_off
 from ._primitives.errors import AttemptTimeout

@@ -5,7 +5,10 @@ What the two transports do is in `stormproof._http`; here they meet their librar
 
 from __future__ import annotations
 
-import httpx2
+from ._primitives.extras import extra
+
+with extra("httpx2"):
+    import httpx2
 
 from ._http.body import AsyncBody, Body
 from ._http.draft import Draft

@@ -16,8 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from opentelemetry import context, metrics, trace
-from opentelemetry.metrics import Observation
+from ._primitives.extras import extra
+
+with extra("otel"):
+    from opentelemetry import context, metrics, trace
+    from opentelemetry.metrics import Observation
 
 from ._events import bus, labels
 from ._events.operations import census

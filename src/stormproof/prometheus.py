@@ -18,9 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import REGISTRY
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
+from ._primitives.extras import extra
+
+with extra("prometheus"):
+    from prometheus_client import REGISTRY
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.registry import Collector
 
 from ._events import bus
 from ._telemetry.meters import COUNTED, MEASURED, STATES, Meters, gauges

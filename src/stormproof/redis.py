@@ -6,6 +6,9 @@ processes that give the same name. See docs/fleet.md.
 
 from __future__ import annotations
 
-from ._fleet.store import RedisStore, StoreUnavailable
+from ._primitives.extras import extra
+
+with extra("redis"):
+    from ._fleet.store import RedisStore, StoreUnavailable
 
 __all__ = ["RedisStore", "StoreUnavailable"]

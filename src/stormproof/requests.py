@@ -8,10 +8,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import requests
-from requests.adapters import HTTPAdapter
-from requests.structures import CaseInsensitiveDict
-from urllib3.util.timeout import Timeout
+from ._primitives.extras import extra
+
+with extra("requests"):
+    import requests
+    from requests.adapters import HTTPAdapter
+    from requests.structures import CaseInsensitiveDict
+    from urllib3.util.timeout import Timeout
 
 from ._http.body import Body, Once, replay_of
 from ._http.bounded_sockets import bound_manager

@@ -14,8 +14,11 @@ from __future__ import annotations
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
-import tenacity
-from tenacity.wait import wait_base
+from ._primitives.extras import extra
+
+with extra("tenacity"):
+    import tenacity
+    from tenacity.wait import wait_base
 
 from ._classify.classifier import transient
 from ._classify.on_clause import unwrap_marker

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import weakref
 
-import urllib3
-from urllib3.util.retry import Retry as _Retry
-from urllib3.util.url import parse_url
+from ._primitives.extras import extra
+
+with extra("urllib3"):
+    import urllib3
+    from urllib3.util.retry import Retry as _Retry
+    from urllib3.util.url import parse_url
 
 from ._http.body import Body, Once, replay_of
 from ._http.bounded_sockets import BoundedPool

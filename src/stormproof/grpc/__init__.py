@@ -10,9 +10,12 @@ a server says), `server` and `aio_server`.
 
 from __future__ import annotations
 
+from .._primitives.extras import extra
 from ..presets.service_config import from_service_config
 from ..presets.service_config_text import LossyServiceConfig, to_service_config
-from . import aio as _aio
+
+with extra("grpc"):
+    from . import aio as _aio
 from . import aio_server as _aio_server
 from . import client as _client
 from . import server as _server

@@ -6,7 +6,10 @@ and `tune` run it many times. Needs NumPy (the extra ``lab``).
 
 from __future__ import annotations
 
-from .engines.contention import Contention, occ
+from .._primitives.extras import extra
+
+with extra("lab"):
+    from .engines.contention import Contention, occ
 from .experiments import assert_survives, compare, sweep
 from .model.backend import BackendError
 from .model.clients_and_layers import Clients, Layer
