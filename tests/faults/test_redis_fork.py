@@ -122,7 +122,7 @@ def test_children_of_a_parent_that_only_made_the_store_connect_themselves(server
     )
 
 
-def test_policy_with_a_store_goes_to_spawned_processes(server: Server) -> None:
+def test_policy_with_a_store_works_in_spawned_processes(server: Server) -> None:
     run(
         server,
         """

@@ -181,7 +181,9 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 @pytest.mark.proves("invariant 14")
 @each_loop
 @each_maker
-def test_thousand_tasks_are_served_as_they_came(loop: Loop, make: Maker, measured: Measured) -> None:
+def test_thousand_waiting_tasks_are_served_in_order_of_arrival(
+    loop: Loop, make: Maker, measured: Measured
+) -> None:
     """Every third of them is called off while it waits, wherever it stands."""
     rng = random.Random(3)
     served: list[int] = []

@@ -23,7 +23,7 @@ def ended(folder: Path, words: list[str], without: str = "nothing") -> tuple[int
     return done.returncode, done.stderr
 
 
-def test_policy_that_is_not_in_the_file(folder: Path) -> None:
+def test_policy_missing_in_the_file_is_refused_with_a_suggestion(folder: Path) -> None:
     code, said = ended(folder, ["explain", "stormproof.toml:male"])
     assert (code, said) == (2, "stormproof: stormproof.toml: unknown policy 'male'; did you mean 'mail'?\n")
 

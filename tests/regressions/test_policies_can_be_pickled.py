@@ -68,7 +68,7 @@ def test_pickled_copy_retries():
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
-def test_budget_arrives_fresh(budget):
+def test_pickled_budget_arrives_full(budget):
     full = budget.fresh().balance
     spent = budget.fresh()
     assert spent.withdraw() > 0

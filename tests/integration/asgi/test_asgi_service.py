@@ -154,7 +154,7 @@ def test_every_kind_of_response_is_kept(serve: Serve, store: Store, tmp_path: Pa
     assert kind != "background" or afterwards.wait(60)
 
 
-def test_beyond_its_limit_the_server_sheds(serve: Serve, orders: Orders) -> None:
+def test_server_beyond_its_limit_sheds_requests(serve: Serve, orders: Orders) -> None:
     routes = [Route("/slow", orders.slowly), Route("/quick", lambda request: PlainTextResponse("quick"))]
     address = serve(service(MemoryStore(), *routes, limit=4))
 

@@ -382,7 +382,9 @@ def test_call_in_flight_settles_where_it_began() -> None:
     ],
 )
 @pytest.mark.parametrize("shared", [True, False])
-def test_budget_keeps_its_balance(before: Any, after: Any, spend: int, balance: float, shared: bool) -> None:
+def test_reloaded_budget_keeps_its_balance(
+    before: Any, after: Any, spend: int, balance: float, shared: bool
+) -> None:
     clock = sp.testing.FakeClock()
 
     def data(budget: Any) -> dict[str, Any]:

@@ -181,7 +181,7 @@ async def test_json_forms_and_files_are_sent_again(server: Server, opens: Opens,
 
 
 @with_server
-async def test_request_that_expects_a_go_ahead(server: Server, opens: Opens) -> None:
+async def test_request_with_expect_continue_is_retried_with_its_body(server: Server, opens: Opens) -> None:
     server.on("/", answer(503), answer(200))
     response = await opens(retry()).put(server.url(), data=b"big", expect100=True)
     assert response.status == 200

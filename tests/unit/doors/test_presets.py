@@ -610,10 +610,10 @@ def test_cenkalti_v5_plans_a_retry_after_exactly_and_begins_anew() -> None:
     assert retry_of(presets.cenkalti(5)).backoff.plan(7, 8.5, hinted(42), draws()) == (42, None, 0)
 
 
-def test_cenkalti_v5_retry_after_in_the_loop() -> None:
+def test_cenkalti_v5_waits_for_the_hint_and_then_starts_anew() -> None:
     policy = presets.cenkalti(5, rng=lambda: 0.5)
-    told = sp.RetryAfter(42, Boom("busy"))
-    SYNC(policy, Boom, Boom, told, Boom, "ok").returned("ok").slept(0.5, 0.75, 42, 0.5)
+    hint = sp.RetryAfter(42, Boom("busy"))
+    SYNC(policy, Boom, Boom, hint, Boom, "ok").returned("ok").slept(0.5, 0.75, 42, 0.5)
 
 
 def test_cenkalti_knows_two_versions() -> None:

@@ -235,7 +235,7 @@ def test_backoff_is_forgotten_after_exactly_the_stable_time(ride: Way) -> None:
 
 
 @each_way
-def test_stable_zero_forgives_and_inf_does_not(ride: Way) -> None:
+def test_stable_of_zero_resets_the_backoff_and_inf_never_does(ride: Way) -> None:
     assert ride(0, 0, 0, policy=policy(), stable=0).sleeps == [4, 4]
     assert ride(1e6, 1e6, 1, policy=policy(within=1e9), stable=float("inf")).sleeps == [4, 8]
 

@@ -105,7 +105,7 @@ def test_delay_of_zero_launches_all_at_once(loop: Loop) -> None:
 
 
 @each_loop
-def test_failure_that_may_pass_launches_the_next_at_once(loop: Loop) -> None:
+def test_transient_failure_launches_the_next_hedge_at_once(loop: Loop) -> None:
     backend = Backend(loop, (0.5, Boom()), (0.25, "b"))
     assert backend.play(hedge(10, 3)) == ("b", 0.75)
     assert backend.began == [0, 0.5]
