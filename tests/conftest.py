@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.support.services import require
 
 pytest_plugins = (
@@ -16,8 +16,10 @@ pytest_plugins = (
     "tests.support.plugins.progress",
 )
 
-# A shared machine may stall any single example; time is never what a property test asserts.
-settings.register_profile("stormproof", deadline=None, print_blob=True)
+# A shared machine may stall any example, or the drawing of it; time is never what a property test asserts.
+settings.register_profile(
+    "stormproof", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("stormproof")
 
 

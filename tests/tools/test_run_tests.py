@@ -52,6 +52,20 @@ def test_last_line_names_what_failed(tool: Any, capsys: pytest.CaptureFixture[st
     assert "assert 1 == 2" in lines
 
 
+def test_many_failures_are_shortened_to_the_first_ten(
+    tool: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path.parent)
+    tests = [f"tests/unit/test_a.py::test_{n:02}" for n in range(12)]
+    failures = [{"kind": "failed", "test": test, "text": f"text of {test}"} for test in tests]
+    part = part_with(tool, *failures, *map(ended, tests))
+    assert tool.summary([part], [1], 1.0) == 1
+    lines = capsys.readouterr().out.splitlines()
+    shown = f"FAILED 12 of 12: {' '.join(tests[:10])} and 2 more (see {tmp_path.name})"
+    assert lines[-1] == shown
+    assert f"text of {tests[9]}" in lines and f"text of {tests[10]}" not in lines
+
+
 def test_pytest_that_broke_down_without_a_failed_test_is_a_failure(
     tool: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -6,12 +6,17 @@ import time
 
 import pytest
 import requests
+import urllib3
 from tests.support.http.each_client import Http, each_client, each_sync_client, retry
 from tests.support.http.server import Exchange, Step, answer, hang, head, late
 
 import stormproof as sp
+from stormproof._classify.exhaustion import exhausted_by
 
 Pairs = list[tuple[str, str]]
+
+#: requests and urllib3 have no timeout error for sending, which a busy machine may not get done in time.
+CUT_OFF_WHILE_SENDING = (requests.ConnectionError, urllib3.exceptions.ProtocolError)
 
 
 def _bounded(seconds: float, **options: object) -> sp.Policy:
@@ -35,7 +40,8 @@ async def test_deadline_bounds_an_attempt_that_hangs(http: Http) -> None:
         await http.client(_bounded(0.2)).get("/", timeout=30)
     assert time.monotonic() - started < 5
     assert isinstance(caught.value, (TimeoutError, *http.kind.slow)), repr(caught.value)
-    assert len(http.server.seen) == 1
+    # On a busy machine the time is over before the request has arrived.
+    assert len(http.server.seen) <= 1
 
 
 @each_client
@@ -118,19 +124,21 @@ async def test_deadline_around_the_reading_still_bounds_it(http: Http) -> None:
 @each_client
 async def test_attempt_cut_off_is_the_clients_timeout_and_ours(http: Http) -> None:
     http.server.on("/", hang())
-    for policy, ours in (
-        (sp.Policy(sp.Timeout(0.2)), sp.AttemptTimeout),
-        (sp.Policy(*retry(attempts=2).strategies, sp.Timeout(0.2)), sp.AttemptTimeout),
-        (sp.Policy(*retry(on=sp.AttemptTimeout, attempts=2).strategies, sp.Timeout(0.2)), sp.AttemptTimeout),
-        (sp.Policy(sp.Deadline(0.2)), sp.DeadlineExceeded),
-        (_bounded(0.2), sp.DeadlineExceeded),
-        (_bounded(0.2, on=Exception), sp.DeadlineExceeded),
+    slow = (*http.kind.slow, *CUT_OFF_WHILE_SENDING)
+    again = retry(on=sp.AttemptTimeout, attempts=2)
+    for policy, ours, attempts in (
+        (sp.Policy(sp.Timeout(0.2)), sp.AttemptTimeout, None),
+        (sp.Policy(*retry(attempts=2).strategies, sp.Timeout(0.2)), sp.AttemptTimeout, 2),
+        (sp.Policy(*again.strategies, sp.Timeout(0.2)), sp.AttemptTimeout, 2),
+        (sp.Policy(sp.Deadline(0.2)), sp.DeadlineExceeded, None),
+        (_bounded(0.2), sp.DeadlineExceeded, 1),
+        (_bounded(0.2, on=Exception), sp.DeadlineExceeded, 1),
     ):
-        with pytest.raises(http.kind.slow) as caught:
+        with pytest.raises(slow) as caught:
             await http.client(policy).get("/", timeout=30)
         assert isinstance(caught.value, ours), policy
-    # The two retried ones are sent twice.
-    assert len(http.server.seen) == 8
+        mark = exhausted_by(caught.value)
+        assert attempts is None or (mark is not None and mark.attempts == attempts), policy
 
 
 @each_client

@@ -78,7 +78,10 @@ class Call:
 
 
 class Client:
-    """One library, made ready for one test. ``lost``, ``refused`` and ``slow`` are its own errors."""
+    """One library, made ready for one test. ``lost``, ``refused`` and ``slow`` are its own errors.
+
+    ``slow`` is a timeout in any phase: on a busy machine a short one may end before the request is sent.
+    """
 
     is_async = False
     loop: str | None = None
@@ -131,7 +134,7 @@ def _httpx_errors(module: Any) -> dict[str, tuple[type[Exception], ...]]:
     return {
         "refused": (module.ConnectError,),
         "lost": (module.ReadError, module.RemoteProtocolError),
-        "slow": (module.ReadTimeout,),
+        "slow": (module.TimeoutException,),
         "family": (module.HTTPError,),
     }
 
@@ -396,11 +399,11 @@ for _kind in (SyncHttpx, SyncHttpx2, AsyncHttpx, AsyncHttpx2):
         setattr(_kind, _name, _errors)
 Requests.refused = Requests.lost = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
 Requests.family = (requests.RequestException,)
-Requests.slow = (requests.ReadTimeout,)
+Requests.slow = (requests.Timeout,)
 Urllib3.refused = (urllib3.exceptions.NewConnectionError,)
 Urllib3.lost = (urllib3.exceptions.ProtocolError,)
 Urllib3.family = (urllib3.exceptions.HTTPError,)
-Urllib3.slow = (urllib3.exceptions.ReadTimeoutError,)
+Urllib3.slow = (urllib3.exceptions.TimeoutError,)
 Aiohttp.refused = (aiohttp.ClientConnectorError,)
 Aiohttp.lost = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 Aiohttp.family = (aiohttp.ClientError,)
