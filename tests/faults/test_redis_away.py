@@ -149,7 +149,7 @@ def test_child_forked_during_an_outage_uses_on_failure(server: Server, mode: str
         f"""
         store = sp.redis.RedisStore({url!r}, on_failure={mode!r}, instances={INSTANCES})
         limiter = sp.Limiter({RATE}, {BURST}, store=store, name="x")
-        budget = sp.Budget(0, 20, store=store, name="x")
+        budget = sp.Budget(0, burst=20, store=store, name="x")
         bulkhead = sp.Bulkhead(8, store=store, name="x")
         eventually(lambda: all(part._fleet.alone for part in (limiter, budget, bulkhead)))
         from tests.faults.test_redis_away import ALLOWED, allowed

@@ -64,11 +64,11 @@ def test_child_has_nothing_of_its_parents_lease(server: Server) -> None:
         """
         limiter = sp.Limiter(0, 1000, store=store, name="x")
         eventually(lambda: limiter._fleet.answered_at is not None)
-        eventually(lambda: limiter.allow() and limiter._fleet.bucket.held(limiter._now()) >= 5)
+        eventually(lambda: limiter.allow() and limiter._fleet.bucket.held(limiter.clock_time()) >= 5)
         name, thread = store.instance, store._exchange._thread
 
         def child():
-            held = limiter._fleet.bucket.held(limiter._now())
+            held = limiter._fleet.bucket.held(limiter.clock_time())
             eventually(lambda: limiter._fleet.answered_at is not None)
             return held, store.instance, store._exchange._thread is thread, limiter.allow(), store.state
 
@@ -84,7 +84,7 @@ def test_child_deposits_its_own_earnings_and_parent_those_before_the_fork(server
     run(
         server,
         """
-        budget = sp.Budget(1.0, 0, window=60, store=store, name="x")
+        budget = sp.Budget(1.0, burst=0, window=60, store=store, name="x")
         eventually(lambda: budget._fleet.answered_at is not None)
         for _ in range(10):
             budget.success()
@@ -142,7 +142,7 @@ def test_end_of_the_program_gives_leases_back(server: Server) -> None:
         limiter = sp.Limiter(0, 1000, store=store, name="x")
         eventually(lambda: limiter._fleet.answered_at is not None)
         admitted = 0
-        while limiter._fleet.bucket.held(limiter._now()) < 5:
+        while limiter._fleet.bucket.held(limiter.clock_time()) < 5:
             admitted += limiter.allow()
             time.sleep(0.001)
         print(admitted)

@@ -24,7 +24,7 @@ def test_five_cancelled_waits_cost_nothing() -> None:
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        return budget.reserve(None)[1]
+        return budget.reserve(None).delay
 
     assert sp.testing.run(main) <= 1
 
@@ -41,6 +41,6 @@ def test_cancelled_scope_gives_the_token_back() -> None:
         with pytest.raises(sp.Cancelled), sp.deadline(None) as scope:
             asyncio.get_running_loop().call_later(0.01, scope.cancel)
             await fail()
-        return budget.reserve(None)[1]
+        return budget.reserve(None).delay
 
     assert sp.testing.run(main) <= 1

@@ -12,7 +12,6 @@ import pytest
 
 import stormproof as sp
 from stormproof._strategies.limiter.rules.leases import LeaseBucket
-from stormproof._strategies.limiter.waiting import _pauses
 
 
 class HookedClock(sp.testing.FakeClock):
@@ -72,7 +71,7 @@ def test_nap_never_reaches_past_the_deadline():
     with sp.deadline(1.03, clock=clock) as scope:
         reservation = limiter.enqueue(1, None)
         assert scope.limit is not None and reservation.delay > scope.limit
-        for nap, _ in _pauses(reservation):
+        for nap, _ in reservation.pauses():
             clock.sleep(nap)
             assert clock.now() <= scope.limit + 1e-9
             if scope.ended():

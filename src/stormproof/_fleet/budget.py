@@ -115,7 +115,7 @@ class FleetBudget(MemberBase):
         if self.answered_at is not None:
             part = max(0.0, purse.level_seen) / instances + purse.held
         self._share = owner.share(instances, part)
-        self._began = self._share.tokens
+        self._began = self._share.settled_tokens
 
     def change(self, owner: Budget) -> None:
         """Apply the new options of ``owner``, whose lock is held, to its share."""

@@ -10,6 +10,7 @@ from .._drivers import aio as _aio
 from .._drivers import sync as _sync
 from .._primitives.errors import Permanent, RetryAfter
 from .._strategies.keyed import Keyed
+from .._strategies.limiter.waiting import sleep_in_line, sleep_in_line_async
 from .._strategies.protocol import Env
 from .._strategies.retry.call import RetriedCall
 from .._strategies.retry.retry import Retry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._context.attempts import Running
+    from .._strategies.limiter.rules.deferred import DeferredPayment
     from .._strategies.protocol import PolicySettings
 
 
@@ -93,6 +95,11 @@ class _Turns:
         if not self._off:
             env, name = Env(block.policy, block), block.policy.name or "block"
             self._run = RetriedCall(block.retry, block.retry.budget, env, name, self._place, own_frames=1)
+
+    @property
+    def _payment(self) -> DeferredPayment | None:
+        """The payment that the sleep waits for, where its token comes later."""
+        return None if self._run is None or type(self._step) is not float else self._run.payment
 
     def _interrupted(self) -> None:
         """The sleep was interrupted."""
@@ -205,7 +212,10 @@ class Turns(_Turns):
             try:
                 if self._hooked is not None:
                     _sync.call_hook(*self._hooked)
-                _sync.sleep(wait, self._block.policy.clock)
+                if (payment := self._payment) is None:
+                    _sync.sleep(wait, self._block.policy.clock)
+                else:
+                    sleep_in_line(payment, self._block.policy.clock)
             except BaseException:
                 self._interrupted()
                 raise
@@ -231,7 +241,10 @@ class AsyncTurns(_Turns):
             try:
                 if self._hooked is not None:
                     await _aio.call_hook(*self._hooked)
-                await _aio.sleep(wait, self._block.policy.clock)
+                if (payment := self._payment) is None:
+                    await _aio.sleep(wait, self._block.policy.clock)
+                else:
+                    await sleep_in_line_async(payment, self._block.policy.clock)
             except BaseException:
                 self._interrupted()
                 raise

@@ -69,7 +69,7 @@ store = sp.redis.RedisStore(sys.argv[1], timeout=1.0)
 limiter = sp.Limiter(0, 1000, store=store, name="x")
 store.settle(10)
 spent = 0
-while limiter._fleet.bucket.held(limiter._now()) < 10:
+while limiter._fleet.bucket.held(limiter.clock_time()) < 10:
     spent += limiter.allow()
     time.sleep(0.001)
 print(spent, flush=True)

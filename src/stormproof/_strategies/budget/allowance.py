@@ -195,7 +195,7 @@ class Allowance(Stateful):
     def pay(self, kind: str, max_wait: float | None) -> float:
         """Pay for a retry after a failure of ``kind`` (a verdict's): what was paid, or 0.0 when refused.
 
-        A `rules.DeferredPayment` is a payment for a token that comes later, within
+        A `DeferredPayment` is a payment for a token that comes later, within
         ``max_wait`` seconds (``None``: at any time).
         """
         return self.withdraw(kind == "timeout")

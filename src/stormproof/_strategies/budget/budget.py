@@ -176,7 +176,7 @@ class Budget(Allowance):
         return self._live.tick()[0]
 
     @property
-    def tokens(self) -> float:
+    def settled_tokens(self) -> float:
         """Tokens as last settled."""
         return self._live.tokens
 

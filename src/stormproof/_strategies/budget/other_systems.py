@@ -8,8 +8,10 @@ from __future__ import annotations
 from ..._primitives.options import count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
+from ..limiter.rules.deferred import DeferredPayment
+from ..limiter.waiting import LineOwner, Reservation, wake
 from .allowance import OBSERVED, Allowance, Live
-from .rules import ROUNDING, DeferredPayment, Slices
+from .rules import ROUNDING, Slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
+    from ..limiter.rules.bucket import Line
     from ..protocol import Store
 
 
@@ -207,7 +210,7 @@ class ThrottleBudget(Allowance):
         return live.tokens / 1000
 
 
-class RateBudget(Allowance):
+class RateBudget(Allowance, LineOwner):
     """Retries per second: a token bucket of ``burst`` that refills at ``rate`` per second.
 
     ``wait=False`` refuses when it is empty; ``wait=True`` lets the retry wait for its token,
@@ -274,31 +277,37 @@ class RateBudget(Allowance):
     def pay(self, kind: str, max_wait: float | None) -> float:
         if not self.wait:
             return self.withdraw()
-        grant, delay = self.reserve(max_wait)
-        return 0.0 if grant is None else DeferredPayment(1.0, delay, lambda: self.give_back(grant))
+        turn = self.reserve(max_wait)
+        return DeferredPayment(1.0, turn) if turn.ok else 0.0
 
-    def reserve(self, max_wait_s: float | None) -> tuple[Grant | None, float]:
-        """A token for one retry that may wait: (the grant, seconds to wait). (None, 0.0) when refused."""
+    def reserve(self, max_wait_s: float | None) -> Reservation:
+        """A token for one retry that may wait in line for it."""
         if self.observe:
             # It never waits, and takes only what is there.
             self.withdraw()
-            return Grant(True, 0, self._live.last, self.rate, 0.0), 0.0
+            return Reservation(self, Grant(True, 0, self._live.last, self.rate, 0.0))
         if self._shared is not None:
-            promise = self._shared.reserve(1, max_wait_s)
-            return (promise._grant, promise.delay) if promise.ok else (None, 0.0)
+            return self._shared.enqueue(1, max_wait_s)
         with self._lock:
             now, _ = self._live.tick()
-            grant = self._live.bucket.reserve(1, now, max_wait_s)
-            return (grant, grant.delay(now)) if grant.ok else (None, 0.0)
+            # Those whose turn has come may sleep on, for the rest of their own wait.
+            wake(self._live.bucket.advance(now))
+            return Reservation(self, self._live.bucket.reserve(1, now, max_wait_s, queue=True))
 
-    def give_back(self, grant: Grant) -> None:
-        """The retry was called off before its token came."""
-        if self._shared is not None:
-            self._shared._cancel(grant)
-            return
+    # As the owner of a line.
+
+    def clock_time(self) -> float:
         with self._lock:
-            now, _ = self._live.tick()
-            self._live.bucket.cancel(grant, now)
+            return self._live.tick()[0]
+
+    def cancel_grant(self, grant: Grant) -> None:
+        with self._lock:
+            self._live.bucket.cancel(grant, self.clock_time())
+
+    def line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
+        with self._lock:
+            woken = work(grant.line or self._live.bucket, self.clock_time())
+        wake(woken)
 
     def _held(self, live: Live) -> float:
         if self._shared is not None:

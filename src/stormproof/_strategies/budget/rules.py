@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 #: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
 ROUNDING = 1e-9
 
@@ -116,21 +112,3 @@ def settle(tokens: float, earned: Slices, amount: float, elapsed: float, now: fl
         return tokens
     bound = burst + earned.total
     return tokens if tokens < bound else bound
-
-
-class DeferredPayment(float):
-    """Payment for a token that arrives in ``wait`` seconds, unless it is given back."""
-
-    __slots__ = ("_return", "wait")
-
-    wait: float
-    _return: Callable[[], object]
-
-    def __new__(cls, paid: float, wait: float, give_back: Callable[[], object]) -> DeferredPayment:
-        made = super().__new__(cls, paid)
-        made.wait, made._return = wait, give_back
-        return made
-
-    def give_back(self) -> None:
-        """Return the token: the retry was called off before it came."""
-        self._return()

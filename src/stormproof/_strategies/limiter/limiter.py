@@ -109,7 +109,7 @@ class Limiter(Waiting):
         self._bucket = Bucket(
             number("Limiter", "rate", rate, least=0, infinite=True),
             count("Limiter", "burst", burst, least=0, most=MOST_TOKENS),
-            self._now(),
+            self._timer.now(),
         )
         guard(self)
         self.store = shared_store("Limiter", store)
@@ -135,7 +135,7 @@ class Limiter(Waiting):
             self._bucket = bucket
             self._quick = self._quickest()
 
-    def _now(self) -> float:
+    def clock_time(self) -> float:
         return self._timer.now()
 
     def _quickest(self) -> float:
@@ -147,7 +147,7 @@ class Limiter(Waiting):
         with self._lock:
             before, self._quick = self._quick, -1.0
             try:
-                return work(self._bucket, self._now())
+                return work(self._bucket, self._timer.now())
             finally:
                 self._quick = before
 
@@ -207,10 +207,10 @@ class Limiter(Waiting):
             self._fleet.kick()
         return Reservation(self, grant)
 
-    def _cancel(self, grant: Grant) -> None:
+    def cancel_grant(self, grant: Grant) -> None:
         self.run_locked(lambda bucket, now: bucket.cancel(grant, now))
 
-    def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
+    def line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         # A store that is lost or found puts another bucket in place; those in line stay where they are.
         wake(self.run_locked(lambda bucket, now: work(grant.line or bucket, now)))
 
@@ -291,7 +291,7 @@ class Limiter(Waiting):
 
     def reset(self) -> None:
         """Begin anew: full, with nothing reserved and an empty line. For tests."""
-        self.swap_bucket(Bucket(self.rate, self.burst, self._now()))
+        self.swap_bucket(Bucket(self.rate, self.burst, self._timer.now()))
 
     def fresh(self, key: str | None = "") -> Limiter:
         """A new limiter with these options, full; with a store, the one of ``key``."""
@@ -319,10 +319,6 @@ class Limiter(Waiting):
     def bucket(self) -> Bucket:
         """The bucket in use; read it within `locked`."""
         return self._bucket
-
-    def clock_time(self) -> float:
-        """Return the time of the limiter's clock."""
-        return self._now()
 
     def locked(self) -> AbstractContextManager[Any]:
         """Return the lock around the bucket; it may be taken again inside."""

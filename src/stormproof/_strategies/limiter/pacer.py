@@ -162,7 +162,7 @@ class Pacer(Waiting):
     def _steady(self) -> float:
         return self._table.steady(self._read())
 
-    def _now(self) -> float:
+    def clock_time(self) -> float:
         with self._lock:
             return self._steady()
 
@@ -192,9 +192,8 @@ class Pacer(Waiting):
         return self._reserve(n, max_wait_s, True)
 
     def _reserve(self, n: int, limit: float | None, queue: bool) -> Reservation:
-        owner: Any = self
         with self._lock:
-            return Reservation(owner, self._table.reserve(n, self._steady(), limit, queue))
+            return Reservation(self, self._table.reserve(n, self._steady(), limit, queue))
 
     def charge(self, n: int) -> None:
         """Book ``n`` more for a call that cost more than it said; a negative ``n`` gives back."""
@@ -210,11 +209,11 @@ class Pacer(Waiting):
             now = self._steady()
             return max(0.0, (min(n, 1) - self._table.tokens(now)) / self.rate)
 
-    def _cancel(self, slot: Grant) -> None:
+    def cancel_grant(self, grant: Grant) -> None:
         with self._lock:
-            self._table.cancel(slot, self._steady())
+            self._table.cancel(grant, self._steady())
 
-    def _line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
+    def line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         with self._lock:
             woken = work(self._table, self._steady())
         wake(woken)

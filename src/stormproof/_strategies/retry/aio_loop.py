@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..._context.attempts import running
 from ..._context.deadlines import ambient
 from ..._drivers.aio import call_hook, sleep
+from ..limiter.waiting import sleep_in_line_async
 from .generators import HeldBack, Opened
 from .rules.decision import Stop
 
@@ -65,7 +66,10 @@ async def retry_loop(
                     if on_retry is not None and type(step) is float:
                         failed_one = run.attempt(args, kwargs)
                         await hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
-                    await sleep(wait, clock)
+                    if run.payment is None or type(step) is not float:
+                        await sleep(wait, clock)
+                    else:
+                        await sleep_in_line_async(run.payment, clock)
                 except BaseException:
                     run.interrupt(step)
                     raise

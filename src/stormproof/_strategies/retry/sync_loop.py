@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..._context.attempts import running
 from ..._context.deadlines import ambient
 from ..._drivers.sync import call_hook, sleep
+from ..limiter.waiting import sleep_in_line
 from .generators import HeldBack, Opened
 from .rules.decision import Stop
 
@@ -66,7 +67,10 @@ def retry_loop(
                     if on_retry is not None and type(step) is float:
                         failed_one = run.attempt(args, kwargs)
                         hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
-                    sleep(wait, clock)
+                    if run.payment is None or type(step) is not float:
+                        sleep(wait, clock)
+                    else:
+                        sleep_in_line(run.payment, clock)
                 except BaseException:
                     run.interrupt(step)
                     raise

@@ -366,18 +366,18 @@ def test_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -
     assert made.balance == 2.0
     assert made.withdraw() == 1.0
     assert made.balance == 1.0
-    grant, delay = made.reserve(0.0)
-    assert grant is not None and delay == 0.0
+    assert made.reserve(0.0).delay == 0.0
     assert made.withdraw() == 0.0
-    assert made.reserve(1.9) == (None, 0.0)
-    later, delay = made.reserve(2.0)
-    assert later is not None and delay == 2.0
+    assert not made.reserve(1.9).ok
+    later = made.reserve(2.0)
+    assert later.ok and later.delay == 2.0
     assert made.balance == 0.0
-    last, delay = made.reserve(None)
-    assert last is not None and delay == 4.0
-    made.give_back(last)
-    again, delay = made.reserve(None)
-    assert again is not None and delay == 4.0
+    last = made.reserve(None)
+    assert last.delay == 4.0
+    last.leave()
+    assert made.reserve(None).delay == 4.0
+    later.leave()
+    assert made.reserve(None).delay == 4.0, "the place of the first in line went to the one behind it"
 
 
 def test_shared_rate_budget_hands_its_clock_on() -> None:

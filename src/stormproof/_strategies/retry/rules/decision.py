@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ...._primitives.options import seconds
-from ...budget.rules import DeferredPayment
+from ...limiter.rules.deferred import DeferredPayment
 from .waits import spread
 
 TYPE_CHECKING = False
@@ -256,6 +256,7 @@ class Course:
     def _deferred(self, wait: float, paid: DeferredPayment) -> float:
         """Return the wait for a token that comes later."""
         self.payment, self.spent = paid, float(paid)
+        paid.own_wait = wait
         return max(wait, paid.wait)
 
     def give_back(self) -> None:
