@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from .labels import tried
+from .labels import store_fault, tried
 from .types import Event, GaveUp, Late, Retrying, StoreDown, StoreUp, Succeeded
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def _line(event: Event) -> tuple[Any, ...] | None:
         return logging.WARNING, text, event.operation, event.elapsed, event.scope, event.limit
     if isinstance(event, StoreDown):
         instead = _FALLBACKS.get(event.on_failure, event.on_failure)
-        return logging.WARNING, "store %s cannot be used (%s): %s", event.operation, event.error, instead
+        fault = store_fault(event.error)
+        return logging.WARNING, "store %s cannot be used (%s): %s", event.operation, fault, instead
     if isinstance(event, StoreUp):
         return logging.INFO, "store %s can be used again after %.3f s", event.operation, event.down_for
     return None

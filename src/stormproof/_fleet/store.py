@@ -11,6 +11,7 @@ import atexit
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .._events.labels import error_name, store_fault
 from .._primitives.errors import StormproofError
 from .._primitives.options import choice, count, seconds
 from .._runtime import interrupts
@@ -140,14 +141,16 @@ class RedisStore:
         """
         if self._exchange.health.down:
             self.fell_back()
-            raise StoreUnavailable(f"store {self.prefix!r} is down ({self._exchange.health.error})")
+            fault = store_fault(self._exchange.health.error)
+            raise StoreUnavailable(f"store {self.prefix!r} is down ({fault})")
         try:
             return self._exchange.timed(lambda: self._link.run(Request(script, key, args)))
         except Exception as error:
             if not is_unavailable(error):
                 raise
             self.fell_back()
-            raise StoreUnavailable(f"store {self.prefix!r} cannot be used") from error
+            fault = store_fault(error_name(error))
+            raise StoreUnavailable(f"store {self.prefix!r} cannot be used ({fault})") from error
 
     async def acall(self, script: str, key: str, *args: str | int | bytes) -> Any:
         """`call` for async code, under asyncio and trio: a thread of the store waits for the answer.
@@ -200,7 +203,8 @@ class RedisStore:
         try:
             return survey(self._link.client(), self.prefix, limit, self.address.is_cluster)
         except Exception as error:
-            raise StoreUnavailable(f"store {self.prefix!r} cannot be read") from error
+            fault = store_fault(error_name(error))
+            raise StoreUnavailable(f"store {self.prefix!r} cannot be read ({fault})") from error
 
     def describe(self) -> dict[str, Any]:
         """The options and what has happened so far, as plain data; no password."""

@@ -93,7 +93,7 @@ def _read(store: RedisStore, limit: int) -> list[dict[str, Any]]:
     try:
         return store.inspect(limit)
     except StoreUnavailable as down:
-        raise CommandError(f"fleet: {down}: {type(down.__cause__).__name__} at {store.address}") from None
+        raise CommandError(f"fleet: {down} at {store.address}") from None
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._events.labels import error_name, store_fault
 from .._fleet.store import RedisStore as Shared
 from .._fleet.store import StoreUnavailable as Unreachable
 from .errors import StoreUnavailable
@@ -41,7 +42,10 @@ class RedisStore(Store):
             raise StoreUnavailable(str(error)) from error.__cause__
         except Exception as error:
             # The key is not what it should be, or the script failed: whether it ran is unknown.
-            raise StoreUnavailable(f"store {self.store.prefix!r} cannot answer for this key") from error
+            fault = store_fault(error_name(error))
+            raise StoreUnavailable(
+                f"store {self.store.prefix!r} cannot answer for this key ({fault})"
+            ) from error
         if isinstance(operation, Begin):
             return _claim(state.decode(), answer, left)
         return state == b"yes"

@@ -123,7 +123,7 @@ def test_empty_store_is_reported(server: Server) -> None:
         (
             ("redis://127.0.0.1:1",),
             2,
-            "stormproof: fleet: store 'sp' cannot be read: ConnectionError at redis://127.0.0.1:1",
+            "stormproof: fleet: store 'sp' cannot be read (redis.exceptions.ConnectionError) at redis://127.0.0.1:1",
         ),
         (("redis://127.0.0.1:1", "--kind", "x"), 2, "stormproof: fleet: --kind must be one of"),
         (("redis://127.0.0.1:1", "--limit", "0"), 2, "stormproof: fleet: --limit must be a number from 1"),
