@@ -14,6 +14,7 @@ with extra("requests"):
     import requests
     from requests.adapters import HTTPAdapter
     from requests.structures import CaseInsensitiveDict
+    from urllib3.exceptions import EmptyPoolError
     from urllib3.util.timeout import Timeout
 
 from ._http.body import Body, Once, replay_of
@@ -123,6 +124,9 @@ class _Port:
         own, request.body = request.body, call.body
         try:
             response = call.send(request, **call.options)
+        except EmptyPoolError as error:
+            # requests waits for a connection without end, and so has no error of its own for this.
+            raise requests.ConnectTimeout(error, request=request) from error
         finally:
             request.body = own
         response.stormproof_streams = call.options["stream"]

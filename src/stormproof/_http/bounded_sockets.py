@@ -50,15 +50,20 @@ def _derive(mixin: type, kind: type) -> type:
     return derived
 
 
+def _remaining() -> float | None:
+    """Seconds left of the ambient deadline; None without one, or where policies are off."""
+    scope = ambient()
+    return None if scope is None or scope.off else scope.remaining()
+
+
 class _Bounded:
     """Overrides of a socket's reads and writes."""
 
     __slots__ = ()
 
     def _within(self, transfer: Callable[..., T], args: tuple[object, ...], options: dict[str, object]) -> T:
-        scope = ambient()
-        left = None if scope is None else scope.remaining()
-        if scope is None or left is None or scope.off:
+        left = _remaining()
+        if left is None:
             return transfer(*args, **options)
         if left <= 0.0:
             raise TimeoutError("timed out")
@@ -110,7 +115,11 @@ class _BoundedConnection:
 
 
 class BoundedPool:
-    """Mixin for a connection pool of urllib3's."""
+    """Mixin for a connection pool of urllib3's, whose wait for a free connection is bounded, too."""
+
+    def _get_conn(self, timeout: float | None = None) -> Any:
+        limits = [s for s in (timeout, _remaining()) if s is not None]
+        return super()._get_conn(max(0.0, min(limits)) if limits else None)  # type: ignore[misc]
 
     def _new_conn(self) -> object:
         connection: object = super()._new_conn()  # type: ignore[misc]
