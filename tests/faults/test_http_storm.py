@@ -23,8 +23,8 @@ import stormproof.aiohttp
 import stormproof.httpx
 
 SEED = 20_240_229
-#: How many calls of each client, and how many of them at a time: httpx's pool is slow with many.
-AIOHTTP, HTTPX = (9_600, 48), (400, 8)
+#: Calls of each client, how many of them at a time (httpx's pool is slow with many), and its connections.
+AIOHTTP, HTTPX = (9_600, 48, 32), (400, 8, 5)
 #: What happens to an attempt, and how often in a hundred; the rest is answered well.
 MISHAPS = {"reset": 5, "half": 5, "hang": 1, "shed": 6, "throttle": 4, "lost": 5}
 
@@ -120,11 +120,11 @@ def _calls(kind: str, count: int) -> list[tuple[str, str]]:
     return [(names[i % 6][0], f"/{kind}/{names[i % 6][1]}/{i}") for i in range(count)]
 
 
-async def _with_aiohttp(server: Server, count: int, at_once: int) -> dict[str, Any]:
+async def _with_aiohttp(server: Server, count: int, at_once: int, connections: int) -> dict[str, Any]:
     # POSTs without a key go through a client of their own, which makes none.
     keyed = stormproof.aiohttp.middleware(_policy(), idempotency_key="auto")
     bare = stormproof.aiohttp.middleware(_policy())
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=connections)) as session:
 
         async def fetch(method: str, path: str) -> tuple[int, bytes]:
             own = bare if "/bare/" in path else keyed
@@ -135,8 +135,8 @@ async def _with_aiohttp(server: Server, count: int, at_once: int) -> dict[str, A
         return await _storm(fetch, _calls("aiohttp", count), at_once)
 
 
-async def _with_httpx(server: Server, count: int, at_once: int) -> dict[str, Any]:
-    inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=None))
+async def _with_httpx(server: Server, count: int, at_once: int, connections: int) -> dict[str, Any]:
+    inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=connections))
     transport = stormproof.httpx.AsyncTransport(_policy(), inner, idempotency_key="auto")
     async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
 

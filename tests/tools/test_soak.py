@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 from verification.soak import page
-from verification.soak.acceptance import bars, received
+from verification.soak.acceptance import OTHERS, bars, received
 from verification.soak.outcomes import Ledger, Undocumented, name_of
 from verification.soak.run import Outcome, Setting, run
 from verification.soak.scheduler_lag import Lag
-from verification.soak.server import body_of
+from verification.soak.treatments import MIX, body_of
 
 import stormproof as sp
 
@@ -68,6 +68,7 @@ _QUIET: dict[str, Any] = {
     "lag": {"loop": 0.01, "threads": 0.01},
     "events": _EVENTS,
     "held": [],
+    "slots": [],
     "left": {"tasks": {}, "objects": {}, "threads": {}, "descriptors": {}},
     "complaints": 0,
     "heard": [],
@@ -75,9 +76,7 @@ _QUIET: dict[str, Any] = {
 
 
 def _outcome(**client: Any) -> Outcome:
-    from verification.soak.server import MIX
-
-    counts = {**dict.fromkeys(MIX, 1), "outage": 1, "reset on accept": 1, "requests": 1010}
+    counts = {**dict.fromkeys((*MIX, *OTHERS), 1), "requests": 1010}
     return Outcome(Setting(600.0), {**_QUIET, **client}, {"open": 0, "counts": counts}, 20, 700.0)
 
 
@@ -114,6 +113,10 @@ def _rising(place: int, by: float) -> list[tuple[float, ...]]:
         ({"late": {"tasks": [], "threads": [(3.5, 0.01, "x")]}}, ["threads: no call past its deadline"]),
         ({"left": {"threads": {"stormproof-worker": 1}}}, ["threads are gone at the end"]),
         ({"held": ["bulkhead: 1 in use"]}, ["places, tokens, probes and the budget are back"]),
+        (
+            {"slots": ["tasks, reads: {'PoolTimeout': 24} of 24"]},
+            ["every connection and stream of the pools serves again"],
+        ),
         ({"complaints": 1, "heard": ["unclosed"]}, ["no warnings, no lost exceptions"]),
         ({"events": {**_EVENTS, "Retrying": 5000}}, ["retries and hedges stay within the budget"]),
         ({"events": {**_EVENTS, "StoreDown": 1}}, ["the Redis was killed as often as it should"]),
@@ -148,6 +151,12 @@ def test_connections_left_at_the_server_are_a_miss() -> None:
     outcome = _outcome()
     outcome.server["open"] = 1
     assert _missed(outcome) == ["the server has no connection left"]
+
+
+def test_protocol_error_of_a_client_is_a_miss() -> None:
+    outcome = _outcome()
+    outcome.server["counts"]["HTTP/2 protocol errors"] = 1
+    assert _missed(outcome) == ["no HTTP/2 connection was broken by a cut"]
 
 
 def test_server_that_was_kinder_than_it_should_be_is_a_miss() -> None:

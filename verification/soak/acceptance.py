@@ -10,12 +10,14 @@ from typing import Any
 from .outcomes import TURNS
 from .policies import RATIO, WINDOW_S
 from .run import Outcome
-from .server import MIX
+from .treatments import MIX
 
 #: Memory, and what comes and goes, is judged by runs that are long enough to have a warm-up: a fifth of them.
 MEMORY_FROM_S, FLAT_FROM_S = 300.0, 60.0
 WARM_UP = 0.2
 _GROWTH = 0.02
+#: What the server does or counts beside its mix.
+OTHERS = ("outage", "reset on accept", "requests over HTTP/2", "silence for all at once")
 #: A call may end so many seconds after its deadline, the machine's own lag aside.
 _SLACK_S = 0.25
 #: Connections, tasks and threads come and go: so many more on average at the end are still as many as before.
@@ -93,6 +95,8 @@ def _left(outcome: Outcome) -> Iterator[Bar]:
     held = outcome.client["held"]
     seen = "; ".join(held) or "all are back"
     yield Bar("places, tokens, probes and the budget are back", seen, not held)
+    dead = outcome.client["slots"]
+    yield Bar("every connection and stream of the pools serves again", "; ".join(dead) or "all do", not dead)
     heard = outcome.client["heard"]
     seen = "none" if not heard else f"{outcome.client['complaints']}, such as {heard[0]}"
     yield Bar("no warnings, no lost exceptions", seen, not heard)
@@ -110,11 +114,13 @@ def _load(outcome: Outcome) -> Iterator[Bar]:
     due = int(outcome.setting.seconds / outcome.setting.kill_every_s)
     seen = f"killed {outcome.kills} times, found down {down} times, up again {up}"
     yield Bar("the Redis was killed as often as it should", seen, outcome.kills >= max(1, due - 1) <= down)
+    broken = counts.get("HTTP/2 protocol errors", 0)
+    yield Bar("no HTTP/2 connection was broken by a cut", f"{broken} protocol errors", not broken)
     opened, closed = (client["events"].get(f"BreakerChanged {state}", 0) for state in ("open", "closed"))
     if outcome.setting.seconds > outcome.setting.outage_every_s and outcome.setting.outage_s > WINDOW_S:
         seen = f"{opened} times, and closed {closed} times"
         yield Bar("the breaker opened, and closed again", seen, opened > 0 < closed)
-    missing = sorted({*MIX, "outage", "reset on accept"} - set(counts))
+    missing = sorted({*MIX, *OTHERS} - set(counts))
     yield Bar("the server did all that it can", f"not: {missing}" if missing else "all of it", not missing)
 
 

@@ -16,8 +16,9 @@ import httpx
 import stormproof as sp
 
 from .outcomes import Ledger
-from .policies import DEADLINE_S
+from .policies import DEADLINE_S, READS_HTTP2
 from .scheduler_lag import Lag
+from .treatments import SILENT
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ class Plan:
         return {"content": b"order", "extensions": {"stormproof": told}}
 
 
-def plan(dice: random.Random, caller: str, number: int) -> Plan:
+def plan(dice: random.Random, caller: str, number: int, reads: str = "reads") -> Plan:
     """What ``caller`` does next: two thirds reads, the rest writes with and without a key."""
     kind = dice.random()
     write = kind > 0.67
     off = dice.random()
     return Plan(
-        client="writes" if write else "reads",
+        client="writes" if write else reads,
         method="POST" if write else "GET",
         path=f"/{caller}/{number}",
         keyed=kind < 0.9,
@@ -84,14 +85,15 @@ class Tasks:
         self._stop = stop
         async with asyncio.TaskGroup() as group:
             for number in range(callers):
-                group.create_task(self._call_on(f"task{number}"))
+                reads = READS_HTTP2 if number % 2 else "reads"
+                group.create_task(self._call_on(f"task{number}", reads))
 
-    async def _call_on(self, caller: str) -> None:
+    async def _call_on(self, caller: str, reads: str) -> None:
         dice = random.Random(f"{self._seed}:{caller}")
         # Two thousand first calls in one moment would be a test of something else.
         await asyncio.sleep(dice.uniform(0, _ARRIVAL_S))
         for number in count():
-            own = plan(dice, caller, number)
+            own = plan(dice, caller, number, reads)
             name = await self._one(own)
             try:
                 await asyncio.wait_for(self._stop.wait(), _pause(own, name))
@@ -130,6 +132,33 @@ class Tasks:
 
     async def _ask(self, own: Plan) -> httpx.Response:
         return await self._clients[own.client].request(own.method, own.path, **own.options)
+
+
+#: Requests of one burst, and the seconds between two.
+_BURST, _BURST_EVERY_S = 60, 0.5
+
+
+async def burst(clients: dict[str, httpx.AsyncClient], ledger: Ledger, stop: asyncio.Event) -> None:
+    """Make many requests at once by each of ``clients`` until ``stop``; every other time none is answered."""
+
+    async def one(client: httpx.AsyncClient, path: str) -> None:
+        ledger.begin()
+        outcome: Any
+        try:
+            outcome = await client.get(path)
+        except Exception as error:
+            outcome = error
+        ledger.end(outcome, path, False)
+
+    for number in count():
+        for place, client in enumerate(clients.values()):
+            root = f"{SILENT if number % 2 else '/'}burst{place}-{number}"
+            await asyncio.gather(*(one(client, f"{root}/{each}") for each in range(_BURST)))
+        try:
+            await asyncio.wait_for(stop.wait(), _BURST_EVERY_S)
+            return
+        except TimeoutError:
+            pass
 
 
 class Impatience:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,9 +24,9 @@ import stormproof as sp
 from stormproof._drivers import threads as worker_threads
 
 from . import process_resources
-from .callers import Tasks, Threads
+from .callers import Tasks, Threads, burst
 from .outcomes import Ledger
-from .policies import BURST, Fleet, async_clients, clients
+from .policies import BURST, Fleet, async_clients, clients, impatient_clients, slots
 from .scheduler_lag import Lag
 
 #: How long what is shared may take to be as it was in the beginning.
@@ -46,6 +47,7 @@ class Wish:
     """What is to be run."""
 
     server: str
+    h2_server: str
     redis: str
     seconds: float
     tasks: int
@@ -78,6 +80,8 @@ class Found:
     store: dict[str, Any] = field(default_factory=dict)
     #: Whatever is not as it was in the beginning, in words.
     held: list[str] = field(default_factory=list)
+    #: Clients of which not every connection or stream served when all were asked for at once, in words.
+    slots: list[str] = field(default_factory=list)
     left: dict[str, dict[str, int]] = field(default_factory=dict)
     complaints: int = 0
     heard: list[str] = field(default_factory=list)
@@ -99,23 +103,33 @@ class Soak:
     async def run(self) -> None:
         self._complaints.hear_loop(asyncio.get_running_loop())
         fleet = Fleet(self._wish.redis, self._wish.retries)
-        sync, aio = clients(fleet, self._wish.server), async_clients(fleet, self._wish.server)
+        sync = clients(fleet, self._wish.server)
+        aio = async_clients(fleet, self._wish.server, self._wish.h2_server)
         unsubscribe = sp.subscribe(lambda event: self._events.update([_told(event)]), first_tries=False)
-        await self._storm(sync, aio)
+        impatient = impatient_clients(self._wish.server, self._wish.h2_server)
+        await self._storm(sync, aio, impatient)
         print("storm over", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         self.found.held = await self._recover(fleet, sync, aio)
         unsubscribe()
-        for name in sync:
-            sync[name].close()
-            await aio[name].aclose()
+        aio |= impatient
+        self.found.slots = [*await asyncio.to_thread(_dead_slots, sync), *await _dead_async_slots(aio)]
+        for client in sync.values():
+            client.close()
+        for async_client in aio.values():
+            await async_client.aclose()
         self.found.store = fleet.store.stats()
         fleet.store.close()
         await asyncio.sleep(0.1)
         extra = asyncio.all_tasks() - {asyncio.current_task()}
         self.found.left["tasks"] = dict(Counter(repr(task.get_coro()) for task in extra))
 
-    async def _storm(self, sync: dict[str, httpx.Client], aio: dict[str, httpx.AsyncClient]) -> None:
+    async def _storm(
+        self,
+        sync: dict[str, httpx.Client],
+        aio: dict[str, httpx.AsyncClient],
+        impatient: dict[str, httpx.AsyncClient],
+    ) -> None:
         wish = self._wish
         stop, quiet = asyncio.Event(), threading.Event()
         beat = asyncio.ensure_future(self._loop_lag.of_loop())
@@ -125,13 +139,14 @@ class Soak:
         threads.start(wish.threads)
         callers = Tasks(aio, self._ledger, self._loop_lag, wish.seed)
         tasks = asyncio.ensure_future(callers.run(wish.tasks, stop))
-        pools = process_resources.Pools([*sync.values(), *aio.values()])
+        bursts = asyncio.ensure_future(burst(impatient, self._ledger, stop))
+        pools = process_resources.Pools([*sync.values(), *aio.values(), *impatient.values()])
         began = time.monotonic()
         while (now := time.monotonic() - began) < wish.seconds:
             await asyncio.sleep(min(wish.sample_s, wish.seconds - now))
             self._sample(time.monotonic() - began, pools)
         stop.set()
-        await asyncio.gather(tasks, asyncio.to_thread(threads.end))
+        await asyncio.gather(tasks, bursts, asyncio.to_thread(threads.end))
         self.found.stopping_s = time.monotonic() - began - wish.seconds
         quiet.set()
         beat.cancel()
@@ -218,6 +233,48 @@ def _nudge_sync(client: httpx.Client) -> None:
         client.get("/nudge")
     except sp.StormproofError:
         time.sleep(0.2)
+
+
+#: For requests past the policies of the run: the pools alone are asked.
+_PLAIN = {"stormproof": {"policy": sp.Policy(sp.Deadline(10.0), sp.Retry(attempts=1))}}
+
+
+def _dead_slots(sync: dict[str, httpx.Client]) -> list[str]:
+    """Ask every client for as many answers at once as it has connections: what did not come, in words."""
+    found = []
+    for name, client in sync.items():
+        with ThreadPoolExecutor(slots(name), thread_name_prefix="soak-slots") as threads:
+            ends = list(threads.map(lambda _, client=client: _end_of(client), range(slots(name))))
+        found += _dead("threads", name, ends)
+    return found
+
+
+def _end_of(client: httpx.Client) -> str:
+    try:
+        return str(client.get("/slot", extensions=_PLAIN).status_code)
+    except Exception as error:
+        return type(error).__name__
+
+
+async def _dead_async_slots(aio: dict[str, httpx.AsyncClient]) -> list[str]:
+    """`_dead_slots` for tasks; over HTTP/2 with as many requests as there are streams."""
+
+    async def end_of(client: httpx.AsyncClient) -> str:
+        try:
+            return str((await client.get("/slot", extensions=_PLAIN)).status_code)
+        except Exception as error:
+            return type(error).__name__
+
+    found = []
+    for name, client in aio.items():
+        found += _dead("tasks", name, await asyncio.gather(*(end_of(client) for _ in range(slots(name)))))
+    return found
+
+
+def _dead(who: str, name: str, ends: list[str]) -> list[str]:
+    bad = Counter(ends)
+    del bad["200"]
+    return [f"{who}, {name}: {dict(bad)} of {len(ends)}"] if bad else []
 
 
 def _held(fleet: Fleet) -> list[str]:

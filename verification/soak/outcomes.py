@@ -13,7 +13,7 @@ import httpx
 import stormproof as sp
 
 from .scheduler_lag import Lag
-from .server import body_of
+from .treatments import body_of
 
 #: Stormproof's own refusals that may come out of a client (docs/http.md).
 REFUSALS = (

@@ -10,13 +10,22 @@ import httpx
 import stormproof as sp
 from stormproof.httpx import AsyncTransport, Transport
 
+from .h2_connection import STREAMS
+
+#: The client of those tasks that read over HTTP/2.
+READS_HTTP2 = "reads over HTTP/2"
+#: Clients that make many requests at once on few connections, and cut them off together.
+IMPATIENT = ("impatient", "impatient over HTTP/2")
+IMPATIENT_CONNECTIONS, IMPATIENT_S = 5, 0.05
+
 #: Tokens a second, and at once.
 RATE, BURST = 300.0, 150
-#: Attempts that may be under way at once, hedges aside; everybody else queues. httpx's pool takes longer
-#: for each request the more connections it has, so that a few hundred of them would be all that is measured.
+#: Attempts that may be under way at once, hedges aside; everybody else queues.
 PLACES = 64
-#: Connections that each client keeps while they are idle.
-KEPT = 64
+#: Connections that each client may have: fewer than the bulkhead's places and their hedges would take.
+CONNECTIONS = 24
+#: The same over HTTP/2, where each has `h2_connection.STREAMS` streams.
+H2_CONNECTIONS = 2
 #: Retries and hedges together: one for five successes, and what the budget holds in the beginning.
 RATIO = 0.2
 TIMEOUT_S = 2.0
@@ -83,9 +92,9 @@ class Fleet:
         )
 
 
-def _limits() -> httpx.Limits:
-    # The bulkhead is the bound, not httpx's pool.
-    return httpx.Limits(max_connections=None, max_keepalive_connections=KEPT, keepalive_expiry=5)
+def _limits(most: int = CONNECTIONS) -> httpx.Limits:
+    # Bounded, so that attempts wait for a connection and are cut off in that wait, too.
+    return httpx.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=5)
 
 
 def clients(fleet: Fleet, url: str) -> dict[str, httpx.Client]:
@@ -99,17 +108,39 @@ def clients(fleet: Fleet, url: str) -> dict[str, httpx.Client]:
     }
 
 
-def async_clients(fleet: Fleet, url: str) -> dict[str, httpx.AsyncClient]:
-    """A client for each policy, for tasks."""
+def async_clients(fleet: Fleet, url: str, h2_url: str) -> dict[str, httpx.AsyncClient]:
+    """A client for each policy, for tasks, and one that reads over HTTP/2."""
+    inner = {name: httpx.AsyncHTTPTransport(limits=_limits()) for name in _policies(fleet)}
+    made = {name: _async_client(policy(1), inner[name], url) for name, policy in _policies(fleet).items()}
+    http2 = httpx.AsyncHTTPTransport(limits=_limits(H2_CONNECTIONS), http1=False, http2=True)
+    return {**made, READS_HTTP2: _async_client(fleet.reads(1), http2, h2_url)}
+
+
+def _async_client(policy: sp.Policy, inner: httpx.AsyncHTTPTransport, url: str) -> httpx.AsyncClient:
+    transport = AsyncTransport(policy, inner, idempotency_key="auto")
+    return httpx.AsyncClient(transport=transport, **_settings(url))
+
+
+def impatient_clients(url: str, h2_url: str) -> dict[str, httpx.AsyncClient]:
+    """Clients with a few connections, whose attempts are cut off soon."""
+    few = _limits(IMPATIENT_CONNECTIONS)
+    policy = sp.Policy(sp.Timeout(IMPATIENT_S), name="impatient")
+    http1, http2 = IMPATIENT
+    inner = httpx.AsyncHTTPTransport(limits=_limits(1), http1=False, http2=True)
     return {
-        name: httpx.AsyncClient(
-            transport=AsyncTransport(
-                policy(1), httpx.AsyncHTTPTransport(limits=_limits()), idempotency_key="auto"
-            ),
-            **_settings(url),
-        )
-        for name, policy in _policies(fleet).items()
+        http1: _async_client(policy, httpx.AsyncHTTPTransport(limits=few), url),
+        http2: _async_client(policy, inner, h2_url),
     }
+
+
+def slots(client: str) -> int:
+    """Requests that a client can have in flight at once."""
+    several = {
+        READS_HTTP2: H2_CONNECTIONS * STREAMS,
+        IMPATIENT[0]: IMPATIENT_CONNECTIONS,
+        IMPATIENT[1]: STREAMS,
+    }
+    return several.get(client, CONNECTIONS)
 
 
 def _policies(fleet: Fleet) -> dict[str, Callable[[int], sp.Policy]]:

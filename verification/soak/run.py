@@ -61,9 +61,10 @@ def run(setting: Setting) -> Outcome:
         )
         client = _process("verification.soak.client")
         try:
-            url = f"http://127.0.0.1:{_line(server)}"
+            url, h2_url = (f"http://127.0.0.1:{port}" for port in _line(server).split())
             wish = Wish(
                 url,
+                h2_url,
                 redis.url,
                 setting.seconds,
                 setting.tasks,

@@ -1,86 +1,27 @@
-"""An HTTP/1.1 server on loopback that misbehaves by the dice.
+"""A server on loopback, of HTTP/1.1 and on another port of HTTP/2, that misbehaves by the dice.
 
 `python -m verification.soak.server SEED OUTAGE_EVERY OUTAGE`: every OUTAGE_EVERY seconds it answers nothing
-but 503 for
-OUTAGE seconds. It prints its port. ``GET /_mood/calm`` makes it answer well from then on, ``GET /_told``
-gives its counts.
+but 503 for OUTAGE seconds. It prints its two ports. Over HTTP/1.1, ``GET /_mood/calm`` makes it answer well
+from then on, ``GET /_told`` gives its counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import random
 import socket
 import struct
 import sys
-import time
-from collections import Counter
 
-#: How many of a hundred requests are treated how: of each two hundred, exactly. The rest is answered well.
-MIX = {
-    "slow": 18.0,
-    "chunked": 4.0,
-    "500": 2.0,
-    "502": 2.0,
-    "503": 2.0,
-    "503 with Retry-After": 2.0,
-    "503 with Retry-After 10^12": 1.0,
-    "429": 1.0,
-    "429 with Retry-After": 1.5,
-    "half a body, then reset": 2.0,
-    "half a chunked body, then reset": 0.5,
-    "half a body, then silence": 0.5,
-    "silence": 1.0,
-    "reset": 2.0,
-    "no HTTP": 1.5,
-    "a byte at a time": 1.5,
-    "redirect": 3.0,
-}
-#: One in so many connections is reset as soon as it is accepted.
-RESET_ON_ACCEPT = 40
+from .h2_connection import H2Connection
+from .treatments import Mind, body_of
+
 #: A byte at a time goes on for so long: a thread that reads it cannot be stopped in between.
 _DRIP_S = 3.0
 _DRIP_EVERY_S = 0.1
 #: A lingering of no time: the close is an RST.
 _NO_LINGER = struct.pack("ii", 1, 0)
 _MOST_HEAD = 1 << 16
-
-
-def body_of(path: str) -> bytes:
-    """The whole answer to a request for ``path``; anything else was cut or mixed up on the way."""
-    return path.encode() * 20
-
-
-class Mind:
-    """What all connections share: the dice, the mood, the counts."""
-
-    def __init__(self, seed: int, outage_every_s: float, outage_s: float) -> None:
-        self._dice = random.Random(seed)
-        self._every_s = outage_every_s
-        self._well_s = outage_every_s - outage_s
-        self._deck: list[str] = []
-        self._began = time.monotonic()
-        self.calm = False
-        self.counts: Counter[str] = Counter()
-        self.open = 0
-        self._accepted = 0
-
-    def resets(self) -> bool:
-        self._accepted += 1
-        return not self.calm and self._accepted % RESET_ON_ACCEPT == 0
-
-    def treatment(self) -> str:
-        if self.calm:
-            return "well"
-        if (time.monotonic() - self._began) % self._every_s > self._well_s:
-            return "outage"
-        if not self._deck:
-            self._deck = [name for name, share in MIX.items() for _ in range(int(2 * share))]
-            self._deck += ["well"] * (200 - len(self._deck))
-            self._dice.shuffle(self._deck)
-        name = self._deck.pop()
-        return f"slow {self._dice.uniform(0.1, 1.5):.3f}" if name == "slow" else name
 
 
 class Connection(asyncio.Protocol):
@@ -129,7 +70,7 @@ class Connection(asyncio.Protocol):
         mind.counts["requests"] += 1
         mind.counts["redirected"] += path.startswith("/there/")
         mind.counts["second and later attempts"] += b"\r\nx-request-attempt:" in head
-        treatment = mind.treatment()
+        treatment = mind.treatment(path)
         name, _, delay = treatment.partition(" ")
         if name == "slow":
             mind.counts["slow"] += 1
@@ -213,9 +154,11 @@ async def serve(mind: Mind) -> None:
     """Serve until standard input ends, that is until whoever started it is gone."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(mind), "127.0.0.1", 0, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    h2_server = await loop.create_server(lambda: H2Connection(mind), "127.0.0.1", 0, backlog=4096)
+    print(*(each.sockets[0].getsockname()[1] for each in (server, h2_server)), flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
+    h2_server.close()
 
 
 if __name__ == "__main__":

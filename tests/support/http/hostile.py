@@ -15,22 +15,29 @@ _TIMEOUTS = (b"", b"1", b"5", b"-1", b"0", b"NaN", b"1e309", b"9" * 400, b"\xb2"
 _ATTEMPTS = (b"", b"1", b"2", b"99999999999999999999", b"-3", b"x" * 200)
 
 
-def requests(count: int, seed: int = 0) -> Iterator[bytes]:
-    """Give ``count`` requests of one client."""
+def attacks(count: int, seed: int = 0) -> Iterator[tuple[bytes, list[tuple[bytes, bytes]]]]:
+    """Give the targets and headers of ``count`` requests of one client."""
     draw = random.Random(seed)
     for number in range(count):
         fresh = b"%d-%d" % (seed, number)
         odd = (fresh.ljust(255, b"k"), fresh * 200, b"", b"\xff" + fresh, b'"' + fresh)
-        key = draw.choice((fresh, fresh, *odd))
-        yield b"".join(
-            (
-                b"POST /orders?n=" + fresh + b" HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer hostile\r\n",
-                b"Idempotency-Key: " + key + b"\r\n",
-                b"X-Request-Timeout-Ms: " + draw.choice(_TIMEOUTS) + b"\r\n",
-                b"X-Request-Attempt: " + draw.choice(_ATTEMPTS) + b"\r\n",
-                b"X-" + fresh + b": " + fresh + b"\r\nContent-Length: 2\r\n\r\n{}",
-            )
+        yield (
+            b"/orders?n=" + fresh,
+            [
+                (b"authorization", b"Bearer hostile"),
+                (b"idempotency-key", draw.choice((fresh, fresh, *odd))),
+                (b"x-request-timeout-ms", draw.choice(_TIMEOUTS)),
+                (b"x-request-attempt", draw.choice(_ATTEMPTS)),
+                (b"x-" + fresh, fresh),
+            ],
         )
+
+
+def requests(count: int, seed: int = 0) -> Iterator[bytes]:
+    """Give `attacks` as they are sent."""
+    for target, fields in attacks(count, seed):
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in fields)
+        yield b"POST " + target + b" HTTP/1.1\r\nHost: here\r\n" + lines + b"Content-Length: 2\r\n\r\n{}"
 
 
 async def flood(port: int, count: int, connections: int = 4) -> Counter[int]:
