@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .routes import ByMethod
+    from .rpc import CallDetails, Start
 
 
-def _details(before: str | None, left: float | None, given: Any, wire: Wire) -> Any:
+def _details(
+    before: str | None, left: float | None, given: CallDetails, wire: Wire
+) -> grpc.aio.ClientCallDetails:
     metadata = given.metadata
     if before is not None and wire.attempt_metadata:
         metadata = grpc.aio.Metadata(*(metadata or ()), *((name, before) for name in wire.attempt_metadata))
@@ -74,7 +77,7 @@ async def _opened(rpc: AioRpc) -> Answer:
             wait.cancel()
 
 
-async def _headers(rpc: AioRpc, call: Any) -> None:
+async def _headers(rpc: AioRpc, call: grpc.aio.Call) -> None:
     """Wait until the caller has asked for the headers of ``call``, and they are here."""
     await rpc.wants_headers.wait()
     await call.initial_metadata()
@@ -103,10 +106,11 @@ async def _written(rpc: AioRpc) -> Answer:
     finally:
         if call is not None and not call.done():
             await _cut_off(call)
-        rpc.request.end()
+        if isinstance(rpc.request, Written):
+            rpc.request.end()
 
 
-async def _cut_off(call: Any) -> None:
+async def _cut_off(call: grpc.aio.Call) -> None:
     """End ``call``, which its scope has left; one whose time is over as well says so itself."""
     scope = ambient()
     ended = None if scope is None else scope.ended()
@@ -127,17 +131,26 @@ class _Interceptor:
         self._wire = wire
         self._policies = policies
 
-    async def _response(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
+    async def _response(
+        self, continuation: Start, details: CallDetails, request: object, streaming: bool
+    ) -> Any:
         answer = await self._run(continuation, details, request, streaming, _one)
         if isinstance(answer, Answer):
             return answer.items
         return answer if isinstance(answer, grpc.aio.Call) else Given(answer)
 
-    async def _stream(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
+    async def _stream(
+        self, continuation: Start, details: CallDetails, request: object, streaming: bool
+    ) -> Any:
         return await self._run(continuation, details, request, streaming, _opened)
 
     async def _run(
-        self, continuation: Any, details: Any, request: Any, streaming: bool, run: Callable[[AioRpc], Any]
+        self,
+        continuation: Start,
+        details: CallDetails,
+        request: Any,
+        streaming: bool,
+        run: Callable[[AioRpc], Any],
     ) -> Any:
         """An `Answer`, what a fallback gave, or a call: a stream's, or that of a method without a policy."""
         by_hand = streaming and _writes_by_hand(request)
@@ -163,7 +176,9 @@ class _Interceptor:
 class UnaryUnary(_Interceptor, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
     """One message, one response."""
 
-    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+    async def intercept_unary_unary(
+        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request: object
+    ) -> Any:
         return await self._response(continuation, client_call_details, request, False)
 
 
@@ -171,7 +186,7 @@ class StreamUnary(_Interceptor, grpc.aio.StreamUnaryClientInterceptor):  # type:
     """Many messages, one response."""
 
     async def intercept_stream_unary(
-        self, continuation: Any, client_call_details: Any, request_iterator: Any
+        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
     ) -> Any:
         return await self._response(continuation, client_call_details, request_iterator, True)
 
@@ -179,7 +194,9 @@ class StreamUnary(_Interceptor, grpc.aio.StreamUnaryClientInterceptor):  # type:
 class UnaryStream(_Interceptor, grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[type-arg]
     """One message, many responses."""
 
-    async def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+    async def intercept_unary_stream(
+        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request: object
+    ) -> Any:
         return await self._stream(continuation, client_call_details, request, False)
 
 
@@ -187,7 +204,7 @@ class StreamStream(_Interceptor, grpc.aio.StreamStreamClientInterceptor):  # typ
     """Many messages, many responses."""
 
     async def intercept_stream_stream(
-        self, continuation: Any, client_call_details: Any, request_iterator: Any
+        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
     ) -> Any:
         return await self._stream(continuation, client_call_details, request_iterator, True)
 
@@ -225,7 +242,7 @@ async def _begun(task: asyncio.Task[Any], rpc: AioRpc) -> Any:
 _GRPC = os.path.dirname(grpc.__file__) + os.sep
 
 
-def _writes_by_hand(request: Any) -> bool:
+def _writes_by_hand(request: object) -> bool:
     """Return True if ``request`` is grpc's own stream of what the caller will ``write()``.
 
     That one waits for the interceptor to return before it gives its first message.

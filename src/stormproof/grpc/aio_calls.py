@@ -46,7 +46,7 @@ class AioRpc(Rpc):
 class Given(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[type-arg]
     """A call that has ended with a value which no server gave: a fallback's."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
 
     def __await__(self) -> Any:
@@ -65,7 +65,7 @@ class Given(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[
     def time_remaining(self) -> float | None:
         return None
 
-    def add_done_callback(self, callback: Any) -> None:
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         callback(self)
 
     async def initial_metadata(self) -> Any:
@@ -86,7 +86,7 @@ class Given(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[
     async def wait_for_connection(self) -> None:
         return None
 
-    async def write(self, request: Any) -> None:
+    async def write(self, request: object) -> None:
         raise asyncio.InvalidStateError("the call has ended")
 
     async def done_writing(self) -> None:
@@ -101,7 +101,7 @@ class OpenStream:
 
     __slots__ = ("call", "first", "items")
 
-    def __init__(self, call: Any, items: AsyncIterator[Any], first: asyncio.Future[Any]) -> None:
+    def __init__(self, call: grpc.aio.Call, items: AsyncIterator[Any], first: asyncio.Future[Any]) -> None:
         self.call = call
         self.items = items
         self.first = first
@@ -223,7 +223,7 @@ class Stream(grpc.aio.UnaryStreamCall, grpc.aio.StreamStreamCall):  # type: igno
             if isinstance(outcome := self._outcome(), BaseException):
                 raise outcome from None
 
-    async def write(self, request: Any) -> None:
+    async def write(self, request: object) -> None:
         raise asyncio.InvalidStateError("the call has a request stream of its own")
 
     async def done_writing(self) -> None:

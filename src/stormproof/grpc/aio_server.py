@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from .answers import Answer, Door
 
+    Context = grpc.aio.ServicerContext[Any, Any]
+
 
 class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Every handler behind the door, async ones and those that the server runs in threads."""
@@ -28,7 +30,9 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         self._door = door
         self._draw = randomness.source(None)
 
-    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+    async def intercept_service(
+        self, continuation: Callable[..., Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
@@ -39,7 +43,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         door, draw = self._door, self._draw
         if inspect.isasyncgenfunction(fn):
 
-            async def streamed(request: Any, context: Any) -> AsyncIterator[Any]:
+            async def streamed(request: object, context: Context) -> AsyncIterator[Any]:
                 async with _guard(context, door, draw, retry):
                     async for item in fn(request, context):
                         yield item
@@ -47,7 +51,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             return streamed
         if inspect.iscoroutinefunction(fn):
 
-            async def answered(request: Any, context: Any) -> Any:
+            async def answered(request: object, context: Context) -> Any:
                 async with _guard(context, door, draw, retry):
                     return await fn(request, context)
 
@@ -55,14 +59,14 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return sync_behaviour(fn, door, draw, retry, stream)
 
 
-async def _answer(context: Any, given: Answer) -> None:
+async def _answer(context: Context, given: Answer) -> None:
     own = context.trailing_metadata() or ()
     own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
     await context.abort(given.code, given.details, (*own_trailers, *given.trailers))
 
 
 @asynccontextmanager
-async def _guard(context: Any, door: Door, draw: Callable[[], float], retry: bool) -> AsyncIterator[None]:
+async def _guard(context: Context, door: Door, draw: Callable[[], float], retry: bool) -> AsyncIterator[None]:
     left = answers.time_left(context.time_remaining())
     if door.is_late(left):
         await _answer(context, door.late())

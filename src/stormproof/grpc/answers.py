@@ -44,7 +44,7 @@ class Answer:
 
     __slots__ = ("code", "details", "trailers")
 
-    def __init__(self, code: Any, details: str, trailers: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, code: grpc.StatusCode, details: str, trailers: tuple[tuple[str, str], ...]) -> None:
         self.code = code
         self.details = details
         self.trailers = trailers

@@ -33,7 +33,7 @@ class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
         error: BaseException | None = self.exception(timeout)  # type: ignore[call-arg]
         return error
 
-    def _ask_native(self, name: str, otherwise: Any) -> Any:
+    def _ask_native(self, name: str, otherwise: object) -> Any:
         """Return ``name()`` of the native call or of the error; ``otherwise`` without either."""
         outcome = self._ended()
         method = getattr(outcome.items if isinstance(outcome, Answer) else outcome, name, None)
@@ -78,7 +78,7 @@ class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
 class Given(_CallObject):
     """A call that has ended with a value which no server gave: a fallback's."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
 
     def _ended(self) -> Any:
@@ -183,7 +183,7 @@ class Stream(_CallObject):
         self._begun = False
         self._is_open = threading.Event()
         self._outcome: Any = None
-        self._first: Any = None
+        self._first: object = None
         self._has_first = False
         self._rest: Iterator[Any] = iter(())
         self._callbacks: list[Callable[[Any], None]] = []
@@ -219,7 +219,7 @@ class Stream(_CallObject):
             self._first, self._has_first = outcome.item, not outcome.ended
         self._settle(outcome)
 
-    def _settle(self, outcome: Any) -> None:
+    def _settle(self, outcome: object) -> None:
         """Record that it is open, or will never be."""
         with self._lock:
             self._outcome = outcome

@@ -17,9 +17,11 @@ from .rpc import Answer, Begun, CallScope, Rpc, Wire, attempt_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Self
 
     from .routes import ByMethod
+    from .rpc import CallDetails, Cancellable, Start
 
 
 class Details(grpc.ClientCallDetails):
@@ -27,7 +29,7 @@ class Details(grpc.ClientCallDetails):
 
     __slots__ = ("compression", "credentials", "metadata", "method", "timeout", "wait_for_ready")
 
-    def __init__(self, given: Any, timeout: float | None, metadata: Any) -> None:
+    def __init__(self, given: CallDetails, timeout: float | None, metadata: Any) -> None:
         self.method = given.method
         self.timeout = timeout
         self.metadata = metadata
@@ -36,7 +38,7 @@ class Details(grpc.ClientCallDetails):
         self.compression = getattr(given, "compression", None)
 
 
-def _details(before: str | None, left: float | None, given: Any, wire: Wire) -> Details:
+def _details(before: str | None, left: float | None, given: CallDetails, wire: Wire) -> Details:
     metadata = given.metadata
     if before is not None and wire.attempt_metadata:
         metadata = (*(metadata or ()), *((name, before) for name in wire.attempt_metadata))
@@ -70,7 +72,7 @@ async def _awaited(rpc: Rpc) -> Answer:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
 
-    def notify(_: Any) -> None:
+    def notify(_: object) -> None:
         try:
             loop.call_soon_threadsafe(ended.set)
         except RuntimeError:
@@ -123,11 +125,11 @@ class _AttemptLimit:
 
     __slots__ = ("_call", "_call_off", "_scope", "is_over")
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Cancellable) -> None:
         self._call = call
         self._scope = attempt_scope()
         self.is_over = False
-        self._call_off: Any = None
+        self._call_off: Callable[[], object] | None = None
 
     def __enter__(self) -> Self:
         left = None if self._scope is None else self._scope.own_remaining()
@@ -139,7 +141,7 @@ class _AttemptLimit:
         self.is_over = True
         self._call.cancel()
 
-    def failed(self, rpc: Rpc, error: Any) -> BaseException:
+    def failed(self, rpc: Rpc, error: BaseException) -> BaseException:
         """``error`` of the call as the policy is to see it."""
         if self.is_over and self._scope is not None:
             return self._scope.refusal()
@@ -162,23 +164,27 @@ class Interceptor(
         self._wire = wire
         self._policies = Policies(Routes(policies), wire)
 
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+    def intercept_unary_unary(
+        self, continuation: Start, client_call_details: CallDetails, request: object
+    ) -> Any:
         return self._one(continuation, client_call_details, request, False)
 
     def intercept_stream_unary(
-        self, continuation: Any, client_call_details: Any, request_iterator: Any
+        self, continuation: Start, client_call_details: CallDetails, request_iterator: object
     ) -> Any:
         return self._one(continuation, client_call_details, request_iterator, True)
 
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+    def intercept_unary_stream(
+        self, continuation: Start, client_call_details: CallDetails, request: object
+    ) -> Any:
         return self._many(continuation, client_call_details, request, False)
 
     def intercept_stream_stream(
-        self, continuation: Any, client_call_details: Any, request_iterator: Any
+        self, continuation: Start, client_call_details: CallDetails, request_iterator: object
     ) -> Any:
         return self._many(continuation, client_call_details, request_iterator, True)
 
-    def _one(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
+    def _one(self, continuation: Start, details: CallDetails, request: object, streaming: bool) -> Any:
         """One response: waited for, or as a future."""
         rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
         if wants_future(continuation):
@@ -200,7 +206,7 @@ class Interceptor(
         scope = CallScope(rpc.timeout)
         return Pending(background.submit(finish(compiled, rpc, scope)), scope)
 
-    def _many(self, continuation: Any, details: Any, request: Any, streaming: bool) -> Any:
+    def _many(self, continuation: Start, details: CallDetails, request: object, streaming: bool) -> Any:
         """A stream of responses."""
         rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
         rpc.streams = True

@@ -62,7 +62,7 @@ class Policies:
         return cached[1]
 
 
-def _is_hedge(strategy: Any) -> bool:
+def _is_hedge(strategy: object) -> bool:
     return isinstance(strategy.template if isinstance(strategy, Keyed) else strategy, Hedge)
 
 

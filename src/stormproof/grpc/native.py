@@ -10,25 +10,28 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    import grpc
 
-def wants_future(continuation: Any) -> bool:
+    from .rpc import Start
+
+
+def wants_future(continuation: Start) -> bool:
     """Return True if ``continuation`` starts a call and gives its future, instead of waiting for the end."""
     return "future" in _names(continuation)
 
 
-def startable(continuation: Any) -> Callable[[Any, Any], Any]:
+def startable(continuation: Start) -> Start:
     """``continuation`` in the form that gives a future, which can be cancelled; itself if there is none."""
     code = getattr(continuation, "__code__", None)
     cells = getattr(continuation, "__closure__", None) or ()
     variables = {} if code is None else dict(zip(code.co_freevars, cells, strict=False))
     thunk = getattr(variables["self"].cell_contents, "_thunk", None) if "self" in variables else None
     if thunk is None or wants_future(continuation):
-        return continuation  # type: ignore[no-any-return]
+        return continuation
 
-    def start(details: Any, request: Any) -> Any:
+    def start(details: grpc.ClientCallDetails, request: object) -> Any:
         return thunk(details.method).future(
             request,
             timeout=details.timeout,
@@ -41,6 +44,6 @@ def startable(continuation: Any) -> Callable[[Any, Any], Any]:
     return start
 
 
-def _names(function: Any) -> tuple[str, ...]:
+def _names(function: Start) -> tuple[str, ...]:
     names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_names", ())
     return names

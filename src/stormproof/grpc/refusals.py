@@ -15,6 +15,7 @@ from .._primitives import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .._primitives.errors import StormproofError
@@ -24,7 +25,7 @@ PUSHBACK = "grpc-retry-pushback-ms"
 DO_NOT_RETRY = ((PUSHBACK, "-1"),)
 
 #: The status that says what each of Stormproof's errors means, on the wire and off it.
-STATUSES: dict[type[StormproofError], Any] = {
+STATUSES: dict[type[StormproofError], grpc.StatusCode] = {
     errors.CircuitOpen: grpc.StatusCode.UNAVAILABLE,
     errors.BudgetExhausted: grpc.StatusCode.UNAVAILABLE,
     errors.Throttled: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -36,7 +37,7 @@ STATUSES: dict[type[StormproofError], Any] = {
 }
 
 
-def status_of(error: StormproofError) -> Any:
+def status_of(error: StormproofError) -> grpc.StatusCode:
     """The ``grpc.StatusCode`` for one of Stormproof's own errors."""
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
@@ -74,10 +75,10 @@ class RpcRefused(grpc.aio.AioRpcError, errors.StormproofError):
     def traceback(self, timeout: float | None = None) -> Any:
         return self.__traceback__
 
-    def add_callback(self, callback: Any) -> bool:
+    def add_callback(self, callback: object) -> bool:
         return False
 
-    def add_done_callback(self, fn: Any) -> None:
+    def add_done_callback(self, fn: Callable[[RpcRefused], object]) -> None:
         fn(self)
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ class Replay:
 
     __slots__ = ("_given", "_messages", "_size", "_streaming")
 
-    def __init__(self, given: Any, streaming: bool, messages: int | None, size: int | None) -> None:
+    def __init__(self, given: object, streaming: bool, messages: int | None, size: int | None) -> None:
         self._given = given
         self._streaming = streaming
         self._messages = messages
@@ -34,7 +34,7 @@ class Replay:
         """Return the request for the next attempt."""
         if not self._streaming:
             return self._given
-        if self._is_maker:
+        if callable(self._given) and self._is_maker:
             return self._given()
         return iter(self._given) if isinstance(self._given, Sequence) else self._given
 
@@ -55,10 +55,9 @@ class Replay:
         return None
 
 
-def size_of(message: Any) -> int:
+def size_of(message: object) -> int:
     """Return the size of a message in bytes: its length, or what protobuf says; 0 if neither is known."""
     if isinstance(message, (bytes, bytearray, memoryview, str)):
         return len(message)
-    measure: Any = getattr(message, "ByteSize", None)
-    size: Any = measure() if callable(measure) else 0
-    return int(size)
+    measure = getattr(message, "ByteSize", None)
+    return int(measure()) if callable(measure) else 0

@@ -24,7 +24,28 @@ from .routes import plain_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any, Self
+    from typing import Any, Protocol, Self
+
+    #: Begins an attempt: ``start(details, request)`` gives the native call.
+    Start = Callable[..., Any]
+
+    class CallDetails(Protocol):
+        """Details of a call, of a sync channel or an aio one."""
+
+        method: str
+        timeout: float | None
+        credentials: grpc.CallCredentials | None
+        wait_for_ready: bool | None
+
+        @property
+        def metadata(self) -> Any: ...
+
+    class Cancellable(Protocol):
+        """A call that may still be in flight."""
+
+        def cancel(self) -> Any: ...
+        def done(self) -> bool: ...
+
 
 #: The metadata of every attempt but the first: how many came before it. A channel strips A6's name from
 #: what its user sends, unless its own retries are off ("grpc.enable_retries": 0); the other one arrives.
@@ -76,7 +97,7 @@ class Wire(Options):
         return bool(self._may(args[0].method))
 
 
-def _names(given: Any) -> tuple[str, ...] | None:
+def _names(given: object) -> tuple[str, ...] | None:
     """``given`` if it is a collection of strings, else ``None``."""
     if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
         return None
@@ -115,7 +136,7 @@ class Begun(Answer, HeldBack):
 
     __slots__ = ()
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: object) -> None:
         HeldBack.__init__(self, items)
         self.end()
 
@@ -143,12 +164,12 @@ class Rpc:
 
     def __init__(
         self,
-        details: Any,
-        request: Any,
+        details: CallDetails,
+        request: object,
         streaming: bool,
         wire: Wire,
-        make: Callable[[str | None, float | None, Any, Any], Any],
-        start: Callable[[Any, Any], Any],
+        make: Callable[[str | None, float | None, Any, Wire], object],
+        start: Start,
     ) -> None:
         method = details.method
         self.method: str = method.decode() if isinstance(method, bytes) else method
@@ -161,13 +182,12 @@ class Rpc:
         #: Number of attempts begun, and the error of the last one if it has ended with one.
         self.sent = 0
         self.last_error: grpc.RpcError | None = None
-        #: Begins an attempt: ``start(details, request)``.
         self.start = start
         self._details = details
         self._make = make
         self._replay = Replay(request, streaming, wire.replay_messages, wire.replay_bytes)
         self._counter = count(1)
-        self._live: list[Any] = []
+        self._live: list[Cancellable] = []
         self._over = False
 
     @property
@@ -204,7 +224,7 @@ class Rpc:
             call.cancel()
         return call
 
-    def settle(self, winner: Any = None) -> None:
+    def settle(self, winner: object = None) -> None:
         """The call has its outcome: whatever else is still out is cancelled on the wire."""
         self._over = True
         while self._live:

@@ -14,7 +14,7 @@ from . import answers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from .answers import Answer, Door
@@ -28,15 +28,17 @@ SHAPES: dict[tuple[bool, bool], tuple[str, Callable[..., Any]]] = {
 }
 
 
-def rebuilt(handler: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+def rebuilt(
+    handler: grpc.RpcMethodHandler[Any, Any], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Any:
     """``handler`` with its function wrapped; its serializers stay."""
     name, make = SHAPES[bool(handler.request_streaming), bool(handler.response_streaming)]
     return make(wrap(getattr(handler, name)), handler.request_deserializer, handler.response_serializer)
 
 
-def answer(context: Any, given: Answer) -> None:
+def answer(context: grpc.ServicerContext, given: Answer) -> None:
     """End the call with ``given``, beside whatever trailers the handler has set."""
-    own: Any = getattr(context, "trailing_metadata", tuple)() or ()
+    own: Iterable[tuple[str, str]] = getattr(context, "trailing_metadata", tuple)() or ()
     own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
     context.set_trailing_metadata((*own_trailers, *given.trailers))
     context.abort(given.code, given.details)
@@ -49,7 +51,9 @@ class Interceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]
         self._door = door
         self._draw = randomness.source(None)
 
-    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+    def intercept_service(
+        self, continuation: Callable[..., Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
         handler = continuation(handler_call_details)
         if handler is None:
             return None
@@ -63,11 +67,11 @@ def sync_behaviour(
 ) -> Callable[..., Any]:
     """``fn(request, context)``, with the caller's time around it."""
 
-    def answered(request: Any, context: Any) -> Any:
+    def answered(request: object, context: grpc.ServicerContext) -> Any:
         with _guard(context, door, draw, retry):
             return fn(request, context)
 
-    def streamed(request: Any, context: Any) -> Iterator[Any]:
+    def streamed(request: object, context: grpc.ServicerContext) -> Iterator[Any]:
         # In a context of its own: the thread goes on to other calls, perhaps without closing this one.
         own = copy_context()
         guard = _guard(context, door, draw, retry)
@@ -99,7 +103,9 @@ def _nothing() -> None:
 
 
 @contextmanager
-def _guard(context: Any, door: Door, draw: Callable[[], float], retry: bool) -> Iterator[None]:
+def _guard(
+    context: grpc.ServicerContext, door: Door, draw: Callable[[], float], retry: bool
+) -> Iterator[None]:
     left = answers.time_left(context.time_remaining())
     if door.is_late(left):
         answer(context, door.late())
