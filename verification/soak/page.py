@@ -55,7 +55,8 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     told = client["events"]
     offered = (
         f"{setting.seconds / 60:g} minutes, {setting.tasks:,} asyncio callers and {setting.threads} threads, "
-        f"seed {setting.seed}, pools of {CONNECTIONS} connections and HTTP/2 with {slots(READS_HTTP2)} streams, "
+        f"seed {setting.seed}, "
+        f"pools of {CONNECTIONS} connections, {slots(READS_HTTP2)} streams over HTTP/2, "
         f"{calls:,} calls, {flying:,.0f} of them under way on average; Redis killed {outcome.kills} times"
     )
     load = (

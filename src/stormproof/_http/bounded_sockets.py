@@ -117,9 +117,10 @@ class _BoundedConnection:
 class BoundedPool:
     """Mixin for a connection pool of urllib3's, whose wait for a free connection is bounded, too."""
 
-    def _get_conn(self, timeout: float | None = None) -> Any:
+    def _get_conn(self, timeout: float | None = None) -> object:
         limits = [s for s in (timeout, _remaining()) if s is not None]
-        return super()._get_conn(max(0.0, min(limits)) if limits else None)  # type: ignore[misc]
+        connection: object = super()._get_conn(max(0.0, min(limits)) if limits else None)  # type: ignore[misc]
+        return connection
 
     def _new_conn(self) -> object:
         connection: object = super()._new_conn()  # type: ignore[misc]
