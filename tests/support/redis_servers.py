@@ -11,9 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import redis
+if TYPE_CHECKING:
+    import redis
 
 #: A loaded machine may take its time to start a process.
 _TIMEOUT_S = 20.0
@@ -88,6 +89,8 @@ class Server:
         return [*command, *self._options]
 
     def _wait_until_it_answers(self) -> None:
+        import redis
+
         assert self._process is not None
         end = time.monotonic() + _TIMEOUT_S
         while True:
@@ -105,6 +108,8 @@ class Server:
 
     def client(self, **more: Any) -> redis.Redis:
         """A plain client for looking and meddling; close it."""
+        import redis
+
         return redis.Redis(port=self.port, socket_timeout=5, **more)
 
     def ask(self, *command: str | int) -> Any:
