@@ -256,7 +256,7 @@ def terminals() -> Iterator[list[Terminal]]:
         terminal.close()
 
 
-def test_command_has_the_terminal(terminals: list[Terminal]) -> None:
+def test_run_command_reads_and_writes_the_terminal(terminals: list[Terminal]) -> None:
     script = "[ -t 0 ] && [ -t 1 ] && echo a terminal; read x; echo got $x; exit 3"
     terminals.append(terminal := Terminal("--attempts", "2", "--base", "1ms", "--", "sh", "-c", script))
     terminal.until("a terminal")

@@ -52,7 +52,7 @@ def test_process_serves_one_run_after_the_other() -> None:
     asyncio.run(body())
 
 
-def test_long_run_is_none_for_the_fast_engine() -> None:
+def test_long_test_run_has_fewer_calls_than_the_fast_engine_takes_over() -> None:
     scenario = page_scenario.chosen("metastable", {**SHORT, **LONG})
     assert MANY_CALLS / 2 < scenario.expected_calls < MANY_CALLS
 

@@ -51,7 +51,7 @@ def f(url):
         (4, "random.random() * 2 ** attempt", set()),
     ],
 )
-def test_waits_of_a_loop_by_hand(rounds: int, sleep: str, found: set[str]) -> None:
+def test_handwritten_loop_with_unsafe_waits_has_findings(rounds: int, sleep: str, found: set[str]) -> None:
     assert codes(LOOP.format(rounds=rounds, sleep=sleep)) - {"SP009"} == found
 
 

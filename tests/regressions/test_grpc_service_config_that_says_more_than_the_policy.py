@@ -66,7 +66,7 @@ def test_retry_that_never_retries_leaves_the_hedge(nothing: dict[str, Any], retr
     assert written["methodConfig"][0].keys() == {"name", "hedgingPolicy"}
 
 
-def test_first_of_two_hedges_is_written() -> None:
+def test_service_config_of_two_hedges_has_the_first() -> None:
     budget = sp.ThrottleBudget(10, token_ratio=0.1)
     policy = sp.Policy(hedging(0.1, budget), hedging(0.3, budget))
     assert losses(policy) == ("all methods: Hedge beside Hedge",)

@@ -78,7 +78,7 @@ def test_pickled_budget_arrives_full(budget):
     assert copy.withdraw() > 0, "its lock came along"
 
 
-def test_names_are_shared_again_where_they_arrive():
+def test_unpickled_policy_shares_the_budget_of_its_name():
     policy = sp.retry(on=Boom, name="shared by name")
     copy = pickle.loads(pickle.dumps(policy))
     assert copy.strategies[0].budget is policy.strategies[0].budget

@@ -70,7 +70,7 @@ def test_work_started_in_a_scope_is_unbounded_after_its_success(kind: str) -> No
     assert kept[0].run(sp.retry(on=OSError).call, lambda: "ok") == "ok"
 
 
-def test_task_that_was_started_inside_goes_on() -> None:
+def test_task_started_inside_a_deadline_outlives_the_deadline() -> None:
     async def main(clock: sp.testing.VirtualClock) -> str:
         async def refresh() -> str:
             await asyncio.sleep(5)

@@ -170,7 +170,7 @@ def test_first_tries_on_request(stormproof_instant) -> None:
     kept.meters.shutdown()
 
 
-def test_uninstalled_it_is_silent(stormproof_instant) -> None:
+def test_uninstalled_instrumentation_emits_nothing(stormproof_instant) -> None:
     kept = Telemetry()
     sp.otel.install(kept.meters)()
     with kept.tracer.start_as_current_span("request"):

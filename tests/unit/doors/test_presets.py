@@ -805,7 +805,7 @@ def test_envoy_budget_is_a_share_of_the_calls_under_way(
     }
 
 
-def test_call_that_retries_again_counts_once() -> None:
+def test_call_with_several_retries_counts_once_in_an_envoy_budget() -> None:
     budget = presets.EnvoyBudget(0, 1)
     (one, first), (two, second) = under_way(budget, 2)
     assert [one.run(budget.withdraw) for _ in range(3)] == [1.0, 1.0, 1.0]

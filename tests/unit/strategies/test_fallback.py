@@ -278,7 +278,7 @@ def test_switched_off_it_does_nothing() -> None:
 # Streams.
 
 
-def test_items_in_place_of_a_stream_that_never_began() -> None:
+def test_fallback_replaces_a_stream_that_failed_before_its_first_item() -> None:
     @falling(lambda: [1, 2])
     def items() -> Iterator[int]:
         raise Boom
@@ -287,7 +287,7 @@ def test_items_in_place_of_a_stream_that_never_began() -> None:
     assert list(items()) == [1, 2]
 
 
-def test_stream_that_breaks_later_is_broken() -> None:
+def test_fallback_does_not_replace_a_stream_that_fails_after_its_first_item() -> None:
     @falling(["other"])
     def items() -> Iterator[str]:
         yield "first"

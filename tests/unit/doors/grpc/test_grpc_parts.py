@@ -355,7 +355,9 @@ def test_is_retry_reads_the_attempt_metadata(metadata: Any, retry: bool) -> None
 @pytest.mark.parametrize(
     ("in_use", "share", "shed"), [(0, 0.5, False), (1, 0.5, True), (1, 1.0, False), (0, 0, True)]
 )
-def test_retries_are_shed_first(in_use: int, share: float, shed: bool) -> None:
+def test_retries_beyond_their_share_are_shed_before_first_attempts(
+    in_use: int, share: float, shed: bool
+) -> None:
     bulkhead = sp.Bulkhead(2)
     door = answers.Door(shed=bulkhead, retry_share=share)
     for _ in range(in_use):
