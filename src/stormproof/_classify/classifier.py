@@ -47,13 +47,13 @@ class Classifier:
     are names, or ``"wide"``.
     """
 
-    __slots__ = ("__weakref__", "_plans", "_rules", "final", "followers", "known", "settings")
+    __slots__ = ("__weakref__", "_plans", "rules", "final", "followers", "known", "settings")
 
     def __init__(self, settings: Settings | None = None) -> None:
         if settings is not None and not isinstance(settings, Settings):
             raise TypeError(f"Classifier: settings must be Settings or None, got {settings!r}")
         self.settings = Settings() if settings is None else settings
-        self._rules: dict[type | str, Rule] = {}
+        self.rules: dict[type | str, Rule] = {}
         self._plans: dict[type, tuple[Rule, ...]] = {}
         #: Verdicts for exceptions that only their type distinguishes.
         self.known: dict[type, Verdict] = {}
@@ -68,7 +68,7 @@ class Classifier:
         if verdict is not None and is_bare(outcome):  # type: ignore[arg-type]
             return verdict
         verdict = self._judge(outcome, 0)
-        if not self._rules and is_a(outcome, BaseException):
+        if not self.rules and is_a(outcome, BaseException):
             if is_bare(outcome) and says_all(type(outcome)):
                 if len(known) >= _MAX_PLANS:
                     known.clear()
@@ -83,7 +83,7 @@ class Classifier:
         if issubclass(kind, BaseException) and not issubclass(kind, Exception):
             # Cancellation, exit and interrupt: no rule makes these retryable.
             return Verdict.FATAL
-        if self._rules:
+        if self.rules:
             verdict = self._apply_rules(kind, outcome)
             if verdict is not None:
                 return verdict
@@ -107,15 +107,15 @@ class Classifier:
         key = _rule_key(kind)
         if not isinstance(rule, (bool, Verdict)) and not callable(rule):
             raise TypeError(f"Classifier: rule must be a bool, a Verdict or a callable, got {rule!r}")
-        if key not in self._rules and len(self._rules) >= _MAX_RULES:
+        if key not in self.rules and len(self.rules) >= _MAX_RULES:
             raise ValueError(f"Classifier: at most {_MAX_RULES} rules can be registered")
-        self._rules[key] = _as_verdict(rule) if isinstance(rule, bool) else rule
+        self.rules[key] = _as_verdict(rule) if isinstance(rule, bool) else rule
         self._forget()
         return self
 
     def unregister(self, kind: type | str) -> Self:
         """Take back the rule registered for ``kind``, if any."""
-        self._rules.pop(_rule_key(kind), None)
+        self.rules.pop(_rule_key(kind), None)
         self._forget()
         return self
 
@@ -152,14 +152,14 @@ class Classifier:
             "mysql_errors": mysql_errors,
         }
         changes = {name: value for name, value in given.items() if value is not None}
-        return _rebuild(self.settings.replace(**changes), dict(self._rules))
+        return _rebuild(self.settings.replace(**changes), dict(self.rules))
 
     def _apply_rules(self, kind: type, outcome: object) -> Verdict | None:
         """Return the verdict of the first registered rule with an answer, or None."""
         plans = self._plans
         plan = plans.get(kind)
         if plan is None:
-            found = [self._rules.get(key) for base in kind.__mro__ for key in _names(base)]
+            found = [self.rules.get(key) for base in kind.__mro__ for key in _names(base)]
             plan = tuple(rule for rule in found if rule is not None)
             if len(plans) >= _MAX_PLANS:
                 plans.clear()
@@ -214,7 +214,7 @@ class Classifier:
         """Return the tables as plain data, ready for JSON; neighbouring statuses as ``"512-599"``."""
         tables = {name: sorted(value) for name, value in self.settings.fields().items()}
         tables["statuses"] = _ranges(tables["statuses"])
-        return {"kind": "transient", **tables, "rules": sorted(map(_spelt, self._rules))}
+        return {"kind": "transient", **tables, "rules": sorted(map(_spelt, self.rules))}
 
     def __repr__(self) -> str:
         if self is transient:
@@ -223,18 +223,18 @@ class Classifier:
         changed = {name: value for name, value in self.settings.fields().items() if value != default[name]}
         inner = ", ".join(f"{name}={tuple(sorted(value))}" for name, value in changed.items())
         text = f"transient.with_({inner})"
-        return text if not self._rules else f"<{text} and {len(self._rules)} registered>"
+        return text if not self.rules else f"<{text} and {len(self.rules)} registered>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Classifier):
             return NotImplemented
-        return self is other or (self.settings == other.settings and self._rules == other._rules)
+        return self is other or (self.settings == other.settings and self.rules == other.rules)
 
     def __hash__(self) -> int:
         return hash(self.settings)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return "transient" if self is transient else (_rebuild, (self.settings, self._rules))
+        return "transient" if self is transient else (_rebuild, (self.settings, self.rules))
 
 
 def _ranges(numbers: list[int]) -> list[int | str]:
@@ -249,7 +249,7 @@ def _ranges(numbers: list[int]) -> list[int | str]:
 
 def _rebuild(settings: Settings, rules: dict[type | str, Any]) -> Classifier:
     copy = Classifier(settings)
-    copy._rules.update(rules)
+    copy.rules.update(rules)
     return copy
 
 

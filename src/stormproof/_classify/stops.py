@@ -37,8 +37,8 @@ def stopped(error: Any) -> Stopped | None:
     ``None`` if retrying was not stopped: the error was not worth a retry, or no policy has seen it.
     """
     if isinstance(error, StormproofError):
-        if error._stopped is not None:
-            found: Stopped = error._stopped
+        if error.stopped is not None:
+            found: Stopped = error.stopped
             return found
         reason = reason_of(error)
         if reason is not None:

@@ -122,7 +122,7 @@ class On(Value):
         if isinstance(value, tuple):
             return [name_of(kind, writer) for kind in value]
         if isinstance(value, Classifier) and value.settings == transient.settings:
-            rules = value._rules
+            rules = value.rules
             if all(isinstance(kind, type) and getattr(rule, "retry", False) for kind, rule in rules.items()):
                 return ["transient", *(name_of(kind, writer) for kind in rules)]
         return writer.refuse("a callable")

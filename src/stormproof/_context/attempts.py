@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from _thread import get_ident
 from contextvars import ContextVar
 from itertools import count
 from types import MappingProxyType
 
 from .._runtime import interrupts
+from .._runtime.frames import frame_at
 from . import deadlines as _deadlines
 
 TYPE_CHECKING = False
@@ -128,7 +128,7 @@ def attempt() -> Attempt | None:
     current = running.get()
     # A block's attempt runs in the very frame that holds the loop.
     block = current.owner[0] if current is not None and isinstance(current.owner, tuple) else None
-    frame: Any = sys._getframe(1)
+    frame: Any = frame_at(1)
     while frame is not None:
         if frame.f_code is block:
             break
@@ -172,7 +172,7 @@ class LayersAround:
         self._carrier = interrupts.carrier(strand)
         self._frames: list[Any] = []
         is_own = True
-        frame: Any = sys._getframe(2)
+        frame: Any = frame_at(2)
         while frame is not None:
             layer = frame.f_globals.get("_sp_layer")
             if layer is not None:
@@ -191,7 +191,7 @@ class LayersAround:
         strand = interrupts.strand()
         if strand != self._strand and strand != self._thread:
             return not self._reaches(strand, is_of)
-        frame: Any = sys._getframe(1)
+        frame: Any = frame_at(1)
         while frame is not None and frame.f_globals.get("_sp_layer") is not layer:
             frame = frame.f_back
         if frame is None:
@@ -220,7 +220,7 @@ def encloses(owner: object, own_frames: int, asking: object = None) -> bool:
             return True
         outer = outer.outer
     code = owner[0] if isinstance(owner, tuple) else getattr(owner, "__code__", owner)
-    frame: Any = sys._getframe(1)
+    frame: Any = frame_at(1)
     found = 0
     while frame is not None:
         found += frame.f_code is code

@@ -82,8 +82,8 @@ class Scope:
     last_error: BaseException | None = None
     #: When it was entered, by its clock.
     began = 0.0
-    _parent: Scope | None = None
-    _token: Token[Scope | None] | None = None
+    parent: Scope | None = None
+    token: Token[Scope | None] | None = None
     _arm: Arm | None = None
     _given_clock: Clock | None = None
 
@@ -103,17 +103,17 @@ class Scope:
     def __enter__(self) -> Self:
         if self.entered:
             raise RuntimeError(f"scope {self.name!r} is already entered; make a new one for each block")
-        self._parent = _scope.get()
+        self.parent = _scope.get()
         if self.limit is not None:
             self.began = self.clock.now()
         # Its time counts from here on.
-        self._token = LEFT
+        self.token = LEFT
         if not self.disabled:
             self._arm = _interrupt.arm(self)
             if self.cancelled and self._arm is not None:
                 # Cancelled before there was anything to interrupt.
                 self._arm.interrupt()
-        self._token = _scope.set(self)
+        self.token = _scope.set(self)
         return self
 
     def __exit__(
@@ -122,12 +122,12 @@ class Scope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._token is not None
-        self._token = None if kind is None or kind is GeneratorExit else LEFT
+        assert self.token is not None
+        self.token = None if kind is None or kind is GeneratorExit else LEFT
         if _scope.get() is self:
-            parent = self._parent
+            parent = self.parent
             while parent is not None and not parent.entered:
-                parent = parent._parent
+                parent = parent.parent
             _scope.set(parent)
         # Else it was left out of order, or in another context than it was entered in (an async generator may
         # be closed anywhere): the scope that is in force there stays.
@@ -185,7 +185,7 @@ class Scope:
         while scope is not None:
             if scope.cancelled:
                 return True
-            scope = scope._parent
+            scope = scope.parent
         return False
 
     def lift(self) -> None:
@@ -195,16 +195,16 @@ class Scope:
 
     def begin(self, now: float) -> None:
         """Let its time count from ``now`` on, before it is entered, or without that in a simulation."""
-        self.began, self._token = now, LEFT
+        self.began, self.token = now, LEFT
 
     @property
     def entered(self) -> bool:
         """True if the code inside is still running."""
-        return self._token is not None and self._token is not LEFT
+        return self.token is not None and self.token is not LEFT
 
     def own_remaining(self) -> float | None:
         """Seconds left in this scope alone, never negative; ``None`` without a limit, or left in success."""
-        if self.limit is None or self._token is None:
+        if self.limit is None or self.token is None:
             return None
         # A clock set back does not extend the time.
         return max(0.0, self.limit - max(0.0, self.clock.now() - self.began))
@@ -217,7 +217,7 @@ class Scope:
             left = scope.own_remaining()
             if left is not None and (tightest is None or left < tightest):
                 tightest = left
-            scope = scope._parent
+            scope = scope.parent
         return tightest
 
     def real_remaining(self) -> float | None:
@@ -230,15 +230,15 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             yield scope
-            scope = scope._parent
+            scope = scope.parent
 
     def ended(self) -> Scope | None:
         """The scope of this chain that was cancelled or whose time is over, or ``None``."""
         scope: Scope | None = self
         while scope is not None:
-            if scope._token is not None and (scope.cancelled or scope.own_remaining() == 0.0):
+            if scope.token is not None and (scope.cancelled or scope.own_remaining() == 0.0):
                 return scope
-            scope = scope._parent
+            scope = scope.parent
         return None
 
     def tightest(self) -> Scope:
@@ -249,7 +249,7 @@ class Scope:
             left = scope.own_remaining()
             if left is not None and left < least:
                 found, least = scope, left
-            scope = scope._parent
+            scope = scope.parent
         return found
 
     @property
@@ -279,7 +279,7 @@ def timed_kind(kind: type[Scope], limit_s: float, name: str | None) -> type[Scop
     A wrapper makes, enters and leaves it in its own text (see `scoped_call`), which is a matter of speed.
     """
     # Its time counts from the moment at which it is made.
-    values = {"limit": limit_s, "name": name, "_token": LEFT, "__init__": object.__init__}
+    values = {"limit": limit_s, "name": name, "token": LEFT, "__init__": object.__init__}
     return type(kind.__name__, (kind,), values)
 
 
@@ -326,9 +326,9 @@ def bypass() -> bool:
     scope = _scope.get()
     ended: Scope | None = None
     while scope is not None:
-        if scope._token is None or (scope._token is LEFT and scope.disabled):
+        if scope.token is None or (scope.token is LEFT and scope.disabled):
             # Left, and work that was started inside goes on without it.
-            scope = scope._parent
+            scope = scope.parent
             continue
         if scope.disabled:
             return True
@@ -336,7 +336,7 @@ def bypass() -> bool:
             scope.cancelled or (scope.limit is not None and scope.clock.now() - scope.began >= scope.limit)
         ):
             ended = scope
-        scope = scope._parent
+        scope = scope.parent
     if ended is not None:
         raise ended.refusal()
     return False

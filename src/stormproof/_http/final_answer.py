@@ -95,7 +95,7 @@ def _tried(exchange: Exchange) -> str:
 
 def _error_of_last_attempt(exchange: Exchange, refusal: StormproofError) -> Exception | None:
     """Return the error of the last attempt if it was cut off before ``refusal``; ``None`` without one."""
-    ended = exchange.before if refusal._stopped is None else refusal.__cause__
+    ended = exchange.before if refusal.stopped is None else refusal.__cause__
     if isinstance(ended, AttemptTimeout):
         return _as_own(exchange, ended)
     return None if isinstance(ended, StormproofError) or not isinstance(ended, Exception) else ended

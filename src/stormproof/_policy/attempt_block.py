@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from .._context.attempts import Attempt, running
 from .._context.deadlines import bypass
 from .._drivers import aio as _aio
 from .._drivers import sync as _sync
 from .._primitives.errors import Permanent, RetryAfter
+from .._runtime.frames import frame_at
 from .._strategies.keyed import Keyed
 from .._strategies.limiter.waiting import sleep_in_line, sleep_in_line_async
 from .._strategies.protocol import Env
@@ -57,7 +56,7 @@ class Block:
 
 def _place() -> object:
     """Return the position of the loop in the code: the owner of its marks, the same in every call."""
-    frame = sys._getframe(2)
+    frame = frame_at(2)
     return (frame.f_code, frame.f_lasti)
 
 

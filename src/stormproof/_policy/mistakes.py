@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from types import FunctionType
 
+from .._runtime.frames import frame_at
 from .._runtime.maps import Recent
 from .._strategies.retry.retry import Retry
 from .checks import PolicyWarning
@@ -32,7 +32,7 @@ def undecoratable(inner: Any) -> str:
 
 def _users_frame() -> tuple[Any, int, list[str]]:
     """Return the frame of the user's code, how far away it is, and our own functions on the way."""
-    frame: Any = sys._getframe(1)
+    frame: Any = frame_at(1)
     ours: list[str] = []
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "stormproof":
         ours.append(frame.f_code.co_name)

@@ -10,7 +10,6 @@ what happens after a failure is in `_strategies/retry/aio_loop.py`, and what is 
 from __future__ import annotations
 
 import functools
-import sys
 
 from .._events import labels
 from .._events.operations import census
@@ -18,6 +17,7 @@ from .._primitives.guesses import with_guesses
 from .._primitives.options import Options, plain, validate_clock
 from .._runtime import randomness
 from .._runtime.call_template import Template, apply, apply_async, enter, enter_async
+from .._runtime.frames import frame_at
 from .._runtime.function_kind import function_kind
 from .._runtime.maps import Recent, Shared
 from .._strategies.budget.budget import Budget
@@ -384,7 +384,7 @@ _block_budgets = Recent(1024)
 
 
 def _block_budget(name: str | None, clock: Clock | None) -> Budget:
-    frame = sys._getframe(2)
+    frame = frame_at(2)
     key = ("name", name) if name is not None else (frame.f_code, frame.f_lasti)
     budget: Budget | None = _block_budgets.get((key, id(clock)))
     if budget is not None:

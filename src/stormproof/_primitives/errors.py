@@ -17,7 +17,7 @@ class StormproofError(Exception):
     #: Seconds after which trying again may help; ``None`` when unknown.
     retry_after: float | None = None
     #: What `stopped` answers for a refusal that ended a retried call.
-    _stopped: Any = None
+    stopped: Any = None
 
 
 class BudgetExhausted(StormproofError):

@@ -102,7 +102,7 @@ class Turn:
     It has one runner at a time. A runner that is cancelled hands over to the first who waits.
     """
 
-    __slots__ = ("_error", "_needs", "_token", "_traceback", "_waiting", "cell", "done", "succeeded", "value")
+    __slots__ = ("_error", "needs", "_token", "_traceback", "waiting", "cell", "done", "succeeded", "value")
 
     _token: Token[tuple[Turn, ...]]
 
@@ -114,9 +114,9 @@ class Turn:
         self.value: Any = None
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
-        self._waiting: deque[Waiter] = deque()
+        self.waiting: deque[Waiter] = deque()
         #: The set-ups that this one waits for at the moment.
-        self._needs: list[Turn] = []
+        self.needs: list[Turn] = []
 
     # For those who wait.
 
@@ -124,8 +124,8 @@ class Turn:
         """``waiter`` waits no longer; if the set-up was just handed to it, the next one gets it."""
         with _lock:
             self._unneed()
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            if waiter in self.waiting:
+                self.waiting.remove(waiter)
                 return
         self._hand_over()
 
@@ -136,8 +136,8 @@ class Turn:
 
     def _unneed(self) -> None:
         for outer in _inside.get():
-            if self in outer._needs:
-                outer._needs.remove(self)
+            if self in outer.needs:
+                outer.needs.remove(self)
 
     def result(self) -> Any:
         """Outcome of the set-up."""
@@ -167,7 +167,7 @@ class Turn:
 
     def _settle(self, error: Exception | None) -> None:
         with _lock:
-            waiting, self._waiting = self._waiting, deque()
+            waiting, self.waiting = self.waiting, deque()
             if error is not None and waiting:
                 self._error, self._traceback = error, error.__traceback__
             self.done, self.succeeded = True, error is None
@@ -180,7 +180,7 @@ class Turn:
         with _lock:
             if self.done:
                 return
-            heir = self._waiting.popleft() if self._waiting else None
+            heir = self.waiting.popleft() if self.waiting else None
             if heir is None:
                 self.done = True
                 if self.cell.turn is self:
@@ -216,9 +216,9 @@ def _join(cell: Cell) -> tuple[Turn, Waiter | None]:
             return turn, None
         _refuse_circle(turn, inside)
         for outer in inside:
-            outer._needs.append(turn)
+            outer.needs.append(turn)
         waiter = Waiter()
-        turn._waiting.append(waiter)
+        turn.waiting.append(waiter)
         return turn, waiter
 
 
@@ -231,7 +231,7 @@ def _refuse_circle(turn: Turn, inside: tuple[Turn, ...]) -> None:
             raise RuntimeError(
                 f"once: the set-ups of {other.cell.name} and {turn.cell.name} wait for each other"
             )
-        fresh = [needed for needed in other._needs if needed not in seen]
+        fresh = [needed for needed in other.needs if needed not in seen]
         seen.update(fresh)
         pending += fresh
 

@@ -11,6 +11,7 @@ from contextvars import Context
 
 from . import clock as _clock
 from . import platform as _platform
+from .frames import frame_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def carrier(strand: Any) -> Any:
         return strand if hasattr(strand, "exception") else _ancestors(strand)
     threading = sys.modules.get("threading")
     in_pool = threading is not None and threading.main_thread().ident != strand
-    frame: Any = sys._getframe(1) if in_pool else None
+    frame: Any = frame_at(1) if in_pool else None
     while frame is not None:
         find = _CARRIERS.get(frame.f_globals.get("__name__", ""))
         if find is not None:
@@ -242,9 +243,9 @@ class _TaskArm:
     """
 
     # What most arms never change has its value here, once: one is made for every call.
-    _task: Any
-    _before = 0
-    _outer: Any = None
+    task: Any
+    before = 0
+    outer: Any = None
     _fired = False
     #: The timer of its own, or of the next look.
     _handle: Any = None
@@ -252,13 +253,13 @@ class _TaskArm:
 
     def fire(self) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
-        task = self._task
+        task = self.task
         if self._fired or task is None:
             return
         waiter = getattr(task, "_fut_waiter", None)
         if waiter is not None and waiter.done():
             self._handle = task.get_loop().call_soon(self.fire)
-        elif is_shielded(task, self._outer):
+        elif is_shielded(task, self.outer):
             self._handle = task.get_loop().call_later(self._wait_s, self.fire)
             self._wait_s = min(2 * self._wait_s, _LATER_S)
         else:
@@ -266,7 +267,7 @@ class _TaskArm:
             task.cancel()
 
     def interrupt(self) -> None:
-        if (task := self._task) is not None:
+        if (task := self.task) is not None:
             _call_soon(task.get_loop(), self.fire)
 
     def hold_fire(self) -> bool:
@@ -276,17 +277,17 @@ class _TaskArm:
 
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
         self.hold_fire()
-        task, self._task = self._task, None
-        return self._fired and task is not None and _interrupted(task, self._before, kind)
+        task, self.task = self.task, None
+        return self._fired and task is not None and _interrupted(task, self.before, kind)
 
 
 class _AsyncioArm(_TaskArm):
     """Has a timer of its own."""
 
     def __init__(self, task: Any, scope: Scope) -> None:
-        self._task = task
-        self._before = task.cancelling()
-        self._outer = anyio_scope(task)
+        self.task = task
+        self.before = task.cancelling()
+        self.outer = anyio_scope(task)
         left = _seconds_left(scope)
         if left is not None:
             self._handle = task.get_loop().call_later(left, self.fire)
@@ -321,12 +322,12 @@ class Timers:
         if task is None:
             return None
         made: _QueuedArm = _QueuedArm()
-        made._task = task
+        made.task = task
         if before := task.cancelling():
-            made._before = before
+            made.before = before
         if _ANYIO in modules:
-            made._outer = anyio_scope(task)
-        made._queue = queue
+            made.outer = anyio_scope(task)
+        made.queue = queue
         made.end = began + self._limit_s
         queue.arms.append(made)
         if queue.timer is None:
@@ -365,15 +366,15 @@ class _TimerQueue:
     def leave(self, arm: _QueuedArm) -> None:
         """Forget ``arm``: at once if it is the first, else with those before it, or when there are many."""
         arms = self.arms
-        arm._waits = False
+        arm.waits = False
         if arms[0] is not arm:
             self._left += 1
             if self._left > 64 and self._left > len(arms) // 2:
-                self.arms = deque(other for other in arms if other._waits)
+                self.arms = deque(other for other in arms if other.waits)
                 self._left = 0
             return
         arms.popleft()
-        while arms and not arms[0]._waits:
+        while arms and not arms[0].waits:
             arms.popleft()
             self._left -= 1
 
@@ -393,26 +394,26 @@ class _QueuedArm(_TaskArm):
     """Is fired at ``end`` by its queue's timer; waits for that until then."""
 
     end: float
-    _queue: _TimerQueue
-    _waits = True
+    queue: _TimerQueue
+    waits = True
 
     def hold_fire(self) -> bool:
-        if self._waits:
-            self._queue.leave(self)
+        if self.waits:
+            self.queue.leave(self)
         return super().hold_fire()
 
     def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
-        if self._waits:
-            arms = self._queue.arms
+        if self.waits:
+            arms = self.queue.arms
             if len(arms) == 1:
                 # As a rule no other call of this limit is under way.
-                self._waits = False
+                self.waits = False
                 arms.clear()
             else:
-                self._queue.leave(self)
+                self.queue.leave(self)
         if self._fired or self._handle is not None:
             return super().disarm(kind, error, traceback)
-        self._task = None
+        self.task = None
         return False
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def is_stream(env: Env) -> bool:
     """Return True if the compiled function is a generator, whose calls give items and not a value."""
-    return env._function is not None and "generator" in function_kind(env._function)
+    return env.function is not None and "generator" in function_kind(env.function)
 
 
 def in_async(env: Env, value: Any) -> Any:

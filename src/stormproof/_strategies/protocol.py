@@ -82,7 +82,7 @@ class Env:
     """Environment shared by the strategies of one compiled function: names, clock, randomness."""
 
     __slots__ = (
-        "_function",
+        "function",
         "breakers",
         "clock",
         "count",
@@ -103,7 +103,7 @@ class Env:
         self.draw = policy.draw
         self.retry_budget = policy.retry_budget
         self.hedge_budget = policy.hedge_budget
-        self._function = function
+        self.function = function
         #: The operation in events; None where it depends on the call (`Policy.call`).
         self.name = policy.name or (None if function is None else _name_of(function))
         #: ``(args, kwargs) -> bool`` where a client derives it from the request; None for plain functions.
@@ -125,7 +125,7 @@ class Env:
     @property
     def is_fixed(self) -> bool:
         """True if every call has the same operation and owner, and no request."""
-        return self.has_no_request and self._function is not None
+        return self.has_no_request and self.function is not None
 
     def now(self) -> float:
         return self.timer.now()
@@ -136,7 +136,7 @@ class Env:
 
     def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The user's own arguments: ``Policy.call(fn, x)`` carries ``fn`` in front of them."""
-        return args if self._function is not None else args[1:]
+        return args if self.function is not None else args[1:]
 
     def may_hedge(self, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Return True if two attempts of this call may be in flight at once; ``declared`` by its `Hedge`."""
@@ -151,7 +151,7 @@ class Env:
 
         Under `Policy.call` it is the code of the function: a bound method is a new object every time.
         """
-        return self._function if self._function is not None else getattr(args[0], "__code__", args[0])
+        return self.function if self.function is not None else getattr(args[0], "__code__", args[0])
 
 
 def _name_of(function: Any) -> str:

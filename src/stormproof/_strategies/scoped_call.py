@@ -23,34 +23,34 @@ _TEXT = """\
 {{async_}}def {name}({{params}}):
 {gate}    _sp_scope = _sp_kind()
     _sp_scope.clock = _sp_clock = _sp_timer.clock
-    _sp_scope._parent = _sp_enclosing()
+    _sp_scope.parent = _sp_enclosing()
     _sp_scope.began = _sp_began = _sp_timer.now()
-{arm}    _sp_scope._token = _sp_set(_sp_scope)
+{arm}    _sp_scope.token = _sp_set(_sp_scope)
     try:
 {prepare}        _sp_result = {{await_}}_sp_call({{args}})
     except BaseException{error}:
 {fail}        raise
-{leave}    _sp_scope._token = None
+{leave}    _sp_scope.token = None
     return _sp_result
 """
 #: Nothing interrupts sync code, so there is nothing to disarm, and calls are left in the order of entering.
 _FAIL = """\
-        _sp_reset(_sp_scope._token)
-        _sp_scope._token = _sp_left
+        _sp_reset(_sp_scope.token)
+        _sp_scope.token = _sp_left
         _sp_scope.last_error = None
 """
 _FAIL_ASYNC = """\
         _sp_scope.__exit__(type(_sp_error), _sp_error, _sp_error.__traceback__)
 """
 _LEAVE = """\
-    _sp_reset(_sp_scope._token)
+    _sp_reset(_sp_scope.token)
     if _sp_timer.now() - _sp_began > _sp_limit:
         _sp_late(_sp_scope)
 """
 #: A coroutine may be driven in another context than it began in: the scope that is in force there stays.
 _LEAVE_ASYNC = """\
     try:
-        _sp_reset(_sp_scope._token)
+        _sp_reset(_sp_scope.token)
     except ValueError:
         pass
     if _sp_scope._arm is not None:

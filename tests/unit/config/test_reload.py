@@ -688,7 +688,7 @@ def test_latencies_learnt_are_kept(kind: str) -> None:
         ticket = limit.admit()
         clock.advance(0.1)
         ticket.success()
-    learnt = {name: getattr(limit._rule, name) for name in ("_rtt0", "_long") if hasattr(limit._rule, name)}
+    learnt = {name: getattr(limit._rule, name) for name in ("rtt0", "long") if hasattr(limit._rule, name)}
     assert learnt and all(value == pytest.approx(0.1) for value in learnt.values())
     reload(made, p={"adaptive_limit": {"kind": kind, "smoothing": 0.5}})
     assert {name: getattr(limit._rule, name) for name in learnt} == learnt

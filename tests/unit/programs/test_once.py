@@ -46,7 +46,7 @@ class LoopClock:
 def waiting(shared: Any) -> int:
     """Return how many callers wait for the set-up under way."""
     turn = shared._cell.turn
-    return 0 if turn is None else len(turn._waiting)
+    return 0 if turn is None else len(turn.waiting)
 
 
 class Gate:

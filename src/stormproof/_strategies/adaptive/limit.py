@@ -131,7 +131,7 @@ class AdaptiveLimit(Stateful):
             f"{self.name or 'adaptive limit'}: {limit} calls at once are what the backend copes with"
         )
 
-    def _settle(self, ticket: Ticket, dropped: bool | None) -> None:
+    def settle(self, ticket: Ticket, dropped: bool | None) -> None:
         now = ticket.clock.now()
         rtt = now - ticket.began
         with self._lock:
@@ -148,7 +148,7 @@ class AdaptiveLimit(Stateful):
     def retune(self, wanted: Self) -> bool:
         """Take over the options of ``wanted``, and what was learnt, where the kind is the same."""
         with self._lock:
-            rule = wanted._rule
+            rule = wanted.rule
             rule.learn_from(self._rule)
             self._take_options(wanted, "_judge")
             self._rule = rule
@@ -171,6 +171,11 @@ class AdaptiveLimit(Stateful):
         return limited
 
     # Looking at it.
+
+    @property
+    def rule(self) -> Limit:
+        """The rule that learns the limit."""
+        return self._rule
 
     @property
     def limit(self) -> int:
@@ -204,7 +209,7 @@ class Ticket:
     def _end(self, dropped: bool | None) -> None:
         owner, self._owner = self._owner, None
         if owner is not None:
-            owner._settle(self, dropped)
+            owner.settle(self, dropped)
 
     def success(self) -> None:
         """The call was answered: its latency counts."""

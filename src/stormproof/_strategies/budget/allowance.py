@@ -104,7 +104,7 @@ class Allowance(Stateful):
     """Base of all budgets: a lock, a clock, a count of successes or starts."""
 
     #: What a budget is called is of interest where several processes share it.
-    _surroundings = (*Stateful._surroundings, "name")
+    _surroundings = ("clock", "rng", "store", "name")
 
     _live: Live
     _tally: Tally

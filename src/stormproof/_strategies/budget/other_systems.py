@@ -179,18 +179,18 @@ class ThrottleBudget(Allowance):
         self._open(clock, rng, observe)
 
     def _begin(self, clock: Clock | None) -> Live:
-        return Live(clock, self._top)
+        return Live(clock, self.top)
 
     def _convert(self, wanted: Self) -> None:
         # The share stays, as gRPC does it: what counts is on which side of the half the tokens are.
-        self._live.tokens = round(self._live.tokens / self._top * wanted._top)
+        self._live.tokens = round(self._live.tokens / self.top * wanted.top)
 
     @property
     def sustained(self) -> float:
         return self.token_ratio
 
     @property
-    def _top(self) -> int:
+    def top(self) -> int:
         return round(self.max_tokens * 1000)
 
     def failure(self, timeout: bool = False) -> None:
@@ -201,10 +201,10 @@ class ThrottleBudget(Allowance):
     def _credit(self, live: Live, fresh: int) -> None:
         # The small addend keeps 1.001 * 1000 from truncating to 1000.
         credit = int(self.token_ratio * 1000 + ROUNDING)
-        live.tokens = min(self._top, live.tokens + fresh * credit)
+        live.tokens = min(self.top, live.tokens + fresh * credit)
 
     def _pay(self, timeout: bool) -> float:
-        return 1.0 if self._live.tokens * 2 > self._top else 0.0
+        return 1.0 if self._live.tokens * 2 > self.top else 0.0
 
     def _held(self, live: Live) -> float:
         return live.tokens / 1000

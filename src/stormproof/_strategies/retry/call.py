@@ -370,7 +370,7 @@ class RetriedCall(Course):
                 refusal = REFUSALS[stop.reason](message)
             refusal.retry_after = self._after(stop)
         refusal.__cause__ = visible
-        refusal._stopped = Stopped(stop.reason, self.number, elapsed, self._after(stop))
+        refusal.stopped = Stopped(stop.reason, self.number, elapsed, self._after(stop))
         return refusal
 
 

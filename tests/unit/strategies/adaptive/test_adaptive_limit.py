@@ -114,7 +114,7 @@ def test_vegas_measures_the_shortest_latency_anew(draw: float, calls: int) -> No
     feed(rule, *[(1.0, 1, False)] * (calls - 1))
     # The next one is the probe: 3 s is the normal latency from here on.
     assert feed(rule, (3.0, 10, False), (3.0, 10, False)) == [10, 10]
-    assert rule._rtt0 == 3.0
+    assert rule.rtt0 == 3.0
 
 
 # Gradient2: gradient in [0.5, 1] of tolerance * long / short; L * 0.8 + 0.2 * (L * gradient + 4).
@@ -150,7 +150,7 @@ def test_gradient2_forgets_a_slow_time_faster_than_its_average() -> None:
     feed(rule, *[(10.0, 1, False)] * 10)
     feed(rule, (1.0, 1, False))
     # 10 + 2 / 601 * (1 - 10), more than twice 1 s, and so 5 % less.
-    assert rule._long == pytest.approx((10 - 9 * 2 / 601) * 0.95)
+    assert rule.long == pytest.approx((10 - 9 * 2 / 601) * 0.95)
 
 
 def test_gradient2_shrinks_on_a_drop_and_learns_no_latency_from_it() -> None:
@@ -195,7 +195,7 @@ def test_any_rule_stays_within_bounds_shrinks_on_drops_and_is_never_idle_and_gro
 def test_any_rule_finds_the_capacity_of_the_backend(kind: str) -> None:
     """A backend with 40 places: more calls than that share them, and beyond 80 it drops."""
     limit = sp.AdaptiveLimit(kind, rng=1)  # type: ignore[arg-type]
-    rule = limit._rule
+    rule = limit.rule
     seen = []
     for _ in range(3000):
         inflight = limit.limit
@@ -215,7 +215,7 @@ def test_calls_pass_and_are_measured(play: Any) -> None:
     play(policy, "fine").returned("fine").made(1)
     assert (limit.limit, limit.in_use) == (2, 0)
     play(policy, takes(1.5, "slow")).returned("slow")
-    assert limit._rule.limit == pytest.approx(1.8)
+    assert limit.rule.limit == pytest.approx(1.8)
     assert limit.limit == 1, "rounded down"
 
 
@@ -238,7 +238,7 @@ def test_transient_errors_count_as_drops() -> None:
     limit = sp.AdaptiveLimit("aimd", initial=10)
     for error in (sp.AttemptTimeout(), TimeoutError(), ConnectionResetError()):
         SYNC(sp.Policy(limit), error)
-    assert limit._rule.limit == pytest.approx(10 * 0.9**3)
+    assert limit.rule.limit == pytest.approx(10 * 0.9**3)
 
 
 @each_way
@@ -345,7 +345,7 @@ def test_latency_measured_across_a_clock_set_back_is_not_averaged() -> None:
     for jump in (1, -3600):
         with limit.admit():
             clock.advance(jump)
-    assert limit._rule._long == 1  # type: ignore[attr-defined]
+    assert limit.rule.long == 1  # type: ignore[attr-defined]
 
 
 def test_drop_counts_after_a_clock_set_back() -> None:
@@ -361,7 +361,7 @@ def test_latency_is_measured_by_the_policys_clock() -> None:
     clock = sp.testing.FakeClock()
     limit = sp.AdaptiveLimit("aimd", initial=1, timeout=1)
     sp.Policy(limit, clock=clock).call(clock.advance, 2)
-    assert limit._rule.limit == 1
+    assert limit.rule.limit == 1
     own = sp.AdaptiveLimit(clock=clock)
     own.use_clock(sp.testing.FakeClock())
     assert own.clock is clock
@@ -421,7 +421,7 @@ def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
     ],
 )
 def test_options_reach_the_rule(kind: Any, given: dict[str, Any], slot: Any, value: Any) -> None:
-    rule = sp.AdaptiveLimit(kind, **given)._rule
+    rule = sp.AdaptiveLimit(kind, **given).rule
     assert tuple(getattr(rule, name) for name in slot) == value
 
 

@@ -22,14 +22,14 @@ def test_vegas_measures_the_shortest_anew_now_and_then() -> None:
     # Half of 2 * 10 calls; then three quarters of it. Too few at once to move the limit.
     for _ in range(9):
         rule.update(1.0, 1, False, 0.0)
-    assert rule._rtt0 == 1.0
+    assert rule.rtt0 == 1.0
     rule.update(5.0, 1, False, 0.0)
-    assert rule._rtt0 == 5.0
+    assert rule.rtt0 == 5.0
     for _ in range(14):
         rule.update(6.0, 1, False, 0.0)
-    assert rule._rtt0 == 5.0
+    assert rule.rtt0 == 5.0
     rule.update(7.0, 1, False, 0.0)
-    assert rule._rtt0 == 7.0
+    assert rule.rtt0 == 7.0
     assert rule.limit == 10
 
 
@@ -57,8 +57,8 @@ def test_gradient_of_a_call_that_took_no_time_is_flat() -> None:
 @pytest.mark.parametrize(("rtt", "shrinks"), [(1.0, False), (0.75, True), (0.25, True)])
 def test_long_average_shrinks_while_it_is_more_than_twice_the_present(rtt: float, shrinks: bool) -> None:
     rule = Gradient2(10, 1, 100)
-    rule._count = 10
+    rule.count = 10
     rule._factor = 0.0
-    rule._long = 2.0
+    rule.long = 2.0
     assert rule._learn(rtt) == 2.0
-    assert rule._long == pytest.approx(1.9 if shrinks else 2.0)
+    assert rule.long == pytest.approx(1.9 if shrinks else 2.0)

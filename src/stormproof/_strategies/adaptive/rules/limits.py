@@ -56,7 +56,7 @@ class Vegas:
     for good is not taken for an overloaded one; ``draw`` spreads those moments by a factor in [0.5, 1).
     """
 
-    __slots__ = ("_calls", "_draw", "_max", "_min", "_probe", "_rtt0", "_smoothing", "_spread", "limit")
+    __slots__ = ("calls", "_draw", "_max", "_min", "_probe", "rtt0", "_smoothing", "spread", "limit")
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class Vegas:
         self._smoothing = smoothing
         self._probe = probe
         self._draw = draw
-        self._spread = 0.5 + 0.5 * draw()
-        self._calls = 0
-        self._rtt0 = math.inf
+        self.spread = 0.5 + 0.5 * draw()
+        self.calls = 0
+        self.rtt0 = math.inf
 
     def learn_from(self, former: Limit) -> None:
         """Start at the limit of ``former``, the rule that this one replaces, and with what it knows."""
         if isinstance(former, Vegas):
-            self._calls, self._rtt0, self._spread = former._calls, former._rtt0, former._spread
+            self.calls, self.rtt0, self.spread = former.calls, former.rtt0, former.spread
         self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
@@ -90,17 +90,17 @@ class Vegas:
         if rtt <= 0:
             # No clock saw this call; as the shortest latency it would make every other one look queued.
             return
-        self._calls += 1
-        if self._calls >= self._spread * self._probe * self.limit:
-            self._calls, self._spread = 0, 0.5 + 0.5 * self._draw()
-            self._rtt0 = rtt
+        self.calls += 1
+        if self.calls >= self.spread * self._probe * self.limit:
+            self.calls, self.spread = 0, 0.5 + 0.5 * self._draw()
+            self.rtt0 = rtt
             return
-        if rtt < self._rtt0:
-            self._rtt0 = rtt
+        if rtt < self.rtt0:
+            self.rtt0 = rtt
             return
         if 2 * inflight < self.limit:
             return
-        queue = math.ceil(self.limit * (1 - self._rtt0 / rtt))
+        queue = math.ceil(self.limit * (1 - self.rtt0 / rtt))
         if queue <= log:
             self._move(self.limit + 6 * log)
         elif queue < 3 * log:
@@ -121,7 +121,7 @@ class Gradient2:
     counts as the steepest gradient, and leaves no room for a queue: L * (1 - smoothing / 2).
     """
 
-    __slots__ = ("_count", "_factor", "_long", "_max", "_min", "_queue", "_smoothing", "_tolerance", "limit")
+    __slots__ = ("count", "_factor", "long", "_max", "_min", "_queue", "_smoothing", "_tolerance", "limit")
 
     def __init__(
         self,
@@ -139,13 +139,13 @@ class Gradient2:
         self._tolerance = tolerance
         self._queue = queue
         self._factor = 2 / (long_window + 1)
-        self._long = 0.0
-        self._count = 0
+        self.long = 0.0
+        self.count = 0
 
     def learn_from(self, former: Limit) -> None:
         """Start at the limit of ``former``, the rule that this one replaces, and with what it knows."""
         if isinstance(former, Gradient2):
-            self._count, self._long = former._count, former._long
+            self.count, self.long = former.count, former.long
         self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
@@ -160,14 +160,14 @@ class Gradient2:
 
     def _learn(self, rtt: float) -> float:
         """Take ``rtt`` into the long average: what that is with it."""
-        if self._count < 10:
-            self._count += 1
-            self._long += (rtt - self._long) / self._count
+        if self.count < 10:
+            self.count += 1
+            self.long += (rtt - self.long) / self.count
         else:
-            self._long += self._factor * (rtt - self._long)
-        long = self._long
+            self.long += self._factor * (rtt - self.long)
+        long = self.long
         if long > 2 * rtt:
-            self._long *= 0.95
+            self.long *= 0.95
         return long
 
     def _move(self, to: float) -> None:

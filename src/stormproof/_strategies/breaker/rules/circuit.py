@@ -96,18 +96,18 @@ class Bucket:
 class Window:
     """The buckets of a closed circuit: one that never ends, one fixed window, or a rolling row."""
 
-    __slots__ = ("_left", "_open", "_rows", "_size", "_width", "current", "sums")
+    __slots__ = ("_left", "_open", "_rows", "size", "width", "current", "sums")
 
     def __init__(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
         if window_s is None:
-            self._size, self._width = 1, math.inf
+            self.size, self.width = 1, math.inf
         elif bucket_s is None:
-            self._size, self._width = 10, window_s / 10
+            self.size, self.width = 10, window_s / 10
         else:
-            self._size, self._width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
+            self.size, self.width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
         #: The successes and failures that have left the window.
         self._left = (0, 0)
-        self._begin(Bucket(now + self._width))
+        self._begin(Bucket(now + self.width))
 
     def _begin(self, bucket: Bucket) -> None:
         self.current = bucket
@@ -120,19 +120,19 @@ class Window:
     def roll(self, now: float) -> Bucket:
         """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
         if now <= self.current.end:
-            if now < self.current.end - 2 * self._width:
+            if now < self.current.end - 2 * self.width:
                 # Set back by more than a bucket: continue from here, or buckets would outlive the window.
-                self.move(now + self._width - self.current.end)
+                self.move(now + self.width - self.current.end)
             return self.current
-        if self._size == 1:
+        if self.size == 1:
             self.take_in()
             self._leave(self._rows)
-            self._begin(Bucket(now + self._width))
+            self._begin(Bucket(now + self.width))
             return self.current
-        steps = max(1, math.ceil((now - self.current.end) / self._width))
-        self.current = Bucket(self.current.end + steps * self._width)
+        steps = max(1, math.ceil((now - self.current.end) / self.width))
+        self.current = Bucket(self.current.end + steps * self.width)
         self._rows.append(self.current)
-        self.drop(self.current.end - self._size * self._width + self._width * 1e-9)
+        self.drop(self.current.end - self.size * self.width + self.width * 1e-9)
         return self.current
 
     def drop(self, oldest: float) -> None:
@@ -162,11 +162,11 @@ class Window:
     def resize(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
         """Change the length: the buckets so far stay for as long as the new window reaches back to them."""
         fresh = Window(window_s, bucket_s, now)
-        self._size, self._width = fresh._size, fresh._width
+        self.size, self.width = fresh.size, fresh.width
         self.current.end = min(self.current.end, fresh.current.end)
         if math.isinf(fresh.current.end):
             self.current.end = math.inf
-        self.drop(self.current.end - self._size * self._width)
+        self.drop(self.current.end - self.size * self.width)
 
     def holds(self, bucket: Bucket) -> bool:
         """Return True if ``bucket`` still counts."""
@@ -303,7 +303,7 @@ class Circuit:
             self.closed_at = min(self.closed_at, now)
             before = self.window.current
             bucket = self.window.roll(now)
-            if bucket is not before and self.window._size == 1:
+            if bucket is not before and self.window.size == 1:
                 self.generation += 1
             return bucket
         if self.state == "open":
