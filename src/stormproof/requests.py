@@ -71,6 +71,7 @@ class _Port:
     """See `_http.port.Port`."""
 
     name = "requests"
+    legible = None
 
     # Requests.
 

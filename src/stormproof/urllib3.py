@@ -103,6 +103,7 @@ class _Port:
     """See `_http.port.Port`."""
 
     name = "urllib3"
+    legible = None
 
     # Requests.
 

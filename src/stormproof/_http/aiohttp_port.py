@@ -70,6 +70,7 @@ class Port:
     """See `port.Port`. The timeouts are the session's; a scope that ends cuts an attempt off itself."""
 
     name = "aiohttp"
+    legible = None
 
     def __init__(self, on_key: Callable[[aiohttp.ClientRequest, str, str], object]) -> None:
         #: Called with the request, the name and the value of a key header that was added.

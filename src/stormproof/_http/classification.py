@@ -11,7 +11,7 @@ from .headers import both_kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from .._classify.settings import Settings
@@ -78,19 +78,24 @@ def _changes(options: ClientOptions, own: list[Settings]) -> dict[str, Any]:
     return changes
 
 
-def adapt(policy: Policy, options: ClientOptions) -> Policy:
-    """Return ``policy`` with the tables that ``options`` name; itself if they name none.
+def adapt(policy: Policy, options: ClientOptions, legible: Callable[[Any], object] | None) -> Policy:
+    """Return ``policy`` with the tables that ``options`` name; itself if nothing has to be different.
 
-    Live state is shared. A Retry whose ``on`` is the user's own types or function keeps it.
+    Live state is shared. A Retry whose ``on`` is the user's own types or function keeps it. An ``on_result``
+    is given what ``legible``, if any, makes of a response.
     """
 
-    def with_tables(strategy: Strategy) -> Strategy:
-        if not isinstance(strategy, Retry) or not isinstance(strategy.on, Classifier):
+    def adapted(strategy: Strategy) -> Strategy:
+        if not isinstance(strategy, Retry):
             return strategy
-        changes = _changes(options, [strategy.on.settings])
-        return strategy.replace(on=strategy.on.with_(**changes)) if changes else strategy
+        changes: dict[str, Any] = {}
+        if isinstance(strategy.on, Classifier) and (tables := _changes(options, [strategy.on.settings])):
+            changes["on"] = strategy.on.with_(**tables)
+        if (on_result := strategy.on_result) is not None and legible is not None:
+            changes["on_result"] = lambda response: on_result(legible(response))
+        return strategy.replace(**changes) if changes else strategy
 
-    pipeline = [with_tables(strategy) for strategy in policy.strategies]
+    pipeline = [adapted(strategy) for strategy in policy.strategies]
     if all(new is old for new, old in zip(pipeline, policy.strategies, strict=True)):
         return policy
     return Policy(*pipeline, name=policy.name, clock=policy.clock, rng=policy.rng)

@@ -56,7 +56,7 @@ class _Ready:
                     f"{port.name}: a Hedge must have vary=None here, as a request has no arguments"
                 )
         # Kept: metrics show the state of policies that are still referenced.
-        self._adapted = pipeline = adapt(policy, options)
+        self._adapted = pipeline = adapt(policy, options, port.legible)
         rules = Rules(pipeline, options, policy.name or port.name)
         self.exchange = Exchange.of(port, rules)
         self.is_simple = port.simple

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         AsyncHTTPTransport: type[httpx.AsyncHTTPTransport]
         BaseTransport: type[httpx.BaseTransport]
         ByteStream: type[httpx.ByteStream]
+        DecodingError: type[httpx.DecodingError]
         HTTPStatusError: type[httpx.HTTPStatusError]
         HTTPTransport: type[httpx.HTTPTransport]
         Headers: type[httpx.Headers]
@@ -170,6 +171,21 @@ class _Port:
 
     def fields(self, response: httpx.Response) -> Iterable[tuple[bytes, bytes]]:
         return response.headers.raw
+
+    def legible(self, response: httpx.Response) -> httpx.Response:
+        if type(response.stream) is not self._bytes:
+            return response
+        # A copy: the client must still find the body unread, to set the time that it took and to close it.
+        try:
+            return self._library.Response(
+                response.status_code,
+                headers=response.headers,
+                content=b"".join(response.stream),
+                request=response.request,
+                extensions=response.extensions,
+            )
+        except self._library.DecodingError:
+            return response
 
     def is_response(self, value: object) -> bool:
         return isinstance(value, self._library.Response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, Protocol, TypeVar
 
     from .body import Replay
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
         #: The name of the client, for errors and default operation names: "httpx".
         name: str
+
+        #: Makes the response for an ``on_result``, whose body can be had at once if the attempt has read it;
+        #: ``None`` where that is so in any case.
+        @property
+        def legible(self) -> Callable[[ResponseT_contra], object] | None: ...
 
         # Looking at a request.
 
