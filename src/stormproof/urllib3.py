@@ -7,6 +7,7 @@ are off; ``retries=`` still says how many redirects are followed.
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 
 from ._primitives.extras import extra
 
@@ -50,7 +51,9 @@ class _Hops(_Retry):
     """Counts redirects and retries nothing: errors come out as they are, bad answers as answers."""
 
     @classmethod
+    @lru_cache(64)
     def of(cls, given: _Retry) -> _Retry:
+        """The rules for the redirects that ``given`` follows; kept, as most requests bring the same."""
         if given.total is False:
             return given
         return cls(

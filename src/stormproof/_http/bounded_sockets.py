@@ -15,11 +15,12 @@ from .._runtime.maps import Recent
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol, TypeVar
+    from typing import Any, Protocol, TypeVar
 
     from urllib3 import PoolManager
 
     T = TypeVar("T")
+    Transfer = Callable[..., T]
     Manager = TypeVar("Manager", bound=PoolManager)
 
     class Stream(Protocol):
@@ -56,37 +57,42 @@ def _remaining() -> float | None:
     return None if scope is None or scope.off else scope.remaining()
 
 
+def _within(sock: socket.socket, transfer: Transfer[T], args: Any, options: Any) -> T:
+    """Read or write with no more time than is left of the ambient deadline."""
+    left = _remaining()
+    if left is None:
+        return transfer(sock, *args, **options)
+    if left <= 0.0:
+        raise TimeoutError("timed out")
+    own = sock.gettimeout()
+    if own is not None and own <= left:
+        return transfer(sock, *args, **options)
+    sock.settimeout(left)
+    moved = transfer(sock, *args, **options)
+    # The next one may be outside the deadline.
+    sock.settimeout(own)
+    return moved
+
+
+def _bounding(transfer: Transfer[T]) -> Transfer[T]:
+    """Return ``transfer``, a method of a socket class, that looks at the ambient deadline first."""
+
+    def bounding(sock: socket.socket, *args: Any, **options: Any) -> T:
+        if ambient() is None:
+            return transfer(sock, *args, **options)
+        return _within(sock, transfer, args, options)
+
+    return bounding
+
+
 class _Bounded:
-    """Overrides of a socket's reads and writes."""
+    """Marks the socket classes whose reads and writes are bounded."""
 
     __slots__ = ()
 
-    def _within(self, transfer: Callable[..., T], args: tuple[object, ...], options: dict[str, object]) -> T:
-        left = _remaining()
-        if left is None:
-            return transfer(*args, **options)
-        if left <= 0.0:
-            raise TimeoutError("timed out")
-        own = self.gettimeout()  # type: ignore[attr-defined]
-        if own is not None and own <= left:
-            return transfer(*args, **options)
-        self.settimeout(left)  # type: ignore[attr-defined]
-        moved = transfer(*args, **options)
-        # The next one may be outside the deadline.
-        self.settimeout(own)  # type: ignore[attr-defined]
-        return moved
-
-    def recv(self, *args: object, **options: object) -> object:
-        return self._within(super().recv, args, options)  # type: ignore[misc]
-
-    def recv_into(self, *args: object, **options: object) -> object:
-        return self._within(super().recv_into, args, options)  # type: ignore[misc]
-
-    def send(self, *args: object, **options: object) -> object:
-        return self._within(super().send, args, options)  # type: ignore[misc]
-
-    def sendall(self, *args: object, **options: object) -> object:
-        return self._within(super().sendall, args, options)  # type: ignore[misc]
+    def __init_subclass__(cls) -> None:
+        for name in ("recv", "recv_into", "send", "sendall"):
+            setattr(cls, name, _bounding(getattr(cls, name)))
 
 
 def bounded(sock: T) -> T:
