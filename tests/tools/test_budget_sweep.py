@@ -44,6 +44,7 @@ def test_tables_and_picture_are_written_where_the_page_has_their_marks(
             )
             for failing in grid.FAILING:
                 found.refused[60.0, failing, 3, double] = failing / 2
+        found.weeks[60.0, 3] = [0.01, 0.02, 0.06]
         return found
 
     (tmp_path / "images").mkdir()
@@ -53,4 +54,5 @@ def test_tables_and_picture_are_written_where_the_page_has_their_marks(
     assert "| 100,000 | 18 | 168 |" in text
     assert "| 100,000 | 18 | over 590 |" in text
     assert "| 1 every 60 s | 5% | 2.50% |" in text
+    assert "| 1 every 60 s | 3 | 3 | 3.00% | 6.00% | 6.00% |" in text
     assert (tmp_path / PICTURE).read_text(encoding="utf-8").startswith("<?xml")

@@ -30,6 +30,7 @@ def filled(text: str, found: Sweep) -> str:
         "fleets": found.fleet_table(False),
         "fleets-double": found.fleet_table(True),
         "quiet": found.quiet_table(False),
+        "weeks": found.weekly_table(),
         "quiet-double": found.quiet_table(True),
     }
     for name, table in tables.items():

@@ -14,6 +14,11 @@ BURSTS = (1, 2, 3, 4, 5, 7, 10)
 GAPS = {60.0: 140.0, 10.0: 28.0, 1.0: 7.0}
 FAILING = (0.01, 0.02, 0.05, 0.1)
 
+#: Weeks that are looked at one by one, by the seconds between calls, and with which bursts.
+WEEKS = {60.0: 200, 1.0: 10}
+WEEKLY_BURSTS = (3, 4)
+WEEKLY_FAILING = 0.05
+
 #: The quiet caller of the picture: a call a minute, 5 % failures.
 QUIET = (60.0, 0.05)
 
@@ -27,6 +32,18 @@ class Sweep:
     without: dict[int, float | None] = field(default_factory=dict)
     recovery: dict[tuple[int, float, bool], float | None] = field(default_factory=dict)
     refused: dict[tuple[float, float, float, bool], float] = field(default_factory=dict)
+
+    #: Share of refused retries in each week, in order of size, by (gap, burst).
+    weeks: dict[tuple[float, float], list[float]] = field(default_factory=dict)
+
+    def weekly_table(self) -> str:
+        """Return how single weeks differ as a table in Markdown."""
+        lines = ["| calls | burst | weeks | mean | 95th percentile | worst |", "|---" * 6 + "|"]
+        for (gap_s, burst), shares in self.weeks.items():
+            cells = (sum(shares) / len(shares), shares[int(0.95 * len(shares))], shares[-1])
+            shown = " | ".join(f"{cell:.2%}" for cell in cells)
+            lines.append(f"| 1 every {gap_s:g} s | {burst:g} | {len(shares)} | {shown} |")
+        return "\n".join(lines)
 
     def fleet_table(self, double: bool) -> str:
         """Return the fleets' recovery as a table in Markdown."""
@@ -50,9 +67,20 @@ class Sweep:
         return "\n".join(lines)
 
 
+def run_weeks(sweep: Sweep) -> None:
+    """Look at single weeks of a quiet caller: those of the tables are longer."""
+    for gap_s, weeks in WEEKS.items():
+        for burst in WEEKLY_BURSTS:
+            sweep.weeks[gap_s, burst] = sorted(
+                refused_share(gap_s, WEEKLY_FAILING, burst, False, 7.0, seed) for seed in range(weeks)
+            )
+
+
 def run(report: Callable[[str], object]) -> Sweep:
     """Run the whole grid."""
     sweep = Sweep(tuple(FLEETS), BURSTS)
+    run_weeks(sweep)
+    report("single weeks")
     for double in (False, True):
         for gap_s, days in GAPS.items():
             for failing in FAILING:

@@ -51,6 +51,20 @@ class CircuitOpen(StormproofError):
         self.last_failure = last_failure
         self.state = state
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.args, {**self.__dict__, "last_failure": _portable(self.last_failure)}
+
+
+def _portable(error: BaseException | None) -> BaseException | None:
+    """Return ``error`` if it survives a pickle, else None: the refusal around it has to."""
+    import pickle
+
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return None
+    return error
+
 
 class RateLimited(StormproofError):
     """The limiter refuses this call for now."""
