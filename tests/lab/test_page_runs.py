@@ -204,7 +204,7 @@ def _ended(after: float | None) -> dict[str, Any]:
     return {"calls": 1, "recovered": after is not None, "recovery_time": after}
 
 
-def test_results_do_not_pile_up() -> None:
+def test_page_keeps_the_last_eight_results() -> None:
     async def body() -> None:
         runs = page_runs.Runs()
         for number in range(20):

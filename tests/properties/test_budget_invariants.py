@@ -43,7 +43,9 @@ def earned(ratio: float, burst: int) -> sp.Budget:
 
 @pytest.mark.proves("invariant 7")
 @pytest.mark.parametrize(("loop", "ratio"), RATIOS)
-def test_retries_and_hedges_together(loop: Loop, ratio: float, measured: Measured) -> None:
+def test_retries_and_hedges_together_stay_within_the_budget(
+    loop: Loop, ratio: float, measured: Measured
+) -> None:
     """Calls that fail for good, each hedged once and retried once, for as long as anything is paid."""
     budget = earned(ratio, burst=10)
     allowed = math.floor(Fraction(ratio) * N) + 10

@@ -38,7 +38,7 @@ def ends_at(script: list[Any]) -> float:
 
 @pytest.mark.proves("invariant 1")
 @every_way
-def test_calls_are_as_many_as_allowed(play: Any, measured: Measured) -> None:
+def test_retry_makes_at_most_the_allowed_attempts(play: Any, measured: Measured) -> None:
     calls, firsts = [], []
 
     @settings(max_examples=40)

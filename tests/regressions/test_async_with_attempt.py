@@ -55,7 +55,7 @@ def test_last_error_surfaces(loop):
 
 @each_loop
 @pytest.mark.parametrize("leave", ["break", "return", "raise"])
-def test_leaving_the_loop_early_leaves_nothing_behind(loop, leave):
+def test_block_left_early_leaves_no_attempt_behind(loop, leave):
     """trio warns about async generators that are not closed; asyncio closes them in a task of its own."""
 
     async def scenario():

@@ -23,7 +23,7 @@ HUGE = [1e12, 1e18, 1e300, 10**300]
 
 @every_way
 @pytest.mark.parametrize("seconds", HUGE)
-def test_servers_error_surfaces(play, seconds):
+def test_hint_beyond_the_limit_surfaces_the_error_of_the_server(play, seconds):
     error = Boom()
     played = play(retry(), sp.RetryAfter(seconds, error)).made(1)
     assert played.error is error and error.retry_after == float(seconds)

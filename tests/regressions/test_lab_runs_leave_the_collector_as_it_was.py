@@ -11,7 +11,7 @@ from stormproof import lab
 
 @pytest.mark.parametrize("stops", [False, True])
 @pytest.mark.parametrize("enabled", [True, False])
-def test_collection_is_as_before_after_a_run(enabled: bool, stops: bool) -> None:
+def test_garbage_collection_is_enabled_as_before_after_a_run(enabled: bool, stops: bool) -> None:
     scenario = lab.Scenario(arrival_rps=10, capacity_rps=20, duration=2)
     (gc.enable if enabled else gc.disable)()
     try:

@@ -97,7 +97,7 @@ def test_time_limits_follow_virtual_time(stormproof_instant):  # noqa: F811
     assert stormproof_instant.sleeps == [3600] * 3
 
 
-def test_real_time_comes_back():
+def test_real_time_is_used_after_nested_instants():
     with sp.testing.instant():
         with sp.testing.instant() as inner:
             give_up(sp.retry(**options()), "sync")

@@ -68,7 +68,7 @@ def test_every_write_is_followed_by_an_end(script: Any) -> None:
         assert "return" not in after[: end.start()], after[: end.start()]
 
 
-def test_only_texts_that_are_run_are_these() -> None:
+def test_redis_runs_only_scripts_from_files() -> None:
     """No script is put together in Python: EVAL gets the text of a file."""
     calls = 0
     for path in SOURCE.rglob("*.py"):

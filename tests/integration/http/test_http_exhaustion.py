@@ -92,7 +92,7 @@ async def test_answer_that_on_result_refused_to_the_end_is_marked(http: Http) ->
 
 
 @each_client
-async def test_answer_that_was_good_at_last_carries_no_mark(http: Http) -> None:
+async def test_response_that_succeeded_after_retries_carries_no_mark(http: Http) -> None:
     http.server.on("/", answer(202), answer(200))
     client = http.client(retry(on_result=_unready))
     got = await client.get("/")

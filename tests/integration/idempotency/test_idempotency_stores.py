@@ -237,18 +237,18 @@ def test_answers_beyond_max_answer_are_refused(make_store: Callable[..., Store])
 
 
 @each_loop
-def test_async_form_does_the_same(store: Store, clock: FakeClock, loop: Loop) -> None:
+def test_async_methods_of_a_store_behave_as_the_sync_ones(store: Store, clock: FakeClock, loop: Loop) -> None:
     async def main() -> list[object]:
-        told: list[object] = [(await store.begin_async("k", "f", "a", 10, scope="s")).state]
-        told.append((await store.begin_async("k", "f", "b", 10, scope="s")).state)
-        told.append(await store.renew_async("k", "a", 20, scope="s"))
-        told.append(await store.finish_async("k", "b", b"no", scope="s"))
-        told.append(await store.finish_async("k", "a", b"yes", scope="s"))
-        told.append((await store.begin_async("k", "f", "b", 10, scope="s")).answer)
-        told.append(await store.release_async("k", "a", scope="s"))
-        told.append(await store.forget_async("k", scope="s"))
-        told.append((await store.begin_async("k", "f", "b", 10, scope="s")).state)
-        return told
+        states: list[object] = [(await store.begin_async("k", "f", "a", 10, scope="s")).state]
+        states.append((await store.begin_async("k", "f", "b", 10, scope="s")).state)
+        states.append(await store.renew_async("k", "a", 20, scope="s"))
+        states.append(await store.finish_async("k", "b", b"no", scope="s"))
+        states.append(await store.finish_async("k", "a", b"yes", scope="s"))
+        states.append((await store.begin_async("k", "f", "b", 10, scope="s")).answer)
+        states.append(await store.release_async("k", "a", scope="s"))
+        states.append(await store.forget_async("k", scope="s"))
+        states.append((await store.begin_async("k", "f", "b", 10, scope="s")).state)
+        return states
 
     assert loop.run(main) == ["new", "in_progress", True, False, True, b"yes", False, True, "new"]
     assert store.begin("k", "f", "c", 10, scope="s").state == "in_progress"

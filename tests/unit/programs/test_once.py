@@ -773,7 +773,7 @@ def test_reset_makes_the_next_call_run() -> None:
     assert shared() == 1
 
 
-def test_only_the_first_to_find_it_broken_forgets_it() -> None:
+def test_reset_of_an_object_already_replaced_changes_nothing() -> None:
     shared = once(object)
     broken = shared()
     assert shared.reset(broken)

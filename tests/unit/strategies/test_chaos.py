@@ -240,7 +240,7 @@ def test_retries_meet_chaos_at_every_attempt() -> None:
     assert seen.kinds() == ["ChaosInjected", "Retrying", "Succeeded"]
 
 
-def test_factory_must_make_an_error() -> None:
+def test_chaos_factory_that_makes_no_error_raises_type_error() -> None:
     SYNC(chaotic(fault=lambda: "oops"), "never", inside=sp.chaos).raised(TypeError)
 
 

@@ -92,7 +92,7 @@ def test_other_methods_pass_through(method: str) -> None:
     assert len(handler.bodies) == 2
 
 
-def test_which_methods_is_a_choice() -> None:
+def test_idempotency_middleware_with_methods_replays_only_those() -> None:
     handler = Handler()
     app = guard(handler, methods=["put"])
     in_turn(Loop("asyncio"), post(app, method="PUT"), post(app, method="PUT"), post(app), post(app))

@@ -100,7 +100,7 @@ def test_record_that_lives_longer_is_looked_at_again() -> None:
     assert store.begin("k", "", "b", 10).state == "new"
 
 
-def test_forked_child_starts_empty() -> None:
+def test_forked_child_starts_with_an_empty_memory_store() -> None:
     store = MemoryStore()
     store.begin("k", "", "a", 10)
     reading, writing = os.pipe()

@@ -379,7 +379,7 @@ def test_threads_the_second_wins_and_the_first_is_cancelled() -> None:
 
 
 @pytest.mark.proves("invariant 16")
-def test_threads_a_late_answer_is_closed_once() -> None:
+def test_late_answer_of_a_hedged_thread_is_closed_once() -> None:
     closed = threading.Event()
     times: list[int] = []
     go_on = threading.Event()

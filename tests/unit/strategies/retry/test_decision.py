@@ -523,7 +523,7 @@ def test_token_is_given_back_when_its_wait_is_cut_short(end: str) -> None:
     assert budget.balance == 1
 
 
-def test_error_that_was_raised_keeps_its_own_way() -> None:
+def test_error_inside_retry_after_keeps_its_own_traceback() -> None:
     def break_down() -> None:
         raise Boom("inner")
 
