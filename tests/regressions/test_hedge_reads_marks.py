@@ -43,7 +43,7 @@ def test_permanent_is_fatal_to_a_hedge(on):
 
 
 @each_rule
-def test_retry_after_is_its_cause(on):
+def test_retry_after_is_hedged_as_the_error_inside(on):
     inside = ConnectionError("x")
     callee = Callee(sp.RetryAfter(0, inside))
     with pytest.raises(ConnectionError) as caught:

@@ -41,7 +41,7 @@ def test_post_may_have_been_done():
     [half(b"x" * 10, announced=65537), chunked(b"ha", ends=False)],
     ids=["longer than the buffer", "without a length"],
 )
-def test_body_that_is_streamed(step):
+def test_streamed_body_cut_short_is_not_retried(step):
     with Server() as server, client() as http:
         server.on("/", step)
         with pytest.raises(httpx.TransportError):

@@ -25,7 +25,7 @@ async def test_script_plays_one_step_per_request_and_repeats_the_last(http: Http
 
 
 @each_client
-async def test_requests_are_written_down(http: Http) -> None:
+async def test_server_records_method_path_body_and_headers(http: Http) -> None:
     http.server.on("/a", s.answer())
     before = time.monotonic()
     client = http.client()
