@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 _PYTEST = ("pytest", "pytest-timeout")
 #: Seconds for one test.
 _TEST_S = 60
+#: Seconds for one run of a suite.
+_SUITE_S = 1800
 
 
 class NoSuite(Exception):
@@ -102,7 +104,7 @@ def _outcomes(python: str, tests: Path, files: tuple[str, ...], mount: str) -> d
     report.unlink(missing_ok=True)
     # Only the outcomes are read, and long tracebacks take as long as the tests.
     command = [python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-o", "addopts="]
-    done = subprocess.run(
+    running = subprocess.Popen(
         [
             *(*command, "-p", "verification.client_suites.mount", f"--timeout={_TEST_S}"),
             *(f"--junitxml={report}", *files),
@@ -113,12 +115,18 @@ def _outcomes(python: str, tests: Path, files: tuple[str, ...], mount: str) -> d
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
             "STORMPROOF_MOUNT": mount,
         },
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
     )
+    try:
+        said, _ = running.communicate(timeout=_SUITE_S)
+    except subprocess.TimeoutExpired:
+        # A test may leave a thread behind that keeps the process; the report is whole by then.
+        running.kill()
+        said, _ = running.communicate()
     if not report.is_file():
-        raise NoSuite(f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
+        raise NoSuite(f"pytest ended with {running.returncode}: {said[-2000:]}")
     found = {}
     for case in ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
