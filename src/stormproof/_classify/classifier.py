@@ -15,7 +15,7 @@ from .fault_readers import fault_of
 from .foreign_objects import is_a, leaves, request_of
 from .lookup import says_all
 from .server_hints import header
-from .settings import Settings
+from .settings import ClassifierSettings
 from .verdict import Verdict
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Self, TypeAlias
 
-    from .known_faults import Fault
+    from .known_faults import KnownFault
 
     Rule: TypeAlias = "Verdict | Callable[[Any], bool | Verdict | None]"
 
@@ -49,10 +49,10 @@ class Classifier:
 
     __slots__ = ("__weakref__", "_plans", "rules", "final", "followers", "known", "settings")
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        if settings is not None and not isinstance(settings, Settings):
-            raise TypeError(f"Classifier: settings must be Settings or None, got {settings!r}")
-        self.settings = Settings() if settings is None else settings
+    def __init__(self, settings: ClassifierSettings | None = None) -> None:
+        if settings is not None and not isinstance(settings, ClassifierSettings):
+            raise TypeError(f"Classifier: settings must be ClassifierSettings or None, got {settings!r}")
+        self.settings = ClassifierSettings() if settings is None else settings
         self.rules: dict[type | str, Rule] = {}
         self._plans: dict[type, tuple[Rule, ...]] = {}
         #: Verdicts for exceptions that only their type distinguishes.
@@ -188,7 +188,7 @@ class Classifier:
         verdict = Verdict.RETRY if cause is None else self._judge(cause, depth + 1)
         return Verdict(verdict.retry, max(error.seconds, verdict.after or 0.0), verdict.kind, verdict.reason)
 
-    def _settle(self, outcome: Any, fault: Fault) -> Verdict:
+    def _settle(self, outcome: Any, fault: KnownFault) -> Verdict:
         """Return the verdict on ``fault``, given an inner layer's mark and the request's method."""
         if fault.retry:
             layer = response_mark(outcome)
@@ -219,7 +219,7 @@ class Classifier:
     def __repr__(self) -> str:
         if self is transient:
             return "transient"
-        default = Settings().fields()
+        default = ClassifierSettings().fields()
         changed = {name: value for name, value in self.settings.fields().items() if value != default[name]}
         inner = ", ".join(f"{name}={tuple(sorted(value))}" for name, value in changed.items())
         text = f"transient.with_({inner})"
@@ -247,7 +247,7 @@ def _ranges(numbers: list[int]) -> list[int | str]:
     return found
 
 
-def _rebuild(settings: Settings, rules: dict[type | str, Any]) -> Classifier:
+def _rebuild(settings: ClassifierSettings, rules: dict[type | str, Any]) -> Classifier:
     copy = Classifier(settings)
     copy.rules.update(rules)
     return copy

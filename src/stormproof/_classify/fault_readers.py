@@ -1,4 +1,4 @@
-"""From an exception or a response to a `Fault`: `fault_of`, and a reader for each kind of object.
+"""From an exception or a response to a `KnownFault`: `fault_of`, and a reader for each kind of object.
 
 A reader takes the object, the settings, and how deep in a chain of causes it was found; it returns
 a fault, or ``None`` when the object does not say. `known_faults.NAMES` names them.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from . import known_faults
 from .foreign_objects import MAX_DEPTH, called, get, is_a, leaves, text_of, whole
-from .known_faults import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, Fault
+from .known_faults import CONFLICT, FINAL, LISTED, LOST, NO_CONNECTION, KnownFault
 from .lookup import row_for
 from .rpc_status import retry_info
-from .server_hints import Stop, is_digits, pushback, read, should_retry, wait_from
+from .server_hints import Pushback, is_digits, pushback, read, should_retry, wait_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .known_faults import Kind
-    from .settings import Settings
+    from .settings import ClassifierSettings
 
-    Reader = Callable[[Any, Settings, int], Fault | None]
+    Reader = Callable[[Any, ClassifierSettings, int], KnownFault | None]
 
 _LEAF_DEPTH = MAX_DEPTH - 4
 _MAX_ADDRESSES = 100
 
 
-def fault_of(found: Any, settings: Settings, depth: int = 0) -> Fault | None:
+def fault_of(found: Any, settings: ClassifierSettings, depth: int = 0) -> KnownFault | None:
     """Return what ``found``, an exception or a response, says went wrong; ``None`` if it is unknown.
 
     ``depth`` counts the steps from the error that the caller caught.
@@ -37,13 +37,13 @@ def fault_of(found: Any, settings: Settings, depth: int = 0) -> Fault | None:
     row = row_for(type(found))
     if row is None:
         return under(found, (), settings, depth) if depth else _carried(found, settings)
-    if isinstance(row, Fault):
+    if isinstance(row, KnownFault):
         return resolve(row, found, settings, depth)
     reader: Reader = globals()[row]
     return reader(found, settings, depth)
 
 
-def _carried(error: Any, settings: Settings) -> Fault | None:
+def _carried(error: Any, settings: ClassifierSettings) -> KnownFault | None:
     """An exception of an unknown kind may carry a response, or a status of its own."""
     if not is_a(error, BaseException):
         return None
@@ -60,17 +60,17 @@ def _carried(error: Any, settings: Settings) -> Fault | None:
     return None
 
 
-def resolve(fault: Fault, error: Any, settings: Settings, depth: int) -> Fault:
+def resolve(fault: KnownFault, error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     """``fault``, or what lies beneath ``error`` where the fault says to look."""
     deeper = None if fault.look is None else under(error, fault.look, settings, depth)
     if deeper is None:
         return fault
     if not deeper.retry:
         return deeper
-    return Fault(True, deeper.kind, deeper.reason, safe=fault.safe or deeper.safe)
+    return KnownFault(True, deeper.kind, deeper.reason, safe=fault.safe or deeper.safe)
 
 
-def under(error: Any, look: tuple[str, ...], settings: Settings, depth: int) -> Fault | None:
+def under(error: Any, look: tuple[str, ...], settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """The fault of the error that ``error`` was made from, if it names one that is known.
 
     One way down at most, so that the work is bounded: what an attribute holds, else the cause,
@@ -100,7 +100,7 @@ def _exception_in(value: Any) -> BaseException | None:
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
-def http_response(source: Any, settings: Settings, depth: int) -> Fault:
+def http_response(source: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     """Read status and headers of ``source``: a response, or an error that copied them."""
     status = None
     for name in ("status_code", "status", "code"):
@@ -110,7 +110,7 @@ def http_response(source: Any, settings: Settings, depth: int) -> Fault:
     return FINAL if status is None else _judged(status, get(source, "headers"), settings)
 
 
-def _judged(status: int, headers: Any, settings: Settings) -> Fault:
+def _judged(status: int, headers: Any, settings: ClassifierSettings) -> KnownFault:
     """Judge a status by the table, and by what the headers say."""
     if status < 400 and status not in settings.statuses:
         return FINAL
@@ -120,36 +120,38 @@ def _judged(status: int, headers: Any, settings: Settings) -> Fault:
     # A refusal keeps the hint: an `on` that names the error retries it all the same.
     after = wait_from(found)
     if advice is False:
-        return Fault(False, "pushback", f"HTTP {int(status)}, and the server says not to retry", after=after)
+        return KnownFault(
+            False, "pushback", f"HTTP {int(status)}, and the server says not to retry", after=after
+        )
     return _http(status, retry, status in known_faults.UNPROCESSED, after)
 
 
-def _http(status: int, retry: bool, safe: bool, after: float | None) -> Fault:
+def _http(status: int, retry: bool, safe: bool, after: float | None) -> KnownFault:
     kind: Kind = "fatal" if not retry else "throttle" if status == 429 else "transient"
-    return Fault(retry, kind, f"HTTP {int(status)}", safe=safe, after=after)
+    return KnownFault(retry, kind, f"HTTP {int(status)}", safe=safe, after=after)
 
 
-def http_error(error: Any, settings: Settings, depth: int) -> Fault:
+def http_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     response = get(error, "response")
     return http_response(error if response is None else response, settings, depth)
 
 
-def aiohttp_error(error: Any, settings: Settings, depth: int) -> Fault:
+def aiohttp_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     """Read an error of aiohttp, which reports replies that are not HTTP as status 400."""
     cause = get(error, "__cause__")
     return LOST if cause is not None and row_for(type(cause)) is LOST else http_error(error, settings, depth)
 
 
-def aiohttp_proxy(error: Any, settings: Settings, depth: int) -> Fault:
+def aiohttp_proxy(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     """The answer of a proxy to CONNECT: whatever it is, nothing has reached the server."""
     status = whole(get(error, "status"))
     if status is None or status not in settings.statuses:
         return FINAL
     after = wait_from(read(get(error, "headers")))
-    return Fault(True, NO_CONNECTION.kind, NO_CONNECTION.reason, safe=True, after=after)
+    return KnownFault(True, NO_CONNECTION.kind, NO_CONNECTION.reason, safe=True, after=after)
 
 
-def proxy(error: Any, settings: Settings, depth: int) -> Fault | None:
+def proxy(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """httpx and httpcore: the proxy's own status begins the message."""
     text = text_of(error)
     if is_digits(text[:3]):
@@ -157,7 +159,7 @@ def proxy(error: Any, settings: Settings, depth: int) -> Fault | None:
     return NO_CONNECTION if "could not connect" in text.lower() else under(error, (), settings, depth)
 
 
-def http2(error: Any, settings: Settings, depth: int) -> Fault:
+def http2(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     """httpx, httpcore: a protocol error carries what h2 said; it may prove that nothing was processed."""
     for carrier in (error, get(error, "__cause__")):
         args = get(carrier, "args")
@@ -170,20 +172,20 @@ def http2(error: Any, settings: Settings, depth: int) -> Fault:
     return FINAL if local else resolve(LOST.looking("args"), error, settings, depth)
 
 
-def sdk_status(error: Any, settings: Settings, depth: int) -> Fault:
+def sdk_status(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     """openai and anthropic: a status, or an error inside a stream that began with a good one."""
     fault = http_error(error, settings, depth)
     if fault is FINAL:
         return sdk_stream(error, settings, depth)
     if known_faults.OUT_OF_QUOTA in _names_in_body(error):
-        return Fault(False, "fatal", known_faults.OUT_OF_QUOTA)
-    return Fault(fault.retry, fault.kind, fault.reason, safe=True, after=fault.after)
+        return KnownFault(False, "fatal", known_faults.OUT_OF_QUOTA)
+    return KnownFault(fault.retry, fault.kind, fault.reason, safe=True, after=fault.after)
 
 
-def sdk_stream(error: Any, settings: Settings, depth: int) -> Fault:
+def sdk_stream(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     for name in _names_in_body(error):
         if name in known_faults.STREAM_ERRORS:
-            return Fault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
+            return KnownFault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
     return FINAL
 
 
@@ -197,7 +199,7 @@ def _names_in_body(error: Any) -> list[str]:
     return [name for name in (body.get("type"), body.get("code")) if is_a(name, str)]
 
 
-def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
+def aws(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     response = get(error, "response")
     if not is_a(response, dict):
         return None
@@ -208,7 +210,7 @@ def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
     after = wait_from(read(meta.get("HTTPHeaders")))
     # The SDK makes its calls safe to repeat (client tokens), and repeats them itself.
     if is_a(code, str) and code in known_faults.AWS_CODES:
-        return Fault(True, known_faults.AWS_CODES[code], code, safe=True, after=after)
+        return KnownFault(True, known_faults.AWS_CODES[code], code, safe=True, after=after)
     if status is None or status < 400:
         return None
     return _http(status, status in settings.statuses and status not in settings.never, True, after)
@@ -217,7 +219,7 @@ def aws(error: Any, settings: Settings, depth: int) -> Fault | None:
 # --- network --------------------------------------------------------------------------------------
 
 
-def os_error(error: Any, settings: Settings, depth: int) -> Fault | None:
+def os_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     number = whole(get(error, "errno"))
     if number is not None:
         return known_faults.ERRNOS.get(number, LISTED) if number in settings.errnos else None
@@ -230,7 +232,7 @@ def os_error(error: Any, settings: Settings, depth: int) -> Fault | None:
     return under(error, (), settings, depth)
 
 
-def _several_errnos(text: str, settings: Settings) -> Fault | None:
+def _several_errnos(text: str, settings: ClassifierSettings) -> KnownFault | None:
     """asyncio joins the failures of a host's several addresses into one text."""
     faults = []
     for part in text.split("[Errno ")[1:]:
@@ -241,13 +243,13 @@ def _several_errnos(text: str, settings: Settings) -> Fault | None:
     return _all(faults) if faults else None
 
 
-def dns(error: Any, settings: Settings, depth: int) -> Fault:
+def dns(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     import socket
 
     return known_faults.DNS_TEMPORARY if get(error, "errno") == socket.EAI_AGAIN else known_faults.DNS_FINAL
 
 
-def group(error: Any, settings: Settings, depth: int) -> Fault | None:
+def group(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """Known if every leaf is: the failures of a host's several addresses, under a connect error."""
     # One group on the way down, not groups within the causes of its leaves: those could multiply.
     if depth >= _LEAF_DEPTH:
@@ -261,17 +263,17 @@ def group(error: Any, settings: Settings, depth: int) -> Fault | None:
     return _all(faults) if faults else None
 
 
-def _all(faults: list[Fault]) -> Fault:
+def _all(faults: list[KnownFault]) -> KnownFault:
     """Retryable if every one is; then a timeout, or safe, only if every one is."""
     for fault in faults:
         if not fault.retry:
             return fault
     timeout = all(fault.kind == "timeout" for fault in faults)
     safe = all(fault.safe for fault in faults)
-    return Fault(True, "timeout" if timeout else "transient", faults[0].reason, safe=safe)
+    return KnownFault(True, "timeout" if timeout else "transient", faults[0].reason, safe=safe)
 
 
-def websocket_closed(error: Any, settings: Settings, depth: int) -> Fault:
+def websocket_closed(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     for name in ("rcvd", "sent"):
         code = whole(get(get(error, name), "code"))
         if code is not None:
@@ -279,13 +281,13 @@ def websocket_closed(error: Any, settings: Settings, depth: int) -> Fault:
     return LOST
 
 
-def websocket_message(error: Any, settings: Settings, depth: int) -> Fault | None:
+def websocket_message(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """The answer to the handshake was cut short (transient), or was no HTTP at all (not)."""
     cause = get(error, "__cause__")
     return LOST if is_a(cause, EOFError) else under(error, (), settings, depth)
 
 
-def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
+def grpc_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     name = get(called(error, "code"), "name")
     if not is_a(name, str):
         return None
@@ -293,21 +295,23 @@ def grpc_error(error: Any, settings: Settings, depth: int) -> Fault | None:
     hint = pushback(trailers)
     if hint is None:
         hint = retry_info(trailers)
-    if isinstance(hint, Stop):
-        return Fault(False, "pushback", f"gRPC {name}, and the server says not to retry")
+    if isinstance(hint, Pushback):
+        return KnownFault(False, "pushback", f"gRPC {name}, and the server says not to retry")
     if "CERTIFICATE_VERIFY_FAILED" in text_of(called(error, "details")):
         return known_faults.TLS
     if name == "DEADLINE_EXCEEDED" and get(error, known_faults.ATTEMPT_DEADLINE) is True:
-        return Fault(True, "timeout", "gRPC DEADLINE_EXCEEDED of one attempt", safe=True, after=hint)
+        return KnownFault(True, "timeout", "gRPC DEADLINE_EXCEEDED of one attempt", safe=True, after=hint)
     if name not in settings.grpc_codes and (name not in known_faults.GRPC_PUSHBACK_CODES or hint is None):
-        return Fault(False, "fatal", f"gRPC {name}", after=hint)
-    return Fault(True, known_faults.GRPC_KINDS.get(name, "transient"), f"gRPC {name}", safe=True, after=hint)
+        return KnownFault(False, "fatal", f"gRPC {name}", after=hint)
+    return KnownFault(
+        True, known_faults.GRPC_KINDS.get(name, "transient"), f"gRPC {name}", safe=True, after=hint
+    )
 
 
 # --- databases ------------------------------------------------------------------------------------
 
 
-def postgres(error: Any, settings: Settings, depth: int) -> Fault | None:
+def postgres(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     for state in (get(error, "sqlstate"), get(error, "pgcode"), _state_of_class(error)):
         if is_a(state, str) and state:
             return known_faults.SQLSTATES.get(state, LISTED) if state in settings.sqlstates else None
@@ -327,7 +331,7 @@ def _state_of_class(error: Any) -> str | None:
     return known_faults.SQLSTATE_OF_CLASS.get(type(error).__name__)
 
 
-def sqlite(error: Any, settings: Settings, depth: int) -> Fault | None:
+def sqlite(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     code = whole(get(error, "sqlite_errorcode"))
     if code is not None:
         return CONFLICT if code & 0xFF in known_faults.SQLITE_CODES else None
@@ -335,7 +339,7 @@ def sqlite(error: Any, settings: Settings, depth: int) -> Fault | None:
     return CONFLICT if any(phrase in text for phrase in known_faults.SQLITE_PHRASES) else None
 
 
-def mysql(error: Any, settings: Settings, depth: int) -> Fault | None:
+def mysql(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     number = whole(get(error, "errno"))
     if number is None:
         args = get(error, "args")
@@ -348,11 +352,11 @@ def mysql(error: Any, settings: Settings, depth: int) -> Fault | None:
     return resolve(known_faults.MYSQL_ERRORS.get(number, LISTED), error, settings, depth)
 
 
-def mysql_pool(error: Any, settings: Settings, depth: int) -> Fault | None:
+def mysql_pool(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     return known_faults.BUSY if "pool exhausted" in text_of(error).lower() else None
 
 
-def dbapi(error: Any, settings: Settings, depth: int) -> Fault | None:
+def dbapi(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """SQLAlchemy: the driver's error, which an async dialect wraps once more."""
     driver = get(error, "orig")
     fault = fault_of(driver, settings, depth + 1) if is_a(driver, BaseException) else None

@@ -1,7 +1,7 @@
 """Known failures, as data: HTTP, network, gRPC, AWS, databases, exception names.
 
 `NAMES` recognises exceptions and responses by top-level module and qualified name, so that no
-library has to be imported to be understood. A row is a `Fault`, or the name of a function in
+library has to be imported to be understood. A row is a `KnownFault`, or the name of a function in
 `fault_readers` that reads one from the object.
 """
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
     Kind = Literal["transient", "timeout", "throttle", "fatal", "pushback"]
-    Row: TypeAlias = "Fault | str"
+    Row: TypeAlias = "KnownFault | str"
 
 
-class Fault:
+class KnownFault:
     """Meaning of an error, before the request's method is considered.
 
     ``safe``: even a POST may be sent again, because nothing was processed or because the library
@@ -49,33 +49,33 @@ class Fault:
         #: Made at first use and kept, since rows are shared and verdicts do not change.
         self.verdict: Verdict | None = None
 
-    def looking(self, *names: str) -> Fault:
+    def looking(self, *names: str) -> KnownFault:
         """The same fault, with ``names`` as the places where a deeper one may be found."""
-        return Fault(self.retry, self.kind, self.reason, safe=self.safe, look=names, after=self.after)
+        return KnownFault(self.retry, self.kind, self.reason, safe=self.safe, look=names, after=self.after)
 
 
-LOST = Fault(True, "transient", "connection lost")
-NO_CONNECTION = Fault(True, "transient", "no connection", safe=True)
-NO_STREAM = Fault(True, "transient", "HTTP/2 stream refused", safe=True)
-TIMEOUT = Fault(True, "timeout", "timed out")
-IN_PROGRESS = Fault(True, "transient", "the same key is under way", safe=True)
-NO_STORE = Fault(True, "transient", "the store did not answer", safe=True)
+LOST = KnownFault(True, "transient", "connection lost")
+NO_CONNECTION = KnownFault(True, "transient", "no connection", safe=True)
+NO_STREAM = KnownFault(True, "transient", "HTTP/2 stream refused", safe=True)
+TIMEOUT = KnownFault(True, "timeout", "timed out")
+IN_PROGRESS = KnownFault(True, "transient", "the same key is under way", safe=True)
+NO_STORE = KnownFault(True, "transient", "the store did not answer", safe=True)
 #: Of an SDK that makes its own calls safe to repeat, by keys or client tokens, and repeats them.
-SDK_LOST = Fault(True, "transient", "connection lost", safe=True)
-SDK_TIMEOUT = Fault(True, "timeout", "timed out", safe=True)
-CONNECT_TIMEOUT = Fault(True, "timeout", "timed out before anything was sent", safe=True)
-BUSY = Fault(True, "throttle", "busy", safe=True)
-CONFLICT = Fault(True, "transient", "transaction conflict", safe=True)
-DNS_TEMPORARY = Fault(True, "transient", "temporary DNS failure", safe=True)
-DNS_FINAL = Fault(False, "fatal", "host name does not resolve")
-TLS = Fault(False, "fatal", "TLS failure")
-DENIED = Fault(False, "fatal", "credentials refused")
-FINAL = Fault(False, "fatal", "not a transient error")
+SDK_LOST = KnownFault(True, "transient", "connection lost", safe=True)
+SDK_TIMEOUT = KnownFault(True, "timeout", "timed out", safe=True)
+CONNECT_TIMEOUT = KnownFault(True, "timeout", "timed out before anything was sent", safe=True)
+BUSY = KnownFault(True, "throttle", "busy", safe=True)
+CONFLICT = KnownFault(True, "transient", "transaction conflict", safe=True)
+DNS_TEMPORARY = KnownFault(True, "transient", "temporary DNS failure", safe=True)
+DNS_FINAL = KnownFault(False, "fatal", "host name does not resolve")
+TLS = KnownFault(False, "fatal", "TLS failure")
+DENIED = KnownFault(False, "fatal", "credentials refused")
+FINAL = KnownFault(False, "fatal", "not a transient error")
 #: What a connection that was lost, or never made, is called.
 NETWORK_REASONS = frozenset({LOST.reason, NO_CONNECTION.reason, DNS_TEMPORARY.reason})
 #: For what a setting lists and no table here describes.
-LISTED = Fault(True, "transient", "listed as transient")
-RETRIED = Fault(False, "fatal", "already retried by the client library")
+LISTED = KnownFault(True, "transient", "listed as transient")
+RETRIED = KnownFault(False, "fatal", "already retried by the client library")
 
 # --- HTTP -----------------------------------------------------------------------------------------
 
@@ -95,26 +95,26 @@ _UNSENT_ERRNOS = "ECONNREFUSED EHOSTUNREACH ENETUNREACH ENETDOWN EHOSTDOWN ENONE
 _LOST_ERRNOS = "ECONNRESET ECONNABORTED EPIPE ESHUTDOWN ENETRESET ENOTCONN"
 
 
-def _errnos(names: str, fault: Fault) -> dict[int, Fault]:
+def _errnos(names: str, fault: KnownFault) -> dict[int, KnownFault]:
     # Windows numbers its socket errors apart, under names of their own.
     spelt = [prefixed for name in names.split() for prefixed in (name, "WSA" + name)]
     return {getattr(errno, name): fault for name in spelt if hasattr(errno, name)}
 
 
-ERRNOS: dict[int, Fault] = {
+ERRNOS: dict[int, KnownFault] = {
     **_errnos(_UNSENT_ERRNOS, NO_CONNECTION),
     **_errnos(_LOST_ERRNOS, LOST),
     **_errnos("ETIMEDOUT", TIMEOUT),
 }
 
 #: WebSocket close codes after which a new connection may do better.
-CLOSE_CODES: dict[int, Fault] = {
+CLOSE_CODES: dict[int, KnownFault] = {
     1001: LOST,
     1005: LOST,
     1006: LOST,
     1011: LOST,
     1012: LOST,
-    1013: Fault(True, "throttle", "the peer asks to try again later"),
+    1013: KnownFault(True, "throttle", "the peer asks to try again later"),
     1014: LOST,
     1015: TLS,
 }
@@ -157,7 +157,7 @@ AWS_CODES: dict[str, Kind] = {
 
 # --- databases ------------------------------------------------------------------------------------
 
-SQLSTATES: dict[str, Fault] = {
+SQLSTATES: dict[str, KnownFault] = {
     "08000": LOST,
     "08001": NO_CONNECTION,
     "08003": LOST,
@@ -186,7 +186,7 @@ SQLSTATE_OF_CLASS = {
     "ConnectionDoesNotExist": "08003",
     "ConnectionFailure": "08006",
 }
-MYSQL_ERRORS: dict[int, Fault] = {
+MYSQL_ERRORS: dict[int, KnownFault] = {
     1040: BUSY,  # too many connections
     1053: LOST,  # server shutdown in progress
     1158: LOST,  # network read error
@@ -222,7 +222,7 @@ POSTGRES_NOT_READY = (
 )
 #: Words that end the matter: the server answered and refused, or its certificate was.
 POSTGRES_REFUSALS = ("fatal:", "certificate")
-POSTGRES_PHRASES: tuple[tuple[tuple[str, ...], Fault], ...] = (
+POSTGRES_PHRASES: tuple[tuple[tuple[str, ...], KnownFault], ...] = (
     (
         (
             "connection refused",

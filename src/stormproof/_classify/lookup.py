@@ -6,7 +6,7 @@ A type is recognised by the names in its method resolution order, once; then its
 
 from __future__ import annotations
 
-from .known_faults import NAMES, Fault
+from .known_faults import NAMES, KnownFault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _rows: dict[type, Row | None] = {}
 def says_all(kind: type) -> bool:
     """Return whether the row of ``kind`` is the answer for an exception of it that has no attributes."""
     row = row_for(kind)
-    return row is None or (isinstance(row, Fault) and row.look is None)
+    return row is None or (isinstance(row, KnownFault) and row.look is None)
 
 
 def row_for(kind: type) -> Row | None:

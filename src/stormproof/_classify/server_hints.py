@@ -40,7 +40,7 @@ _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _LONG_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-class Stop:
+class Pushback:
     """The type of `STOP`."""
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class Stop:
 
 
 #: A gRPC server's "do not retry this call".
-STOP = Stop()
+STOP = Pushback()
 
 
 def retry_after(headers: Any, wall_now: float | None = None) -> float | None:
@@ -117,7 +117,7 @@ def should_retry(found: dict[str, list[str]]) -> bool | None:
     return True if "true" in words else None
 
 
-def pushback(metadata: Any) -> float | Stop | None:
+def pushback(metadata: Any) -> float | Pushback | None:
     """Seconds from ``grpc-retry-pushback-ms``; ``None`` if absent.
 
     `STOP` if it is negative, unparsable (also: beyond 32 bits) or repeated: do not retry.

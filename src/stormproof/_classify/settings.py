@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Settings(Options):
+class ClassifierSettings(Options):
     """The tables of a `Classifier` that may be chosen; an empty one lists nothing."""
 
     def __init__(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TOP = ("policies", "store", "scenarios", "$schema")
 
 
-class Row:
+class Pipeline:
     """The strategies of one policy, outermost first, each with the name of its kind."""
 
     __slots__ = ("kinds", "spot", "strategies")
@@ -42,7 +42,7 @@ class Builder:
         self._former = store_entry
         self._policy: str | None = None
 
-    def build(self) -> dict[str, Row]:
+    def build(self) -> dict[str, Pipeline]:
         """The rows of all policies, by name."""
         sections = dict(self.root.entries())
         for key in sections:
@@ -80,11 +80,11 @@ class Builder:
             return self.part(kind, spot, refer=False)
         return self.strategy(kind, spot, refer=False)
 
-    def _row(self, name: str, spot: Spot) -> Row:
+    def _row(self, name: str, spot: Spot) -> Pipeline:
         if not name:
             raise spot.error("a policy must have a name")
         self._policy = name
-        row = Row(spot)
+        row = Pipeline(spot)
         for kind, inner in self._listed(spot):
             if kind not in STRATEGIES:
                 raise inner.error(unknown("strategy", kind, [*STRATEGIES, "strategies"]))

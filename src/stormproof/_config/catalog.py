@@ -7,7 +7,7 @@ can distinguish an option left out on purpose from one forgotten.
 
 from __future__ import annotations
 
-from .names import Fault, On
+from .names import ExceptionName, On
 from .values import (
     After,
     Anything,
@@ -15,7 +15,7 @@ from .values import (
     Flag,
     Jitter,
     Number,
-    Part,
+    PartTable,
     Rate,
     Seconds,
     Stored,
@@ -117,9 +117,9 @@ STRATEGIES: dict[str, Form] = {
         {
             "on": On(),
             "attempts": Count(minimum=1, none=True),
-            "backoff": Part("backoff"),
+            "backoff": PartTable("backoff"),
             "within": _span(none=True),
-            "budget": Part("budget", none=True),
+            "budget": PartTable("budget", none=True),
             "max_hint": _span(infinite=True),
             "late": Word("stop", "clip"),
             "retry_exhausted": Flag(),
@@ -133,7 +133,7 @@ STRATEGIES: dict[str, Form] = {
             "after": After(minimum=0),
             "max": Count(minimum=2),
             "idempotent": Flag(),
-            "budget": Part("budget", none=True),
+            "budget": PartTable("budget", none=True),
             "on": On(),
         },
         code_only=("vary",),
@@ -166,7 +166,7 @@ STRATEGIES: dict[str, Form] = {
     "rate_limit": Form(
         "RateLimit",
         {
-            "limiter": Part("limiter"),
+            "limiter": PartTable("limiter"),
             "max_wait": _span(none=True),
             "cost": Count(minimum=0, none=True),
             **_OBSERVE,
@@ -230,7 +230,7 @@ STRATEGIES: dict[str, Form] = {
     "chaos": Form(
         "Chaos",
         {
-            "fault": Fault(none=True),
+            "fault": ExceptionName(none=True),
             "outcome": Anything(),
             "latency": _span(none=True),
             "rate": Number(minimum=0, maximum=1),
@@ -256,7 +256,10 @@ FAMILIES: dict[str, Family] = {
             "schedule": Form("Schedule", {"values": Waits(), "jitter": Jitter(), "min": _span()}),
             "by_kind": Form(
                 "ByKind",
-                {name: Part("backoff") for name in ("default", "throttle", "timeout", "network", "server")},
+                {
+                    name: PartTable("backoff")
+                    for name in ("default", "throttle", "timeout", "network", "server")
+                },
             ),
             "hinted": Form(
                 "presets.backoffs.HintedExponential",

@@ -132,7 +132,7 @@ class On(Value):
         return {"anyOf": [name, {"type": "array", "items": name, **({} if self.empty else {"minItems": 1})}]}
 
 
-class Fault(Value):
+class ExceptionName(Value):
     """The name of an exception class, which is raised without arguments."""
 
     def _read(self, spot: Spot, builder: Builder) -> Any:

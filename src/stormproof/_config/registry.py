@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .._runtime.clock import Clock
     from .._runtime.randomness import Rng
     from .._strategies.hedge.hedge import Hedge
-    from .build import Row
+    from .build import Pipeline
 
     #: Identifies an object from one load to the next: section or policy, kind, name or place.
     Key = tuple[str, ...]
@@ -187,7 +187,7 @@ class Registry(Mapping[str, Policy]):
             former[1].close()
         return changed
 
-    def _policy(self, name: str, row: Row) -> Policy:
+    def _policy(self, name: str, row: Pipeline) -> Policy:
         """The policy of ``row``, which also suits the functions that were decorated with it before."""
         try:
             policy = Policy(*row.strategies, name=name, clock=self._clock, rng=self._rng)
@@ -198,10 +198,10 @@ class Registry(Mapping[str, Policy]):
             raise row.spot.error(str(error)) from error
 
     def _exchange(
-        self, rows: dict[str, Row], policies: dict[str, Policy], built: dict[str, dict[str, Any]]
+        self, rows: dict[str, Pipeline], policies: dict[str, Policy], built: dict[str, dict[str, Any]]
     ) -> tuple[str, ...]:
         """Apply the new options to what is in use. Nothing here can fail: everything was built already."""
-        swap = Swap(self._parts)
+        swap = PartSwap(self._parts)
         shared = {
             section: {name: swap.part((section, name), part) for name, part in parts.items()}
             for section, parts in built.items()
@@ -230,7 +230,7 @@ class Registry(Mapping[str, Policy]):
         return tuple(changed)
 
 
-class Swap:
+class PartSwap:
     """Replaces the objects that a reload has built by those in use, retuned."""
 
     def __init__(self, parts: dict[Key, Any]) -> None:

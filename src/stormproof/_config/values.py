@@ -277,7 +277,7 @@ class Anything(Value):
         return {}
 
 
-class Part(Value):
+class PartTable(Value):
     """A table of its own kind, from ``family``; or the name of a shared one, where these can be shared."""
 
     def __init__(self, family: str, *, none: bool = False) -> None:

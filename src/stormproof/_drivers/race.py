@@ -55,7 +55,7 @@ def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
 def in_threads(race: Race) -> Any:
     """Run ``race`` with worker threads; the caller's own thread only waits."""
     bell = interrupts.Sleeper()
-    out: list[tuple[threads.Job, Scope, int]] = []
+    out: list[tuple[threads.ThreadJob, Scope, int]] = []
     try:
         _launch_thread(race, bell, out)
         while True:

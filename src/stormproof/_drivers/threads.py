@@ -26,7 +26,7 @@ LIMIT = 256
 _IDLE_S = 10.0
 
 
-class Job:
+class ThreadJob:
     """A call under way in another thread. ``bell`` is woken when it ends."""
 
     __slots__ = ("_discard", "bell", "done", "error", "value")
@@ -69,7 +69,7 @@ class Job:
         return self.value
 
 
-class _Worker:
+class _PoolThread:
     __slots__ = ("inbox",)
 
     def __init__(self) -> None:
@@ -97,9 +97,9 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = _platform.machine.lock()
         self._size = 0
-        self.idle: list[_Worker] = []
+        self.idle: list[_PoolThread] = []
 
-    def take(self) -> _Worker:
+    def take(self) -> _PoolThread:
         """A worker that is free, or a new one."""
         try:
             return self.idle.pop()
@@ -110,7 +110,7 @@ class _Pool:
                 raise BulkheadFull(f"all {LIMIT} worker threads are busy with sync calls that did not stop")
             self._size += 1
         try:
-            return _Worker()
+            return _PoolThread()
         except BaseException:
             with self._lock:
                 self._size -= 1
@@ -120,7 +120,7 @@ class _Pool:
         """Return True if `take` would find a worker, or a place for a new one."""
         return bool(self.idle) or self._size < LIMIT
 
-    def retire(self, worker: _Worker) -> bool:
+    def retire(self, worker: _PoolThread) -> bool:
         """Return True if ``worker`` may end: not if it has just been taken."""
         try:
             self.idle.remove(worker)
@@ -149,9 +149,9 @@ def available() -> bool:
     return _pool.available()
 
 
-def start(bell: Sleeper, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Job:
+def start(bell: Sleeper, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ThreadJob:
     """Run ``fn`` in a worker thread, in a copy of this context; ``bell`` is woken when it ends."""
-    job = Job(bell)
+    job = ThreadJob(bell)
     context = copy_context()
     _pool.take().inbox.put(lambda: context.run(job.run, fn, args, kwargs))
     return job

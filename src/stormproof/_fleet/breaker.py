@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .._strategies.breaker.breaker import Breaker
     from .._strategies.breaker.rules.fleet_circuit import FleetCircuit
     from .connection import Request
-    from .exchange_thread import Exchange
+    from .exchange_thread import ExchangeThread
 
 #: How long to leave the store alone: nothing happens here; calls succeed; something is amiss.
 _IDLE_S = 0.5
@@ -30,7 +30,7 @@ class FleetBreaker(MemberBase):
 
     kind = "breaker"
 
-    def __init__(self, owner: Breaker, exchange: Exchange, name: str) -> None:
+    def __init__(self, owner: Breaker, exchange: ExchangeThread, name: str) -> None:
         super().__init__(owner, exchange, name)
         self._generation = -1
         self._sent: tuple[int, int, list[tuple[str, str]]] = (0, 0, [])

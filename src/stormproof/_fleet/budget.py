@@ -11,7 +11,7 @@ from .member import MILLION, MemberBase, micro
 if TYPE_CHECKING:
     from .._strategies.budget.budget import Budget
     from .connection import Request
-    from .exchange_thread import Exchange
+    from .exchange_thread import ExchangeThread
 
 
 class FleetBudget(MemberBase):
@@ -19,7 +19,7 @@ class FleetBudget(MemberBase):
 
     kind = "budget"
 
-    def __init__(self, owner: Budget, exchange: Exchange, name: str) -> None:
+    def __init__(self, owner: Budget, exchange: ExchangeThread, name: str) -> None:
         super().__init__(owner, exchange, name)
         # Before the first answer one retry may be paid on credit, if the budget starts with one at all.
         self.purse = Purse(owner.burst, exchange.instances, 1 if owner.burst >= 1 else 0, owner.last_reading)

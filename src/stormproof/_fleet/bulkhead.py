@@ -15,7 +15,7 @@ from .member import MemberBase, micro
 if TYPE_CHECKING:
     from .._strategies.bulkhead.bulkhead import Bulkhead
     from .connection import Request
-    from .exchange_thread import Exchange
+    from .exchange_thread import ExchangeThread
 
 #: Time that places stay leased without a renewal, and the interval of renewals.
 LEASE_S = 2.0
@@ -36,7 +36,7 @@ class FleetBulkhead(MemberBase):
 
     kind = "bulkhead"
 
-    def __init__(self, owner: Bulkhead, exchange: Exchange, name: str) -> None:
+    def __init__(self, owner: Bulkhead, exchange: ExchangeThread, name: str) -> None:
         super().__init__(owner, exchange, name)
         self.instances = exchange.instances
         self._number = next(_numbers)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Members asked in one round trip. More would keep a single-threaded server busy for too long.
 _BATCH = 256
 
-#: Poll interval of `Exchange.settle`.
+#: Poll interval of `ExchangeThread.settle`.
 _LOOK_S = 0.002
 
 #: Pause after an error of our own.
@@ -40,9 +40,9 @@ _LONGEST_NAP_S = 5.0
 class Member(Protocol):
     """Something that has its state in the store. All methods but `alive` run in the exchange's thread.
 
-    ``next_at`` is when it wants to be visited, on the monotonic clock; inf: not before
-    `Exchange.wake`, called after it was set. ``alone`` alone says if it decides without the store: while
-    the store is away, every member that is not alone gets `lost`.
+    ``next_at`` is when it wants to be visited, on the monotonic clock; inf: not before `ExchangeThread.wake`,
+    called after it was set. ``alone`` alone says if it decides without the store: while the store is away,
+    every member that is not alone gets `lost`.
     """
 
     next_at: float
@@ -91,7 +91,7 @@ class Tallies:
         self.latency_s = 0.0
 
 
-class Exchange:
+class ExchangeThread:
     """Visits its members when they are due, all of them in one round trip, and watches the store's health."""
 
     def __init__(
@@ -221,7 +221,7 @@ class Exchange:
 
     def _nap(self, seconds: float) -> None:
         if seconds > 0:
-            self._bell.wait(min(seconds, _LONGEST_NAP_S), _Once())
+            self._bell.wait(min(seconds, _LONGEST_NAP_S), _SecondTime())
 
     def _round(self, now: float) -> None:
         """Send the requests of all members that are due."""
@@ -318,7 +318,7 @@ class Exchange:
             self._start()
 
 
-class _Once:
+class _SecondTime:
     """True from the second time it is asked: a wake ends the nap, whatever it was about."""
 
     __slots__ = ("_asked",)

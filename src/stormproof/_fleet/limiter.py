@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from .._strategies.limiter.limiter import Limiter
     from .._strategies.limiter.rules.bucket import Grant
     from .connection import Request
-    from .exchange_thread import Exchange
+    from .exchange_thread import ExchangeThread
 
 
-class Share(Bucket):
+class LocalBucket(Bucket):
     """Local bucket of a process without the store: its part of the limit, everything, or nothing."""
 
     __slots__ = ()
@@ -31,11 +31,11 @@ class Share(Bucket):
 
 
 class FleetLimiter(MemberBase):
-    """Gives its limiter the bucket to use: a `LeaseBucket`, or a `Share` while the store is down."""
+    """Gives its limiter the bucket to use: a `LeaseBucket`, or a `LocalBucket` while the store is down."""
 
     kind = "limiter"
 
-    def __init__(self, owner: Limiter, exchange: Exchange, name: str) -> None:
+    def __init__(self, owner: Limiter, exchange: ExchangeThread, name: str) -> None:
         super().__init__(owner, exchange, name)
         self.rate: float = owner.rate
         self.burst: int = owner.burst
@@ -127,16 +127,16 @@ class FleetLimiter(MemberBase):
             lease.rate = share.rate
         owner.swap_bucket(share)
 
-    def _share(self, now: float) -> Share:
+    def _share(self, now: float) -> LocalBucket:
         """Return the bucket to use without the store from ``now`` on."""
         if self.on_failure == "open":
-            return Share(math.inf, self.burst, now)
+            return LocalBucket(math.inf, self.burst, now)
         if self.on_failure == "closed":
-            shut = Share(0.0, self.burst, now)
+            shut = LocalBucket(0.0, self.burst, now)
             shut.level = 0.0
             return shut
         instances = max(self.bucket.instances, self.assumed)
-        return Share(self.rate / instances, max(min(1, self.burst), self.burst // instances), now)
+        return LocalBucket(self.rate / instances, max(min(1, self.burst), self.burst // instances), now)
 
     def release_request(self) -> Request | None:
         owner: Limiter | None = self._owner()

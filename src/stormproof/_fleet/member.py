@@ -12,7 +12,7 @@ from .key_format import key_of
 
 if TYPE_CHECKING:
     from .._strategies.limiter.rules.leases import LeaseBucket, Purse
-    from .exchange_thread import Exchange
+    from .exchange_thread import ExchangeThread
 
 #: Re-check interval for a corrupt key.
 _RECHECK_S = 1.0
@@ -41,7 +41,7 @@ class MemberBase:
     #: When the store last answered; None: not yet.
     answered_at: float | None
 
-    def __init__(self, owner: Any, exchange: Exchange, name: str) -> None:
+    def __init__(self, owner: Any, exchange: ExchangeThread, name: str) -> None:
         self.name = name
         self.key = key_of(exchange.prefix, self.kind, name)
         self.on_failure = exchange.on_failure

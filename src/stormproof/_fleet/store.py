@@ -18,7 +18,7 @@ from .._runtime import interrupts
 from .._runtime.locks import guard
 from .address import Address
 from .connection import Request, StoreConnection, is_unavailable
-from .exchange_thread import Exchange
+from .exchange_thread import ExchangeThread
 from .inspect import survey
 from .key_format import key_of, prefix_of
 
@@ -71,7 +71,9 @@ class RedisStore:
         self.on_failure = choice("RedisStore", "on_failure", on_failure, _POLICIES)
         self.instances = count("RedisStore", "instances", instances)
         self._link = StoreConnection(self.address, self.timeout)
-        self._exchange = Exchange(self._link, self.prefix, self.timeout, self.on_failure, self.instances)
+        self._exchange = ExchangeThread(
+            self._link, self.prefix, self.timeout, self.on_failure, self.instances
+        )
         self._callers: Executor | None = None
         self._lock: Any = None
         guard(self)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from .._classify.settings import Settings
+    from .._classify.settings import ClassifierSettings
     from .._strategies.protocol import Strategy
     from .options import ClientOptions
 
@@ -45,7 +45,7 @@ class Rules:
         #: True if it does so by tables of ours, which know about methods and keys.
         self.classifies = bool(own)
         changes = _changes(options, own)
-        self.settings: Settings = (own[0] if own else transient.settings).replace(**changes)
+        self.settings: ClassifierSettings = (own[0] if own else transient.settings).replace(**changes)
         self.methods = self.settings.methods
         #: The headers that carry an idempotency key, in lower case, as text and as bytes.
         self.key_names = both_kinds(self.settings.key_headers)
@@ -66,7 +66,7 @@ def _retries(policy: Policy) -> list[Retry]:
     return [strategy for strategy in strategies if isinstance(strategy, Retry)]
 
 
-def _changes(options: ClientOptions, own: list[Settings]) -> dict[str, Any]:
+def _changes(options: ClientOptions, own: list[ClassifierSettings]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if options.statuses is not None:
         changes["statuses"] = options.statuses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._classify.settings import Settings
+from .._classify.settings import ClassifierSettings
 from .._primitives.options import Options, choice, count, flag, hook
 
 TYPE_CHECKING = False
@@ -91,7 +91,7 @@ class ClientOptions(Options):
 def _table(field: str, table: Literal["statuses", "methods"], values: Iterable[Any]) -> Any:
     """``values`` as a classifier checks its ``table``; errors name the option they were given for."""
     try:
-        return getattr(Settings(**{table: values}), table)
+        return getattr(ClassifierSettings(**{table: values}), table)
     except (TypeError, ValueError) as error:
         message = str(error).replace(f"Classifier: {table}", f"ClientOptions: {field}", 1)
         raise type(error)(message) from None

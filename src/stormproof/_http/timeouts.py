@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .._classify.settings import Settings
+    from .._classify.settings import ClassifierSettings
     from .._context.deadlines import Scope
 
 #: A timer may ring a little before the clock that it was set by.
@@ -31,7 +31,7 @@ def call_remaining(scope: Scope) -> float | None:
     return min((seconds for seconds in left if seconds is not None), default=None)
 
 
-def as_seen(error: Exception, settings: Settings) -> Exception:
+def as_seen(error: Exception, settings: ClassifierSettings) -> Exception:
     """``error`` of an attempt, as ours too if it is a timeout and the time that is over was a scope's."""
     scope = ambient()
     if scope is None or scope.off or isinstance(error, StormproofError):

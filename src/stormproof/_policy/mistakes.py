@@ -53,7 +53,7 @@ _places = Recent(1024)
 _DROPPED = 50
 
 
-class _Place:
+class _PolicyPlace:
     """A place where policies are made: the last of them, and how many were dropped before the next."""
 
     __slots__ = ("dropped", "last")
@@ -72,7 +72,7 @@ def doubtful_place(policy: Any) -> str | None:
     if "with_" in ours or "_rebuild" in ours:
         # A copy has the budget of its original.
         return None
-    place: _Place = _places.put_first((frame.f_code, frame.f_lasti), _Place())
+    place: _PolicyPlace = _places.put_first((frame.f_code, frame.f_lasti), _PolicyPlace())
     place.dropped += place.last() is None
     place.last = weakref.ref(policy)
     if place.dropped != _DROPPED:

@@ -19,7 +19,7 @@ from .._runtime import randomness
 from .._runtime.call_template import Template, apply, apply_async, enter, enter_async
 from .._runtime.frames import frame_at
 from .._runtime.function_kind import function_kind
-from .._runtime.maps import Recent, Shared
+from .._runtime.maps import Recent, SharedValues
 from .._strategies.budget.budget import Budget
 from .._strategies.deadline import Deadline
 from .._strategies.gate import GATE, GATE_NAMES
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 #: Default budgets of named policies, alive as long as a policy of that name (and clock) is; those used last
 #: outlive it, so that a policy made anew for each call pays from the same budget.
-_named_budgets = Shared()
+_named_budgets = SharedValues()
 _last_named_budgets = Recent(1024)
 
 

@@ -16,7 +16,7 @@ _sp_boundary = True
 CLOSING_S = 10.0
 
 
-class Opened:
+class OpenConnection:
     """A connection and how to close it. An error on closing a broken one is ignored."""
 
     __slots__ = ("_close", "connection")
@@ -71,7 +71,7 @@ async def _all_of(pending: list[Any]) -> None:
         await closing
 
 
-def opened(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:
+def opened(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> OpenConnection:
     """Connect: ``connect()`` gives a connection, or a context manager that does."""
     result = connect()
     if hasattr(result, "__await__"):
@@ -79,22 +79,22 @@ def opened(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Op
             result.close()
         raise TypeError(f"reconnecting: {connect!r} is async; use `async for`")
     if not hasattr(result, "__enter__"):
-        return Opened(result, _closer(result, close))
+        return OpenConnection(result, _closer(result, close))
     connection = result.__enter__()
     # Many connections are their own context managers, whose exit may mean something else (a commit).
     closer = _closer(connection, close) if connection is result or close is not None else None
-    return Opened(connection, closer or (lambda: result.__exit__(None, None, None)))
+    return OpenConnection(connection, closer or (lambda: result.__exit__(None, None, None)))
 
 
-async def opened_async(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> Opened:
+async def opened_async(connect: Callable[[], Any], close: Callable[[Any], Any] | None) -> OpenConnection:
     """Connect: ``connect()`` gives an async context manager, an awaitable, or the connection itself."""
     result = connect()
     if hasattr(result, "__await__") and not hasattr(result, "__aenter__"):
         result = await result
         if (closer := _closer(result, close)) is not None:
-            return Opened(result, closer)
+            return OpenConnection(result, closer)
     if not hasattr(result, "__aenter__"):
-        return Opened(result, _closer(result, close))
+        return OpenConnection(result, _closer(result, close))
     connection = await result.__aenter__()
     closer = _closer(connection, close) if connection is result or close is not None else None
-    return Opened(connection, closer or (lambda: result.__aexit__(None, None, None)))
+    return OpenConnection(connection, closer or (lambda: result.__aexit__(None, None, None)))

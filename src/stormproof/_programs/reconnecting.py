@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Generic, Self, TypeVar, overload
 
     from .._primitives.options import Seconds
-    from .connections import Opened
+    from .connections import OpenConnection
 
     C = TypeVar("C")
 
@@ -66,14 +66,14 @@ class Reconnecting(_Of[C]):
         self._loop: Callable[[], Any] = _nothing
         self._entered = False
 
-        def sync() -> Opened:
+        def sync() -> OpenConnection:
             return _connections.opened(connect, close)
 
-        async def aio() -> Opened:
+        async def aio() -> OpenConnection:
             return await _connections.opened_async(connect, close)
 
-        self._open: dict[bool, Callable[[], Opened]] = {True: sync, False: sync}
-        self._aopen: dict[bool, Callable[[], Awaitable[Opened]]] = {True: aio, False: aio}
+        self._open: dict[bool, Callable[[], OpenConnection]] = {True: sync, False: sync}
+        self._aopen: dict[bool, Callable[[], Awaitable[OpenConnection]]] = {True: aio, False: aio}
         for strategy in reversed(inner):
             self._open[False] = strategy.sync(self._open[False], self._env, sync)
             self._aopen[False] = strategy.aio(self._aopen[False], self._env, aio)

@@ -30,7 +30,7 @@ _ModuleSpec: Any = type(__spec__)
 SHARED_NAMES: dict[str, Any] = dict(vars(builtins))
 
 
-class Source:
+class WrapperSource:
     """The lines of a wrapper, for tracebacks: those ask the loader in a frame's globals.
 
     ``spec`` goes there too: Python 3.15 warns of globals that have a loader and no spec.
@@ -59,7 +59,7 @@ class Template:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
-        self._made: dict[tuple[bool, str, str, str, bool, str], tuple[CodeType, Source]] = {}
+        self._made: dict[tuple[bool, str, str, str, bool, str], tuple[CodeType, WrapperSource]] = {}
 
     def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
         """A function with ``like``'s signature; ``names`` fill the template's ``_sp_`` names."""
@@ -92,7 +92,7 @@ class Template:
             made.__kwdefaults__ = like.__kwdefaults__
         return made
 
-    def _compile(self, key: tuple[bool, str, str, str, bool, str]) -> tuple[CodeType, Source]:
+    def _compile(self, key: tuple[bool, str, str, str, bool, str]) -> tuple[CodeType, WrapperSource]:
         is_async, params, args, packed, inline, check = key
         text = self.text.replace("_sp_call({args})", _APPLIED) if inline else self.text
         text = text.format(
@@ -108,7 +108,7 @@ class Template:
         filename = f"stormproof {'async ' if is_async else ''}{self.name}({params})"
         scope: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), scope)
-        return scope[self.name].__code__, Source(text)
+        return scope[self.name].__code__, WrapperSource(text)
 
 
 def apply(fn: Any, /, *args: Any, **kwargs: Any) -> Any:

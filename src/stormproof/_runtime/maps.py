@@ -56,7 +56,7 @@ class Recent:
             return list(self._items)
 
 
-class Shared:
+class SharedValues:
     """Objects by name, each alive as long as it is referenced elsewhere."""
 
     __slots__ = ("__weakref__", "_items", "_lock")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._primitives.options import Seconds
-    from .._strategies.adaptive.limit import Ticket
+    from .._strategies.adaptive.limit import LimitTicket
 
 #: Answers of the application by which an adaptive limit knows that it does not cope.
 DROPPED = (503, 504)
@@ -96,29 +96,29 @@ class TurnedAway(Exception):
         bus.publish("Shed", operation="request", reason=reason)
 
 
-def enter(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> Place:
+def enter(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> AdmittedPlace:
     """A place for one request, or `TurnedAway`."""
     _stop_a_retry(among, share, is_retry)
     try:
         if not isinstance(among, Bulkhead):
-            return Place(among.admit())
+            return AdmittedPlace(among.admit())
         among.enter()
     except (BulkheadFull, Throttled):
         raise TurnedAway("full") from None
-    return Place(among)
+    return AdmittedPlace(among)
 
 
-async def enter_async(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> Place:
+async def enter_async(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> AdmittedPlace:
     """`enter`, awaited in the queue."""
     # Nothing is awaited between this look and taking the place.
     _stop_a_retry(among, share, is_retry)
     try:
         if not isinstance(among, Bulkhead):
-            return Place(among.admit())
+            return AdmittedPlace(among.admit())
         await among.enter_async()
     except (BulkheadFull, Throttled):
         raise TurnedAway("full") from None
-    return Place(among)
+    return AdmittedPlace(among)
 
 
 def _stop_a_retry(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> None:
@@ -126,7 +126,7 @@ def _stop_a_retry(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool)
         raise TurnedAway("retry")
 
 
-class Place:
+class AdmittedPlace:
     """One admitted request. The first of `answered` and `failed` gives the place back, the rest nothing.
 
     As a context manager, leaving without an error is an answer of success.
@@ -134,8 +134,8 @@ class Place:
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: Bulkhead | Ticket) -> None:
-        self._place: Bulkhead | Ticket | None = place
+    def __init__(self, place: Bulkhead | LimitTicket) -> None:
+        self._place: Bulkhead | LimitTicket | None = place
 
     def answered(self, status: int) -> None:
         """The answer is sent, or the application is done (``status`` 0: it said nothing)."""

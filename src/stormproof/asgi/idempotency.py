@@ -130,7 +130,7 @@ class IdempotencyMiddleware:
                 return b"".join(parts)
 
     async def _guarded(self, scope: Connection, receive: Receive, send: Send, key: str, body: bytes) -> None:
-        run = Run(self, scope, key, body)
+        run = RequestRun(self, scope, key, body)
         try:
             claim = await self.store.run_async(run.begin)
         except StoreUnavailable:
@@ -158,7 +158,7 @@ class IdempotencyMiddleware:
         await send({"type": "http.response.body", "body": body})
 
 
-class Run:
+class RequestRun:
     """The operations of one request on its key."""
 
     __slots__ = ("begin", "digest", "lease", "middleware", "owner")
@@ -203,7 +203,7 @@ class Recorder:
         "_status",
     )
 
-    def __init__(self, run: Run, send: Send, settled: Callable[[], object]) -> None:
+    def __init__(self, run: RequestRun, send: Send, settled: Callable[[], object]) -> None:
         self._run = run
         self._send = send
         #: Set when the key is settled: background tasks may go on, but not for its sake.

@@ -106,7 +106,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-class Run:
+class DemoRun:
     """Both lanes and the common clock. ``lag_s`` is how late the worst call was begun by a busy machine."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -127,7 +127,7 @@ class Run:
         """Return True if the machine kept up: the callers themselves were never a bucket late."""
         return self.lag_s <= self.scenario.bucket_s
 
-    async def play(self, watch: Callable[[Run], None], every_s: float) -> None:
+    async def play(self, watch: Callable[[DemoRun], None], every_s: float) -> None:
         """Play the scenario to the last call's end; ``watch`` is called every ``every_s`` seconds."""
         allowed = _demo_server.allow_open_files(self.scenario.open_files)
         if allowed < self.scenario.open_files:
@@ -140,7 +140,9 @@ class Run:
             except BaseExceptionGroup as group:
                 raise _first(group) from group
 
-    async def _play(self, servers: Sequence[Server], watch: Callable[[Run], None], every_s: float) -> None:
+    async def _play(
+        self, servers: Sequence[Server], watch: Callable[[DemoRun], None], every_s: float
+    ) -> None:
         self._zero = asyncio.get_running_loop().time()
         for one in servers:
             one.start_clock()
@@ -153,7 +155,7 @@ class Run:
             for one in servers:
                 one.end()
 
-    async def _watch(self, watch: Callable[[Run], None], every_s: float) -> None:
+    async def _watch(self, watch: Callable[[DemoRun], None], every_s: float) -> None:
         ticks = 0
         while True:
             ticks += 1

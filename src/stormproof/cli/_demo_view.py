@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ._demo_callers import Lane
     from ._demo_metrics import LaneVerdict
-    from ._demo_run import Run
+    from ._demo_run import DemoRun
     from ._demo_scenario import Scenario
 
 TALL = 30
@@ -127,7 +127,7 @@ def lane_panel(lane: Lane, scenario: Scenario, now_s: float, width: int, per_lim
     )
 
 
-def picture(run: Run, width: int, height: int) -> RenderableType:
+def picture(run: DemoRun, width: int, height: int) -> RenderableType:
     """The whole live view. Both lanes share one time axis; a tall terminal gets taller bars."""
     scenario, now_s = run.scenario, run.now()
     width, per_limit = min(width, 200), 2 if height >= TALL else 1
@@ -145,7 +145,7 @@ def picture(run: Run, width: int, height: int) -> RenderableType:
     return Group(head, *lanes, Text(FAIR, style="dim", no_wrap=True))
 
 
-def line(run: Run) -> str:
+def line(run: DemoRun) -> str:
     """One second of the run as a line of text."""
     scenario, now_s = run.scenario, run.now()
     parts = [f"{now_s:4.0f} s"]
@@ -203,7 +203,7 @@ def _back(lane: LaneVerdict, scenario: Scenario) -> str:
     return f"{lane.recovery_s:.2f} s"
 
 
-def verdict(naive: LaneVerdict, stormproof: LaneVerdict, run: Run) -> RenderableType:
+def verdict(naive: LaneVerdict, stormproof: LaneVerdict, run: DemoRun) -> RenderableType:
     """The end of the demo: table, sentence, and a warning when the machine was too slow to trust it."""
     floor = drain_floor(run.scenario)
     parts: list[RenderableType] = [

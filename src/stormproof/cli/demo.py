@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ._demo_metrics import LaneVerdict
-    from ._demo_run import Run
+    from ._demo_run import DemoRun
 
 SHORTEST_S, LONGEST_S = 12.0, 300.0
 FRAME_S = 0.25
@@ -39,10 +39,10 @@ def command(
     Exit code 1 if the Stormproof lane did not recover while it was watched.
     """
     from ._app import CommandError
-    from ._demo_run import CannotRun, Run
+    from ._demo_run import CannotRun, DemoRun
     from ._demo_scenario import Scenario
 
-    run = Run(Scenario(seconds=seconds, seed=seed))
+    run = DemoRun(Scenario(seconds=seconds, seed=seed))
     try:
         _, held = play(run, as_json=as_json, plain=plain)
     except CannotRun as problem:
@@ -50,7 +50,7 @@ def command(
     return NEGATIVE if held.recovery_s is None else OK
 
 
-def play(run: Run, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerdict]:
+def play(run: DemoRun, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerdict]:
     """Play ``run`` and show it in the way asked for; the naive lane's verdict and Stormproof's."""
     from ._demo_metrics import lane_verdict
 
@@ -70,7 +70,7 @@ def play(run: Run, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerd
     return naive, held
 
 
-def _play_for_people(run: Run, *, plain: bool) -> None:
+def _play_for_people(run: DemoRun, *, plain: bool) -> None:
     from rich.console import Console
 
     from . import _demo_view
@@ -82,7 +82,7 @@ def _play_for_people(run: Run, *, plain: bool) -> None:
         return
     from rich.live import Live
 
-    def draw(run: Run) -> None:
+    def draw(run: DemoRun) -> None:
         live.update(_demo_view.picture(run, console.width, console.height), refresh=True)
 
     with Live(console=console, auto_refresh=False) as live:
@@ -97,7 +97,7 @@ def can_draw(console: Console) -> bool:
     return console.encoding.startswith("utf")
 
 
-def as_data(run: Run, naive: LaneVerdict, held: LaneVerdict) -> dict[str, Any]:
+def as_data(run: DemoRun, naive: LaneVerdict, held: LaneVerdict) -> dict[str, Any]:
     """The outcome as plain data: scenario, both verdicts, both series, the sentence."""
     from . import _demo_metrics
 

@@ -55,7 +55,7 @@ class Plan:
         self.on_error: str = settings["on_error"]
         self.encode, self.decode = settings["codec"]
 
-    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run:
+    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyedRun:
         """A run for one call, by the key that its arguments give."""
         key = keys.text("idempotent", "the key of a call", self.key(*args, **kwargs))
         scope: Any = self.scope
@@ -66,10 +66,10 @@ class Plan:
         if not isinstance(payload, (str, bytes)):
             raise TypeError(f"idempotent: fingerprint must give str or bytes, got {type(payload).__name__}")
         given = payload.encode() if isinstance(payload, str) else payload
-        return Run(self, keys.digest(scope, key), keys.fingerprint(given), keys.client(scope))
+        return KeyedRun(self, keys.digest(scope, key), keys.fingerprint(given), keys.client(scope))
 
 
-class Run:
+class KeyedRun:
     """One call: which operations it needs, and what their answers mean. No store is touched here."""
 
     __slots__ = ("client", "digest", "owner", "payload", "plan")
@@ -148,7 +148,7 @@ class Run:
 def _sync(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
     store = plan.store
 
-    def settle(run: Run, operation: Any) -> None:
+    def settle(run: KeyedRun, operation: Any) -> None:
         try:
             if not store.run(operation):
                 run.emit("lost")
@@ -179,7 +179,7 @@ def _sync(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
 def _aio(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
     store = plan.store
 
-    async def settle(run: Run, operation: Any) -> None:
+    async def settle(run: KeyedRun, operation: Any) -> None:
         try:
             with shielded():
                 if not await store.run_async(operation):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from .._config.build import Row
+    from .._config.build import Pipeline
     from .._config.errors import Spot
 
 SUFFIXES = (".toml", ".json", ".yaml", ".yml")
@@ -50,7 +50,7 @@ def read(text: str, path: str) -> list[Loop]:
         raise Broken(": ".join(part for part in (error.key, error.message) if part), error.line) from None
 
 
-def _loops(row: Row, named: Any, lines: list[str]) -> list[Loop]:
+def _loops(row: Pipeline, named: Any, lines: list[str]) -> list[Loop]:
     spots = dict(zip(row.kinds, _spots(row.spot), strict=True))
     retry = next((s for s in row.strategies if isinstance(s, Retry)), None)
     deadlines = [s.seconds for s in row.strategies if isinstance(s, Deadline)]
@@ -92,7 +92,7 @@ def _waits(preview: Sequence[Any]) -> str:
     return "fixed" if all(wait.low == wait.high for wait in preview) else "jittered"
 
 
-def _compose(row: Row) -> None:
+def _compose(row: Pipeline) -> None:
     """Yield the faults that only the whole pipeline shows."""
     try:
         with warnings.catch_warnings():

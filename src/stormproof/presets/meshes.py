@@ -65,7 +65,7 @@ def envoy(
     )
 
 
-class _Call:
+class _EnvoyCall:
     """One call in flight; ``retrying`` is 1 from the moment its first retry was granted."""
 
     __slots__ = ("budget", "retrying")
@@ -75,7 +75,7 @@ class _Call:
         self.retrying = 0
 
 
-_call: ContextVar[_Call | None] = ContextVar("stormproof_envoy_call", default=None)
+_call: ContextVar[_EnvoyCall | None] = ContextVar("stormproof_envoy_call", default=None)
 
 
 class EnvoyBudget(Stateful):
@@ -140,7 +140,7 @@ class EnvoyBudget(Stateful):
     def _begin(self) -> Any:
         with self._lock:
             self._active += 1
-        return _call.set(_Call(self))
+        return _call.set(_EnvoyCall(self))
 
     def _end(self, token: Any) -> None:
         call = _call.get()

@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 from tests.support.http_errors import http_error
 
-from stormproof._classify.classifier import Classifier, Settings, transient
+from stormproof._classify.classifier import Classifier, ClassifierSettings, transient
 from stormproof._classify.exhaustion import Mark, exhausted_by, mark
 from stormproof._classify.verdict import Verdict
 from stormproof._primitives import errors
@@ -1082,7 +1082,7 @@ def test_bounds_of_a_table_are_legal() -> None:
 
 
 def test_classifier_takes_settings_only() -> None:
-    assert Classifier(Settings(statuses={409}))(Response(409))
+    assert Classifier(ClassifierSettings(statuses={409}))(Response(409))
     with pytest.raises(TypeError, match="Classifier: settings must be"):
         Classifier({"statuses": {409}})  # type: ignore[arg-type]
 

@@ -116,7 +116,7 @@ class AdaptiveLimit(Stateful):
 
     # Admission and settling: the lock is held for these few lines only, never across user code.
 
-    def admit(self) -> Ticket:
+    def admit(self) -> LimitTicket:
         """A ticket for one call, to be settled with success(), dropped() or cancel(); or `Throttled`."""
         clock = self.clock or current()
         began = clock.now()
@@ -125,13 +125,13 @@ class AdaptiveLimit(Stateful):
             inflight = self._inflight + 1
             if inflight <= limit:
                 self._inflight = inflight
-                return Ticket(self, inflight, clock, began)
+                return LimitTicket(self, inflight, clock, began)
         bus.publish("Refused", operation=self.name or "adaptive limit", by="adaptive_limit")
         raise Throttled(
             f"{self.name or 'adaptive limit'}: {limit} calls at once are what the backend copes with"
         )
 
-    def settle(self, ticket: Ticket, dropped: bool | None) -> None:
+    def settle(self, ticket: LimitTicket, dropped: bool | None) -> None:
         now = ticket.clock.now()
         rtt = now - ticket.began
         with self._lock:
@@ -192,7 +192,7 @@ class AdaptiveLimit(Stateful):
         return {**super().describe(), "limit": self.limit, "in_use": self.in_use}
 
 
-class Ticket:
+class LimitTicket:
     """One admitted call. The first of success(), dropped() and cancel() counts; the rest do nothing.
 
     As a context manager it settles itself by how the block ends.
@@ -223,7 +223,7 @@ class Ticket:
         """The call teaches nothing: its place is free again."""
         self._end(None)
 
-    def __enter__(self) -> Ticket:
+    def __enter__(self) -> LimitTicket:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:

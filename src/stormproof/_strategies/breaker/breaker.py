@@ -23,7 +23,7 @@ from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
 from ..timeout import Timeout
-from .locked_circuit import Live, LockedCircuit
+from .locked_circuit import BreakerState, LockedCircuit
 from .rules.circuit import Circuit, default_trip
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env, Store
-    from .locked_circuit import FleetMember, Trip
+    from .locked_circuit import BreakerMember, Trip
     from .rules.circuit import Counts
 
 
@@ -128,7 +128,7 @@ class Breaker(LockedCircuit):
             None if slow_call is None else self.slow_ratio,
         )
         self._draw = randomness.source(rng, "Breaker")
-        self._live = Live(self._circuit(), self._timer)
+        self._live = BreakerState(self._circuit(), self._timer)
         guard(self)
         self._publish_bucket()
         if store is not None:
@@ -143,7 +143,7 @@ class Breaker(LockedCircuit):
                 raise ValueError(
                     f"Breaker: {field} must be a number of seconds when there is a store, got None"
                 )
-        fleet: FleetMember = store.join("breaker", self, shared_name("Breaker", self.name))
+        fleet: BreakerMember = store.join("breaker", self, shared_name("Breaker", self.name))
         self._fleet = fleet
         fleet.start()
 

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Protocol, TypeVar
 
-    from .rules.circuit import Bucket, Circuit, Counts, Probe
+    from .rules.circuit import Circuit, Counts, Probe, WindowBucket
 
     T = TypeVar("T")
     Trip = Callable[[Counts], bool]
 
-    class FleetMember(Protocol):
+    class BreakerMember(Protocol):
         """The fleet's side of a breaker with a store."""
 
         def start(self) -> None: ...
         def kick(self) -> None: ...
 
 
-class Live:
+class BreakerState:
     """Mutable state of a breaker."""
 
     __slots__ = ("bucket", "circuit", "last_failure", "manual", "observed", "running", "shut", "timer")
@@ -39,7 +39,7 @@ class Live:
     def __init__(self, circuit: Circuit, timer: Any) -> None:
         self.circuit = circuit
         #: Where the success path counts; None sends every call through `Breaker.admit`.
-        self.bucket: Bucket | None = None
+        self.bucket: WindowBucket | None = None
         #: From when to when every call is refused without a lock; None sends them through it.
         self.shut: tuple[float, float] | None = None
         self.last_failure: BaseException | None = None
@@ -62,8 +62,8 @@ class LockedCircuit(Stateful):
     count: Literal["attempts", "calls"]
     on_state_change: Callable[[str, str, str], object] | None
     observe: bool
-    _fleet: FleetMember | None
-    _live: Live
+    _fleet: BreakerMember | None
+    _live: BreakerState
     _trip: Trip
     _judge: Callable[[BaseException], Any]
     _exclude: Callable[[BaseException], Any] | None
@@ -115,12 +115,12 @@ class LockedCircuit(Stateful):
             return self._pretend()
         return ticket
 
-    def open_bucket(self, now: float) -> Bucket | None:
+    def open_bucket(self, now: float) -> WindowBucket | None:
         """Return where a closed breaker counts a call that begins at ``now``; None: it takes a ticket."""
         bucket = self._live.bucket
         return None if bucket is None or now > bucket.end else bucket
 
-    def _place(self, live: Live, now: float) -> Ticket | None:
+    def _place(self, live: BreakerState, now: float) -> Ticket | None:
         if live.manual == "open":
             return None
         bucket = live.circuit.roll(now)
@@ -147,7 +147,7 @@ class LockedCircuit(Stateful):
         current = attempt()
         return current is not None and current.number > 1
 
-    def _count_slow(self, live: Live, now: float) -> bool:
+    def _count_slow(self, live: BreakerState, now: float) -> bool:
         """Count the calls in flight that have become slow: True if there were any."""
         found = False
         while live.running:
@@ -200,7 +200,7 @@ class LockedCircuit(Stateful):
         if self._fleet is not None and (outcome == "failure" or ticket.probe is not None):
             self._fleet.kick()
 
-    def _ended(self, bucket: Bucket, error: BaseException) -> None:
+    def _ended(self, bucket: WindowBucket, error: BaseException) -> None:
         """Settle a call without a ticket that raised ``error``, as its ticket would."""
         outcome, live = self.outcome_of(error), self._live
         if outcome == "success":

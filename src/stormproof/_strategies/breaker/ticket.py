@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from .rules.circuit import Bucket, Probe
+    from .rules.circuit import Probe, WindowBucket
 
     class Breaker(Protocol):
         """The breaker that admitted the call."""
@@ -27,7 +27,7 @@ class Ticket:
     def __init__(
         self,
         breaker: Breaker | None,
-        bucket: Bucket | None,
+        bucket: WindowBucket | None,
         probe: Probe | None,
         began: float,
         is_neutral: bool = False,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _put = object.__setattr__
 
 
-class Live:
+class BudgetState:
     """Mutable state of a budget: the tokens, the windows' sums, the time of the last reading."""
 
     __slots__ = (
@@ -80,9 +80,9 @@ class Live:
         self.last = now
         return now, elapsed
 
-    def copy(self) -> Live:
+    def copy(self) -> BudgetState:
         """Return a copy that can be settled without changing this one."""
-        twin = Live.__new__(Live)
+        twin = BudgetState.__new__(BudgetState)
         twin.clock, twin.timer = self.clock, self.timer
         twin.tokens, twin.skew, twin.last = self.tokens, self.skew, self.last
         twin.gained, twin.paid, twin.would_refuse = self.gained, self.paid, self.would_refuse
@@ -106,7 +106,7 @@ class Allowance(Stateful):
     #: What a budget is called is of interest where several processes share it.
     _surroundings = ("clock", "rng", "store", "name")
 
-    _live: Live
+    _live: BudgetState
     _tally: Tally
 
     def _open(self, clock: Clock | None, rng: Rng | None, observe: bool) -> None:
@@ -134,7 +134,7 @@ class Allowance(Stateful):
         """Credit what was counted since the last time. The lock is held."""
         self._credit(self._live, self._tally.take())
 
-    def _credit(self, live: Live, fresh: int) -> None:
+    def _credit(self, live: BudgetState, fresh: int) -> None:
         """Settle ``live`` at this moment, with ``fresh`` events counted since it was last settled."""
         raise NotImplementedError
 
@@ -209,13 +209,13 @@ class Allowance(Stateful):
         with self._lock:
             return self._held(self._look())
 
-    def _look(self) -> Live:
+    def _look(self) -> BudgetState:
         """Return a copy of the state, settled at this moment. The lock is held."""
         live = self._live.copy()
         self._credit(live, self._tally.peek())
         return live
 
-    def _held(self, live: Live) -> float:
+    def _held(self, live: BudgetState) -> float:
         return live.tokens
 
     def shortage(self) -> str:
@@ -256,7 +256,7 @@ class Allowance(Stateful):
     def inherit(self, former: Allowance) -> None:
         """Start with the balance of ``former``, the budget that this one replaces, if that is less."""
 
-    def _begin(self, clock: Clock | None) -> Live:
+    def _begin(self, clock: Clock | None) -> BudgetState:
         """Return the state of a budget made now."""
         raise NotImplementedError
 
@@ -287,11 +287,11 @@ class Allowance(Stateful):
 
     # One object in place of many budgets of the same options: for a simulation, in one thread.
 
-    def new_state(self) -> Live:
+    def new_state(self) -> BudgetState:
         """Return the state of another budget, made now."""
         return self._begin(self._live.clock)
 
-    def assume(self, state: Live, events: int) -> None:
+    def assume(self, state: BudgetState, events: int) -> None:
         """Be the budget with ``state``, for which so many events were counted since it was last settled."""
         self._live = state
         tally = self._tally

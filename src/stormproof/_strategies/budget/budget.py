@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ..._primitives.options import label, number, seconds, shared_store
-from .allowance import Allowance, Live
+from .allowance import Allowance, BudgetState
 from .rules import ROUNDING, Slices, settle
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..._runtime.randomness import Rng
     from ..protocol import Store
 
-    class FleetMember(Protocol):
+    class BudgetMember(Protocol):
         """The fleet's side of a budget with a store."""
 
         def start(self) -> None: ...
@@ -61,12 +61,12 @@ class Budget(Allowance):
         self._open(clock, rng, observe)
         self.store = shared_store("Budget", store)
         self.name = label("Budget", name)
-        self._fleet: FleetMember | None = None
+        self._fleet: BudgetMember | None = None
         if store is not None:
             self._join(store)
 
-    def _begin(self, clock: Clock | None) -> Live:
-        live = Live(clock, self.burst)
+    def _begin(self, clock: Clock | None) -> BudgetState:
+        live = BudgetState(clock, self.burst)
         live.earned = Slices(self.window, live.last)
         return live
 
@@ -89,7 +89,7 @@ class Budget(Allowance):
         from ..limiter.rules.leases import MOST_SHARED
 
         number("Budget", "burst", self.burst, most=MOST_SHARED)
-        fleet: FleetMember = store.join("budget", self, shared_name("Budget", self.name))
+        fleet: BudgetMember = store.join("budget", self, shared_name("Budget", self.name))
         self._fleet = fleet
         fleet.start()
 
@@ -97,11 +97,11 @@ class Budget(Allowance):
     def sustained(self) -> float:
         return self.ratio
 
-    def _credit(self, live: Live, fresh: int) -> None:
+    def _credit(self, live: BudgetState, fresh: int) -> None:
         now, elapsed = live.tick()
         self._credit_at(live, fresh, now, elapsed)
 
-    def _credit_at(self, live: Live, fresh: int, now: float, elapsed: float) -> None:
+    def _credit_at(self, live: BudgetState, fresh: int, now: float, elapsed: float) -> None:
         tokens = settle(live.tokens, live.earned, fresh * self.ratio, elapsed, now, self.burst)
         live.tokens = tokens
         if tokens >= self.burst:
@@ -118,7 +118,7 @@ class Budget(Allowance):
             if self._fleet is not None:
                 paid = self._fleet.withdraw()
             else:
-                # `Tally.take` and `Live.tick`, written out: this is on the way of every retry.
+                # `Tally.take` and `BudgetState.tick`, written out: this is on the way of every retry.
                 count, now, last = tally.tick(), live.timer.now() + live.skew, live.last
                 fresh = count - tally.seen
                 tally.seen = count + 1

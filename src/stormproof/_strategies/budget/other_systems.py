@@ -10,7 +10,7 @@ from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
 from ..limiter.rules.deferred import DeferredPayment
 from ..limiter.waiting import LineOwner, Reservation, wake
-from .allowance import OBSERVED, Allowance, Live
+from .allowance import OBSERVED, Allowance, BudgetState
 from .rules import ROUNDING, Slices
 
 TYPE_CHECKING = False
@@ -47,8 +47,8 @@ class WindowBudget(Allowance):
         self.window = seconds("WindowBudget", "window", window, above=0)
         self._open(clock, rng, observe)
 
-    def _begin(self, clock: Clock | None) -> Live:
-        live = Live(clock, 0.0)
+    def _begin(self, clock: Clock | None) -> BudgetState:
+        live = BudgetState(clock, 0.0)
         live.earned, live.spent = Slices(self.window, live.last), Slices(self.window, live.last)
         return live
 
@@ -69,7 +69,7 @@ class WindowBudget(Allowance):
     def sustained(self) -> float:
         return self.ratio
 
-    def _credit(self, live: Live, fresh: int) -> None:
+    def _credit(self, live: BudgetState, fresh: int) -> None:
         now, elapsed = live.tick()
         live.earned.roll(now)
         live.spent.roll(now)
@@ -82,7 +82,7 @@ class WindowBudget(Allowance):
         self._live.spent.add(1.0)
         return 1.0
 
-    def _held(self, live: Live) -> float:
+    def _held(self, live: BudgetState) -> float:
         # Calls can leave the window before the retries they paid for.
         earned = self.ratio * live.earned.total + self.floor * self.window
         return max(0.0, earned - live.spent.total)
@@ -117,8 +117,8 @@ class QuotaBudget(Allowance):
         )
         self._open(clock, rng, observe)
 
-    def _begin(self, clock: Clock | None) -> Live:
-        return Live(clock, self.capacity)
+    def _begin(self, clock: Clock | None) -> BudgetState:
+        return BudgetState(clock, self.capacity)
 
     def success(self, spent: float | None = None) -> None:
         if spent is None:
@@ -152,7 +152,7 @@ class QuotaBudget(Allowance):
         self._live.tokens -= cost
         return cost
 
-    def _credit(self, live: Live, fresh: int) -> None:
+    def _credit(self, live: BudgetState, fresh: int) -> None:
         # Credits only ever add up to the capacity, so their order among themselves does not matter.
         live.tokens = min(self.capacity, live.tokens + fresh * self.success_credit)
 
@@ -178,8 +178,8 @@ class ThrottleBudget(Allowance):
         # Held as thousandths, which are whole numbers.
         self._open(clock, rng, observe)
 
-    def _begin(self, clock: Clock | None) -> Live:
-        return Live(clock, self.top)
+    def _begin(self, clock: Clock | None) -> BudgetState:
+        return BudgetState(clock, self.top)
 
     def _convert(self, wanted: Self) -> None:
         # The share stays, as gRPC does it: what counts is on which side of the half the tokens are.
@@ -198,7 +198,7 @@ class ThrottleBudget(Allowance):
             self._settle()
             self._live.tokens = max(0, self._live.tokens - 1000)
 
-    def _credit(self, live: Live, fresh: int) -> None:
+    def _credit(self, live: BudgetState, fresh: int) -> None:
         # The small addend keeps 1.001 * 1000 from truncating to 1000.
         credit = int(self.token_ratio * 1000 + ROUNDING)
         live.tokens = min(self.top, live.tokens + fresh * credit)
@@ -206,7 +206,7 @@ class ThrottleBudget(Allowance):
     def _pay(self, timeout: bool) -> float:
         return 1.0 if self._live.tokens * 2 > self.top else 0.0
 
-    def _held(self, live: Live) -> float:
+    def _held(self, live: BudgetState) -> float:
         return live.tokens / 1000
 
 
@@ -240,8 +240,8 @@ class RateBudget(Allowance, LineOwner):
         #: What pays in its place when there is a store.
         self._shared: Limiter | None = shared
 
-    def _begin(self, clock: Clock | None) -> Live:
-        live = Live(clock, 0.0)
+    def _begin(self, clock: Clock | None) -> BudgetState:
+        live = BudgetState(clock, 0.0)
         live.bucket = Bucket(self.rate, self.burst, live.last)
         return live
 
@@ -266,7 +266,7 @@ class RateBudget(Allowance, LineOwner):
     def on_success(self) -> Callable[[], object] | None:
         return None
 
-    def _credit(self, live: Live, fresh: int) -> None:
+    def _credit(self, live: BudgetState, fresh: int) -> None:
         live.tick()
 
     def _pay(self, timeout: bool) -> float:
@@ -309,7 +309,7 @@ class RateBudget(Allowance, LineOwner):
             woken = work(grant.line or self._live.bucket, self.clock_time())
         wake(woken)
 
-    def _held(self, live: Live) -> float:
+    def _held(self, live: BudgetState) -> float:
         if self._shared is not None:
             return max(0.0, self._shared.tokens())
         return max(0.0, live.bucket.tokens(live.last))

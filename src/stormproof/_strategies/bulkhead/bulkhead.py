@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..._primitives.options import Seconds
     from ..protocol import Env, Store
 
-    class FleetMember(Protocol):
+    class BulkheadMember(Protocol):
         """The fleet's side of a bulkhead with a store."""
 
         def start(self) -> None: ...
@@ -68,7 +68,7 @@ class Bulkhead(Stateful):
         self.name = label("Bulkhead", name)
         self.observe = flag("Bulkhead", "observe", observe)
         self.store = shared_store("Bulkhead", store)
-        self._fleet: FleetMember | None = None
+        self._fleet: BulkheadMember | None = None
         if self.max_wait and not self.queue:
             raise ValueError(f"Bulkhead: max_wait needs a queue to wait in, got {max_wait!r} with queue=0")
         #: What is free. Taking and giving back are single atomic list operations.
@@ -83,7 +83,7 @@ class Bulkhead(Stateful):
     def _join(self, store: Store) -> None:
         from ..._primitives.options import shared_name
 
-        fleet: FleetMember = store.join("bulkhead", self, shared_name("Bulkhead", self.name))
+        fleet: BulkheadMember = store.join("bulkhead", self, shared_name("Bulkhead", self.name))
         self._fleet = fleet
         self.set_places(fleet.places(self))
         fleet.start()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..protocol import Store
     from .rules.bucket import Grant, Line
 
-    class FleetMember(Protocol):
+    class LimiterMember(Protocol):
         """The fleet's side of a limiter with a store."""
 
         rate: float
@@ -114,7 +114,7 @@ class Limiter(Waiting):
         guard(self)
         self.store = shared_store("Limiter", store)
         self.name = label("Limiter", name)
-        self._fleet: FleetMember | None = None
+        self._fleet: LimiterMember | None = None
         self._quick = self._quickest()
         if store is not None:
             self._join(store)
@@ -123,7 +123,7 @@ class Limiter(Waiting):
         from ..._primitives.options import shared_name
 
         _shared(self.rate, self.burst)
-        fleet: FleetMember = store.join("limiter", self, shared_name("Limiter", self.name))
+        fleet: LimiterMember = store.join("limiter", self, shared_name("Limiter", self.name))
         self.swap_bucket(fleet.bucket)
         self._fleet = fleet
         fleet.start()

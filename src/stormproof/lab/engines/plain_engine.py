@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..._primitives.errors import AttemptTimeout
-    from ..._strategies.budget.allowance import Allowance, Live
+    from ..._strategies.budget.allowance import Allowance, BudgetState
     from ..model.backend import Refusal
     from ..results.recorder import SoFar
 
@@ -88,7 +88,7 @@ class PlainDirect(Engine):
         on_start, on_success = ticks(budget)
         self._counts_starts, self._counts_successes = on_start is not None, on_success is not None
         #: The state of each budget; what was counted for it since it was settled; its client's first call.
-        self._states: list[Live | None] = [None] * self._clients
+        self._states: list[BudgetState | None] = [None] * self._clients
         self._counts = [0] * self._clients
         self._first_calls = np.full(self._clients, np.nan)
         #: Calls that have ended, to be used again.
@@ -278,7 +278,7 @@ class PlainDirect(Engine):
         budget.assume(self._states[owner] or self._new_state(budget, owner), self._counts[owner])
         return owner
 
-    def _new_state(self, budget: Allowance, owner: int) -> Live:
+    def _new_state(self, budget: Allowance, owner: int) -> BudgetState:
         """Return the state of a budget that was made at the first call of its client."""
         first = np.nanmin(self._first_calls) if self._is_shared else self._first_calls[owner]
         now, self.clock.time = self.clock.time, float(first)

@@ -394,7 +394,7 @@ def test_chart_marks_the_capacity_between_two_rows() -> None:
 def test_picture_fits_the_terminal(size: tuple[int, int]) -> None:
     from rich.console import Console
 
-    run = _demo_run.Run(Scenario())
+    run = _demo_run.DemoRun(Scenario())
     for bucket in range(30):
         for lane in run.lanes:
             lane.series.offered.put(bucket, 40)
@@ -438,7 +438,7 @@ def test_real_run_ends_every_call_and_leaves_nothing_behind(
     started: list[asyncio.subprocess.Process], capsys: pytest.CaptureFixture[str]
 ) -> None:
     threads, files = set(threading.enumerate()), open_files()
-    run = _demo_run.Run(SMALL)
+    run = _demo_run.DemoRun(SMALL)
     naive, held = demo.play(run, as_json=True, plain=False)
     told = json.loads(capsys.readouterr().out)
 
@@ -465,7 +465,9 @@ def test_real_run_ends_every_call_and_leaves_nothing_behind(
 
 def test_without_an_outage_every_call_is_one_request() -> None:
     # A timeout that no stall of the machine uses up.
-    run = _demo_run.Run(Scenario(capacity_rps=20, seconds=1.0, outage_at_s=0.25, outage_s=0.0, timeout_s=5.0))
+    run = _demo_run.DemoRun(
+        Scenario(capacity_rps=20, seconds=1.0, outage_at_s=0.25, outage_s=0.0, timeout_s=5.0)
+    )
     asyncio.run(run.play(lambda _: None, 1.0))
     for lane in run.lanes:
         verdict = _demo_metrics.lane_verdict(lane.series, run.scenario)
@@ -490,19 +492,19 @@ def test_server_that_does_not_start_in_time_is_reported(
 ) -> None:
     monkeypatch.setattr(_demo_run, "START_S", 0.0)
     with pytest.raises(_demo_run.CannotRun, match="did not start within 0 s"):
-        asyncio.run(_demo_run.Run(SMALL).play(lambda _: None, 0.1))
+        asyncio.run(_demo_run.DemoRun(SMALL).play(lambda _: None, 0.1))
     assert started and all(process.returncode is not None for process in started)
 
 
 def test_server_that_dies_is_reported_not_waited_for(
     started: list[asyncio.subprocess.Process],
 ) -> None:
-    def kill_one(_: _demo_run.Run) -> None:
+    def kill_one(_: _demo_run.DemoRun) -> None:
         if started[0].returncode is None:
             started[0].kill()
 
     with pytest.raises(_demo_run.CannotRun, match="server ended before"):
-        asyncio.run(_demo_run.Run(SMALL).play(kill_one, 0.1))
+        asyncio.run(_demo_run.DemoRun(SMALL).play(kill_one, 0.1))
     assert all(process.returncode is not None for process in started)
 
 

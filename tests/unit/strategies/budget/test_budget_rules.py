@@ -9,7 +9,7 @@ import pytest
 
 import stormproof as sp
 from stormproof._runtime import counters
-from stormproof._strategies.budget.allowance import Live
+from stormproof._strategies.budget.allowance import BudgetState
 from stormproof._strategies.budget.rules import Slices
 
 
@@ -99,7 +99,7 @@ class Jumping:
 
 def test_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
     clock = Jumping()
-    live = Live(clock, 3.0)  # type: ignore[arg-type]
+    live = BudgetState(clock, 3.0)  # type: ignore[arg-type]
     assert (live.tokens, live.last, live.skew) == (3.0, 100.0, 0.0)
     clock.time = 105.0
     assert live.tick() == (105.0, 5.0)
@@ -267,7 +267,7 @@ def test_amounts_added_to_one_slice_sum_up() -> None:
 
 def test_fraction_of_a_second_does_not_count_as_a_step_back() -> None:
     clock = Jumping()
-    live = Live(clock, 0.0)  # type: ignore[arg-type]
+    live = BudgetState(clock, 0.0)  # type: ignore[arg-type]
     clock.time += 0.25
     assert live.tick() == (100.25, 0.25)
 

@@ -1,6 +1,6 @@
 """The circuit breaker's state machine: pure, given the time, without a lock.
 
-A closed circuit counts in buckets. A call that begins takes the current `Bucket` with it and
+A closed circuit counts in buckets. A call that begins takes the current `WindowBucket` with it and
 settles there, so a result that comes after the window has moved on, or after the circuit has
 changed state, lands in a bucket that is not read again: that is how a late result changes
 nothing. A half-open circuit admits numbered probes, each with a lease.
@@ -32,7 +32,7 @@ class Counts:
         self.slow = self.stalled = 0
         self.consecutive_successes = self.consecutive_failures = 0
 
-    def add(self, other: Counts | Bucket) -> None:
+    def add(self, other: Counts | WindowBucket) -> None:
         """Add what a stretch of the window has counted."""
         self.requests += other.requests
         self.successes += other.successes
@@ -61,7 +61,7 @@ class Counts:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Bucket:
+class WindowBucket:
     """A stretch of the window. ``started`` and ``succeeded`` are ticked without a lock."""
 
     __slots__ = (
@@ -107,9 +107,9 @@ class Window:
             self.size, self.width = max(1, math.ceil(window_s / bucket_s - 1e-9)), bucket_s
         #: The successes and failures that have left the window.
         self._left = (0, 0)
-        self._begin(Bucket(now + self.width))
+        self._begin(WindowBucket(now + self.width))
 
-    def _begin(self, bucket: Bucket) -> None:
+    def _begin(self, bucket: WindowBucket) -> None:
         self.current = bucket
         self._rows = [bucket]
         #: The buckets that calls may still change.
@@ -117,7 +117,7 @@ class Window:
         #: Over the whole window, as far as `take_in` has taken in.
         self.sums = Counts()
 
-    def roll(self, now: float) -> Bucket:
+    def roll(self, now: float) -> WindowBucket:
         """The bucket of ``now``. Strictly after its end a bucket is past; time set back rolls nothing."""
         if now <= self.current.end:
             if now < self.current.end - 2 * self.width:
@@ -127,10 +127,10 @@ class Window:
         if self.size == 1:
             self.take_in()
             self._leave(self._rows)
-            self._begin(Bucket(now + self.width))
+            self._begin(WindowBucket(now + self.width))
             return self.current
         steps = max(1, math.ceil((now - self.current.end) / self.width))
-        self.current = Bucket(self.current.end + steps * self.width)
+        self.current = WindowBucket(self.current.end + steps * self.width)
         self._rows.append(self.current)
         self.drop(self.current.end - self.size * self.width + self.width * 1e-9)
         return self.current
@@ -149,7 +149,7 @@ class Window:
         self.sums.consecutive_failures = streaks.consecutive_failures
         self.sums.consecutive_successes = streaks.consecutive_successes
 
-    def _leave(self, rows: list[Bucket]) -> None:
+    def _leave(self, rows: list[WindowBucket]) -> None:
         successes, failures = self._left
         for row in rows:
             successes, failures = successes + row.successes, failures + row.failures
@@ -168,7 +168,7 @@ class Window:
             self.current.end = math.inf
         self.drop(self.current.end - self.size * self.width)
 
-    def holds(self, bucket: Bucket) -> bool:
+    def holds(self, bucket: WindowBucket) -> bool:
         """Return True if ``bucket`` still counts."""
         return bucket is self.current or bucket in self._rows
 
@@ -178,7 +178,7 @@ class Window:
         for row in self._open:
             row.take_in(sums)
 
-    def fail(self, bucket: Bucket) -> None:
+    def fail(self, bucket: WindowBucket) -> None:
         """Count a failure of a call that began in ``bucket``."""
         if bucket is not self.current and bucket not in self._open:
             self._open.append(bucket)
@@ -189,7 +189,7 @@ class Window:
         sums.consecutive_failures += 1
         sums.consecutive_successes = 0
 
-    def note(self, bucket: Bucket, excluded: int = 0, slow: int = 0, stalled: int = 0) -> None:
+    def note(self, bucket: WindowBucket, excluded: int = 0, slow: int = 0, stalled: int = 0) -> None:
         """Count what neither succeeded nor failed of the calls that began in ``bucket``, which it holds."""
         for counts in (bucket, self.sums):
             counts.excluded += excluded
@@ -295,7 +295,7 @@ class Circuit:
 
     # Admission.
 
-    def roll(self, now: float) -> Bucket | None:
+    def roll(self, now: float) -> WindowBucket | None:
         """Let time pass: the bucket to count in while closed, else None."""
         if self.state == "closed":
             assert self.window is not None
@@ -338,13 +338,13 @@ class Circuit:
         return max(0.0, min(leases) - now) if leases else 0.0
 
     @property
-    def current(self) -> Bucket | None:
+    def current(self) -> WindowBucket | None:
         """The bucket that counts while closed, else None."""
         return None if self.window is None else self.window.current
 
     # Settling.
 
-    def settle(self, bucket: Bucket, outcome: str, was_slow: bool, now: float) -> bool:
+    def settle(self, bucket: WindowBucket, outcome: str, was_slow: bool, now: float) -> bool:
         """A call that began in ``bucket`` ended: True if the circuit is to be judged for it."""
         self.roll(now)
         window = self.window
@@ -377,7 +377,7 @@ class Circuit:
             self._release(probe)
         return True
 
-    def slow(self, bucket: Bucket, now: float) -> bool:
+    def slow(self, bucket: WindowBucket, now: float) -> bool:
         """A call that began in ``bucket`` is slow, and still running: True if it counts."""
         self.roll(now)
         if self.window is None or not self.window.holds(bucket):

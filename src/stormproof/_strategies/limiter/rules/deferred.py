@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Protocol
 
-    class Turn(Protocol):
+    class PlaceInLine(Protocol):
         """A place in the line of a limiter."""
 
         @property
@@ -22,11 +22,11 @@ class DeferredPayment(float):
     __slots__ = ("own_wait", "turn", "wait")
 
     wait: float
-    turn: Turn
+    turn: PlaceInLine
     #: The retry's own wait, in seconds.
     own_wait: float
 
-    def __new__(cls, paid: float, turn: Turn) -> DeferredPayment:
+    def __new__(cls, paid: float, turn: PlaceInLine) -> DeferredPayment:
         payment = super().__new__(cls, paid)
         payment.turn, payment.wait, payment.own_wait = turn, turn.delay, 0.0
         return payment
