@@ -200,7 +200,7 @@ def play(make: Callable[[Loop], Stage], loop: Loop, at: int | None) -> tuple[Sta
         now = loop.time()
         stage.held(now)
         if isinstance(stage.budget, sp.RateBudget):
-            stage.next_token = now + stage.budget.reserve(None)[1]
+            stage.next_token = now + stage.budget.reserve(None).delay
         if turns.struck is not None:
             assert now == turns.struck[0], "time passed between the cancellation and the end"
 
