@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from .._runtime.function_kind import function_kind
 
@@ -75,10 +75,10 @@ def _chunks(content: object) -> Iterator[bytes]:
         yield content.encode()
     elif isinstance(content, (bytes, bytearray, memoryview)):
         yield bytes(content)
-    elif hasattr(content, "read"):
-        while chunk := content.read(_CHUNK):
+    elif (read := getattr(content, "read", None)) is not None:
+        while chunk := read(_CHUNK):
             yield chunk
-    elif hasattr(content, "__iter__"):
+    elif isinstance(content, Iterable):
         yield from content
     else:
         raise TypeError(
@@ -176,14 +176,15 @@ def replay_of(content: object, length: int | None, limit: int | None) -> Replay:
 
 def place(file: object) -> int | None:
     """Return the present position of a file that seeks; ``None`` for anything else."""
-    if not (hasattr(file, "read") and hasattr(file, "seek") and hasattr(file, "tell")):
+    tell, seekable = getattr(file, "tell", None), getattr(file, "seekable", None)
+    if tell is None or not (hasattr(file, "read") and hasattr(file, "seek")):
         return None
-    if function_kind(file.tell) != "sync":
+    if function_kind(tell) != "sync":
         return None
     try:
-        if hasattr(file, "seekable") and not file.seekable():
+        if seekable is not None and not seekable():
             return None
-        at = file.tell()
+        at = tell()
     except Exception:
         # Pipes, sockets and odd wrappers say so in many ways.
         return None

@@ -91,8 +91,8 @@ def adapt(policy: Policy, options: ClientOptions, legible: Callable[[Any], objec
         changes: dict[str, Any] = {}
         if isinstance(strategy.on, Classifier) and (tables := _changes(options, [strategy.on.settings])):
             changes["on"] = strategy.on.with_(**tables)
-        if (on_result := strategy.on_result) is not None and legible is not None:
-            changes["on_result"] = lambda response: on_result(legible(response))
+        if (on_result := strategy.on_result) is not None and (read := legible) is not None:
+            changes["on_result"] = lambda response: on_result(read(response))
         return strategy.replace(**changes) if changes else strategy
 
     pipeline = [adapted(strategy) for strategy in policy.strategies]

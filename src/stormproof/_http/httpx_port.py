@@ -138,8 +138,9 @@ class _Port:
         if isinstance(stream, Watched):
             return stream.once
         length = announced(request.headers.raw)
-        if hasattr(stream, "fields"):
-            rule = _of_parts(stream.fields, length, limit)
+        fields = getattr(stream, "fields", None)
+        if fields is not None:
+            rule = _of_parts(fields, length, limit)
         else:
             rule = replay_of(given_stream(stream), length, limit)
         if isinstance(rule, Once):

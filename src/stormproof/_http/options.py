@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .._classify.settings import ClassifierSettings
 from .._primitives.options import Options, choice, count, flag, hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any, Literal
 
     from .draft import Draft
@@ -105,7 +107,7 @@ def _key(value: str | None) -> str | None:
 
 
 def _names(values: object) -> list[object]:
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"ClientOptions: credentials must be a collection of header names, got {values!r}")
     return list(values)
 

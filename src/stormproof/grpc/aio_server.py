@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from typing import Any
 
+    from grpc.aio import ServicerContext
+
     from .answers import Answer, Door
 
-    Context = grpc.aio.ServicerContext[Any, Any]
+    Context = ServicerContext[Any, Any]
 
 
 class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]

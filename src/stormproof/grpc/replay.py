@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -59,5 +60,5 @@ def size_of(message: object) -> int:
     """Return the size of a message in bytes: its length, or what protobuf says; 0 if neither is known."""
     if isinstance(message, (bytes, bytearray, memoryview, str)):
         return len(message)
-    measure = getattr(message, "ByteSize", None)
+    measure: Callable[[], int] | None = getattr(message, "ByteSize", None)
     return int(measure()) if callable(measure) else 0

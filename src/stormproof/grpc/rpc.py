@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 
 import grpc
@@ -99,7 +100,7 @@ class Wire(Options):
 
 def _names(given: object) -> tuple[str, ...] | None:
     """``given`` if it is a collection of strings, else ``None``."""
-    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         return None
     names = tuple(given)
     return names if all(isinstance(name, str) for name in names) else None

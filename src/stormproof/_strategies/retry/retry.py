@@ -102,7 +102,7 @@ class Retry(Part, Options):
         self.budget: Any = (budget.budget or Budget()) if isinstance(budget, _Default) else budget
         self.on_result = hook("Retry", "on_result", on_result)
         self.max_hint = seconds("Retry", "max_hint", max_hint, infinite=True)
-        self.late = choice("Retry", "late", late, ("stop", "clip"))
+        self.late: Literal["stop", "clip"] = choice("Retry", "late", late, ("stop", "clip"))
         self.retry_exhausted = flag("Retry", "retry_exhausted", retry_exhausted)
         self.before_attempt = hook("Retry", "before_attempt", before_attempt)
         self.raises = choice("Retry", "raises", raises, ("failure", "refusal"))

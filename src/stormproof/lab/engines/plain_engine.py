@@ -21,9 +21,9 @@ from ..._classify.on_clause import judge_marked
 from ..._strategies.budget.budget import Budget
 from ..._strategies.budget.other_systems import QuotaBudget, RateBudget, ThrottleBudget, WindowBudget
 from ..._strategies.retry.retry import ticks
-from ..._strategies.retry.rules.decision import Course
+from ..._strategies.retry.rules.decision import Course, Stop
 from ..model import arrivals
-from ..model.backend import reason_of
+from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario, depends_on_load
 from ..model.timeline import stretches
 from .engine import ASKED, Engine, Event, no_collection
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from ..._primitives.errors import AttemptTimeout
     from ..._strategies.budget.allowance import Allowance, BudgetState
-    from ..model.backend import Refusal
     from ..results.recorder import SoFar
 
 #: Budgets that count first successes, or starts, without regard to their time.
@@ -194,7 +193,7 @@ class PlainDirect(Engine):
                 heappush(self.heap, (end, self._number, self._fail_late, (call, refusal)))
             else:
                 self._time_out_at(gone_at, call)
-        elif answer is not None:
+        elif isinstance(answer, Refusal):
             self._failed(call, answer)
 
     def _succeed_at(self, when: float, began: float, client: int) -> None:
@@ -250,7 +249,7 @@ class PlainDirect(Engine):
         if verdict is None:
             verdict = judge_marked(retry.judge, error)
         step = call.next(verdict, now, self.draw, None)
-        if isinstance(step, float):
+        if not isinstance(step, Stop):
             self._number += 1
             heappush(self.heap, (now + step, self._number, self._again, call))
             return
