@@ -20,6 +20,7 @@ from tests.support.grpc_server import EXHAUSTED, UNAVAILABLE, Aio, Sync
 from tests.support.grpc_server import Server as GrpcServer
 from tests.support.http.each_client import Http, each_client
 from tests.support.http.server import answer, garbage, half, hang, reset, unused_port
+from tests.support.lab_server import built_page
 from tests.support.scripted import every_way, retry
 
 import stormproof as sp
@@ -328,6 +329,7 @@ def test_secrets_of_policy_files_are_not_printed(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    built_page()
     file, planted = policy_file
     report = tmp_path / "report.html"
     word = planted["password"]

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
 def built_page() -> Path:
-    """The page, built anew if its sources have changed."""
+    """Return the page, built anew if its sources have changed; skip the test where there is no Node."""
     done = subprocess.run(
         [sys.executable, "tools/build-page"],
         cwd=ROOT,
@@ -26,6 +28,8 @@ def built_page() -> Path:
         timeout=100,
         check=False,
     )
+    if "there is no Node" in done.stderr:
+        pytest.skip("lab page: no Node >= 20.19 with npm to build it")
     assert done.returncode == 0, done.stdout + done.stderr
     return ROOT / "src/stormproof/lab/_page/index.html"
 

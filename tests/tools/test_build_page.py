@@ -132,6 +132,7 @@ def test_lock_file_names_every_package_and_no_address() -> None:
 @pytest.mark.long
 def test_unit_tests_of_the_page_pass() -> None:
     """The tests of the page's own logic, run by Node."""
+    built_page()
     environ = {**os.environ, "NODE_OPTIONS": "", "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "tools/build-page", "--test"],
