@@ -56,11 +56,11 @@ class CircuitOpen(StormproofError):
 
 
 def _portable(error: BaseException | None) -> BaseException | None:
-    """Return ``error`` if it survives a pickle, else None: the refusal around it has to."""
-    import pickle
+    """Return ``error`` if it can be copied, as a pickle would copy it, else None."""
+    from copy import deepcopy
 
     try:
-        pickle.loads(pickle.dumps(error))
+        deepcopy(error)
     except Exception:
         return None
     return error
