@@ -6,11 +6,9 @@ A first attempt never waits for a budget.
 
 from __future__ import annotations
 
-import math
-
 from ..._primitives.options import label, number, seconds, shared_store
-from .allowance import Allowance, BudgetState
-from .rules import ROUNDING, Slices, settle
+from .allowance import OBSERVED, Allowance, BudgetState
+from .rules import ROUNDING, Slices, settle, shortage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,6 +107,10 @@ class Budget(Allowance):
         else:
             live.gained += fresh
 
+    def success(self, spent: float | None = None) -> None:
+        if spent != OBSERVED:
+            self._tally.tick()
+
     def withdraw(self, timeout: bool = False) -> float:
         return Budget.pay(self, "timeout" if timeout else "transient", None)
 
@@ -119,9 +121,10 @@ class Budget(Allowance):
                 paid = self._fleet.withdraw()
             else:
                 # `Tally.take` and `BudgetState.tick`, written out: this is on the way of every retry.
-                count, now, last = tally.tick(), live.timer.now() + live.skew, live.last
+                read, clock, last = tally.read, live.timer.now, live.last
+                count, now = read(), clock() + live.skew
                 fresh = count - tally.seen
-                tally.seen = count + 1
+                tally.seen = count + tally.step
                 if now < last:
                     self._credit(live, fresh)
                 else:
@@ -188,19 +191,5 @@ class Budget(Allowance):
     def shortage(self) -> str:
         if self._fleet is not None:
             return f"budget {self.name!r} of the fleet is spent: ratio={self.ratio:g}, burst={self.burst:g}"
-        with self._lock:
-            live = self._look()
-        earned = f"{_counted(live.gained, 'success', 'es')} earned {live.gained * self.ratio:.3g}"
-        spent = f"{_counted(live.paid, 'retry', 'ies')} spent {live.paid}"
-        more = f"burst={math.floor(self.burst) + max(1, live.paid)}"
-        if live.gained:
-            # With this ratio the same successes would have paid for one retry more.
-            ratio = (live.paid + 1 - self.burst) / live.gained
-            more += f" or ratio={math.ceil(ratio * 100) / 100:g}" if ratio > self.ratio else ""
-        return f"budget empty: burst {self.burst:g}, {earned}, {spent}; to allow more, set {more}"
-
-
-def _counted(number: int, word: str, plural: str) -> str:
-    if number == 1:
-        return f"1 {word}"
-    return f"{number} {word.removesuffix('y') if plural == 'ies' else word}{plural}"
+        live = self._live
+        return shortage(self.ratio, self.burst, live.gained, live.paid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -409,17 +410,44 @@ def test_tally_counts_every_thread_and_each_tick_once(gil: bool, monkeypatch: py
     assert tally.take() == 4000
     assert tally.take() == 0
     tally.tick()
+    assert tally.peek() == 1
     assert tally.take() == 1
 
 
-def test_free_threaded_tally_is_guarded_by_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("gil", [True, False], ids=["gil", "free-threaded"])
+def test_tally_read_while_threads_tick_loses_and_repeats_nothing(
+    gil: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "has_gil", lambda: gil)
+    tally, ended = counters.Tally(), [threading.Event() for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def tick(end: threading.Event) -> None:
+        for _ in range(3000):
+            tally.tick()
+        end.set()
+
+    try:
+        threads = [threading.Thread(target=tick, args=(end,)) for end in ended]
+        for thread in threads:
+            thread.start()
+        taken = 0
+        while not all(end.is_set() for end in ended):
+            tally.peek()
+            taken += tally.take()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert taken + tally.take() == 9000
+
+
+def test_free_threaded_tally_keeps_what_ended_threads_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "has_gil", lambda: False)
     tally = counters.Tally()
-    counter: Any = tally.tick.__self__  # type: ignore[attr-defined]
-    other = threading.Thread(target=tally.tick)
-    with counter._lock:
-        other.start()
-        other.join(0.05)
-        assert other.is_alive()
-    other.join()
-    assert tally.take() == 1
+    for _ in range(50):
+        thread = threading.Thread(target=tally.tick)
+        thread.start()
+        thread.join()
+    assert tally.take() == 50
