@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from stormproof._context.attempts import running
-from stormproof._strategies.retry.rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +33,11 @@ def drive(
         finally:
             running.reset(token)
         clock.advance(duration)
-        step = run.after(value, error)
-        if step is None:
-            return value, None
-        wait = step if isinstance(step, float) else run.last_wait(step)
+        wait = run.after(value, error)
         if wait is not None:
             clock.sleep(wait)
-            step = run.wake(step)
-        if isinstance(step, Stop):
-            return run.give_up(step, value, error)
+            run.wake()
+        elif run.stop is None:
+            return value, None
+        if run.stop is not None:
+            return run.give_up(value, error)

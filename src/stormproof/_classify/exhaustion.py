@@ -78,7 +78,7 @@ class Mark:
 def mark(outcome: Any, mark: Any) -> None:
     """Put ``mark`` on an exception or a response; one that refuses attributes is left as it is."""
     try:
-        if is_a(outcome, BaseException):
+        if issubclass(type(outcome), BaseException):
             setattr(outcome, _MARK, mark)
         elif is_a(get(outcome, "extensions"), dict):
             outcome.extensions["stormproof"] = mark
@@ -88,19 +88,24 @@ def mark(outcome: Any, mark: Any) -> None:
         pass
 
 
-#: What a class may define without giving its exceptions anything to read.
-_SILENT = frozenset(
-    "__module__ __qualname__ __doc__ __dict__ __weakref__ __init__ __new__ __str__ __repr__ __reduce__ "
-    "__annotations__ __annotate_func__ __annotations_cache__ __firstlineno__ __static_attributes__".split()
+#: The attributes that are read from an exception which its type does not make a special one.
+TELLING = frozenset(
+    {"response", "status", "status_code", "headers", "request", "request_info", "_method"}
+    | {"_original_response", _MARK}
 )
+#: What a class may define to answer for any of them.
+_ANSWERING = TELLING | {"__getattr__", "__getattribute__", "__class__", "__cause__"}
 _MAX_TYPES = 1024
 
-#: Exception types met so far, and whether their instances have no attributes but those attached to them.
+#: Return True if an exception with these attributes has none that is read.
+is_silent = TELLING.isdisjoint
+
+#: Exception types met so far, and whether their instances have nothing to read but what is attached to them.
 bare_types: dict[type, bool] = {}
 
 
 def is_bare(error: BaseException) -> bool:
-    """Return whether only the type of ``error`` can say anything: nothing is attached, no cause is given.
+    """Return True if only the type of ``error`` can say anything: no other attribute is read, no cause given.
 
     The common case, in which no search for marks, responses and hints is needed.
     """
@@ -110,7 +115,7 @@ def is_bare(error: BaseException) -> bool:
         if len(bare_types) >= _MAX_TYPES:
             bare_types.clear()
         bare = bare_types[kind] = _is_bare_type(kind)
-    return bare and error.__cause__ is None and not error.__dict__
+    return bare and error.__cause__ is None and (not error.__dict__ or is_silent(error.__dict__))
 
 
 def _is_bare_type(kind: type) -> bool:
@@ -118,7 +123,7 @@ def _is_bare_type(kind: type) -> bool:
         kind, (BaseExceptionGroup, Permanent, RetryAfter, StormproofError)
     ):
         return False
-    return all(base.__module__ == "builtins" or _SILENT.issuperset(base.__dict__) for base in kind.__mro__)
+    return all(base.__module__ == "builtins" or _ANSWERING.isdisjoint(base.__dict__) for base in kind.__mro__)
 
 
 def is_permanent(error: Any) -> bool:

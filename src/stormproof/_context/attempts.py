@@ -14,6 +14,7 @@ from . import deadlines as _deadlines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from types import FrameType
     from typing import Any, Protocol
 
     class Exchange(Protocol):
@@ -170,17 +171,29 @@ class LayersAround:
         self._thread = get_ident()
         self._strand = strand = interrupts.strand()
         self._carrier = interrupts.carrier(strand)
-        self._frames: list[Any] = []
-        is_own = True
-        frame: Any = frame_at(2)
+        self._frames: list[FrameType] = []
+        frames = self._frames
+        # Above this one, `_mark` and `give_up`.
+        frame: Any = frame_at(3)
         while frame is not None:
-            layer = frame.f_globals.get("_sp_layer")
-            if layer is not None:
-                # The layer's own is the first one, but for a block, which has none.
-                if not is_own or layer is not own:
-                    self._frames.append(frame)
-                is_own = False
+            if "_sp_layer" in frame.f_globals:
+                frames.append(frame)
             frame = frame.f_back
+        # The layer's own is the first one, but for a block, which has none.
+        if frames and frames[0].f_globals["_sp_layer"] is own:
+            del frames[0]
+
+    def has_owner(self, owner: object, outer: Running | None) -> bool:
+        """Return True if one of them, or ``outer`` or an attempt around that, is of this owner."""
+        while outer is not None:
+            if outer.owner == owner:
+                return True
+            outer = outer.outer
+        for frame in self._frames:
+            layer = frame.f_globals["_sp_layer"]
+            if layer is not interrupts.HANDS_OVER and layer.owner(_called(frame)) == owner:
+                return True
+        return False
 
     def lacks(self, layer: object, began: int | None, is_of: Callable[[BaseException], bool]) -> bool:
         """Return True if the current call of ``layer`` is not around the one that made this.
@@ -207,22 +220,3 @@ class LayersAround:
             return strand in carrier
         error = interrupts.carried_error(carrier)
         return error is not None and is_of(error)
-
-
-def encloses(owner: object, own_frames: int, asking: object = None) -> bool:
-    """Return True if a layer of this owner already encloses the one that asks.
-
-    A function is recognised by its code, which is on the stack ``own_frames`` times for the call itself.
-    """
-    outer = running.get()
-    while outer is not None:
-        if outer.owner == owner and outer is not asking:
-            return True
-        outer = outer.outer
-    code = owner[0] if isinstance(owner, tuple) else getattr(owner, "__code__", owner)
-    frame: Any = frame_at(1)
-    found = 0
-    while frame is not None:
-        found += frame.f_code is code
-        frame = frame.f_back
-    return found > own_frames

@@ -39,21 +39,26 @@ _FALLBACKS = {
     "closed": "nothing is allowed meanwhile",
 }
 
+_SILENT = logging.NullHandler
 _logger = logging.getLogger("stormproof")
-_logger.addHandler(logging.NullHandler())
+_logger.addHandler(_SILENT())
+_root = logging.getLogger()
+_UNUSED = list(_logger.handlers)
 
 
 def would_write(level: int) -> bool:
     """Return whether a line of ``level`` would reach a handler that writes, or a filter of the logger's."""
-    if not _logger.isEnabledFor(level):
+    if not _root.handlers and _logger.handlers == _UNUSED and not _logger.filters:
+        # Logging is not configured.
         return False
     if _logger.filters:
-        return True
+        return _logger.isEnabledFor(level)
     logger: logging.Logger | None = _logger
     while logger is not None:
         for handler in logger.handlers:
-            if level >= handler.level and type(handler) is not logging.NullHandler:
-                return True
+            if type(handler) is not _SILENT and level >= handler.level:
+                # Last, as it takes longest.
+                return _logger.isEnabledFor(level)
         logger = logger.parent if logger.propagate else None
     return False
 

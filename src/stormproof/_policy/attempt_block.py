@@ -13,7 +13,6 @@ from .._strategies.limiter.waiting import sleep_in_line, sleep_in_line_async
 from .._strategies.protocol import Env
 from .._strategies.retry.call import RetriedCall
 from .._strategies.retry.retry import Retry
-from .._strategies.retry.rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _place() -> object:
 class _Turns:
     """The state of one loop: its call, and the step that is due."""
 
-    __slots__ = ("_attempt", "_block", "_off", "_outcome", "_place", "_run", "_step", "_wait")
+    __slots__ = ("_attempt", "_block", "_off", "_outcome", "_place", "_run", "_wait")
 
     def __init__(self, block: Block, place: object) -> None:
         self._block = block
@@ -74,8 +73,7 @@ class _Turns:
         self._run: RetriedCall | None = None
         #: What the attempt before came to, until the wait for the next is over.
         self._outcome: tuple[Any, Exception | None] = (None, None)
-        #: What follows from it, and the seconds to sleep before that.
-        self._step: Any = None
+        #: The seconds to sleep before what follows from it.
         self._wait: float | None = None
 
     def _pause(self) -> float | None:
@@ -93,7 +91,7 @@ class _Turns:
         self._off = bypass()
         if not self._off:
             env, name = Env(block.policy, block), block.policy.name or "block"
-            self._run = RetriedCall(block.retry, block.retry.budget, env, name, self._place, own_frames=1)
+            self._run = RetriedCall(block.retry, block.retry.budget, env, name, self._place)
 
     @property
     def _payment(self) -> DeferredPayment | None:
@@ -104,7 +102,7 @@ class _Turns:
         """The sleep was interrupted."""
         self._wait = None
         if self._run is not None:
-            self._run.interrupt(self._step)
+            self._run.interrupt()
 
     def _next(self) -> BlockAttempt | None:
         """Return the attempt to make now, or ``None`` at the end."""
@@ -115,9 +113,9 @@ class _Turns:
         try:
             if self._run is not None and self._wait is not None:
                 self._wait = None
-                step = self._run.wake(self._step)
-                if isinstance(step, Stop):
-                    self._end(step, value, error, handled=False)
+                self._run.wake()
+                if self._run.stop is not None:
+                    self._end(value, error, handled=False)
             if self._run is None:
                 return None
             made = self._run.begin(error)
@@ -134,23 +132,22 @@ class _Turns:
         assert self._run is not None
         self._run.answer = answer
         try:
-            self._step = step = self._run.after(value, error)
-            if step is None:
+            self._wait = self._run.after(value, error)
+            if self._wait is not None:
+                self._outcome = (value, error)
+            elif self._run.stop is not None:
+                return self._end(value, error, handled=True)
+            else:
                 self._run = None
-                return True
-            self._wait = self._run.last_wait(step) if isinstance(step, Stop) else step
-            if isinstance(step, Stop) and self._wait is None:
-                return self._end(step, value, error, handled=True)
-            self._outcome = (value, error)
             return True
         finally:
             del error
 
-    def _end(self, stop: Stop, value: Any, error: Exception | None, handled: bool) -> bool:
+    def _end(self, value: Any, error: Exception | None, handled: bool) -> bool:
         """End the loop: True for a value; False if ``error``, being ``handled``, is what the caller gets."""
         run, self._run = self._run, None
         assert run is not None
-        _, failure = run.give_up(stop, value, error)
+        _, failure = run.give_up(value, error)
         if failure is None:
             return True
         if handled and failure is error:
@@ -176,7 +173,7 @@ class _Turns:
     def _hooked(self) -> tuple[Any, ...] | None:
         """The call of `on_retry` that is due before the sleep, as the drivers' `call_hook` takes it."""
         on_retry, run = self._block.retry.on_retry, self._run
-        if on_retry is None or run is None or type(self._step) is not float:
+        if on_retry is None or run is None or run.stop is not None:
             return None
         return "on_retry", on_retry, self._outcome[1], run.attempt((), {}), run.visible_error, self._wait
 

@@ -88,17 +88,14 @@ def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
     """The steps of one streak; ``lost`` is how a connection that had stayed alive ended before it."""
     if lost is not None:
         streak.dropped = True
-        step = streak.after(None, lost, announce=False)
-        assert step is not None, "a loss is never a success"
-        _emit_lost(streak, lost, alive, None if isinstance(step, Stop) else step)
-        if isinstance(step, Stop):
-            if step.left is not None and streak.retry.late == "clip":
-                yield max(0.0, step.left)
-            return streak.give_up(step, None, lost)
-        yield step
-        step = streak.wake(step)
-        if isinstance(step, Stop):
-            return streak.give_up(step, None, lost)
+        wait = streak.after(None, lost, announce=False)
+        _emit_lost(streak, lost, alive, wait if streak.stop is None else None)
+        if wait is not None:
+            yield wait
+            if streak.stop is None:
+                streak.wake()
+        if streak.stop is not None:
+            return streak.give_up(None, lost)
         # `within` counts from the first connect that fails, not from the loss.
         streak.first_failure_at = None
         # Its traceback must not live as long as the next connection.
@@ -107,20 +104,19 @@ def _follow(streak: _Streak, lost: Exception | None, alive: float) -> Flow:
     error: Exception | None = None
     while True:
         _, error = yield streak.begin(error)
-        step = streak.after(None, error)
-        if step is None:
-            return None, None
-        wait = streak.last_wait(step) if isinstance(step, Stop) else step
+        wait = streak.after(None, error)
         if wait is not None:
-            streak.waits = type(step) is float
+            streak.waits = streak.stop is None
             try:
                 yield wait
             except BaseException:
-                streak.interrupt(step)
+                streak.interrupt()
                 raise
-            step = streak.wake(step)
-        if isinstance(step, Stop):
-            return streak.give_up(step, None, error)
+            streak.wake()
+        elif streak.stop is None:
+            return None, None
+        if streak.stop is not None:
+            return streak.give_up(None, error)
 
 
 def _plain(operation: str) -> Flow:

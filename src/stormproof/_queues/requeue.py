@@ -14,7 +14,6 @@ from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
 from .._strategies.retry.call import RetriedCall
 from .._strategies.retry.retry import Retry
-from .._strategies.retry.rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,17 +132,17 @@ class Requeue:
             attach_context(fault, error)
             return End(fault, "fault")
         try:
-            step = run.after(None, error)
-            if self.retry.on_retry is not None and type(step) is float:
+            wait = run.after(None, error)
+            if self.retry.on_retry is not None and run.stop is None:
                 attempt = run.attempt((None, *args), kwargs)
-                call_hook("on_retry", self.retry.on_retry, error, attempt, run.visible_error, step)
+                call_hook("on_retry", self.retry.on_retry, error, attempt, run.visible_error, wait)
         except Exception as fault:
             return End(fault, "fault")
-        assert step is not None, "an error is never a success"
-        if isinstance(step, Stop):
-            return End(run.give_up(step, None, error)[1] or error, step.reason)
+        if run.stop is not None:
+            return End(run.give_up(None, error)[1] or error, run.stop.reason)
+        assert wait is not None, "an error is never a success"
         first = wall_now if memory.first is None else memory.first
-        return Again(step, Memory(run.number, first, run.previous_wait, run.backoff_index, run.spent))
+        return Again(wait, Memory(run.number, first, run.previous_wait, run.backoff_index, run.spent))
 
     def succeeded(
         self, memory: Memory, wall_now: float, args: Any = (), kwargs: Mapping[str, Any] = {}

@@ -124,10 +124,13 @@ def library() -> ModuleType | None:
 
 def strand() -> object:
     """Return what runs this code: the task, or the thread's identity where there is none."""
-    running = library()
+    modules = sys.modules
+    trio, asyncio = modules.get("trio"), modules.get("asyncio")
     task = None
-    if running is not None:
-        task = running.lowlevel.current_task() if running.__name__ == "trio" else running.current_task()
+    if trio is not None and trio.lowlevel.in_trio_task():
+        task = trio.lowlevel.current_task()
+    elif asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+        task = asyncio.current_task(loop)
     return get_ident() if task is None else task
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.scripted import Bang, Boom, BudgetSpy, retry
 
 import stormproof as sp
-from stormproof._classify.exhaustion import is_bare
+from stormproof._classify.exhaustion import TELLING, exhausted_by, is_bare, is_permanent
 
 
 @pytest.fixture(autouse=True)
@@ -558,16 +558,61 @@ class Answering(ConnectionError):
         raise AttributeError(name)
 
 
-@pytest.mark.parametrize("kind", [ConnectionError, KeyError, Silent])
-def test_error_of_a_type_without_attributes_is_bare_until_something_is_attached(
-    kind: type[Exception],
-) -> None:
+class Coded(ConnectionError):
+    """Has attributes, none of which is read."""
+
+    retries = 3
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = 17
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, KeyError, Silent, Coded])
+def test_error_is_bare_until_what_is_read_is_attached(kind: type[Exception]) -> None:
     assert is_bare(kind("x"))
-    noted, caused = kind("x"), kind("x")
+    noted, caused, answered = kind("x"), kind("x"), kind("x")
     noted.add_note("tried")
+    assert is_bare(noted)
     caused.__cause__ = ValueError()
-    assert not is_bare(noted)
     assert not is_bare(caused)
+    answered.response = None  # type: ignore[attr-defined]
+    assert not is_bare(answered)
+
+
+class Asked(ConnectionError):
+    """Has no attribute of its own, and remembers which ones are asked for."""
+
+    def __getattr__(self, name: str) -> object:
+        asked.append(name)
+        raise AttributeError(name)
+
+
+class AskedForStatus(Exception):
+    """The same, of a type that is not known."""
+
+    __getattr__ = Asked.__getattr__
+
+
+asked: list[str] = []
+
+
+@pytest.mark.parametrize("kind", [Asked, AskedForStatus])
+@pytest.mark.parametrize(
+    "on", [sp.transient, Exception, (Asked, AskedForStatus)], ids=["transient", "all", "types"]
+)
+def test_only_telling_attributes_of_an_error_are_read(kind: type[Exception], on: Any) -> None:
+    asked.clear()
+    error = kind("x")
+    sp.Retry(on=on).judge(error)
+    exhausted_by(error)
+    is_permanent(error)
+    assert "response" in asked
+    assert set(asked) <= TELLING
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ class Allowance(Stateful):
         return live.tokens
 
     def shortage(self) -> str:
-        """Say in one line why nothing more is paid and which option to change."""
+        """Say in one line why nothing was paid the last time, and which option to change."""
         return f"{self!r} has {self.balance:.3g} left"
 
     @property

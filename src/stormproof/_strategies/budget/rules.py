@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 #: A balance this close below a price still pays it: sums of binary fractions of 0.1 fall short by less.
 ROUNDING = 1e-9
@@ -112,3 +113,19 @@ def settle(tokens: float, earned: Slices, amount: float, elapsed: float, now: fl
         return tokens
     bound = burst + earned.total
     return tokens if tokens < bound else bound
+
+
+@lru_cache(maxsize=64)
+def shortage(ratio: float, burst: float, gained: int, paid: int) -> str:
+    """Say why a `Budget` is empty that earned ``gained`` successes and paid for ``paid`` retries.
+
+    Kept, because nothing changes from one refusal of an outage to the next.
+    """
+    earned = f"{gained} success{'' if gained == 1 else 'es'} earned {gained * ratio:.3g}"
+    spent = f"{paid} retr{'y' if paid == 1 else 'ies'} spent {paid}"
+    more = f"burst={math.floor(burst) + max(1, paid)}"
+    if gained:
+        # With this ratio the same successes would have paid for one retry more.
+        wanted = (paid + 1 - burst) / gained
+        more += f" or ratio={math.ceil(wanted * 100) / 100:g}" if wanted > ratio else ""
+    return f"budget empty: burst {burst:g}, {earned}, {spent}; to allow more, set {more}"

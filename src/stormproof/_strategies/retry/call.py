@@ -10,18 +10,27 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import UNREPEATABLE
-from ..._classify.exhaustion import Mark, Stopped, exhausted_by, is_bare, is_permanent, mark, response_mark
+from ..._classify.exhaustion import (
+    Mark,
+    Stopped,
+    exhausted_by,
+    is_bare,
+    is_permanent,
+    is_silent,
+    mark,
+    response_mark,
+)
 from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
 from ..._classify.stops import REFUSALS, reason_of
 from ..._classify.verdict import Verdict
-from ..._context.attempts import Attempt, LayersAround, encloses, moments
+from ..._context.attempts import Attempt, LayersAround, moments, running
 from ..._context.deadlines import ambient
 from ..._events import bus, labels
 from ..._events.labels import tried
 from ..._primitives.attach_context import attach_context
 from ..._primitives.errors import DeadlineExceeded, Permanent, RetryAfter
 from .generators import Opened
-from .rules.decision import ENDINGS, PERMANENT, Course, Stop, cancelled, scope_ended
+from .rules.decision import ENDINGS, PERMANENT, Course, Stop, scope_ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +47,6 @@ class RetriedCall(Course):
 
     __slots__ = (
         "_last",
-        "_own_frames",
         "_skew",
         "_writes",
         "answer",
@@ -52,16 +60,32 @@ class RetriedCall(Course):
         "reached",
         "refusal",
         "refused",
+        "stop",
         "verdict",
     )
 
     retry: Any
     exchange: Exchange | None
+    #: The verdicts on errors that have nothing to read but their type. A client's error stands for more.
+    known: dict[type, Verdict]
+    #: What makes the attempt that this call is part of.
+    outer: Running | None
+    #: Why the attempt before the one at hand failed.
+    last_error: Exception | None
     #: What the last attempt means; its result, if that is what was not good enough; and what `on_result`
     #: answered about it.
     verdict: Verdict
     refused: Any
     answer: Any
+    #: The failure of the last attempt that reached the function, and the refusal of a later one.
+    reached: BaseException | None
+    refusal: StormproofError | None
+    #: Why there is no further attempt; ``None`` before the end, and after a success.
+    stop: Stop | None
+    #: The moment at which the attempt at hand began, where `begin` makes it.
+    began: int | None
+    #: Whether the log may have a line for this call; ``None``: not asked yet.
+    _writes: bool | None
 
     def __init__(
         self,
@@ -70,27 +94,15 @@ class RetriedCall(Course):
         env: Env,
         operation: str,
         owner: object,
-        own_frames: int = 0,
         exchange: Exchange | None = None,
     ) -> None:
         Course.__init__(self, retry, budget, exchange, env.breakers)
         self.env = env
-        #: The verdicts on errors that have nothing to read but their type. A client's error stands for more.
         self.known = retry.by_type.known if exchange is None else {}
         self.operation = operation
         self.owner = owner
-        self._own_frames = own_frames
-        #: The moment at which the attempt at hand began, where `begin` makes it.
-        self.began: int | None = None
-        #: What makes the attempt that this call is part of.
-        self.outer: Running | None = None
-        #: Why the attempt before the one at hand failed.
-        self.last_error: Exception | None = None
-        #: The failure of the last attempt that reached the function, and the refusal of a later one.
-        self.reached: BaseException | None = None
-        self.refusal: StormproofError | None = None
-        #: Whether the log has a line for a success after a retry; ``None``: not asked yet.
-        self._writes: bool | None = None
+        self.outer = running.get()
+        self.last_error = self.reached = self.refusal = self.stop = self._writes = self.began = None
         self.verdict = Verdict.RETRY
         self._skew = 0.0
         self._last = -math.inf
@@ -111,12 +123,14 @@ class RetriedCall(Course):
 
     # The steps of the loop.
 
-    def start(self) -> None:
-        """Notify the budget and the request of the attempt that starts now."""
+    def start(self, last_error: Exception | None) -> None:
+        """Count the attempt that starts now; notify the budget of the first, the request of each."""
+        self.number += 1
+        self.last_error = last_error
+        if self.exchange is not None:
+            self.exchange.turn(self.number, last_error)
         if self.number == 1 and self.budget is not None:
             self.budget.started()
-        if self.exchange is not None:
-            self.exchange.turn(self.number, self.last_error)
 
     def attempt(self, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Attempt:
         """Return the attempt at hand, or the one that failed last; hooks get the arguments with it."""
@@ -131,53 +145,63 @@ class RetriedCall(Course):
 
     def begin(self, last_error: Exception | None) -> Attempt:
         """Return the next attempt, to be made now."""
-        self.number += 1
-        self.last_error = last_error
+        self.start(last_error)
         self.began = next(moments)
-        self.start()
         return self.attempt()
 
-    def after(self, value: Any, error: Exception | None, announce: bool = True) -> float | Stop | None:
-        """Settle an attempt: ``None`` for a success, else the seconds to wait, or why to stop.
+    def after(self, value: Any, error: Exception | None, announce: bool = True) -> float | None:
+        """Settle an attempt; return the seconds to wait before the next one, or before the end.
 
-        A wait is announced, by an event and to the enclosing scope, unless ``announce`` is False.
+        ``None`` means that none follows: ``stop`` says why, unless it was a success. With ``late="clip"``
+        there is a wait before the end, too. A wait is announced, by an event and to the enclosing scope,
+        unless ``announce`` is False.
         """
-        verdict = self.known.get(type(error))
-        stop: Stop | None = None
+        if error is None and self.retry.on_result is None:
+            self.succeed()
+            return None
         try:
-            if verdict is not None and error.__cause__ is None and not error.__dict__:  # type: ignore[union-attr]
+            verdict = self.known.get(type(error))
+            if (
+                verdict is not None
+                and error.__cause__ is None  # type: ignore[union-attr]
+                and (not error.__dict__ or is_silent(error.__dict__))
+            ):
                 self.visible_error = self.reached = error
             else:
                 verdict = self.judge(value, error)
                 if verdict is None:
                     self.succeed()
                     return None
-                stop = self._refused(error, verdict) or self._final(error, verdict)
-                if stop is None and not is_refusal(self.visible_error):
+                self.stop = self._refused(error, verdict) or self._final(error, verdict)
+                if self.stop is None and not is_refusal(self.visible_error):
                     self.reached = self.visible_error
             self.verdict = verdict
-            scope, now = ambient(), self.env.timer.now() + self._skew
+            if self._writes is None:
+                # Once per call, as it takes long: a line of another level is written only where this one is.
+                self._writes = bus.has_listener("GaveUp")
+            scope, now = ambient(), self.env.timer.now()
             if now < self._last:
+                # Set back, now or before.
                 now = self.now()
             self._last = now
-            if stop is None:
-                step = self.next(verdict, now, self.env.draw, scope)
-            else:
-                step = stop
+            if self.stop is not None:
                 if self.first_failure_at is None:
                     self.first_failure_at = now
+                return None
+            step = self.next(verdict, now, self.env.draw, scope)
         except Exception as fault:
             # A rule of the user's failed; what it was asked about must not be lost over it.
             attach_context(fault, error)
             raise
-        if announce and type(step) is float:
-            if self._writes is None:
-                # Once per call, as it takes long. A line of DEBUG is written only where one of INFO is.
-                self._writes = bus.has_listener("Succeeded")
-            if bus.watchers or (self._writes and bus.has_listener("Retrying")):
-                self.emit_retrying(step)
-            if scope is not None:
-                scope.last_error = self.visible_error
+        if isinstance(step, Stop):
+            self.stop = step
+            if step.left is None or self.retry.late != "clip":
+                return None
+            step = max(0.0, step.left)
+        elif announce and (bus.watchers or self._writes) and bus.has_listener("Retrying"):
+            self.emit_retrying(step)
+        if scope is not None and announce:
+            scope.last_error = self.visible_error
         return step
 
     def _final(self, error: Exception | None, verdict: Verdict) -> Stop | None:
@@ -216,15 +240,6 @@ class RetriedCall(Course):
         self.number -= 1
         return Stop(reason, str(error))
 
-    def last_wait(self, stop: Stop) -> float | None:
-        """Return the seconds to sleep before the call ends: those left, with ``late="clip"``, or ``None``."""
-        if stop.left is None or self.retry.late != "clip":
-            return None
-        scope = ambient()
-        if scope is not None:
-            scope.last_error = self.visible_error
-        return max(0.0, stop.left)
-
     def emit_retrying(self, wait: float) -> None:
         """Emit that another attempt follows after ``wait`` seconds."""
         bus.publish(
@@ -236,46 +251,50 @@ class RetriedCall(Course):
             hint=self.verdict.after,
         )
 
-    def interrupt(self, step: float | Stop) -> None:
+    def interrupt(self) -> None:
         """The sleep was interrupted: give back its token, or report the end that it was to lead to."""
-        if isinstance(step, Stop):
+        if self.stop is not None:
             # As a rule the scope's own end, which comes with that of the wait.
-            self._report(step)
+            self._report(self.stop, self._elapsed())
         else:
             self.give_back()
 
-    def wake(self, step: float | Stop) -> float | Stop:
-        """The sleep is over: return ``step``, or the end of the scope, if that has come."""
+    def wake(self) -> None:
+        """The sleep is over: stop if the scope has ended meanwhile."""
         scope = ambient()
-        if scope is None:
-            return step
-        if isinstance(step, Stop):
-            return cancelled(scope) or step
-        ended = scope.ended()
+        ended = None if scope is None else scope.ended()
         if ended is None:
-            return step
-        self.give_back()
-        return scope_ended(ended, interrupted=True)
+            return
+        if self.stop is None:
+            self.give_back()
+            self.stop = scope_ended(ended, interrupted=True)
+        elif ended.cancelled:
+            self.stop = scope_ended(ended)
 
-    def give_up(self, stop: Stop, value: Any, error: Exception | None) -> Outcome:
+    def give_up(self, value: Any, error: Exception | None) -> Outcome:
         """End a failed call: report it, and return what its caller gets, noted and marked."""
-        scope = ambient()
+        stop, scope = self.stop, ambient()
+        assert stop is not None, "a call ends for a reason"
         if scope is not None:
             # What failed in this call has no part in what the scope may still raise.
             scope.last_error = None
-        ending = ENDINGS[stop.reason]
+        ending, visible, began = ENDINGS[stop.reason], self.visible_error, self.first_failure_at
+        if stop.left is not None or stop.interrupted:
+            # There was a wait since the last look at the clock.
+            self.now()
+        elapsed = 0.0 if began is None else self._last - began
         # Otherwise the error itself says all there is to say.
         notable = self.number > 1 or ending.first_try
-        elapsed = self._report(stop) if notable or bus.watchers else None
-        visible = self.visible_error
+        if bus.watchers or (notable and self._writes is not False):
+            self._report(stop, elapsed)
         if visible is None:
             if self.exchange is not None and ending.marks:
                 self._mark(value, stop, elapsed)
             return value, None
         if ending.notes and notable:
-            elapsed = self._elapsed() if elapsed is None else elapsed
             tries = tried(self.number, elapsed)
-            note(visible, f"{tries}; stopped: {self._message(stop)}")
+            why = self._shortage(stop) if stop.reason == "budget" else stop.message
+            note(visible, f"{tries}; stopped: {why}")
             if ending.refuses == "always" or (ending.refuses == "asked" and self.retry.raises == "refusal"):
                 return None, self._refuse(stop, visible, tries, elapsed)
         if ending.marks:
@@ -286,13 +305,13 @@ class RetriedCall(Course):
 
     def succeed(self) -> None:
         """Settle a success."""
-        scope = ambient()
+        self.visible_error, scope = None, ambient()
         if scope is not None:
             # What failed in this call has no part in what the scope may still raise.
             scope.last_error = None
         if self.budget is not None:
             self.budget.success(self.spent)
-        if bus.watchers or (bus.has_listener("Succeeded") if self._writes is None else self._writes):
+        if bus.watchers or (self._writes is not False and bus.has_listener("Succeeded")):
             bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
 
     # What an attempt means.
@@ -302,8 +321,6 @@ class RetriedCall(Course):
         self.refused = None
         if error is None:
             self.visible_error = None
-            if self.retry.on_result is None:
-                return None
             self.refused = value.item if isinstance(value, Opened) else value
             verdict = judge_answer(self.answer, self.refused)
             return verdict if verdict.retry else None
@@ -320,28 +337,25 @@ class RetriedCall(Course):
         """Seconds since the first failure; without one the clock is not read."""
         return 0.0 if self.first_failure_at is None else self.now() - self.first_failure_at
 
-    def _report(self, stop: Stop) -> float | None:
-        """Emit the end of the call; return the seconds since its first failure, if they were needed."""
-        event = "Interrupted" if stop.interrupted else "GaveUp"
-        if not bus.has_listener(event):
-            return None
-        elapsed = self._elapsed()
+    def _report(self, stop: Stop, elapsed: float) -> None:
+        """Emit the end of the call."""
         bus.publish(
-            event,
+            "Interrupted" if stop.interrupted else "GaveUp",
             operation=self.operation,
             attempts=self.number,
             elapsed=elapsed,
             error=labels.error_name(self.visible_error),
             reason=stop.reason,
         )
-        return elapsed
 
-    def _message(self, stop: Stop) -> str:
-        """Return why the call stopped; of an empty budget, what was earned and spent, and what to set."""
-        shortage = getattr(self.budget, "shortage", None) if stop.reason == "budget" else None
-        if shortage is None:
-            return stop.message
-        return f"{stop.message}: {shortage().removeprefix('budget empty: ')}"
+    def _shortage(self, stop: Stop) -> str:
+        """Return why the budget did not pay: what was earned and spent, and what to set."""
+        shortage = getattr(self.budget, "shortage", None)
+        return (
+            stop.message
+            if shortage is None
+            else f"{stop.message}: {shortage().removeprefix('budget empty: ')}"
+        )
 
     def _after(self, stop: Stop) -> float | None:
         """Return the seconds after which trying again may help, as far as the server or a refusal says."""
@@ -349,13 +363,13 @@ class RetriedCall(Course):
             return self.refusal.retry_after
         return self.verdict.after if stop.after is None else stop.after
 
-    def _mark(self, outcome: Any, stop: Stop, elapsed: float | None) -> None:
+    def _mark(self, outcome: Any, stop: Stop, elapsed: float) -> None:
         # A layer ignores its own mark, left on an error object that is raised again and again. Not so
         # when the very same layer is at work further out: then the mark must stop it.
-        owner = object() if encloses(self.owner, self._own_frames, self) else self.owner
-        elapsed = self._elapsed() if elapsed is None else elapsed
+        around = LayersAround(self.env)
+        owner = object() if around.has_owner(self.owner, self.outer) else self.owner
         stopped = stop.reason, self.number, elapsed, self._after(stop)
-        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped, LayersAround(self.env)))
+        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped, around))
 
     def _refuse(self, stop: Stop, visible: BaseException, tries: str, elapsed: float) -> StormproofError:
         """Return the refusal that the call ends in, raised from its failure."""

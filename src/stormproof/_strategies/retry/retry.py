@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
-from ..._classify.exhaustion import exhausted_by
+from ..._classify.exhaustion import exhausted_by, is_silent
 from ..._classify.on_clause import by_type, judge, named_refusals
 from ..._events import bus
 from ..._primitives.options import Options, choice, count, flag, hook, plain, seconds
@@ -170,7 +170,7 @@ class Retry(Part, Options):
 
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> RetriedCall:
             paying = budget.pick(env.arguments(args), kwargs) if isinstance(budget, Keyed) else budget
-            return RetriedCall(self, paying, env, env.operation(args), env.owner(args), 0, env.exchange(args))
+            return RetriedCall(self, paying, env, env.operation(args), env.owner(args), env.exchange(args))
 
         return begin
 
@@ -183,7 +183,9 @@ class Retry(Part, Options):
         if verdict is None:
             is_refusal = type(error) in self.by_type.final
             return is_refusal and not bus.watchers and exhausted_by(error) is None
-        return verdict.kind == "fatal" and error.__cause__ is None and not error.__dict__ and not bus.watchers
+        if verdict.kind != "fatal" or bus.watchers:
+            return False
+        return error.__cause__ is None and (not error.__dict__ or is_silent(error.__dict__))
 
     def _compile(
         self,
@@ -268,7 +270,7 @@ _SUCCESS_PATH = """\
                 _sp_succeeded({{packed}})
         return _sp_result
     try:
-        return {{await_}}_sp_loop(_sp_begin({{packed}}), _sp_call, {{packed}}, _sp_failure)
+        return {{await_}}_sp_loop(_sp_begin, _sp_call, {{packed}}, _sp_failure)
     finally:
         del _sp_failure
 """
@@ -292,5 +294,5 @@ _FOLLOWED = Template(
     "followed",
     "{async_}def followed({params}):\n"
     + GATE
-    + "    return {await_}_sp_loop(_sp_begin({packed}), _sp_call, {packed})\n",
+    + "    return {await_}_sp_loop(_sp_begin, _sp_call, {packed})\n",
 )

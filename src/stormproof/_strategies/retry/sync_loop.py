@@ -11,7 +11,6 @@ from ..._context.deadlines import ambient
 from ..._drivers.sync import call_hook, sleep
 from ..limiter.waiting import sleep_in_line
 from .generators import HeldBack, Opened
-from .rules.decision import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,45 +25,42 @@ _sp_boundary = True
 
 
 def retry_loop(
-    run: RetriedCall,
+    begin: Callable[..., RetriedCall],
     call: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     error: Exception | None = None,
 ) -> Any:
-    """Call until an attempt succeeds or ``run`` stops. With ``error`` the first attempt has failed."""
+    """Call until an attempt succeeds or the call stops. With ``error`` the first attempt has failed."""
     value: Any = None
     failure: BaseException | None = None
+    run = begin(args, kwargs)
     clock, retry = run.env.clock, run.retry
     before, on_retry, on_result = retry.before_attempt, retry.on_retry, retry.on_result
-    run.outer, token = running.get(), None
+    token = None
     # The wrapper has made the first attempt itself, unless something had to be asked before.
     is_made = error is not None
-    run.number = int(is_made)
+    if is_made:
+        run.number = 1
     try:
         while True:
             if not is_made:
-                run.number += 1
-                run.last_error = error
-                if token is None or run.exchange is not None:
-                    run.start()
-                    token = token or running.set(run)
+                run.start(error)
+                if token is None:
+                    token = running.set(run)
                 if before is not None:
                     hook("before_attempt", before, error, run.attempt(args, kwargs))
                 try:
                     value, error = call(*args, **kwargs), None
                 except Exception as failed:
-                    value, error = None, failed
+                    error = failed
             is_made = False
             if error is None and on_result is not None:
                 run.answer = judge(on_result, value)
-            step: Any = run.after(value, error)
-            if step is None:
-                return value
-            wait = step if type(step) is float else run.last_wait(step)
+            wait = run.after(value, error)
             if wait is not None:
                 try:
-                    if on_retry is not None and type(step) is float:
+                    if on_retry is not None and run.stop is None:
                         failed_one = run.attempt(args, kwargs)
                         hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
                     if run.payment is None or type(step) is not float:
@@ -72,15 +68,18 @@ def retry_loop(
                     else:
                         sleep_in_line(run.payment, clock)
                 except BaseException:
-                    run.interrupt(step)
+                    run.interrupt()
                     raise
                 if ambient() is not None:
-                    step = run.wake(step)
-            if isinstance(step, Stop):
-                value, failure = run.give_up(step, value, error)
-                if failure is None:
-                    return value
-                raise failure
+                    run.wake()
+                if run.stop is None:
+                    continue
+            elif run.stop is None:
+                return value
+            value, failure = run.give_up(value, error)
+            if failure is None:
+                return value
+            raise failure
     finally:
         if token is not None:
             try:

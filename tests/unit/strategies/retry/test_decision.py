@@ -104,9 +104,8 @@ def test_veto_of_the_request_stops_with_reason_unrepeatable() -> None:
     asked, error = Asked(veto="its body is gone"), Boom()
     run = run_of(asked)
     run.begin(None)
-    step = run.after(None, error)
-    assert isinstance(step, Stop)
-    assert (step.reason, step.message) == ("unrepeatable", "not sent again: its body is gone")
+    assert run.after(None, error) is None and run.stop is not None
+    assert (run.stop.reason, run.stop.message) == ("unrepeatable", "not sent again: its body is gone")
     assert asked.asked[0] == ("turn", 1, None)
     assert asked.asked[-1] == ("veto", error)
 
@@ -305,8 +304,8 @@ def given_up(stop: Stop, number: int = 2, exchange: Any = None, error: Exception
     run = run_of(exchange)
     run.number = number
     run.visible_error = error
-    answer = Answer()
-    return run, answer, run.give_up(stop, answer, error)
+    run.stop, answer = stop, Answer()
+    return run, answer, run.give_up(answer, error)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +380,8 @@ def test_hint_beyond_max_hint_is_kept_on_the_error() -> None:
     error = Boom()
     run = run_of()
     run.number, run.visible_error, run.verdict = 1, error, Verdict(True, 99.0)
-    outcome = run.give_up(Stop("hint", "too long"), None, error)
+    run.stop = Stop("hint", "too long")
+    outcome = run.give_up(None, error)
     assert outcome == (None, error)
     assert error.retry_after == 99.0  # type: ignore[attr-defined]
     found = exhausted_by(error)
@@ -402,7 +402,7 @@ def looped(run: RetriedCall, *outcomes: Any, first: Exception | None = None, sle
         return outcome
 
     run.env.clock = SimpleNamespace(now=run.env.timer.now, sleep=slept or (lambda seconds: None))
-    return retry_loop(run, call, (), {}, first)
+    return retry_loop(lambda args, kwargs: run, call, (), {}, first)
 
 
 def test_loop_of_a_call_that_comes_good_announces_each_wait() -> None:

@@ -206,8 +206,8 @@ class Course:
         if scope is not None and (gone := cancelled(scope)) is not None:
             return gone
         if self.plan is None:
-            index = self.backoff_index
-            wait: float = retry.delay(index, self.previous_wait, draw())
+            delay, index = retry.delay, self.backoff_index
+            wait: float = delay(index, self.previous_wait, draw())
             self.previous_wait = wait
             self.backoff_index = index + 1
             if after is not None:
