@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None, groups: Sequence[Group] | None = Non
         outcomes.append(outcome)
         print(f"\n{render.table(outcome)}", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(render.as_data(facts, outcomes), indent=2) + "\n")
+        results = {"cpu": options.cpu, **render.as_data(facts, outcomes)}
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
     if options.markdown is not None:
         options.markdown.write_text(render.markdown(facts, outcomes))
     return _conclude(outcomes, enforce=not options.quick)

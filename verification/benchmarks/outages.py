@@ -179,6 +179,14 @@ def _nopanic_retry(kind: type[Exception], attempts: int = ATTEMPTS) -> Any:
     return n.retry(attempts=attempts, on=kind, backoff=0.0, budget=budget)
 
 
+def nopanic_limited() -> Function:
+    """@rate_limit(1, per=3600, burst=1, max_wait=0), whose token is gone."""
+    n = import_module("nopanic")
+    call = _caught(n.rate_limit(1, per=3600.0, burst=1, max_wait=0)(work))
+    call(0)
+    return call
+
+
 def opnieuw_retried(kind: type[Exception]) -> Function:
     """@retry(retry_on_exceptions=kind, max_calls_total=4, a window of 30 s), retried immediately."""
     decorator = import_module("opnieuw").retry(
@@ -315,6 +323,14 @@ def failing_breaker() -> Function:
     for _ in range(11):
         call(0)
         clock.advance(6.0)
+    return call
+
+
+def limited() -> Function:
+    """Policy(RateLimit("1/h")), whose token is gone."""
+    sp = import_module("stormproof")
+    call = _caught(_policy(sp.RateLimit("1/h"))(work))
+    call(0)
     return call
 
 
