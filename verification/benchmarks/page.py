@@ -21,10 +21,11 @@ BEGIN, END = "<!-- costs: made by verification.benchmarks.page -->", "<!-- end o
 _INTRODUCTION = """\
 # What it costs
 
-Made by `python -m verification.benchmarks.page` from the results of `python -m verification.benchmarks --json FILE`.
-`make bench` runs every suite and fails when a bar of ours is missed; this page has those of the core. All cases of a table
-take turns in one run, and the fastest batch of each counts; ratios are to the case called baseline. Absolute times are of
-the machine named in each section; the ratios travel better.
+Made by `python -m verification.benchmarks.page` from the results of
+`python -m verification.benchmarks --json FILE`. `make bench` runs every suite and fails when a bar of ours is
+missed; this page has those of the core. All cases of a table take turns in one run, and the fastest batch of
+each counts; ratios are to the case called baseline. Absolute times are of the machine named in each section;
+the ratios travel better.
 """
 _CPU = "Calls are timed by the CPU time of their thread (`--cpu`), since the machine had other work to do."
 
@@ -32,6 +33,7 @@ _CPU = "Calls are timed by the CPU time of their thread (`--cpu`), since the mac
 _LOOP = "hand-written loop"
 _OWN = "Stormproof, the user's own exception"
 _FIVE = "Stormproof five strategies"
+_FIRST_USE = "first use of stormproof"
 _ROWS = (
     ("succeeds: hand-written loop", ("sync", _LOOP), ("async", _LOOP)),
     (
@@ -140,13 +142,20 @@ def costs(run: dict[str, Any]) -> str:
         return f"{times:.0f}" if times >= 100 else f"{times:.1f}" if times >= 10 else f"{times:.2f}"
 
     lines = ["| one call | sync | async |", "|---|---|---|"]
-    lines += [f"| {label} | {ratio(sync, 'sync')} | {ratio(aio, 'async')} |" for label, sync, aio in _ROWS]
+    for label, sync, aio in _ROWS:
+        times = ratio(sync, "sync"), ratio(aio, "async")
+        if any(times):
+            lines.append(f"| {label} | {times[0]} | {times[1]} |")
     versions = run["versions"]
     others = ", ".join(
         f"{name} {versions[name]}" for name in ("nopanic", "backoff", "tenacity", "stamina") if versions[name]
     )
     how = "in CPU time, " if run.get("cpu") else ""
     lines += ["", f"Measured {how}with {run['python']} on {run['cpus']} cores, next to {others}."]
+    start = [cases.get(place) for place in (("import", "import stormproof"), ("first-use", _FIRST_USE))]
+    if all(case is not None and case["compared"] is not None for case in start):
+        load, use = (number(case["compared"]) for case in start if case is not None)
+        lines.append(f"`import stormproof` takes {load} ms, the first decorated function another {use} ms.")
     return "\n".join(lines)
 
 

@@ -168,8 +168,8 @@ class LayersAround:
 
     def __init__(self, own: object) -> None:
         self._made = next(moments)
-        self._thread = get_ident()
         self._strand = strand = interrupts.strand()
+        self._thread = strand if type(strand) is int else get_ident()
         self._carrier = interrupts.carrier(strand)
         self._frames: list[FrameType] = []
         frames = self._frames

@@ -56,7 +56,7 @@ class Census:
             self._operations.setdefault(operation, _Operation())
         return operation
 
-    def enrol(self, policy: Any, operation: str) -> Callable[[], int]:
+    def enrol(self, policy: Any, operation: str) -> Callable[[], object]:
         """``policy`` runs ``operation`` from now on; gives what a first-try success is to call."""
         with self._lock:
             operation = self._name(operation)

@@ -96,7 +96,7 @@ class _Turns:
     @property
     def _payment(self) -> DeferredPayment | None:
         """The payment that the sleep waits for, where its token comes later."""
-        return None if self._run is None or type(self._step) is not float else self._run.payment
+        return None if self._run is None or self._run.stop is not None else self._run.payment
 
     def _interrupted(self) -> None:
         """The sleep was interrupted."""

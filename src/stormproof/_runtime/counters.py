@@ -52,7 +52,7 @@ class Tally:
 
 
 class _CountPerThread:
-    """A count that no two threads write at once. One that ended leaves its count to the next of its identity."""
+    """A count per thread, which no other one writes; it outlives its thread."""
 
     __slots__ = ("_counts",)
 

@@ -91,8 +91,9 @@ def wake() -> None:
 
 
 def _renew() -> None:
-    # Threads do not survive a fork.
+    # Threads do not survive a fork, and the one that forked is the main one now.
     _sleepers.clear()
+    _main.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -152,9 +153,7 @@ def carrier(strand: Any) -> Any:
     """
     if type(strand) is not int:
         return strand if hasattr(strand, "exception") else _ancestors(strand)
-    threading = sys.modules.get("threading")
-    in_pool = threading is not None and threading.main_thread().ident != strand
-    frame: Any = frame_at(1) if in_pool else None
+    frame: Any = None if strand == _main_thread() else frame_at(1)
     while frame is not None:
         find = _CARRIERS.get(frame.f_globals.get("__name__", ""))
         if find is not None:
@@ -167,6 +166,20 @@ def carrier(strand: Any) -> Any:
                 return found
         frame = frame.f_back
     return None
+
+
+#: The identity of the main thread, once it was asked for: that takes long.
+_main: list[int] = []
+
+
+def _main_thread() -> int | None:
+    """Return the identity of the main thread; of this one while no other was started by Python."""
+    if not _main:
+        threading = sys.modules.get("threading")
+        if threading is None:
+            return get_ident()
+        _main.append(threading.main_thread().ident)
+    return _main[0]
 
 
 def _ancestors(task: Any) -> tuple[object, ...]:

@@ -115,7 +115,7 @@ class Env:
         #: The breakers that a `Retry` may ask before it sleeps whether the next attempt has a chance.
         self.breakers: tuple[Any, ...] = ()
         #: Counts a call that succeeded at its first attempt; set when the function is compiled.
-        self.count: Callable[[], int]
+        self.count: Callable[[], object]
 
     @property
     def has_no_request(self) -> bool:

@@ -62,7 +62,7 @@ async def retry_loop(
                     if on_retry is not None and run.stop is None:
                         failed_one = run.attempt(args, kwargs)
                         await hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
-                    if run.payment is None or type(step) is not float:
+                    if run.payment is None or run.stop is not None:
                         await sleep(wait, clock)
                     else:
                         await sleep_in_line_async(run.payment, clock)
