@@ -52,7 +52,7 @@ async def retry_loop(
                 try:
                     value, error = await call(*args, **kwargs), None
                 except Exception as failed:
-                    error = failed
+                    value, error = None, failed
             is_made = False
             if error is None and on_result is not None:
                 run.answer = await judge(on_result, value)

@@ -53,7 +53,7 @@ def retry_loop(
                 try:
                     value, error = call(*args, **kwargs), None
                 except Exception as failed:
-                    error = failed
+                    value, error = None, failed
             is_made = False
             if error is None and on_result is not None:
                 run.answer = judge(on_result, value)
