@@ -295,7 +295,7 @@ class Allowance(Stateful):
         """Be the budget with ``state``, for which so many events were counted since it was last settled."""
         self._live = state
         tally = self._tally
-        tally.seen = tally.tick() + 1 - events
+        tally.seen = tally.read() + tally.step - events
 
     def pending(self) -> int:
         """Return the number of events counted since it was last settled."""

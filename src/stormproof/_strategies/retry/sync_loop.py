@@ -63,7 +63,7 @@ def retry_loop(
                     if on_retry is not None and run.stop is None:
                         failed_one = run.attempt(args, kwargs)
                         hook("on_retry", on_retry, error, failed_one, run.visible_error, wait)
-                    if run.payment is None or type(step) is not float:
+                    if run.payment is None or run.stop is not None:
                         sleep(wait, clock)
                     else:
                         sleep_in_line(run.payment, clock)
