@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from .._primitives.durations import spell
 from .findings import Place
+from .loops import AWAITS
 from .names import mentions_429
+from .remote import words_of
+from .statements import calls_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +34,7 @@ _NOT_EXCEPTIONS = {
     "concurrent.futures.CancelledError",
     "trio.Cancelled",
 }
-#: Raised for every status from 400 on.
+#: Raised for every status from 400 on by ``raise_for_status()``.
 _STATUS_ERRORS = {
     "requests.HTTPError",
     "requests.exceptions.HTTPError",
@@ -39,9 +42,8 @@ _STATUS_ERRORS = {
     "urllib.error.HTTPError",
     "aiohttp.ClientResponseError",
     "aiohttp.client_exceptions.ClientResponseError",
-}
-#: These cover the above, and much that is worth retrying.
-_WIDE_ERRORS = {
+    # These cover the above, and much that is worth retrying.
+    "Exception",
     "requests.RequestException",
     "requests.exceptions.RequestException",
     "httpx.HTTPError",
@@ -55,13 +57,23 @@ _REFUSALS = {
 }
 #: Libraries that know nothing of Retry-After.
 _DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
-_UNREADABLE = re.compile(r"pars[ei]|validation|decode|schema|empty|malformed", re.IGNORECASE)
+#: The server is well: its answer cannot be used, or another writer was faster.
+_HEALTHY = re.compile(
+    r"pars[ei]|validation|decode|schema|empty|malformed|conflict|stale|deadlock|concurrent|integrity|duplicate",
+    re.IGNORECASE,
+)
 #: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
 _UNAUTHORIZED = re.compile(
     r"unauthori[sz]ed|authori[sz]ation|authentication|token|credentials", re.IGNORECASE
 )
 #: The server has not carried out the request: a 425, a 429, or no connection at all.
 _NOT_SERVED = re.compile(r"RateLimit|TooManyRequests|TooEarly|ConnectionRefused|Connect(Error|Timeout)$")
+#: Words for a request that must not be carried out twice.
+_WRITES = re.compile(
+    r"create|pay|payments?|charges?|orders?|send|submit|insert|add|register|publish|write|transfers?|book|buy|"
+    r"purchase|invite|notify|notifications?|messages?|emails?|trigger|launch|deploy|users?|invoices?|comments?|"
+    r"events?|update"
+)
 #: So many attempts of one call are no longer a way to ride out a failure.
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
@@ -70,19 +82,20 @@ _CLIENTS = re.compile(r"(?:^|[._])(?:client|session|http|requests|httpx)$", re.I
 
 
 def no_jitter(loop: Loop, module: Module | None) -> Found:
-    if loop.waits == "fixed" and not loop.by_hand and not loop.polls:
+    awaits = loop.function is not None and AWAITS.search(loop.function.name)
+    if loop.waits == "fixed" and loop.remote and not (loop.by_hand or loop.polls or awaits):
         yield loop.at("waits"), f"{loop.label} waits the same time in every caller: no jitter"
 
 
 def no_wait(loop: Loop, module: Module | None) -> Found:
-    # An answer that cannot be read, such as a language model's, is asked for again, and a request that was
-    # refused is repeated with a new token: no server has to recover.
-    healthy = loop.catches and all(_UNREADABLE.search(n) or _UNAUTHORIZED.search(n) for n in loop.catches)
+    # An answer that cannot be read, such as a language model's, is asked for again, an update is made on
+    # the newest state, and a request that was refused is repeated with a new token: no server has to recover.
+    healthy = loop.catches and all(_HEALTHY.search(n) or _UNAUTHORIZED.search(n) for n in loop.catches)
     # A function that counts on, to the next mirror say, makes another call each time.
     body = [] if loop.function is None else loop.function.node.body
     counted = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
     moves_on = any(isinstance(target, ast.Attribute) for target in counted)
-    if loop.waits == "none" and not loop.by_hand and not healthy and not moves_on:
+    if loop.waits == "none" and loop.remote and not loop.by_hand and not healthy and not moves_on:
         yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
 
 
@@ -119,8 +132,10 @@ def client_errors(loop: Loop, module: Module | None) -> Found:
     caught = set(loop.catches or ())
     if loop.filtered or module is None or loop.function is None:
         return
-    if caught & (_STATUS_ERRORS | _WIDE_ERRORS) and _raises_for_status(loop.function):
-        name = sorted(caught & (_STATUS_ERRORS | _WIDE_ERRORS))[0]
+    if loop.everything:
+        caught.add("Exception")
+    if caught & _STATUS_ERRORS and _raises_for_status(loop.function):
+        name = min(caught & _STATUS_ERRORS)
         yield loop.at("catches"), f"{name} after raise_for_status() retries every 4xx, 404 included"
 
 
@@ -144,15 +159,21 @@ def unsafe_method(loop: Loop, module: Module | None) -> Found:
         return
     if loop.catches and all(_UNAUTHORIZED.search(n) or _NOT_SERVED.search(n) for n in loop.catches):
         return
-    calls = loop.calls if loop.by_hand else loop.function.calls
-    if "idempoten" in module.segment(loop.function.node).lower():
+    if "idempoten" in module.segment(loop.function.node).lower() or (loop.by_hand and not loop.catches):
         return
-    for call in calls:
+    for call in calls_in(loop.body) if loop.by_hand else loop.function.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("post", "patch"):
             target = module.names.dotted(call.func.value)
-            if target is not None and _CLIENTS.search(target):
+            if target is not None and _CLIENTS.search(target) and _writes(call, loop.function):
                 method = call.func.attr.upper()
                 yield Place.of(call), f"{method} is retried without an idempotency key: it may happen twice"
+
+
+def _writes(call: ast.Call, function: Function) -> bool:
+    """Return True if a name or an address says that ``call`` changes something: many a POST is a query."""
+    texts = [inner.value for inner in ast.walk(call) if isinstance(inner, ast.Constant)]
+    words = words_of(function.name) + [w for text in texts if isinstance(text, str) for w in words_of(text)]
+    return any(map(_WRITES.fullmatch, words))
 
 
 def nested(loop: Loop, module: Module | None) -> Found:
@@ -163,7 +184,7 @@ def nested(loop: Loop, module: Module | None) -> Found:
     own = layers.get(id(function), [])
     if not loop.by_hand and len(own) > 1 and own[0] is loop and not all(_is_ours(each) for each in own):
         yield loop.place, f"{function.name}() is retried by {len(own)} decorators, which multiply"
-    for call in loop.calls if loop.by_hand else function.calls:
+    for call in calls_in(loop.body) if loop.by_hand else function.calls:
         inner = _called(call, function, module)
         if inner is None or inner is function:
             inner = None
@@ -176,7 +197,7 @@ def nested(loop: Loop, module: Module | None) -> Found:
                 )
         name = module.names.dotted(call.func) or ""
         client = next((known for known in module.clients if name.startswith(known + ".")), None)
-        if client is not None:
+        if client is not None and not (loop.by_hand and loop.filtered):
             default = module.clients[client]
             yield (
                 Place.of(call),
@@ -253,7 +274,7 @@ def by_hand(loop: Loop, module: Module | None) -> Found:
         )
         if lacks
     ]
-    if loop.by_hand and lacking:
+    if loop.by_hand and loop.remote and lacking:
         what = "a function that retries by calling itself" if loop.label == "recursion" else "a retry loop"
         how = "" if loop.label == "recursion" else " written by hand"
         yield loop.place, f"{what}{how}, with {' and '.join(lacking)}"
@@ -296,7 +317,7 @@ def many_attempts(loop: Loop, module: Module | None) -> Found:
 
 
 def uncapped(loop: Loop, module: Module | None) -> Found:
-    if loop.uncapped and (loop.by_hand or (loop.attempts or 0) > _FEW):
+    if loop.uncapped and loop.remote and (loop.by_hand or (loop.attempts or 0) > _FEW):
         about = "the wait of this loop" if loop.by_hand else f"the wait of {loop.label}"
         yield (
             loop.at("uncapped" if "uncapped" in loop.places else "waits"),
@@ -311,7 +332,7 @@ def odd_jitter(loop: Loop, module: Module | None) -> Found:
         "SystemRandom": "SystemRandom asks the operating system for each draw; random.uniform is enough",
         "secrets": "secrets asks the operating system for each draw; random.uniform is enough",
     }
-    if loop.odd_chance is not None:
+    if loop.odd_chance is not None and loop.remote:
         yield loop.at("waits"), f"jitter by {loop.odd_chance}: {why[loop.odd_chance]}"
 
 

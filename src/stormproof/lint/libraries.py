@@ -62,7 +62,7 @@ def tenacity(use: Use, label: str) -> Loop | None:
         if loop.catches == ():
             # It polls: every attempt is expected to be repeated.
             loop.attempts = None
-            loop.polls = not _looks_at_status(retry)
+            loop.polls = not looks_at_status(retry)
         elif loop.catches:
             loop.polls = all(map(NOT_THERE.fullmatch, loop.catches))
     if use.value("reraise", False) is False:
@@ -86,7 +86,8 @@ def _tenacity_uncapped(use: Use, wait: ast.expr) -> bool:
     )
 
 
-def _looks_at_status(node: ast.expr) -> bool:
+def looks_at_status(node: ast.AST) -> bool:
+    """Return True if ``node`` reads the status of a response."""
     return any(
         isinstance(inner, ast.Attribute) and inner.attr in ("status_code", "status", "ok")
         for inner in ast.walk(node)
@@ -149,9 +150,18 @@ def _tenacity_catches(use: Use, retry: ast.expr) -> tuple[tuple[str, ...] | None
         elif name == "retry_if_exception_type":
             types = use.names.exceptions(inner.arg("exception_types", 0))
             caught += ["Exception"] if not inner.positional and not inner.keywords else types or []
+        elif name == "retry_if_exception":
+            return predicate_types(use, inner.arg("predicate", 0)), True
         elif name not in ("retry_any", "retry_all", "retry_if_result", "retry_if_not_result"):
             return None, True
     return tuple(caught), False
+
+
+def predicate_types(use: Use, predicate: ast.expr | None) -> tuple[str, ...] | None:
+    """Return the types in the one ``isinstance`` of a lambda; ``None`` for any other condition."""
+    inside = list(ast.walk(predicate)) if isinstance(predicate, ast.Lambda) else []
+    tests = [n for n in inside if isinstance(n, ast.Call) and use.names.dotted(n.func) == "isinstance"]
+    return use.names.exceptions(tests[0].args[1]) if len(tests) == 1 and len(tests[0].args) == 2 else None
 
 
 def backoff(use: Use, label: str) -> Loop:
@@ -252,6 +262,7 @@ def retrying(use: Use, label: str) -> Loop:
     loop.everything = not given & {"retry_on_exception", "retry_on_result"}
     loop.polls = given & {"retry_on_exception", "retry_on_result"} == {"retry_on_result"}
     loop.filtered = not loop.everything
+    loop.catches = predicate_types(use, use.arg("retry_on_exception"))
     return loop
 
 

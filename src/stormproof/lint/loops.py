@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from .findings import Place
 
 #: Failures of what has yet to appear: a retry of these alone is a poll.
-NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist)")
+NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|Want(Read|Write)\w*)")
+#: Names of functions that wait for what their caller has started or deletes: each for its own, not a crowd.
+AWAITS = re.compile(
+    r"(^|_)(wait|poll|until|await|ready|delete|remove|clean|cleanup|destroy|terminate|verify|exists|check)(_|$)"
+)
 #: A retry that lets one of these pass can be ended from outside.
 INTERRUPTS = {"BaseException", "KeyboardInterrupt", "CancelledError", "Cancelled"}
 
@@ -28,6 +32,11 @@ class Function:
     owner: str | None
     node: ast.FunctionDef | ast.AsyncFunctionDef
     calls: list[ast.Call] = field(default_factory=list)
+
+    @property
+    def is_stub(self) -> bool:
+        """Return True if nothing is called in it: a sample, or a part of an interface."""
+        return not self.calls
 
     @property
     def is_generator(self) -> bool:
@@ -51,7 +60,8 @@ class Loop:
     about the order of its policy. ``attempts`` is the number of attempts, first one included; ``uncapped``
     that its waits grow without a maximum; ``odd_chance`` names a source of jitter that is not made for it;
     ``any_status`` that it retries every status but 200; ``per_call`` that it is made anew in each call of a
-    function. ``places`` points at the part of the source that says so, by field;
+    function; ``remote`` that its calls leave the machine, as far as its file shows (see `remote`).
+    ``places`` points at the part of the source that says so, by field;
     without one ``place`` is meant.
     """
 
@@ -77,13 +87,14 @@ class Loop:
     any_status: bool = False
     per_call: bool = False
     by_hand: bool = False
+    remote: bool = True
     blocking: bool = False
     filtered: bool = False
     unbounded_attempt: bool = False
     doubts: tuple[str, ...] = ()
     function: Function | None = None
-    #: The calls made inside, for a loop by hand; a decorated function has its own.
-    calls: list[ast.Call] = field(default_factory=list)
+    #: The statements that are retried, for a loop by hand; a decorated function has its own.
+    body: list[ast.stmt] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
 
     def at(self, name: str) -> Place:

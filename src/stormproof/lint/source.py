@@ -10,6 +10,8 @@ from . import byhand, clients, libraries, ours, sdks
 from .findings import Place, lines_of
 from .loops import Function, Loop
 from .names import Names, Use
+from .remote import Reach
+from .statements import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,11 +53,13 @@ class Module:
         self.loops: list[Loop] = []
         #: Names of client objects that retry by themselves, with what they do by default.
         self.clients: dict[str, str] = {}
-        self._calls: list[ast.Call] = []
-        self._rounds: list[tuple[byhand.Rounds, Function | None]] = []
+        self._calls: list[tuple[ast.Call, Function | None]] = []
+        self._rounds: list[tuple[Rounds, Function | None]] = []
         self._decorated: list[tuple[ast.expr, Function]] = []
         self._assigned: list[tuple[ast.Assign, Function | None]] = []
-        self._walk(ast.parse(text))
+        tree = ast.parse(text)
+        self._walk(tree)
+        self._reach = Reach(tree, self.names, self.functions)
         self._read()
 
     def segment(self, node: ast.AST | None) -> str:
@@ -86,7 +90,7 @@ class Module:
 
     def _note(self, node: ast.AST, function: Function | None) -> None:
         if isinstance(node, ast.Call):
-            self._calls.append(node)
+            self._calls.append((node, function))
             if function is not None:
                 function.calls.append(node)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -99,8 +103,8 @@ class Module:
 
     def _read(self) -> None:
         decorating = {id(node): function for node, function in self._decorated}
-        for call in self._calls:
-            self._add(call, call.func, decorating.get(id(call)))
+        for call, around in self._calls:
+            self._add(call, call.func, decorating.get(id(call)), around)
         for node, decorated in self._decorated:
             if not isinstance(node, ast.Call):
                 self._add(node, node, decorated)
@@ -108,20 +112,27 @@ class Module:
         for rounds, function in self._rounds:
             scope = None if function is None else function.node
             loop = byhand.read(rounds, self.names, scope, self.segment(scope or rounds))
-            if loop is not None:
-                loop.function = function
-                self.loops.append(loop)
+            self._add_by_hand(loop, function)
         for function in self.functions.values():
-            loop = byhand.read_recursion(function, self.names)
-            if loop is not None:
-                self.loops.append(loop)
+            self._add_by_hand(byhand.read_recursion(function, self.names), function)
         for assigned, inside in self._assigned:
             self._add_client(assigned)
             if inside is not None:
                 self._add_made_per_call(assigned, inside)
         self.loops.sort(key=lambda loop: loop.place)
 
-    def _add(self, node: ast.expr, called: ast.expr, function: Function | None) -> None:
+    def _add_by_hand(self, loop: Loop | None, function: Function | None) -> None:
+        if loop is not None:
+            loop.function = function
+            loop.remote = loop.any_status or self._reach.leaves_machine(
+                loop.body, loop.catches or (), function
+            )
+            self.loops.append(loop)
+
+    def _add(
+        self, node: ast.expr, called: ast.expr, function: Function | None, around: Function | None = None
+    ) -> None:
+        """A retry of a library: it decorates ``function``, or is made in the function ``around`` it."""
         if function is not None and self._is_method(called, function):
             return
         label = self.names.dotted(called)
@@ -133,6 +144,9 @@ class Module:
         loop = reader(Use(self.names, node), label)
         if loop is not None:
             loop.function = function
+            retried = function or around
+            if retried is not None and not retried.is_stub:
+                loop.remote = self._reach.library_retry_leaves_machine(retried, loop.catches or ())
             self.loops.append(loop)
 
     def _is_method(self, called: ast.expr, decorated: Function) -> bool:

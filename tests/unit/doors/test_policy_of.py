@@ -8,6 +8,7 @@ import tenacity as real
 import stormproof as sp
 from stormproof import lab
 from stormproof.cli import main
+from stormproof.compat import backoff, stamina
 from stormproof.compat import tenacity as ours
 
 STORM = lab.Scenario(
@@ -88,3 +89,103 @@ def test_commands_take_a_function_that_tenacity_decorates(home: str, tmp_path, m
     assert "fetch" in capsys.readouterr().out
     assert main(["explain", "--python", f"{name}:forever"]) == 2
     assert "stop must end the retrying" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", [{"attempts": 3}, {"attempts": 3, "timeout": None}], ids=repr)
+def test_function_of_the_stamina_drop_in_gives_its_waits_and_attempts(limit: dict[str, object]) -> None:
+    @stamina.retry(on=OSError, wait_initial=0.5, wait_jitter=0, wait_max=4, **limit)  # type: ignore[arg-type]
+    def fetch() -> None: ...
+
+    policy = sp.policy_of(fetch)
+    assert policy.worst_case().attempts == 3
+    (retry,) = policy.strategies
+    assert isinstance(retry, sp.Retry)
+    assert [retry.backoff.delay(n, 0.0, 0.0) for n in range(5)] == [0.5, 1.0, 2.0, 4.0, 4.0]
+
+
+def test_stamina_hook_that_gives_seconds_is_a_hint() -> None:
+    @stamina.retry(on=lambda error: 7.0 if isinstance(error, OSError) else False, attempts=2)
+    def fetch() -> None:
+        raise OSError
+
+    with sp.testing.instant() as clock, pytest.raises(OSError):
+        start = clock.now()
+        sp.policy_of(fetch).call(fetch.__wrapped__)  # type: ignore[attr-defined]
+    assert clock.now() - start >= 7.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "waits"),
+    [
+        ({"wait_gen": backoff.expo, "max_tries": 5, "max_value": 6}, [1, 2, 4, 6]),
+        ({"wait_gen": backoff.fibo, "max_tries": 6}, [1, 1, 2, 3, 5]),
+        ({"wait_gen": backoff.constant, "interval": 3, "max_tries": lambda: 3}, [3, 3]),
+        ({"wait_gen": backoff.constant, "interval": (1, 9)}, [1, 9]),
+    ],
+    ids=["expo", "fibo", "limit from a function", "a list that ends"],
+)
+def test_function_of_the_backoff_drop_in_gives_its_waits_and_attempts(
+    settings: dict[str, object], waits: list[float]
+) -> None:
+    @backoff.on_exception(exception=OSError, jitter=None, **settings)  # type: ignore[arg-type]
+    def fetch() -> None: ...
+
+    policy = sp.policy_of(fetch)
+    assert policy.worst_case().attempts == len(waits) + 1
+    (retry,) = policy.strategies
+    assert isinstance(retry, sp.Retry)
+    assert [retry.backoff.delay(n, 0.0, 0.0) for n in range(len(waits))] == waits
+
+
+def test_giveup_and_predicate_of_the_backoff_drop_in_decide() -> None:
+    calls: list[int] = []
+
+    @backoff.on_predicate(backoff.constant, lambda value: value < 3, interval=0, max_tries=9)
+    def count() -> int:
+        calls.append(1)
+        return len(calls)
+
+    assert sp.policy_of(count).call(count.__wrapped__) == 3
+
+    @backoff.on_exception(backoff.expo, OSError, max_tries=4, giveup=lambda error: error.errno == 5)
+    def fetch(errno: int) -> None:
+        calls.append(errno)
+        raise OSError(errno, "x")
+
+    for errno, attempts in ((5, 1), (6, 4)):
+        calls.clear()
+        with sp.testing.instant(), pytest.raises(OSError):
+            sp.policy_of(fetch).call(fetch.__wrapped__, errno)  # type: ignore[attr-defined]
+        assert len(calls) == attempts
+
+
+@pytest.mark.parametrize(
+    ("decorator", "message"),
+    [
+        (backoff.on_exception(backoff.expo, OSError), "max_tries or max_time must end the retrying"),
+        (
+            backoff.on_exception(backoff.runtime, OSError, value=lambda e: e.after, max_tries=3),
+            "wait_gen must not depend on the outcome",
+        ),
+        (
+            backoff.on_exception(backoff.expo, OSError, max_tries=3, jitter=lambda w: w + 1),
+            "jitter must be one of backoff's own",
+        ),
+        (stamina.retry(on=OSError, attempts=None, timeout=None), "attempts or timeout must end the retrying"),
+    ],
+    ids=["no limit", "waits by outcome", "own jitter", "stamina without limit"],
+)
+def test_settings_that_a_policy_cannot_have_are_refused(decorator, message: str) -> None:
+    with pytest.raises(ValueError, match=f"policy_of: {message}"):
+        sp.policy_of(decorator(lambda: None))
+
+
+def test_lab_takes_functions_of_the_drop_ins() -> None:
+    @stamina.retry(on=Exception, attempts=4)
+    def first() -> None: ...
+
+    @backoff.on_exception(backoff.expo, Exception, max_tries=4)
+    def second() -> None: ...
+
+    results = [lab.simulate(fn, STORM, seed=1).amplification for fn in (first, second, None)]
+    assert min(results[:2]) > results[2] == 1.0

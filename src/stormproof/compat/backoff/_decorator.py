@@ -7,10 +7,12 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+from ...presets.policy_of import make_readable
 from . import _async, _log, _sync
 from ._call import Plan
 from ._handlers import handlers, is_async, refuse_coroutine_functions
 from ._jitter import full_jitter
+from ._policy import policy_of_exceptions, policy_of_results
 from ._typing import (
     _CallableT,
     _Handler,
@@ -77,6 +79,7 @@ def on_exception(
     def decorate(target: _CallableT) -> _CallableT:
         loop = _async.retry_exception if is_async(target) else _sync.retry_exception
         wrapped = loop(target, plan, exception=caught, giveup=giveup, raise_on_giveup=raise_on_giveup)
+        make_readable(wrapped, lambda: policy_of_exceptions(plan, caught, giveup))
         return cast("_CallableT", wrapped)
 
     return decorate
@@ -118,6 +121,8 @@ def on_predicate(
 
     def decorate(target: _CallableT) -> _CallableT:
         loop = _async.retry_predicate if is_async(target) else _sync.retry_predicate
-        return cast("_CallableT", loop(target, plan, predicate=predicate))
+        wrapped = loop(target, plan, predicate=predicate)
+        make_readable(wrapped, lambda: policy_of_results(plan, predicate))
+        return cast("_CallableT", wrapped)
 
     return decorate

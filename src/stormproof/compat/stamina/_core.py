@@ -12,6 +12,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from ..._classify.verdict import Verdict
+from ..._policy.policy import Policy
+from ..._strategies.retry.backoff import Exponential
+from ..._strategies.retry.retry import Retry
 from .. import tenacity as _t
 from ._config import CONFIG
 from .instrumentation._data import RetryDetails, guess_name
@@ -157,6 +161,8 @@ class _RetryContextIterator:
         if timeout is not None and _seconds(timeout) == 0:
             warnings.warn("timeout=0 means no retries will be attempted", stacklevel=_outside())
         self._attempts = attempts
+        self._timeout = timeout
+        self._on = on
         #: The name and the arguments of the call that a block stands for.
         self._call: tuple[str, Any, Any] = ("<context block>", (), {})
         self._wait_initial = _seconds(wait_initial)
@@ -165,7 +171,7 @@ class _RetryContextIterator:
         self._wait_exp_base = wait_exp_base
         self._stop = _make_stop(attempts=attempts, timeout=timeout)
         types = isinstance(on, (type, tuple))
-        self._options: dict[str, Any] = {
+        self.options: dict[str, Any] = {
             "retry": _t.retry_if_exception_type(on) if types else _HookCondition(on),
             "stop": self._should_stop,
             "wait": self._jittered_backoff_for_rcs,
@@ -174,19 +180,44 @@ class _RetryContextIterator:
             "budget": budget,
         }
 
+    def policy(self) -> Policy:
+        """Return a policy that retries as often and after the same waits. ``timeout`` becomes ``within``.
+
+        Instrumentation and `set_testing` have no counterpart.
+        """
+        if self._attempts is None and self._timeout is None:
+            raise ValueError("policy_of: attempts or timeout must end the retrying, got None for both")
+        longest, jitter = self._wait_max, self._wait_jitter
+        backoff = Exponential(
+            min(self._wait_initial, longest),
+            factor=self._wait_exp_base,
+            cap=longest,
+            jitter=lambda u, ceiling: min(longest, ceiling + u * jitter),
+        )
+        within = None if self._timeout is None else _seconds(self._timeout)
+        on = self._on if isinstance(self._on, (type, tuple)) else self._verdict
+        budget = self.options["budget"]
+        return Policy(Retry(on, attempts=self._attempts, within=within, backoff=backoff, budget=budget))
+
+    def _verdict(self, error: BaseException) -> Verdict:
+        """Answer of the backoff hook: the seconds that it gives count as the server's hint."""
+        answer = self._on(error)
+        after = None if answer is None or isinstance(answer, bool) else _seconds(answer)
+        return Verdict(answer is True or after is not None, after)
+
     def of_call(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> _RetryContextIterator:
         """Return the same retry around a call of ``fn``, for hooks to name."""
         named = object.__new__(_RetryContextIterator)
         named.__dict__.update(self.__dict__)
         named._call = (guess_name(fn), args, kwargs)
-        named._options = {**self._options, "before_sleep": named._call_hooks}
+        named.options = {**self.options, "before_sleep": named._call_hooks}
         return named
 
     def __iter__(self) -> Iterator[Attempt]:
         if not CONFIG.is_active:
             yield Attempt(_PlainAttempt(), None)
             return
-        for attempt in _Retrying(**self._options):
+        for attempt in _Retrying(**self.options):
             yield Attempt(attempt, self._next_wait())
 
     def __aiter__(self) -> AsyncIterator[Attempt]:
@@ -245,7 +276,7 @@ class _AsyncAttempts:
 
     def __init__(self, context: _RetryContextIterator) -> None:
         self._context = context
-        self._attempts: Any = aiter(_AsyncRetrying(**context._options)) if CONFIG.is_active else None
+        self._attempts: Any = aiter(_AsyncRetrying(**context.options)) if CONFIG.is_active else None
         self._begun = False
 
     def __aiter__(self) -> Self:

@@ -6,6 +6,7 @@ import inspect
 from functools import wraps
 from typing import Any
 
+from ...presets.policy_of import make_readable
 from ..tenacity._sync import call as call_sync
 from ..tenacity.asyncio import call as call_async
 from ._config import CONFIG
@@ -13,14 +14,20 @@ from ._core import _AsyncRetrying, _RetryContextIterator, _Retrying
 
 
 def wrap(context: _RetryContextIterator, fn: Any) -> Any:
-    """Return ``fn`` with the retries of ``context`` around it."""
+    """Return ``fn`` with the retries of ``context`` around it, readable by `stormproof.policy_of`."""
+    wrapped = _wrap(context, fn)
+    make_readable(wrapped, context.policy)
+    return wrapped
+
+
+def _wrap(context: _RetryContextIterator, fn: Any) -> Any:
     if inspect.isgeneratorfunction(fn):
         return _wrap_generator(context, fn)
     if inspect.isasyncgenfunction(fn):
         return _wrap_async_generator(context, fn)
     if inspect.iscoroutinefunction(fn):
         return _wrap_coroutine(context, fn)
-    retrying = _Retrying(**context._options)
+    retrying = _Retrying(**context.options)
 
     @wraps(fn)
     def sync_inner(*args: Any, **kwargs: Any) -> Any:
@@ -32,7 +39,7 @@ def wrap(context: _RetryContextIterator, fn: Any) -> Any:
 
 
 def _wrap_coroutine(context: _RetryContextIterator, fn: Any) -> Any:
-    retrying = _AsyncRetrying(**context._options)
+    retrying = _AsyncRetrying(**context.options)
 
     @wraps(fn)
     async def async_inner(*args: Any, **kwargs: Any) -> Any:

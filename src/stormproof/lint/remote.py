@@ -1,0 +1,310 @@
+"""Evidence that a call leaves the machine.
+
+A crowd of callers can only meet at something that they share, so a retry of a file, a lock or a child
+process needs neither jitter nor a budget. A call counts as remote if one of these is seen:
+
+- it is made through a library for networks, or through an object which such a library made or which is
+  annotated with one of its classes;
+- the error that is retried belongs to such a library, or its name says network;
+- the names of the call, its arguments or the function around it say so;
+- a function of the same file that it calls shows one of the above;
+- it calls a parameter of a function that is named after retries, for errors of any kind;
+- it calls a name that the file does not define: an example in a text, not a program.
+
+The standard library, but for its modules about networks, stays on the machine.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from .statements import REPORTS, calls_in, name_of, targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .loops import Function
+    from .names import Names
+
+#: Packages that talk to other machines, by the beginning of their dotted names.
+_NETWORK_LIBRARIES = (
+    "requests httpx aiohttp urllib.request urllib.error urllib2 urllib3 http.client httplib httplib2 "
+    "treq pycurl smtplib imaplib poplib ftplib telnetlib nntplib xmlrpc jsonrpclib websocket websockets "
+    "socketio socket.create_connection socket.getaddrinfo socket.gethostbyname socket.gaierror "
+    "asyncio.open_connection paramiko asyncssh fabric netmiko ncclient pysnmp ldap ldap3 dns suds zeep "
+    "grpc thrift boto boto3 botocore aioboto3 aiobotocore s3fs gcsfs google.cloud google.api_core "
+    "google.auth google.genai google.generativeai googleapiclient gspread azure msal msrest oss2 "
+    "qcloud_cos openai anthropic cohere groq mistralai litellm together replicate ollama ibm_watsonx_ai "
+    "zhipuai dashscope langchain_openai langchain_anthropic huggingface_hub wikipedia arxiv "
+    "duckduckgo_search tavily serpapi psycopg psycopg2 psycopg_pool asyncpg pg8000 MySQLdb mysql "
+    "pymysql aiomysql pyodbc cx_Oracle oracledb pymssql pymongo motor redis aioredis rediscluster "
+    "memcache pymemcache cassandra neo4j influxdb influxdb_client clickhouse_driver clickhouse_connect "
+    "snowflake databricks trino pyhive elasticsearch opensearchpy pinecone weaviate qdrant_client "
+    "pymilvus arango couchdb couchbase hdfs kafka aiokafka confluent_kafka pika aio_pika amqp kombu "
+    "stomp nats paho pulsar kubernetes kubernetes_asyncio consul etcd3 etcd3gw kazoo hvac pyVmomi "
+    "oslo_vmware keystoneauth1 keystoneclient novaclient cinderclient neutronclient glanceclient "
+    "ironicclient swiftclient heatclient octaviaclient barbicanclient openstack oslo_messaging stripe "
+    "twilio sendgrid slack slack_sdk slackclient telegram telebot aiogram discord tweepy praw github "
+    "gitlab jira atlassian zendesk simple_salesforce dropbox ccxt binance web3 yfinance tushare pysolr "
+    "simplejsonrpc sentry_sdk posthog wandb mlflow.tracking comet_ml selenium playwright pyppeteer "
+    "scrapy mechanize "
+).split()
+_NETWORKS = re.compile(rf"(?:{'|'.join(map(re.escape, _NETWORK_LIBRARIES))})(?:\.|$)")
+_STDLIB_NETWORKS = {name.partition(".")[0] for name in _NETWORK_LIBRARIES} | {
+    "socketserver",
+    "ssl",
+    "asyncio",
+}
+#: Packages about this machine: its files, devices, processes and data in memory.
+_LOCAL_LIBRARIES = sys.stdlib_module_names - _STDLIB_NETWORKS | {
+    *"psutil serial usb pyroute2 filelock fasteners portalocker oslo_concurrency pexpect libvirt".split(),
+    *"zmq jupyter_client duckdb numpy pandas torch yaml toml cv2 PIL aiofiles".split(),
+}
+#: Parts of identifiers that say network.
+_SAYS_REMOTE = re.compile(
+    r"https?.*|urls?|url\w+|api|apis|requests?|requester|fetch\w*|downloads?|downloader|uploads?|uploader|"
+    r"rpc|grpc|jsonrpc|endpoints?|webhooks?|remote|rest|restful|graphql|s3|gcs|llms?|gpt\d*|openai|anthropic|"
+    r"chat|completions?|ssh|sftp|ftp|smtp|imap|mqtt|amqp|kafka|redis|mongo|mongodb|mysql|postgres|clients?|"
+    r"crawl\w*|scrap(e|er|ing)|upstream|dns|web|websocket|gateway|cloud|aws|azure|gcp|bigquery|"
+    r"github|gitlab|slack|telegram|twitter|jira|nova|keystone|cinder|glance|swift"
+)
+#: Parts of identifiers of what runs on this machine, clients of it included.
+_SAYS_LOCAL = re.compile(
+    r"browser|cdp|playwright|kernel|subprocess|process|lock|device|docker|containers?|sandbox|adb|serial|mount|disk|"
+    r"display|window|gpu|tab|page|element"
+)
+#: Parts of the names of arguments that say network.
+_ADDRESS = re.compile(r"https?|urls?|endpoints?|hostname")
+#: Parts of the names of errors that say network.
+_ERROR_SAYS_REMOTE = re.compile(
+    r"https?|connection|connect|network|api|requests?|transport|remote|rpc|grpc|ssl|tls|dns|urls?|socket|gateway|"
+    r"unavailable|throttl\w*|ratelimit\w*|limit|overloaded?|server|service|client|response|websocket|"
+    r"disconnected|disconnect|rest"
+)
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*")
+#: A server that was started on this very machine.
+_OWN_MACHINE = re.compile(r"\blocalhost\b|127\.0\.0\.1|^\[?::1\]?|unix:|\.sock\b", re.IGNORECASE)
+_BUILTINS = frozenset(dir(builtins))
+_LOGGERS = re.compile(r"_?log(ger|ging)?|warnings", re.IGNORECASE)
+#: Names of functions that retry what they are given.
+_RETRIES = re.compile(r"retr(y|ies)|backoff", re.IGNORECASE)
+#: Calls followed into functions of the same file.
+_HOPS = 1
+
+
+def words_of(identifier: str) -> list[str]:
+    """Return the words of ``snake_case`` and ``CamelCase`` identifiers, in lower case."""
+    return [word.lower() for word in _WORDS.findall(identifier)]
+
+
+def is_network_error(name: str) -> bool:
+    """Return True if an error of this dotted name is one of a network."""
+    if _NETWORKS.match(name):
+        return True
+    home, _, last = name.rpartition(".")
+    if home.partition(".")[0] in _LOCAL_LIBRARIES:
+        return False
+    return any(map(_ERROR_SAYS_REMOTE.fullmatch, words_of(last)))
+
+
+class Reach:
+    """Answers for one file whether its calls leave the machine."""
+
+    def __init__(
+        self, tree: ast.Module, names: Names, functions: dict[tuple[str | None, str], Function]
+    ) -> None:
+        self._tree = tree
+        self._names = names
+        self._functions = functions
+
+    def leaves_machine(
+        self, body: Sequence[ast.AST], caught: Sequence[str], function: Function | None, hops: int = _HOPS
+    ) -> bool:
+        """Return True if there is evidence that ``body``, a part of ``function``, calls another machine.
+
+        ``caught`` are the dotted names of the errors that are retried.
+        """
+        if any(map(_is_own_machine, (inner for node in body for inner in ast.walk(node)))):
+            return False
+        if any(map(is_network_error, caught)):
+            return True
+        calls = [call for call in calls_in(body) if not self._stays(call)]
+        if calls and function is not None and hops and _function_says_remote(function):
+            return True
+        return any(self._is_remote(call, function, hops) for call in calls)
+
+    def library_retry_leaves_machine(self, function: Function, caught: Sequence[str]) -> bool:
+        """Return True as `leaves_machine` does, or if the file imports a library for networks.
+
+        The settings of a retry are a choice that its author has thought about: less evidence is enough.
+        """
+        if self.leaves_machine(function.node.body, caught, function):
+            return True
+        is_busy = any(not self._stays(call) for call in function.calls)
+        return is_busy and any(map(_NETWORKS.match, self._names.imports.values()))
+
+    def _stays(self, call: ast.Call) -> bool:
+        """Return True if ``call`` is one of the language, of a logger or of a local library."""
+        root, *attributes = _chain(call.func)
+        if attributes and (attributes[-1] in REPORTS or _LOGGERS.fullmatch(root)):
+            return True
+        if not attributes and root in _BUILTINS and root not in self._defined:
+            return True
+        origins = self._origins(call.func)
+        return bool(origins) and all(origin.partition(".")[0] in _LOCAL_LIBRARIES for origin in origins)
+
+    def _is_remote(self, call: ast.Call, function: Function | None, hops: int) -> bool:
+        origins = self._origins(call.func)
+        if any(map(_NETWORKS.match, origins)):
+            return True
+        if "socket.socket" in origins and name_of(call.func) == "connect":
+            return True
+        if isinstance(call.func, ast.Name) and call.func.id not in self._defined:
+            return True
+        if name_of(call.func) == "call" or self._is_retried_parameter(call):
+            return True
+        if _says(_SAYS_LOCAL, *_chain(call.func)):
+            return False
+        if _says(_SAYS_REMOTE, *_chain(call.func)) or (hops and _says(_ADDRESS, *_arguments(call))):
+            return True
+        inner = self._called(call, function) if hops else None
+        if inner is None or inner is function:
+            return False
+        return self.leaves_machine(inner.node.body, _caught_in(inner.node, self._names), inner, hops - 1)
+
+    def _is_retried_parameter(self, call: ast.Call) -> bool:
+        """Return True if ``call`` calls what a ``def retry_...(fn)`` around it was given."""
+        return isinstance(call.func, ast.Name) and any(
+            call.func.id in {arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)}
+            for function in self._functions.values()
+            if _RETRIES.search(function.name)
+            and function.node.lineno <= call.lineno <= (function.node.end_lineno or 0)
+        )
+
+    def _called(self, call: ast.Call, within: Function | None) -> Function | None:
+        """The function of this file that ``call`` calls: by its name, or as ``self.name``."""
+        func = call.func
+        if isinstance(func, ast.Name):
+            return self._functions.get((None, func.id))
+        root = func.value if isinstance(func, ast.Attribute) else None
+        if within is not None and isinstance(root, ast.Name) and root.id in ("self", "cls"):
+            return self._functions.get((within.owner, name_of(func)))
+        return None
+
+    def _origins(self, func: ast.expr) -> set[str]:
+        """Return the dotted names of what ``func``, or the object before its last dots, comes from."""
+        while not isinstance(func, (ast.Name, ast.Attribute)):
+            inner = getattr(func, "func", None) or getattr(func, "value", None)
+            if not isinstance(inner, ast.expr):
+                return set()
+            func = inner
+        text = self._names.dotted(func)
+        if text is None:
+            return self._origins(func.value) if isinstance(func, ast.Attribute) else set()
+        if text.partition(".")[0] != _chain(func)[0] or _chain(func)[0] in self._names.imports:
+            return {text}
+        parts = text.split(".")
+        for end in range(len(parts), 0, -1):
+            if (made_by := self._made.get(".".join(parts[:end]))) is not None:
+                return made_by
+        return {text} if parts[0] in _BUILTINS and parts[0] not in self._defined else set()
+
+    @cached_property
+    def _made(self) -> dict[str, set[str]]:
+        """What each name or attribute of the file is made by or annotated with."""
+        made: dict[str, set[str]] = {}
+        for target, source in _bindings(self._tree):
+            name = self._names.dotted(target) if isinstance(target, ast.expr) else target
+            while isinstance(source, (ast.Await, ast.Subscript, ast.Call, ast.BinOp)):
+                # The first type of `Client | None`, the inner one of `Optional[Client]`.
+                if isinstance(source, ast.BinOp):
+                    source = source.left
+                elif isinstance(source, ast.Subscript):
+                    source = source.slice if name_of(source.value) == "Optional" else source.value
+                else:
+                    source = source.value if isinstance(source, ast.Await) else source.func
+            origin = self._annotated(source)
+            if name is not None and origin is not None:
+                made.setdefault(name, set()).add(origin)
+        return made
+
+    def _annotated(self, source: ast.expr) -> str | None:
+        if isinstance(source, ast.Constant) and isinstance(source.value, str):
+            root, dot, rest = source.value.partition(".")
+            return self._names.imports.get(root, root) + dot + rest
+        return self._names.dotted(source)
+
+    @cached_property
+    def _defined(self) -> set[str]:
+        """Every plain name that the file binds, in whatever scope."""
+        bound = set(self._names.imports)
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                bound.add(node.id)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                bound.add(node.name)
+            elif isinstance(node, ast.arg):
+                bound.add(node.arg)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                bound |= {alias.asname or alias.name for alias in node.names}
+        return bound
+
+
+def _bindings(tree: ast.Module) -> Iterator[tuple[ast.expr | str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.NamedExpr)) and isinstance(node.value, (ast.Call, ast.Await)):
+            yield from ((target, node.value) for target in targets(node))
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target, node.annotation
+        elif isinstance(node, ast.arg) and node.annotation is not None:
+            yield node.arg, node.annotation
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            yield node.optional_vars, node.context_expr
+
+
+def _chain(node: ast.expr) -> list[str]:
+    """Return the identifiers of ``a.b(...).c`` in order; "" stands for what has none."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        elif isinstance(node, (ast.Call, ast.Subscript, ast.Await)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        else:
+            return [name_of(node), *reversed(parts)]
+
+
+def _arguments(call: ast.Call) -> Iterator[str]:
+    """The identifiers among the arguments of ``call``, and the strings that are addresses."""
+    for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(value, (ast.Name, ast.Attribute)):
+            yield from _chain(value)
+        elif isinstance(value, ast.Constant) and isinstance(value.value, str) and "://" in value.value:
+            yield value.value.partition("://")[0]
+    yield from (keyword.arg for keyword in call.keywords if keyword.arg)
+
+
+def _says(meaning: re.Pattern[str], *identifiers: str) -> bool:
+    return any(meaning.fullmatch(word) for text in identifiers for word in words_of(text))
+
+
+def _function_says_remote(function: Function) -> bool:
+    names = (function.name, function.owner or "")
+    return _says(_SAYS_REMOTE, *names) and not _says(_SAYS_LOCAL, *names)
+
+
+def _is_own_machine(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _OWN_MACHINE.search(node.value) is not None
+    return name_of(node) == "AF_UNIX"
+
+
+def _caught_in(node: ast.AST, names: Names) -> list[str]:
+    handlers = [inner for inner in ast.walk(node) if isinstance(inner, ast.ExceptHandler)]
+    return [name for handler in handlers for name in names.exceptions(handler.type) or ()]
