@@ -23,6 +23,12 @@ from .source import Module, worth_reading
 __all__ = ["RULES", "Finding", "Place", "Rule", "Settings", "SettingsError", "check"]
 
 
+#: Syntax of releases after 3.11, which an older interpreter cannot parse.
+_NEWER_PYTHON = re.compile(
+    r"^\s*(async )?(def|class) \w+\[|^\s*type \w+(\[.*\])? =|^\s*except [\w.]+, [\w., ]+:", re.MULTILINE
+)
+
+
 def check(text: str, path: str, settings: Settings | None = None) -> list[Finding]:
     """Return the findings in ``text``, in the order of the file; the suffix of ``path`` says what it is.
 
@@ -57,10 +63,10 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
 
 
 def _waits_in_a_test(loop: Loop, path: str) -> bool:
-    """Return True if ``loop`` waits, within bounds, for what a test has started."""
+    """Return True if ``loop`` retries, within bounds, what a test has started."""
     *folders, name = re.split(r"[\\/]", path)
     is_test = "tests" in folders or name == "conftest.py" or name.startswith("test_")
-    return is_test and loop.bounded is True and loop.waits == "fixed"
+    return is_test and loop.bounded is True and (loop.by_hand or loop.waits == "fixed")
 
 
 def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
@@ -74,6 +80,8 @@ def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
         module = Module(text)
         return [loop for loop in module.loops if not _waits_in_a_test(loop, path)], module
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if is_python and _NEWER_PYTHON.search(text):
+            return [], None
         message = getattr(error, "msg", None) or str(error) or type(error).__name__
         what = "Python" if is_python else "a policy file"
         raise Broken(f"is not {what}: {message}", getattr(error, "lineno", None)) from None

@@ -62,6 +62,10 @@ _GLANCE_S = 0.1
 _TRANSIENT = re.compile(
     r"(Base)?Exception|OSError|IOError|.*(Connect|Timeout|Unavailable|API|HTTP|Request|Server).*"
 )
+#: Texts in errors of a network or an overloaded server.
+_TRANSIENT_TEXT = re.compile(
+    r"rate|limit|throttl|429|50\d|time|connect|network|overload|unavailable|busy", re.I
+)
 #: Names of rounds and waits.
 _COUNTER = re.compile(r"attempt|tr(y|ies)|retr|count|delay|wait|time|back_?off", re.IGNORECASE)
 
@@ -87,6 +91,8 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     if not _leaves(node, attempt, certainly=not in_handler) or _moves_on(attempt):
         return None
     retried = _retried(attempt, names)
+    if any(map(_awaits_a_state, attempt.handlers)):
+        return None
     if retried and all(name in _EXPECTED or NOT_THERE.fullmatch(name) for name in retried):
         return None
     scope = node if scope is None else scope
@@ -111,15 +117,16 @@ def _loop(node: Rounds, attempt: ast.Try, retried: tuple[str, ...]) -> Loop:
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
     loop.bounded = _bounded(node, attempt)
     loop.catches = retried
-    # A handler that looks at its error retries a part of what it catches.
-    loop.filtered = any(
-        handler.name in loaded_in([inner.test])
-        for handler in attempt.handlers
-        for inner in walk(handler.body)
-        if isinstance(inner, ast.If)
-    )
+    loop.filtered = any(map(_asks_about_its_error, attempt.handlers))
     loop.body = attempt.body
     return loop
+
+
+def _asks_about_its_error(handler: ast.ExceptHandler) -> bool:
+    """Return True if a condition or a function in ``handler`` looks at the error: not each one is retried."""
+    tests: list[ast.AST] = [inner.test for inner in walk(handler.body) if isinstance(inner, ast.If)]
+    asked = [call for call in calls_in(handler.body) if not _only_reports(call)]
+    return handler.name is not None and handler.name in loaded_in([*tests, *asked])
 
 
 def _read_sleepless(node: Rounds, attempt: ast.Try, names: Names) -> Loop | None:
@@ -254,7 +261,18 @@ def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:
     if certainly:
         return any(isinstance(s, (ast.Return, ast.Break)) for s in flat(body))
     # A loop that may end before its work is done, and goes on when it is, has more work: it is not a retry.
-    return any(ends(s) for s in (last_acting(body), last_acting(after(node, attempt))) if s is not None)
+    # One that ends when a question has the right answer is a poll.
+    lasts = [s for s in (last_acting(body), last_acting(after(node, attempt))) if s is not None]
+    return any(ends(s) and not (isinstance(s, ast.If) and calls_in([s.test])) for s in lasts)
+
+
+def _awaits_a_state(handler: ast.ExceptHandler) -> bool:
+    """Return True if ``handler`` goes on only for a text in its error that is not about the network."""
+    compared = [inner for inner in walk(handler.body) if isinstance(inner, ast.Compare)]
+    texts = [
+        c.left.value for c in compared if isinstance(c.ops[0], ast.In) and isinstance(c.left, ast.Constant)
+    ]
+    return bool(texts) and not any(isinstance(text, str) and _TRANSIENT_TEXT.search(text) for text in texts)
 
 
 def _says_it_waits(node: Rounds) -> bool:

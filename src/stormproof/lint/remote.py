@@ -75,8 +75,7 @@ _SAYS_REMOTE = re.compile(
 )
 #: Parts of identifiers of what runs on this machine, clients of it included.
 _SAYS_LOCAL = re.compile(
-    r"browser|cdp|playwright|kernel|subprocess|process|lock|device|docker|containers?|sandbox|adb|serial|mount|disk|"
-    r"display|window|gpu|tab|page|element"
+    r"browser|cdp|playwright|kernel|jupyter|subprocess|process|lock|device|docker|containers?|sandbox|adb|serial|mount|disk"
 )
 #: Parts of the names of arguments that say network.
 _ADDRESS = re.compile(r"https?|urls?|endpoints?|hostname")
@@ -143,6 +142,8 @@ class Reach:
 
         The settings of a retry are a choice that its author has thought about: less evidence is enough.
         """
+        if _says(_SAYS_LOCAL, function.name, function.owner or ""):
+            return False
         if self.leaves_machine(function.node.body, caught, function):
             return True
         is_busy = any(not self._stays(call) for call in function.calls)
@@ -156,7 +157,8 @@ class Reach:
         if not attributes and root in _BUILTINS and root not in self._defined:
             return True
         origins = self._origins(call.func)
-        return bool(origins) and all(origin.partition(".")[0] in _LOCAL_LIBRARIES for origin in origins)
+        local = _LOCAL_LIBRARIES | _BUILTINS
+        return bool(origins) and all(origin.partition(".")[0] in local for origin in origins)
 
     def _is_remote(self, call: ast.Call, function: Function | None, hops: int) -> bool:
         origins = self._origins(call.func)

@@ -30,7 +30,7 @@ def retry_exception(
     """Await ``target`` again while it raises ``exception``."""
 
     @functools.wraps(target)
-    async def retry(*args: Any, **kwargs: Any) -> Any:
+    async def retry(*args: object, **kwargs: object) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
@@ -61,7 +61,7 @@ def retry_predicate(
     """Await ``target`` again while ``predicate`` is true of what it returns."""
 
     @functools.wraps(target)
-    async def retry(*args: Any, **kwargs: Any) -> Any:
+    async def retry(*args: object, **kwargs: object) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
@@ -85,7 +85,7 @@ async def _notify(handlers: tuple[Handler, ...], details: dict[str, Any]) -> Non
         await _settle(handler(details))
 
 
-async def _settle(result: Any) -> Any:
+async def _settle(result: object) -> Any:
     # Coroutines only: a handler that starts a task and returns it does not mean "wait for it".
     return await result if isinstance(result, Coroutine) else result
 

@@ -19,8 +19,8 @@ class Plan:
 
     wait_gen: Callable[..., Waits]
     wait_gen_kwargs: dict[str, Any]
-    max_tries: Any
-    max_time: Any
+    max_tries: object
+    max_time: object
     jitter: Callable[..., Any] | None
     on_try: tuple[Handler, ...]
     on_success: tuple[Handler, ...]
@@ -73,7 +73,7 @@ class Call:
             return True
         return self._max_time is not None and self.elapsed >= self._max_time
 
-    def draw_wait(self, next_wait: Callable[..., Any], outcome: Any) -> bool:
+    def draw_wait(self, next_wait: Callable[..., Any], outcome: object) -> bool:
         """Set ``wait`` to the next one; False if the generator has ended."""
         try:
             self.wait = next_wait(self._waits, outcome, self._jitter, self.elapsed, self._max_time)
@@ -81,12 +81,12 @@ class Call:
             return False
         return True
 
-    def details(self, **extra: Any) -> dict[str, Any]:
+    def details(self, **extra: object) -> dict[str, Any]:
         """A new dict for the handlers of one event."""
         return {**self._common, "tries": self.tries, "elapsed": self.elapsed, **extra}
 
 
-def maybe_call(value: Any) -> Any:
+def maybe_call(value: object) -> Any:
     """``value``, or what it returns if it is callable."""
     return value() if callable(value) else value
 
@@ -98,7 +98,7 @@ def start_waits(plan: Plan) -> Waits:
     return waits
 
 
-def _resolve(value: Any) -> Any:
+def _resolve(value: object) -> Any:
     # A callable may be a setting to look up now, or (runtime's ``value``) an argument in itself that needs a
     # parameter. Nothing but the attempt distinguishes them, wrapped callables included.
     if not callable(value):
@@ -111,7 +111,7 @@ def _resolve(value: Any) -> Any:
 
 def next_wait(
     waits: Waits,
-    outcome: Any,
+    outcome: object,
     jitter: Callable[..., Any] | None,
     elapsed: float,
     max_time: float | None,
@@ -124,7 +124,7 @@ def next_wait(
     return seconds
 
 
-def _jittered(jitter: Callable[..., Any], value: Any) -> Any:
+def _jittered(jitter: Callable[..., Any], value: object) -> Any:
     try:
         return jitter(value)
     except TypeError as error:

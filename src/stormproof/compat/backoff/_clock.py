@@ -33,7 +33,7 @@ class Stopwatch:
         return float((source.now() - self._began).total_seconds())
 
 
-def _genuine(source: Any) -> bool:
+def _genuine(source: object) -> bool:
     # By name, not identity: this module may be imported while a replacement is in place. time-machine alters
     # the real class from C, which cannot be seen from here, so its presence decides.
     name = (getattr(source, "__module__", None), getattr(source, "__qualname__", None))

@@ -76,7 +76,7 @@ def retry_context(
     logger: _MaybeLogger = "backoff",
     backoff_log_level: int = logging.INFO,
     giveup_log_level: int = logging.ERROR,
-    **wait_gen_kwargs: Any,
+    **wait_gen_kwargs: object,
 ) -> Generator[Attempt, None, None]:
     """Yield the tries of a block, which is run again while it raises ``exception``.
 
@@ -105,7 +105,7 @@ def aretry_context(
     logger: _MaybeLogger = "backoff",
     backoff_log_level: int = logging.INFO,
     giveup_log_level: int = logging.ERROR,
-    **wait_gen_kwargs: Any,
+    **wait_gen_kwargs: object,
 ) -> AsyncGenerator[Attempt, None]:
     """Yield the tries of a block in a coroutine: `retry_context` for ``async for``."""
     hooks = (on_try, on_success, on_backoff, on_giveup)

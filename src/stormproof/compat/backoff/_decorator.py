@@ -46,7 +46,7 @@ def on_exception(
     logger: _MaybeLogger = "backoff",
     backoff_log_level: int = logging.INFO,
     giveup_log_level: int = logging.ERROR,
-    **wait_gen_kwargs: Any,
+    **wait_gen_kwargs: object,
 ) -> Callable[[_CallableT], _CallableT]:
     """Retry the decorated function while it raises ``exception`` (a type or several).
 
@@ -99,7 +99,7 @@ def on_predicate(
     logger: _MaybeLogger = "backoff",
     backoff_log_level: int = logging.INFO,
     giveup_log_level: int = logging.ERROR,
-    **wait_gen_kwargs: Any,
+    **wait_gen_kwargs: object,
 ) -> Callable[[_CallableT], _CallableT]:
     """Retry the decorated function while ``predicate`` is true of what it returns.
 

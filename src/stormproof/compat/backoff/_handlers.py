@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio.coroutines
 import inspect
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._call import Handler, Plan
 
 
-def handlers(field: str, given: Any, default: Handler | None = None) -> tuple[Handler, ...]:
+def handlers(field: str, given: object, default: Handler | None = None) -> tuple[Handler, ...]:
     """The default handler first, then the user's, in order."""
     first = () if default is None else (default,)
     if given is None:
@@ -30,7 +30,7 @@ def refuse_coroutine_functions(owner: str, plan: Plan) -> None:
             raise TypeError(f"{owner}: {field} must not be a coroutine function, got {value!r}")
 
 
-def is_async(target: Any) -> bool:
+def is_async(target: object) -> bool:
     if inspect.iscoroutinefunction(target):
         return True
     # How callables such as AsyncMock declared themselves before Python 3.12 had a public marker.

@@ -29,7 +29,7 @@ def retry_exception(
     """Call ``target`` again while it raises ``exception``."""
 
     @functools.wraps(target)
-    def retry(*args: Any, **kwargs: Any) -> Any:
+    def retry(*args: object, **kwargs: object) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1
@@ -60,7 +60,7 @@ def retry_predicate(
     """Call ``target`` again while ``predicate`` is true of what it returns."""
 
     @functools.wraps(target)
-    def retry(*args: Any, **kwargs: Any) -> Any:
+    def retry(*args: object, **kwargs: object) -> Any:
         call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
         while True:
             call.tries += 1

@@ -22,7 +22,7 @@ class Details(_Details, total=False):
 
     wait: float
     """Seconds about to be slept; ``on_backoff`` only."""
-    value: Any
+    value: object
     """What the function returned; ``on_predicate`` only."""
     exception: BaseException
     """What it raised; ``on_backoff`` and ``on_giveup`` of ``on_exception`` only."""
@@ -34,7 +34,7 @@ class ContextDetails(TypedDict, total=False):
     tries: int
     elapsed: float
     wait: float
-    value: Any
+    value: object
     exception: BaseException
 
 

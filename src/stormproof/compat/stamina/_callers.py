@@ -89,7 +89,7 @@ class _Caller:
         options = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
         return f"<{type(self).__name__}({options})>"
 
-    def _wrap(self, on: Any, fn: Any) -> Any:
+    def _wrap(self, on: object, fn: Callable[..., Any]) -> Any:
         return wrap(retry_context(on, **self._options, budget=self._budget), fn)  # type: ignore[arg-type]
 
 
@@ -154,7 +154,7 @@ class BoundAsyncRetryingCaller:
         return await self._caller(self._on, callable_, *args, **kwargs)
 
 
-def _shown(on: Any) -> str:
+def _shown(on: object) -> str:
     if isinstance(on, tuple):
         return repr(tuple(each.__name__ for each in on))
     return on.__name__ if isinstance(on, type) else guess_name(on)

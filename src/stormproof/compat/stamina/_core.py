@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..._classify.verdict import Verdict
@@ -128,15 +129,15 @@ class _Waiting:
 
 
 class _Retrying(_Waiting, _t.Retrying):
-    def _pause(self, state: Any, seconds: Any) -> None:
+    def pause(self, state: Any, seconds: Any) -> None:
         try:
-            super()._pause(state, seconds)
+            super().pause(state, seconds)
         finally:
             self._leave(state)
 
 
 class _AsyncRetrying(_Waiting, _t.AsyncRetrying):
-    async def _pause(self, state: Any, seconds: Any) -> None:
+    async def pause(self, state: Any, seconds: Any) -> None:
         try:
             state.prepare_for_next_attempt()
             await self.sleep(seconds)
@@ -207,23 +208,26 @@ class _RetryContextIterator:
 
     def of_call(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> _RetryContextIterator:
         """Return the same retry around a call of ``fn``, for hooks to name."""
-        named = object.__new__(_RetryContextIterator)
-        named.__dict__.update(self.__dict__)
-        named._call = (guess_name(fn), args, kwargs)
-        named.options = {**self.options, "before_sleep": named._call_hooks}
+        named = copy(self)
+        named.name_call(guess_name(fn), args, kwargs)
         return named
+
+    def name_call(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Let hooks name the call that the attempts belong to."""
+        self._call = (name, args, kwargs)
+        self.options = {**self.options, "before_sleep": self._call_hooks}
 
     def __iter__(self) -> Iterator[Attempt]:
         if not CONFIG.is_active:
             yield Attempt(_PlainAttempt(), None)
             return
         for attempt in _Retrying(**self.options):
-            yield Attempt(attempt, self._next_wait())
+            yield Attempt(attempt, self.next_wait())
 
     def __aiter__(self) -> AsyncIterator[Attempt]:
         return _AsyncAttempts(self)
 
-    def _next_wait(self) -> Callable[[int], float] | None:
+    def next_wait(self) -> Callable[[int], float] | None:
         return None if CONFIG.testing is not None else self._backoff_for_attempt_number
 
     def _should_stop(self, state: Any) -> bool:
@@ -284,7 +288,7 @@ class _AsyncAttempts:
 
     async def __anext__(self) -> Attempt:
         if self._attempts is not None:
-            return Attempt(await anext(self._attempts), self._context._next_wait())
+            return Attempt(await anext(self._attempts), self._context.next_wait())
         if self._begun:
             raise StopAsyncIteration
         self._begun = True

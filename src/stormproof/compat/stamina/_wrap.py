@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...presets.policy_of import make_readable
 from ..tenacity._sync import call as call_sync
@@ -12,15 +12,18 @@ from ..tenacity.asyncio import call as call_async
 from ._config import CONFIG
 from ._core import _AsyncRetrying, _RetryContextIterator, _Retrying
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def wrap(context: _RetryContextIterator, fn: Any) -> Any:
+
+def wrap(context: _RetryContextIterator, fn: Callable[..., Any]) -> Any:
     """Return ``fn`` with the retries of ``context`` around it, readable by `stormproof.policy_of`."""
     wrapped = _wrap(context, fn)
     make_readable(wrapped, context.policy)
     return wrapped
 
 
-def _wrap(context: _RetryContextIterator, fn: Any) -> Any:
+def _wrap(context: _RetryContextIterator, fn: Callable[..., Any]) -> Any:
     if inspect.isgeneratorfunction(fn):
         return _wrap_generator(context, fn)
     if inspect.isasyncgenfunction(fn):
@@ -30,7 +33,7 @@ def _wrap(context: _RetryContextIterator, fn: Any) -> Any:
     retrying = _Retrying(**context.options)
 
     @wraps(fn)
-    def sync_inner(*args: Any, **kwargs: Any) -> Any:
+    def sync_inner(*args: object, **kwargs: object) -> Any:
         if not CONFIG.is_active:
             return fn(*args, **kwargs)
         return call_sync(retrying, fn, args, kwargs, {})
@@ -38,11 +41,11 @@ def _wrap(context: _RetryContextIterator, fn: Any) -> Any:
     return sync_inner
 
 
-def _wrap_coroutine(context: _RetryContextIterator, fn: Any) -> Any:
+def _wrap_coroutine(context: _RetryContextIterator, fn: Callable[..., Any]) -> Any:
     retrying = _AsyncRetrying(**context.options)
 
     @wraps(fn)
-    async def async_inner(*args: Any, **kwargs: Any) -> Any:
+    async def async_inner(*args: object, **kwargs: object) -> Any:
         if not CONFIG.is_active:
             return await fn(*args, **kwargs)
         return await call_async(retrying, fn, args, kwargs, {})
@@ -50,9 +53,9 @@ def _wrap_coroutine(context: _RetryContextIterator, fn: Any) -> Any:
     return async_inner
 
 
-def _wrap_generator(context: _RetryContextIterator, fn: Any) -> Any:
+def _wrap_generator(context: _RetryContextIterator, fn: Callable[..., Any]) -> Any:
     @wraps(fn)
-    def generator_inner(*args: Any, **kwargs: Any) -> Any:
+    def generator_inner(*args: object, **kwargs: object) -> Any:
         for attempt in context.of_call(fn, args, kwargs):
             with attempt:
                 return (yield from fn(*args, **kwargs))
@@ -60,9 +63,9 @@ def _wrap_generator(context: _RetryContextIterator, fn: Any) -> Any:
     return generator_inner
 
 
-def _wrap_async_generator(context: _RetryContextIterator, fn: Any) -> Any:
+def _wrap_async_generator(context: _RetryContextIterator, fn: Callable[..., Any]) -> Any:
     @wraps(fn)
-    async def async_generator_inner(*args: Any, **kwargs: Any) -> Any:
+    async def async_generator_inner(*args: object, **kwargs: object) -> Any:
         async for attempt in context.of_call(fn, args, kwargs):
             with attempt:
                 inner = fn(*args, **kwargs)

@@ -173,9 +173,9 @@ class Retried(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
     @overload
-    def __get__(self, instance: None, owner: Any, /) -> Retried[P, R_co]: ...
+    def __get__(self, instance: None, owner: object, /) -> Retried[P, R_co]: ...
     @overload
-    def __get__(self, instance: object, owner: Any, /) -> Callable[..., R_co]: ...
+    def __get__(self, instance: object, owner: object, /) -> Callable[..., R_co]: ...
     def __get__(self, instance: Any, owner: Any, /) -> Any: ...
 
 
@@ -213,13 +213,13 @@ def retry(*args: Any, **options: Any) -> Any:
     if len(args) == 1 and not options and callable(args[0]):
         return _wrap(args[0], (), {})
 
-    def decorate(fn: Any) -> Any:
+    def decorate(fn: Callable[..., Any]) -> Any:
         return _wrap(fn, args, options)
 
     return decorate
 
 
-def _wrap(fn: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _wrap(fn: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if isinstance(fn, retry_base):
         name = type(fn).__name__
         warnings.warn(f"retry() was given {name} to decorate: did you mean retry={name}(...)?", stacklevel=3)
@@ -234,7 +234,7 @@ def _wrap(fn: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return kind(*args, **options).wraps(fn)
 
 
-def _is_tornado(fn: Any) -> bool:
+def _is_tornado(fn: Callable[..., Any]) -> bool:
     # A tornado coroutine can only come from where tornado is loaded.
     gen = sys.modules.get("tornado.gen")
     if gen is None or globals().get("tornado", gen) is None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     #: What follows: ("attempt", None), ("sleep", seconds), ("return", value) or ("raise", error).
     Step = tuple[str, Any]
 
-UNSET: Any = object()
+UNSET = object()
 
 #: What holds where nothing is given: no wait, and every `Exception`.
 NO_WAIT, ANY_EXCEPTION = wait_none(), retry_if_exception_type()
@@ -55,7 +55,7 @@ class BaseRetrying(ABC):
     A retry it refuses ends the call as ``stop`` would.
     """
 
-    _direct = False
+    is_direct = False
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class BaseRetrying(ABC):
         object.__setattr__(self, name, value)
         if name in _WATCHED and "retry" in self.__dict__:
             direct = self.enabled and self.before is before_nothing and ignores_results(self.retry)
-            object.__setattr__(self, "_direct", direct)
+            object.__setattr__(self, "is_direct", direct)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_local", "_latest")}
@@ -113,32 +113,32 @@ class BaseRetrying(ABC):
         return f"<{type(self).__name__} object at 0x{id(self):x} ({options})>"
 
     @abstractmethod
-    def __call__(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """Call ``fn`` until it succeeds or the retry ends."""
 
     def copy(
         self,
-        sleep: Any = UNSET,
-        stop: Any = UNSET,
-        wait: Any = UNSET,
-        retry: Any = UNSET,
-        before: Any = UNSET,
-        after: Any = UNSET,
-        before_sleep: Any = UNSET,
-        reraise: Any = UNSET,
-        retry_error_cls: Any = UNSET,
-        retry_error_callback: Any = UNSET,
-        name: Any = UNSET,
-        enabled: Any = UNSET,
+        sleep: object = UNSET,
+        stop: object = UNSET,
+        wait: object = UNSET,
+        retry: object = UNSET,
+        before: object = UNSET,
+        after: object = UNSET,
+        before_sleep: object = UNSET,
+        reraise: object = UNSET,
+        retry_error_cls: object = UNSET,
+        retry_error_callback: object = UNSET,
+        name: object = UNSET,
+        enabled: object = UNSET,
         *,
-        budget: Any = UNSET,
+        budget: object = UNSET,
     ) -> Self:
         """Return a retry object with these options, and this one's where none is given."""
         given = locals()
-        options = {
+        options: dict[str, Any] = {
             option: getattr(self, option) if given[option] is UNSET else given[option] for option in _OPTIONS
         }
-        paid = self.budget if budget is UNSET else budget
+        paid: Any = self.budget if budget is UNSET else budget
         # A subclass may have a constructor that does not know Stormproof's option.
         return type(self)(**options) if paid is None else type(self)(**options, budget=paid)
 
@@ -150,17 +150,25 @@ class BaseRetrying(ABC):
             latest = self._local.__dict__.setdefault("statistics", {})
         return latest
 
+    def count_in(self, statistics: dict[str, Any]) -> None:
+        """Count the calls of this thread in ``statistics``."""
+        self._local.statistics = statistics
+
+    def show(self, statistics: dict[str, Any]) -> None:
+        """Let `statistics` be those of a decorated function."""
+        self._latest[0] = statistics
+
     def begin(self) -> None:
         """Start the statistics of a call."""
         self._latest[0] = None
         begin_call(self, self.statistics)
 
-    def wraps(self, f: Any) -> Any:
+    def wraps(self, f: Callable[..., Any]) -> Any:
         """Return ``f`` with this retry around it, as its ``retry``; its ``retry_with`` makes another."""
         return self._dress(f, wrap(self, f))
 
-    def _dress(self, f: Any, wrapped: Any) -> Any:
-        def retry_with(*args: Any, **kwargs: Any) -> Any:
+    def _dress(self, f: Callable[..., Any], wrapped: Any) -> Any:
+        def retry_with(*args: object, **kwargs: object) -> Any:
             return self.copy(*args, **kwargs).wraps(f)
 
         wrapped.retry = self
@@ -179,11 +187,11 @@ class BaseRetrying(ABC):
             if isinstance(action, DoAttempt):
                 yield AttemptManager(retry_state=retry_state)
             elif isinstance(action, DoSleep):
-                self._pause(retry_state, action)
+                self.pause(retry_state, action)
             else:
                 break
 
-    def _pause(self, state: RetryCallState, seconds: DoSleep) -> Any:
+    def pause(self, state: RetryCallState, seconds: DoSleep) -> Any:
         """Wait before the next attempt."""
         state.prepare_for_next_attempt()
         return self.sleep(seconds)
@@ -237,13 +245,13 @@ class BaseRetrying(ABC):
         if error is not None:
             return "raise", error
         if self.budget is not None:
-            self.budget.success(state._paid)
+            self.budget.success(state.paid)
         assert state.outcome is not None
         return "return", state.outcome.result()
 
     def _pay(self, state: RetryCallState, budget: Allowance, error: BaseException | None) -> bool:
-        state._paid = budget.withdraw(timeout=isinstance(error, TimeoutError))
-        return state._paid > 0
+        state.paid = budget.withdraw(timeout=isinstance(error, TimeoutError))
+        return state.paid > 0
 
     def _give_up(self, state: RetryCallState, reason: str) -> Generator[Callable[..., Any], Any, Step]:
         if self.retry_error_callback is not None:
@@ -261,7 +269,7 @@ class BaseRetrying(ABC):
         return "raise", failure
 
     def _statistics_of(self, state: RetryCallState) -> dict[str, Any]:
-        return self.statistics if state._statistics is None else state._statistics
+        return self.statistics if state.own_statistics is None else state.own_statistics
 
 
 def run_hooks(steps: Generator[Callable[..., Any], Any, Step], state: RetryCallState) -> Step:
@@ -294,22 +302,22 @@ def begin_call(retrying: BaseRetrying, statistics: dict[str, Any]) -> None:
         retrying.budget.started()
 
 
-def copy_names(f: Any) -> Callable[[Callable[..., Any]], Any]:
+def copy_names(f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Return the decorator that gives a wrapper the name, signature and defaults of ``f``."""
     return functools.wraps(f, (*functools.WRAPPER_ASSIGNMENTS, "__defaults__", "__kwdefaults__"))
 
 
-def wrap(retrying: BaseRetrying, f: Any) -> Any:
+def wrap(retrying: BaseRetrying, f: Callable[..., Any]) -> Any:
     """Return ``f`` inside a retry object that calls in a way of its own."""
     statistics: dict[str, Any] = {}
 
     @copy_names(f)
-    def wrapped_f(*args: Any, **kwargs: Any) -> Any:
+    def wrapped_f(*args: object, **kwargs: object) -> Any:
         if not retrying.enabled:
             return f(*args, **kwargs)
         copy = retrying.copy()
-        # Where its `begin` will put them.
-        copy._local.statistics = retrying._latest[0] = statistics
+        copy.count_in(statistics)
+        retrying.show(statistics)
         return copy(f, *args, **kwargs)
 
     wrapped_f.statistics = statistics
@@ -326,11 +334,11 @@ def state_of(
     """Return the state of a call of a decorated function, from the moment at which it began."""
     state = RetryCallState(retrying, fn=f, args=args, kwargs=kwargs)
     state.start_time = statistics["start_time"]
-    state._statistics = statistics
+    state.own_statistics = statistics
     return state
 
 
-def _waits_nothing(wait: Any) -> bool:
+def _waits_nothing(wait: object) -> bool:
     # Not "falsy": a strategy may be a container without elements.
     return wait is None or (not callable(wait) and wait == 0)
 

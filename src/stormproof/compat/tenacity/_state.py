@@ -102,11 +102,17 @@ class RetryCallState:
     """The state of one call, which every hook and strategy is given."""
 
     #: The statistics this call writes; those of its retry object if it has none of its own.
-    _statistics: dict[str, Any] | None = None
+    own_statistics: dict[str, Any] | None = None
     #: What the last retry paid to the budget.
-    _paid: float | None = None
+    paid: float | None = None
 
-    def __init__(self, retry_object: Any, fn: Callable[..., Any] | None, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self,
+        retry_object: Any,
+        fn: Callable[..., Any] | None,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> None:
         self.start_time: float = AMBIENT.now()
         self.retry_object = retry_object
         self.fn = fn
@@ -129,7 +135,7 @@ class RetryCallState:
         self.outcome = self.outcome_timestamp = self.next_action = None
         self.attempt_number += 1
 
-    def set_result(self, val: Any) -> None:
+    def set_result(self, val: object) -> None:
         """Record that the attempt returned ``val``."""
         self._settle(val, has_exception=False)
 
@@ -139,7 +145,7 @@ class RetryCallState:
         """Record that the attempt raised; ``exc_info`` as `sys.exc_info` gives it."""
         self._settle(exc_info[1], has_exception=True)
 
-    def _settle(self, value: Any, *, has_exception: bool) -> None:
+    def _settle(self, value: object, *, has_exception: bool) -> None:
         self.outcome_timestamp = AMBIENT.now()
         self.outcome = Future.construct(self.attempt_number, value, has_exception)
 

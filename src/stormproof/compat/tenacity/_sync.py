@@ -12,11 +12,11 @@ from ._state import DoSleep, RetryCallState
 class Retrying(BaseRetrying):
     """Retries a function: ``Retrying(stop=...)(fn, *args)``, or a block: ``for attempt in Retrying(...)``."""
 
-    def __call__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         self._latest[0] = None
         return call(self, fn, args, kwargs, self.statistics)
 
-    def wraps(self, f: Any) -> Any:
+    def wraps(self, f: Callable[..., Any]) -> Any:
         """Return ``f`` with this retry around it, as its ``retry``; its ``retry_with`` makes another."""
         if type(self).__call__ is not Retrying.__call__:
             return super().wraps(f)
@@ -24,7 +24,7 @@ class Retrying(BaseRetrying):
         latest = self._latest
 
         @copy_names(f)
-        def wrapped_f(*args: Any, **kwargs: Any) -> Any:
+        def wrapped_f(*args: object, **kwargs: object) -> Any:
             latest[0] = statistics
             return call(self, f, args, kwargs, statistics)
 
@@ -43,7 +43,7 @@ def call(
     if not retrying.enabled:
         return fn(*args, **kwargs)
     begin_call(retrying, statistics)
-    if not retrying._direct:
+    if not retrying.is_direct:
         return run(retrying, state_of(retrying, fn, args, kwargs, statistics))
     try:
         result = fn(*args, **kwargs)
@@ -63,7 +63,8 @@ def call(
 
 def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
     """Run the loop of one call from where ``state`` is."""
-    fn: Any = state.fn
+    fn = state.fn
+    assert fn is not None
     try:
         while True:
             kind, value = run_hooks(retrying.decide(state), state)
@@ -75,7 +76,7 @@ def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
                 else:
                     state.set_result(result)
             elif kind == "sleep":
-                retrying._pause(state, DoSleep(value))
+                retrying.pause(state, DoSleep(value))
             elif kind == "return":
                 return value
             else:

@@ -20,7 +20,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class LoggerProtocol(Protocol):
     """The one method that the log hooks need of a logger."""
 
-    def log(self, level: int, msg: str, /, *args: Any, **kwargs: Any) -> Any: ...
+    def log(self, level: int, msg: str, /, *args: object, **kwargs: object) -> Any: ...
 
 
 def override(method: _F, /) -> _F:
@@ -53,7 +53,7 @@ def get_callback_name(cb: Callable[..., Any]) -> str:
     return f"{module}.{name}" if module else str(name)
 
 
-def is_coroutine_callable(call: Any) -> bool:
+def is_coroutine_callable(call: object) -> bool:
     """Return whether calling ``call`` makes a coroutine; a class does not."""
     while isinstance(call, functools.partial):
         call = call.func
@@ -64,7 +64,7 @@ def is_coroutine_callable(call: Any) -> bool:
     return inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
 
 
-def _marked(call: Any) -> bool:
+def _marked(call: object) -> bool:
     # How asyncio, and with it an AsyncMock, marked coroutine functions before inspect had a way.
     # A plain mock has every attribute that is asked for, hence the module.
     marker = getattr(call, "_is_coroutine", None)
@@ -76,7 +76,7 @@ def wrap_to_async_func(call: Callable[..., Any]) -> Callable[..., Awaitable[Any]
     if is_coroutine_callable(call):
         return call
 
-    async def inner(*args: Any, **kwargs: Any) -> Any:
+    async def inner(*args: object, **kwargs: object) -> Any:
         return call(*args, **kwargs)
 
     return inner

@@ -16,7 +16,7 @@ class retry_base(abc.ABC):
     """Base of the retry conditions; ``|`` and ``&`` combine them, with plain callables too."""
 
     #: Whether calling it gives something to await.
-    _awaited = False
+    is_awaited = False
     #: Whether it is false of every result, which a subclass with a ``__call__`` of its own may declare.
     _ignores_results = False
 
@@ -24,31 +24,31 @@ class retry_base(abc.ABC):
     def __call__(self, retry_state: RetryCallState) -> bool:
         """Return whether to retry after this outcome."""
 
-    def __or__(self, other: Any) -> Any:
-        return _owner(self, other)._any(self, other)
+    def __or__(self, other: object) -> Any:
+        return _owner(self, other).any_of(self, other)
 
-    def __ror__(self, other: Any) -> Any:
-        return _owner(self, other)._any(other, self)
+    def __ror__(self, other: object) -> Any:
+        return _owner(self, other).any_of(other, self)
 
-    def __and__(self, other: Any) -> Any:
-        return _owner(self, other)._all(self, other)
+    def __and__(self, other: object) -> Any:
+        return _owner(self, other).all_of(self, other)
 
-    def __rand__(self, other: Any) -> Any:
-        return _owner(self, other)._all(other, self)
+    def __rand__(self, other: object) -> Any:
+        return _owner(self, other).all_of(other, self)
 
-    def _any(self, *parts: Any) -> Any:
+    def any_of(self, *parts: object) -> Any:
         return retry_any(*flat(retry_any, parts))
 
-    def _all(self, *parts: Any) -> Any:
+    def all_of(self, *parts: object) -> Any:
         return retry_all(*flat(retry_all, parts))
 
 
 RetryBaseT = retry_base | Callable[[RetryCallState], bool]
 
 
-def _owner(left: retry_base, right: Any) -> retry_base:
+def _owner(left: retry_base, right: object) -> retry_base:
     """Return the one that decides how the two are combined: an async condition where there is one."""
-    return right if isinstance(right, retry_base) and right._awaited else left
+    return right if isinstance(right, retry_base) and right.is_awaited else left
 
 
 def flat(kind: type[Any], parts: tuple[Any, ...]) -> list[Any]:
@@ -223,7 +223,7 @@ def ignores_results(condition: Any) -> bool:
     return decide in _BLIND or getattr(condition, "_ignores_results", False) is True
 
 
-def names_interrupts(condition: Any) -> bool:
+def names_interrupts(condition: object) -> bool:
     """Return whether ``condition`` names an exception type that is not an `Exception`, such as Ctrl-C's."""
     if isinstance(condition, retry_if_exception_type):
         types = condition.exception_types

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tornado import gen
@@ -18,7 +19,7 @@ class TornadoRetrying(BaseRetrying):
         super().__init__(sleep, **kwargs)
 
     @gen.coroutine
-    def __call__(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         self.begin()
         retry_state = RetryCallState(self, fn=fn, args=args, kwargs=kwargs)
         while True:
@@ -31,6 +32,6 @@ class TornadoRetrying(BaseRetrying):
                 else:
                     retry_state.set_result(result)
             elif isinstance(action, DoSleep):
-                yield self._pause(retry_state, action)
+                yield self.pause(retry_state, action)
             else:
                 raise gen.Return(action)

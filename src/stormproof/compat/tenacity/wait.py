@@ -25,7 +25,7 @@ class wait_base(abc.ABC):
     def __add__(self, other: WaitBaseT) -> wait_combine:
         return wait_combine(self, other)
 
-    def __radd__(self, other: Any) -> wait_base:
+    def __radd__(self, other: object) -> wait_base:
         if not callable(other):
             # sum() starts at 0.
             return self if other == 0 else NotImplemented

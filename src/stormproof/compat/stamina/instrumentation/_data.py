@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RetryHookFactory:
     hook_factory: Callable[[], RetryHook]
 
 
-def guess_name(obj: Any) -> str:
+def guess_name(obj: object) -> str:
     """Return the dotted name of a callable."""
     name = getattr(obj, "__qualname__", None) or type(obj).__qualname__
     module = getattr(obj, "__module__", None)

@@ -74,11 +74,11 @@ class AsyncRetrying(BaseRetrying):
             retry_error_callback, name, enabled, budget=budget,
         )  # fmt: skip
 
-    async def __call__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         self._latest[0] = None
         return await call(self, fn, args, kwargs, self.statistics)
 
-    def wraps(self, f: Any) -> Any:
+    def wraps(self, f: Callable[..., Any]) -> Any:
         """Return ``f`` with this retry around it: a coroutine function, whatever ``f`` is."""
         if type(self).__call__ is not AsyncRetrying.__call__:
             return self._dress(f, _awaiting(wrap(self, f)))
@@ -86,7 +86,7 @@ class AsyncRetrying(BaseRetrying):
         latest = self._latest
 
         @copy_names(f)
-        async def async_wrapped(*args: Any, **kwargs: Any) -> Any:
+        async def async_wrapped(*args: object, **kwargs: object) -> Any:
             latest[0] = statistics
             return await call(self, f, args, kwargs, statistics)
 
@@ -122,7 +122,7 @@ class _Attempts:
                 return AttemptManager(retry_state=self._state)
             if not isinstance(action, DoSleep):
                 raise StopAsyncIteration
-            await _settled(self._retrying._pause(self._state, action))
+            await _settled(self._retrying.pause(self._state, action))
 
 
 async def _settled(answer: Any) -> Any:
@@ -155,7 +155,7 @@ async def call(
     if not retrying.enabled:
         return await _settled(fn(*args, **kwargs))
     begin_call(retrying, statistics)
-    if not retrying._direct:
+    if not retrying.is_direct:
         return await run(retrying, state_of(retrying, fn, args, kwargs, statistics))
     try:
         result = fn(*args, **kwargs)
@@ -177,7 +177,8 @@ async def call(
 
 async def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
     """Run the loop of one call from where ``state`` is."""
-    fn: Any = state.fn
+    fn = state.fn
+    assert fn is not None
     try:
         while True:
             kind, value = await run_hooks(retrying.decide(state), state)
@@ -191,7 +192,7 @@ async def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
                 else:
                     state.set_result(result)
             elif kind == "sleep":
-                await _settled(retrying._pause(state, DoSleep(value)))
+                await _settled(retrying.pause(state, DoSleep(value)))
             elif kind == "return":
                 return value
             else:
@@ -204,7 +205,7 @@ async def run(retrying: BaseRetrying, state: RetryCallState) -> Any:
 
 def _awaiting(wrapped: Any) -> Any:
     @copy_names(wrapped)
-    async def async_wrapped(*args: Any, **kwargs: Any) -> Any:
+    async def async_wrapped(*args: object, **kwargs: object) -> Any:
         return await _settled(wrapped(*args, **kwargs))
 
     return async_wrapped

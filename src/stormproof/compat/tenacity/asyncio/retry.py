@@ -14,16 +14,16 @@ from ..retry import flat, retry_base
 class async_retry_base(retry_base):
     """Base of the conditions that are awaited; ``|`` and ``&`` combine them with sync ones too."""
 
-    _awaited = True
+    is_awaited = True
 
     @abc.abstractmethod
     async def __call__(self, retry_state: RetryCallState) -> bool:  # type: ignore[override]
         """Return whether to retry after this outcome."""
 
-    def _any(self, *parts: Any) -> Any:
+    def any_of(self, *parts: object) -> Any:
         return retry_any(*flat(retry_any, parts))
 
-    def _all(self, *parts: Any) -> Any:
+    def all_of(self, *parts: object) -> Any:
         return retry_all(*flat(retry_all, parts))
 
 
@@ -38,7 +38,7 @@ async def _ask(condition: Any, *args: Any) -> bool:
 class retry_any(async_retry_base):
     """Retry if one of ``retries`` says so."""
 
-    def __init__(self, *retries: Any) -> None:
+    def __init__(self, *retries: object) -> None:
         self.retries = retries
 
     async def __call__(self, retry_state: RetryCallState) -> bool:  # type: ignore[override]
@@ -51,7 +51,7 @@ class retry_any(async_retry_base):
 class retry_all(async_retry_base):
     """Retry if all of ``retries`` say so."""
 
-    def __init__(self, *retries: Any) -> None:
+    def __init__(self, *retries: object) -> None:
         self.retries = retries
 
     async def __call__(self, retry_state: RetryCallState) -> bool:  # type: ignore[override]
