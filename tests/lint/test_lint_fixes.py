@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import random
+import re
 import textwrap
 from pathlib import Path
 
@@ -366,3 +367,14 @@ def test_file_that_cannot_be_parsed_is_named_and_left(
     assert main(["lint", "--fix", str(folder)]) == 2
     assert "c.py" in capsys.readouterr().err
     assert (folder / "c.py").read_text(encoding="utf-8") == "import tenacity\ndef\n"
+
+
+def test_page_shows_what_fix_writes() -> None:
+    page = Path(__file__).parents[2] / "docs" / "moving-in.md"
+    section = page.read_text(encoding="utf-8").partition("## Rewrite")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```(text|python)[^\n]*\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    before = [text for kind, text in blocks if kind == "text" and not text.startswith("$")]
+    after = [text for kind, text in blocks if kind == "python"]
+    assert len(before) == len(after) == 3
+    for old, new in zip(before, after, strict=True):
+        assert [line for line in fixed(old).splitlines() if line] == [line for line in new.splitlines() if line]

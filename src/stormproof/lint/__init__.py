@@ -65,7 +65,8 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
 def _waits_in_a_test(loop: Loop, path: str) -> bool:
     """Return True if ``loop`` retries, within bounds, what a test has started."""
     *folders, name = re.split(r"[\\/]", path)
-    is_test = "tests" in folders or name == "conftest.py" or name.startswith("test_")
+    owner = "" if loop.function is None else loop.function.owner or ""
+    is_test = "tests" in folders or name == "conftest.py" or name.startswith("test_") or "Test" in owner
     return is_test and loop.bounded is True and (loop.by_hand or loop.waits == "fixed")
 
 

@@ -54,6 +54,8 @@ _CLOCKS = {
 }
 #: Names of a time limit.
 _TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
+#: Statuses of what is not done yet: a loop that looks at one is a poll.
+_PENDING = {202, 204, 400, 403, 404, 409}
 #: Texts in a loop that waits for what its caller has started or deletes.
 _WAITING = re.compile(r"wait(ing|s)? (for|until|del)|not (yet )?(ready|available)|still ", re.IGNORECASE)
 #: A shorter pause than this is a look again, not a wait for a recovery.
@@ -170,8 +172,10 @@ def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None) -> Loop
     loop.bounded = not _is_endless(node) or any(isinstance(inner, ast.Raise) for inner in walk(node.body))
     loop.waits = kind_of_wait(sleep, names, scope)
     loop.places = {"waits": Place.of(sleep)}
-    compared = [inner for inner in walk(node.body) if isinstance(inner, ast.Compare)]
-    loop.any_status = sum(looks_at_status(inner) for inner in compared) == 1
+    compared = [n for n in walk(node.body) if isinstance(n, ast.Compare) and looks_at_status(n)]
+    loop.any_status = len(compared) == 1
+    if any(isinstance(n, ast.Constant) and n.value in _PENDING for test in compared for n in ast.walk(test)):
+        return None
     loop.body = node.body
     return loop
 

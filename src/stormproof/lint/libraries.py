@@ -181,7 +181,8 @@ def backoff(use: Use, label: str) -> Loop:
         loop.places["uncapped"] = Place.of(maker) if maker is not None else loop.place
     jitter = use.value("jitter", "full")
     if schedule == "backoff.constant" and use.value("interval", 1) == 0:
-        loop.waits = "none"
+        # A handler may wait in its place.
+        loop.waits = None if "on_backoff" in use.keywords else "none"
     elif jitter is None:
         loop.waits = "fixed"
     elif jitter == "full":

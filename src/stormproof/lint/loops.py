@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .findings import Place
 
-#: Failures of what has yet to appear: a retry of these alone is a poll.
-NOT_THERE = re.compile(r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|Want(Read|Write)\w*)")
+#: Failures of what has yet to appear or to change: a retry of these alone is a poll.
+NOT_THERE = re.compile(
+    r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|Want(Read|Write)\w*)"
+)
 #: Names of functions that wait for what their caller has started or deletes: each for its own, not a crowd.
 AWAITS = re.compile(
     r"(^|_)(wait|poll|until|await|ready|delete|remove|clean|cleanup|destroy|terminate|verify|exists|check)(_|$)"
@@ -93,6 +95,8 @@ class Loop:
     unbounded_attempt: bool = False
     doubts: tuple[str, ...] = ()
     function: Function | None = None
+    #: The function in which it is made, where it decorates none.
+    maker: Function | None = None
     #: The statements that are retried, for a loop by hand; a decorated function has its own.
     body: list[ast.stmt] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)

@@ -143,7 +143,7 @@ class Module:
             return
         loop = reader(Use(self.names, node), label)
         if loop is not None:
-            loop.function = function
+            loop.function, loop.maker = function, around
             retried = function or around
             if retried is not None and not retried.is_stub:
                 loop.remote = self._reach.library_retry_leaves_machine(retried, loop.catches or ())
