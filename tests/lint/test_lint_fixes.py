@@ -377,4 +377,5 @@ def test_page_shows_what_fix_writes() -> None:
     after = [text for kind, text in blocks if kind == "python"]
     assert len(before) == len(after) == 3
     for old, new in zip(before, after, strict=True):
-        assert [line for line in fixed(old).splitlines() if line] == [line for line in new.splitlines() if line]
+        # The page has a formatter's empty lines.
+        assert list(filter(None, fixed(old).splitlines())) == list(filter(None, new.splitlines()))
