@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio.coroutines
 import inspect
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._call import Handler, Plan
 
 
-def handlers(field: str, given: object, default: Handler | None = None) -> tuple[Handler, ...]:
+def handlers(field: str, given: Any, default: Handler | None = None) -> tuple[Handler, ...]:
     """The default handler first, then the user's, in order."""
     first = () if default is None else (default,)
     if given is None:
