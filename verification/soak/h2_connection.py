@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import h2.config
 import h2.connection
@@ -64,7 +65,9 @@ class H2Connection(asyncio.Protocol):
                 return
             if isinstance(event, h2.events.RequestReceived):
                 fields = {str(name): str(value) for name, value in event.headers}
-                self._answer(event.stream_id, fields)
+                # The client may have reset it already, in what was received together with it.
+                with suppress(h2.exceptions.ProtocolError):
+                    self._answer(event.stream_id, fields)
             elif isinstance(event, h2.events.DataReceived):
                 self._state.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2.events.StreamReset):
@@ -136,11 +139,9 @@ class H2Connection(asyncio.Protocol):
     def _then(self, stream: int, delay_s: float, act: Callable[[], None]) -> None:
         def run() -> None:
             self._forget(stream)
-            try:
+            # Reset by the client, or the connection is closing.
+            with suppress(h2.exceptions.ProtocolError):
                 act()
-            except h2.exceptions.ProtocolError:
-                # Reset by the client, or the connection is closing.
-                pass
             self._flush()
 
         self._later[stream] = asyncio.get_running_loop().call_later(delay_s, run)
