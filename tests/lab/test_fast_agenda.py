@@ -18,12 +18,12 @@ KINDS = (layout.SUCCESS, layout.TIMEOUT, layout.AGAIN)
 @pytest.mark.parametrize("grain", [0.25, 0.0001])
 def test_events_come_in_the_order_of_time_then_of_being_put(grain: float) -> None:
     rng, room, buckets = Random(4), 512, 64
-    rules, state = np.zeros(1, layout.RULES)[0], np.zeros(1, layout.STATE)[0]
+    rules, state = layout.records(layout.Rules, 1)[0], layout.records(layout.State, 1)[0]
     rules["wide"] = buckets / 50.0
-    _fill_state(state, np.zeros(1, layout.STRETCH), rules)
-    slots, heap = np.zeros(room, layout.SLOT), np.zeros(room, layout.DUE)
+    _fill_state(state, layout.records(layout.Stretch, 1), rules)
+    slots, heap = layout.records(layout.Slot, room), layout.records(layout.Due, room)
     heads = np.zeros(buckets, np.int32)
-    purses, slices = np.zeros(1, layout.PURSE), np.zeros((1, 0))
+    purses, slices = layout.records(layout.Purse, 1), np.zeros((1, 0))
     wanted: list[tuple[float, int]] = []
     now, seq, taken, ties = 0.0, 0, 0, 0
     while now < 49.0:

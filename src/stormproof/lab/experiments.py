@@ -123,7 +123,7 @@ def compare(
 
 
 def assert_survives(
-    policy: Any,
+    policy: object,
     scenario: Scenario,
     *,
     availability: float | None = None,
@@ -176,7 +176,7 @@ def calm_leg(scenario: Scenario) -> Scenario:
 
 
 def sweep(
-    policies: Any,
+    policies: object,
     scenario: Scenario,
     over: Mapping[str, Sequence[Any]],
     *,
@@ -278,12 +278,12 @@ class _Bar:
         task = bar.add_task("simulating", total=self._total)
         return lambda: bar.advance(task)
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._bar is not None:
             self._bar.__exit__(*raised)
 
 
-def _policies(owner: str, policies: Any) -> dict[str, Any]:
+def _policies(owner: str, policies: object) -> dict[str, Any]:
     if not isinstance(policies, Mapping) or not policies:
         raise TypeError(f"{owner}: policies must be a dict of name -> policy, got {policies!r}")
     for name in policies:
@@ -310,7 +310,7 @@ def _points(over: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(over, values, strict=True))
 
 
-def check_run(owner: str, scenario: Any, engine: str) -> None:
+def check_run(owner: str, scenario: object, engine: str) -> None:
     """Raise unless ``owner`` was given a scenario and the name of an engine."""
     if not isinstance(scenario, Scenario):
         raise TypeError(f"{owner}: scenario must be a lab.Scenario, got {scenario!r}")

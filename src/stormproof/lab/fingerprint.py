@@ -22,7 +22,7 @@ def unaddressed(text: str) -> str:
     return _ADDRESS.sub("", text)
 
 
-def identity(value: Any) -> str:
+def identity(value: object) -> str:
     """A text that is the same for the same thing in every process, and another one for another thing.
 
     A function is its name, its code, its defaults, and the values it takes from around it: closures, and
@@ -66,7 +66,7 @@ class _Walk:
     def _row(self, values: Any) -> str:
         return ",".join(self.describe(value) for value in values)
 
-    def _object(self, value: Any) -> str:
+    def _object(self, value: object) -> str:
         if isinstance(value, Policy):
             return f"Policy({self.describe(value.name)},{self._row(value.strategies)})"
         if isinstance(value, Options):
@@ -103,7 +103,7 @@ class _Walk:
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         return f"code({shape},{names},{code.co_code.hex()},{self._row(code.co_consts)})"
 
-    def _reduced(self, value: Any) -> str:
+    def _reduced(self, value: object) -> str:
         """Return the fingerprint of what pickle would store of ``value``, and of its ``__call__``."""
         try:
             parts = value.__reduce_ex__(4)
@@ -118,14 +118,14 @@ class _Walk:
         held = [list(part) if hasattr(part, "__next__") else part for part in state]
         return f"{_name(make)}({self._row((given, held, *extra))})"
 
-    def _shown(self, value: Any) -> str:
+    def _shown(self, value: object) -> str:
         text = repr(value)
         if _ADDRESS.search(text) or text.startswith("<"):
             raise Unknowable(f"a {type(value).__qualname__}")
         return f"{_name(type(value))}({text})"
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', type(value).__qualname__)}"
 
 

@@ -105,7 +105,7 @@ def _given(strategy: Any, strategies: tuple[Any, ...]) -> tuple[str, ...]:
     return ("budget",) if adopted else ()
 
 
-def _made(made: Any, imports: dict[str, None], skipped: tuple[str, ...] = ()) -> str:
+def _made(made: object, imports: dict[str, None], skipped: tuple[str, ...] = ()) -> str:
     """The call that makes an option object again."""
     form = _form(made)
     normal = _defaults(type(made))
@@ -129,13 +129,13 @@ def _call(name: str, words: list[str]) -> str:
     return f"{name}(\n" + "".join(f"        {word},\n" for word in words) + "    )"
 
 
-def _fields(made: Any, form: Form | None) -> dict[str, Any]:
+def _fields(made: object, form: Form | None) -> dict[str, Any]:
     if isinstance(made, Options):
         return made.fields()
     return {} if form is None else {name: getattr(made, name) for name in form.options}
 
 
-def _form(made: Any) -> Form | None:
+def _form(made: object) -> Form | None:
     for table in (STRATEGIES, *(family.forms for family in FAMILIES.values())):
         found = form_of(table, made)
         if found is not None:
@@ -152,7 +152,7 @@ def _defaults(kind: type) -> dict[str, Any]:
     return made.fields() if isinstance(made, Options) else {}
 
 
-def _python(value: Any, imports: dict[str, None]) -> str:
+def _python(value: object, imports: dict[str, None]) -> str:
     if isinstance(value, float):
         return _number(value) if value == value and abs(value) != float("inf") else f'float("{value}")'
     if isinstance(value, str) and value.isprintable() and not set(value) & set('"\\'):

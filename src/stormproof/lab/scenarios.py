@@ -24,13 +24,13 @@ from .story import Story
 ON = (BackendError, AttemptTimeout)
 
 
-def retrying(jitter: str = "full", budget: Any = None, **options: Any) -> Policy:
+def retrying(jitter: str = "full", budget: Any = None, **options: object) -> Policy:
     """A policy that retries what fails in a simulation: 100 ms, doubled up to 5 s."""
     given: dict[str, Any] = {"on": ON, "backoff": Exponential(jitter=jitter), "budget": budget, **options}  # type: ignore[arg-type]
     return Policy(Retry(**given))
 
 
-def _jitters(**options: Any) -> dict[str, Policy | None]:
+def _jitters(**options: object) -> dict[str, Policy | None]:
     return {
         "no retry": None,
         "no jitter": retrying("none", **options),

@@ -52,7 +52,7 @@ class Progress:
 
 
 def simulate(
-    policy: Any,
+    policy: object,
     scenario: Scenario,
     *,
     seed: int = 0,
@@ -110,7 +110,7 @@ def run_checked(
     return Result(policy, scenario, seed, "exact", exact(policy, scenario, seed, watch), notes, label)
 
 
-def checked_policy(policy: Any) -> Policy | None:
+def checked_policy(policy: object) -> Policy | None:
     """Return the policy of ``policy`` (`stormproof.policy_of`), or None for one plain attempt per call."""
     try:
         return None if policy is None else policy_of(policy)

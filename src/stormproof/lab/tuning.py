@@ -180,7 +180,7 @@ def tune(
     return Tuning(found, goal)
 
 
-def _goal(objective: Any) -> tuple[Objective, Callable[[dict[str, Any]], float] | None]:
+def _goal(objective: object) -> tuple[Objective, Callable[[dict[str, Any]], float] | None]:
     """The bounds to keep, and what to minimise in place of one of the summary's figures, if anything."""
     if objective is None or isinstance(objective, Objective):
         return objective or Objective(), None

@@ -293,7 +293,7 @@ class Allowance(Stateful):
 
     def assume(self, state: BudgetState, events: int) -> None:
         """Be the budget with ``state``, for which so many events were counted since it was last settled."""
-        self._live = state
+        _put(self, "_live", state)
         tally = self._tally
         tally.seen = tally.read() + tally.step - events
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._primitives.options import Options, count
 from ..._strategies.retry.backoff import Decorrelated, Jittered
-from ..model.arrivals import generator
+from ..model.arrivals import Floats, Ints, generator
 
 _LEG_S = (0.010, 0.002)
 
@@ -61,7 +61,7 @@ class _Race:
         self.ended = np.zeros(runs)
         self.writes = 0
 
-    def _legs(self, shape: Any) -> Any:
+    def _legs(self, shape: int | tuple[int, int]) -> Floats:
         return np.abs(self._draws.normal(*_LEG_S, size=shape))
 
     def step(self) -> bool:
@@ -76,12 +76,12 @@ class _Race:
         self._write(rows[writing], who[writing], now[writing])
         return True
 
-    def _read(self, rows: Any, who: Any, now: Any) -> None:
+    def _read(self, rows: Ints, who: Ints, now: Floats) -> None:
         self._seen[rows, who] = self._version[rows]
         self._writes[rows, who] = True
         self._due[rows, who] = now + self._legs(len(rows)) + self._legs(len(rows))
 
-    def _write(self, rows: Any, who: Any, now: Any) -> None:
+    def _write(self, rows: Ints, who: Ints, now: Floats) -> None:
         self.writes += len(rows)
         answered = now + self._legs(len(rows))
         won = self._seen[rows, who] == self._version[rows]
@@ -95,7 +95,7 @@ class _Race:
         if (self._left[winners] == 0).any():
             self._active = np.flatnonzero(self._left)
 
-    def _back_off(self, rows: Any, who: Any, now: Any) -> None:
+    def _back_off(self, rows: Ints, who: Ints, now: Floats) -> None:
         if not len(rows):
             return
         self._failed[rows, who] += 1
@@ -105,7 +105,7 @@ class _Race:
         self._writes[rows, who] = False
         self._due[rows, who] = now + waits + self._legs(len(rows))
 
-    def _waits(self, n: Any, prev: Any, u: Any) -> Any:
+    def _waits(self, n: Ints, prev: Floats, u: Floats) -> Floats:
         delay = self._backoff.delay
         waits = np.empty(len(n))
         if not isinstance(self._backoff, (Jittered, Decorrelated)):

@@ -55,10 +55,10 @@ class ThrottleGate:
     def admit(self, now: float) -> Any:
         self._throttle.admit(self._draw)
 
-    def passed(self, held: Any) -> None:
+    def passed(self, held: object) -> None:
         self._throttle.accept()
 
-    def failed(self, held: Any, error: BaseException) -> None:
+    def failed(self, held: object, error: BaseException) -> None:
         if isinstance(error, Exception):
             self._throttle.settle(error)
 
@@ -74,17 +74,17 @@ class LimitGate:
     def admit(self, now: float) -> Any:
         self._strategy.take()
 
-    def passed(self, held: Any) -> None:
+    def passed(self, held: object) -> None:
         pass
 
-    def failed(self, held: Any, error: BaseException) -> None:
+    def failed(self, held: object, error: BaseException) -> None:
         pass
 
 
 Gate = BreakerGate | ThrottleGate | LimitGate
 
 
-def gate(strategy: Any, draw: Callable[[], float]) -> Gate | None:
+def gate(strategy: object, draw: Callable[[], float]) -> Gate | None:
     """The gate of a strategy; None if it is not one that answers at once."""
     if type(strategy) is Breaker:
         return BreakerGate(strategy)

@@ -108,7 +108,7 @@ class Copier:
         made: dict[int, Any] = {}
         return [self.strategy(part, made) for part in row]
 
-    def strategy(self, part: Any, made: dict[int, Any]) -> Any:
+    def strategy(self, part: object, made: dict[int, Any]) -> Any:
         """This process's copy of one strategy; ``made`` holds what it has already."""
         if isinstance(part, Retry):
             return part.replace(budget=self.budget(part.budget, made)) if part.budget is not None else part
@@ -119,7 +119,7 @@ class Copier:
             return part.replace(limiter=self._part(part.limiter, made))
         return self._part(part, made)
 
-    def budget_factory(self, original: Any) -> Callable[[], Any]:
+    def budget_factory(self, original: object) -> Callable[[], Any]:
         """Return what makes the budget of one process after another, in place of ``original``."""
         shared = self._fleet or getattr(original, "store", None) is not None
         if original is None:
@@ -128,7 +128,7 @@ class Copier:
             return original.factory(self._clock)
         return lambda: self.budget(original, {})
 
-    def budget(self, original: Any, made: dict[int, Any]) -> Any:
+    def budget(self, original: object, made: dict[int, Any]) -> Any:
         """The budget of this process in place of ``original``."""
         budget = self._part(original, made)
         stored = getattr(original, "store", None) is not None or self._fleet
@@ -142,7 +142,7 @@ class Copier:
         mode = getattr(getattr(original, "store", None), "on_failure", "local")
         return FleetBudget(budget, local, self._backend, mode)
 
-    def _part(self, original: Any, made: dict[int, Any]) -> Any:
+    def _part(self, original: object, made: dict[int, Any]) -> Any:
         kept = original.template if isinstance(original, Keyed) else original
         shared = self._fleet or getattr(kept, "store", None) is not None
         known = self._shared if shared else made
@@ -151,7 +151,7 @@ class Copier:
             known[key] = self._rebuilt(original)
         return known[key]
 
-    def _rebuilt(self, part: Any) -> Any:
+    def _rebuilt(self, part: object) -> Any:
         if isinstance(part, Keyed):
             template = self._rebuilt(part.template) if isinstance(part.template, Options) else part.template
             copy = Keyed(template, part.key, part.limit)

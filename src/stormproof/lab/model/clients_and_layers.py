@@ -77,14 +77,14 @@ def described(item: Options) -> dict[str, Any]:
     }
 
 
-def name_of(owner: str, value: Any) -> str:
+def name_of(owner: str, value: object) -> str:
     """``value`` if ``owner`` may be called so."""
     if not isinstance(value, str) or not value or not value.isprintable() or len(value) > 200:
         raise ValueError(f"{owner}: name must be a printable text of 1 to 200 characters, got {value!r}")
     return value
 
 
-def _policy(owner: str, value: Any) -> Any:
+def _policy(owner: str, value: object) -> Any:
     if value is not None and not hasattr(value, "strategies"):
         raise TypeError(f"{owner}: policy must be a Policy or None, got {value!r}")
     return value

@@ -5,7 +5,7 @@ Times are seconds from the start of the run. Faults may overlap: capacities and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..._primitives.options import Options, choice, count, number, seconds
 
@@ -192,7 +192,7 @@ class StoreLoss(Fault):
         return False
 
 
-def checked(owner: str, value: Any) -> tuple[Fault, ...]:
+def checked(owner: str, value: object) -> tuple[Fault, ...]:
     """``value`` as a tuple of faults: one, several, or None for none."""
     if value is None:
         return ()

@@ -236,7 +236,7 @@ class Scenario(Options):
         return data
 
 
-def _several(field: str, value: Any, kind: type) -> tuple[Any, ...]:
+def _several(field: str, value: object, kind: type) -> tuple[Any, ...]:
     if isinstance(value, kind):
         return (value,)
     if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
@@ -258,7 +258,7 @@ def _latency(value: Any) -> Any:
     return seconds("Scenario", "latency", value)  # pyright: ignore[reportArgumentType]
 
 
-def _service(value: Any) -> Any:
+def _service(value: object) -> Any:
     if isinstance(value, str):
         return Spread(choice("Scenario", "service", value, ("fixed", "exponential", "lognormal")))
     if isinstance(value, Spread):
@@ -275,7 +275,7 @@ def _service(value: Any) -> Any:
 _DRAWS, _TOLERANCE = 2_000, 0.05
 
 
-def depends_on_load(draw: Any) -> bool:
+def depends_on_load(draw: object) -> bool:
     """Return whether ``draw``, a function of the user's own, wants the number of requests in flight too."""
     if not callable(draw):
         return False

@@ -209,7 +209,7 @@ def _retry_knobs(retry: Any) -> dict[str, str | None]:
     }
 
 
-def _budget_knobs(budget: Any) -> dict[str, str | None]:
+def _budget_knobs(budget: object) -> dict[str, str | None]:
     if budget is None:
         return {"budget": "none", "ratio": None, "burst": None}
     found = form_of(FAMILIES["budget"].forms, budget)

@@ -168,7 +168,7 @@ class Runs:
         for worker in self._workers:
             worker.warm()
 
-    def begin(self, request: Any) -> Run:
+    def begin(self, request: object) -> Run:
         """Start a run. The request's errors come from here; `Busy` while another is under way."""
         scenario, jobs = _jobs(request)
         if self._present is not None:
@@ -278,7 +278,7 @@ class Runs:
 _TOO_LONG = f"the run took longer than {LONGEST_RUN_S:g} s: choose fewer arrivals or a shorter duration"
 
 
-def _jobs(request: Any) -> tuple[Any, list[dict[str, Any]]]:
+def _jobs(request: object) -> tuple[Any, list[dict[str, Any]]]:
     """The scenario and one job per policy of a request; an error that says what is wrong with it."""
     if not isinstance(request, dict):
         raise page_scenario.BadValue("request", "a table", request)
@@ -306,7 +306,7 @@ def saved(request: Any) -> str:
     return scenario_files.saved(request["scenario"], scenario, sheets)
 
 
-def text_of(policy: Any) -> tuple[str, str | None]:
+def text_of(policy: object) -> tuple[str, str | None]:
     """The text of a policy in a request, and which policy of it is meant."""
     if not isinstance(policy, dict) or not isinstance(policy.get("toml"), str):
         raise page_scenario.BadValue("toml", "text", policy)

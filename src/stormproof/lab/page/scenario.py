@@ -172,7 +172,7 @@ def values(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def chosen(name: Any, given: Any, file: Any = None) -> Scenario:
+def chosen(name: object, given: object, file: Any = None) -> Scenario:
     """The scenario called ``name`` with the page's values in it. `BadValue` or the scenario's own error.
 
     ``file`` is the text of the policy file that it stands in; None: it is one of those that ship.
@@ -209,7 +209,7 @@ def _changes(base: Scenario, checked: dict[str, float], mode: str) -> dict[str, 
     return changes
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     least, most = LIMITS[name]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         raise BadValue(name, f"a number from {least:g} to {most:g}", value)
@@ -218,7 +218,7 @@ def _number(name: str, value: Any) -> float:
     return value
 
 
-def seed(value: Any) -> int:
+def seed(value: object) -> int:
     """``value`` as a seed."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < SEEDS:
         raise BadValue("seed", f"a whole number from 0 to {SEEDS - 1}", value)

@@ -18,7 +18,7 @@ from ..policy_text import toml
 from . import policy as page_policy
 
 
-def document(text: Any) -> Document:
+def document(text: object) -> Document:
     """Return the policy file that ``text`` is, cut off from modules, stores and other files."""
     if not isinstance(text, str):
         raise ConfigError("must be the text of a policy file")
@@ -27,13 +27,13 @@ def document(text: Any) -> Document:
     return detached(parse(text, ".toml"), only=page_policy.KNOWN_NAMES)
 
 
-def scenario(text: Any, name: str) -> Scenario:
+def scenario(text: object, name: str) -> Scenario:
     """Return the scenario ``name`` of a policy file's text. `ConfigError` says what is wrong, and where."""
     found: Scenario = scenario_file.read(Scenario, document(text), name)
     return found
 
 
-def names(text: Any) -> list[str]:
+def names(text: object) -> list[str]:
     """Return the names of the scenarios in a policy file's text, of which there must be one."""
     found = scenario_file.names(document(text))
     if not found:

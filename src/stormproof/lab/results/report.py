@@ -34,13 +34,13 @@ def render(data: dict[str, Any]) -> str:
     return _SLOT.sub(lambda slot: slot[1] + embedded(data) + slot[2], text, count=1)
 
 
-def embedded(data: Any) -> str:
+def embedded(data: object) -> str:
     """``data`` as JSON that can stand inside HTML: no character of it can end the element it is in."""
     text = json.dumps(finite(data), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def finite(data: Any) -> Any:
+def finite(data: object) -> Any:
     """``data`` with null in the place of what JSON cannot write: NaN and infinity."""
     if isinstance(data, float):
         return data if math.isfinite(data) else None

@@ -66,9 +66,9 @@ class Sweep:
         )
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(plain(value))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

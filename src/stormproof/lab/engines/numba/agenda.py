@@ -7,26 +7,24 @@ goes to a calendar of linked lists, of which the earliest is a heap.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
+from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled, prefetch
-from .layout import NO_BUDGET, SUCCESS, TIMEOUT
+from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, Purse, Rows, Rules, Slot, State
 
 #: Memory is asked for so many buckets before it is needed.
 _AHEAD = 8
 
 
 @compiled
-def _sooner(heap: Any, a: int, b: int) -> bool:
+def _sooner(heap: Rows[Due], a: int, b: int) -> bool:
     if heap[a].time != heap[b].time:
         return bool(heap[a].time < heap[b].time)
     return bool(heap[a].seq < heap[b].seq)
 
 
 @compiled
-def _swap(heap: Any, a: int, b: int) -> None:
+def _swap(heap: Rows[Due], a: int, b: int) -> None:
     x, y = heap[a], heap[b]
     x.time, y.time = y.time, x.time
     x.seq, y.seq = y.seq, x.seq
@@ -34,7 +32,7 @@ def _swap(heap: Any, a: int, b: int) -> None:
 
 
 @apart
-def _sink(heap: Any, size: int, at: int) -> None:
+def _sink(heap: Rows[Due], size: int, at: int) -> None:
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -48,14 +46,14 @@ def _sink(heap: Any, size: int, at: int) -> None:
 
 
 @compiled
-def _enter(heap: Any, at: int, slot: int, time: float, seq: int) -> None:
+def _enter(heap: Rows[Due], at: int, slot: int, time: float, seq: int) -> None:
     heap[at].time = time
     heap[at].seq = seq
     heap[at].slot = slot
 
 
 @compiled
-def _climb(heap: Any, at: int) -> None:
+def _climb(heap: Rows[Due], at: int) -> None:
     while at > 0:
         parent = (at - 1) // 2
         if not _sooner(heap, at, parent):
@@ -65,7 +63,7 @@ def _climb(heap: Any, at: int) -> None:
 
 
 @compiled
-def new_slot(s: Any, slots: Any) -> int:
+def new_slot(s: State, slots: Rows[Slot]) -> int:
     """A free slot: the caller has seen to it that there is one."""
     if s.free >= 0:
         found = s.free
@@ -76,13 +74,13 @@ def new_slot(s: Any, slots: Any) -> int:
 
 
 @compiled
-def free_slot(s: Any, slots: Any, at: int) -> None:
+def free_slot(s: State, slots: Rows[Slot], at: int) -> None:
     slots[at].next = s.free
     s.free = at
 
 
 @compiled
-def put(r: Any, s: Any, slots: Any, heap: Any, heads: Any, at: int) -> None:
+def put(r: Rules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints, at: int) -> None:
     """Let the event of slot ``at`` happen at its time, which is not past the end."""
     c = slots[at]
     c.next = -1
@@ -118,7 +116,7 @@ def put(r: Any, s: Any, slots: Any, heap: Any, heads: Any, at: int) -> None:
 
 
 @compiled
-def ask_for(purses: Any, slices: Any, client: int, all_of_it: bool) -> None:
+def ask_for(purses: Rows[Purse], slices: Floats, client: int, all_of_it: bool) -> None:
     """The budget of this client will be needed soon: a run of many clients waits for memory most of all."""
     prefetch(purses, client, 0)
     if all_of_it:
@@ -127,7 +125,9 @@ def ask_for(purses: Any, slices: Any, client: int, all_of_it: bool) -> None:
 
 
 @compiled
-def look_ahead(r: Any, s: Any, slots: Any, heads: Any, purses: Any, slices: Any) -> None:
+def look_ahead(
+    r: Rules, s: State, slots: Rows[Slot], heads: Ints, purses: Rows[Purse], slices: Floats
+) -> None:
     """Ask for what the events of the buckets after this one will need."""
     if s.bucket + 2 * _AHEAD >= len(heads):
         return
@@ -142,7 +142,14 @@ def look_ahead(r: Any, s: Any, slots: Any, heads: Any, purses: Any, slices: Any)
 
 @compiled
 def open_bucket(
-    r: Any, s: Any, slots: Any, heap: Any, heads: Any, purses: Any, slices: Any, limit: float
+    r: Rules,
+    s: State,
+    slots: Rows[Slot],
+    heap: Rows[Due],
+    heads: Ints,
+    purses: Rows[Purse],
+    slices: Floats,
+    limit: float,
 ) -> None:
     """The heap is empty: fill it from the first bucket up to ``limit`` that holds anything."""
     last = min(int(limit * r.wide), len(heads) - 1)
@@ -161,11 +168,11 @@ def open_bucket(
 
 
 @compiled
-def take(s: Any, slots: Any, heap: Any) -> int:
+def take(s: State, slots: Rows[Slot], heap: Rows[Due]) -> int:
     """The slot of the event that is due next; there is one."""
     won, lost, soonest = s.won, s.lost, s.soonest
     first = min(won, lost, soonest)
-    best, seq = 0, np.int64(0)
+    best, seq = 0, 0
     if won == first:
         best, seq = 1, slots[s.won_head].seq
     if lost == first and (best == 0 or slots[s.lost_head].seq < seq):

@@ -5,17 +5,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from ...model.arrivals import Floats, Ints
 from .compilation import compiled
-from .layout import ERRORS, SERVICE
+from .layout import ERRORS, SERVICE, Cold, Rows, Rules, State, Stretch, Words, World
 from .randomness import draw, spread
-from .records import step_of
 from .rules import take_token
 
 
 @compiled
-def _finish(row: Any, index: int, start: float, work: float) -> float:
+def _finish(row: Rows[Stretch], index: int, start: float, work: float) -> float:
     while True:
         factor = row[index].capacity
         if factor > 0.0:
@@ -30,7 +29,7 @@ def _finish(row: Any, index: int, start: float, work: float) -> float:
 
 
 @compiled
-def _amount(r: Any, s: Any, cold: Any, mt: Any, kept: Any, start: float) -> float:
+def _amount(r: Rules, s: State, cold: Rows[Cold], mt: Words, kept: Floats, start: float) -> float:
     work = spread(mt, kept, SERVICE, r.work_kind, r.work, r.work_sigma)
     if s.cold < len(cold) and start >= cold[s.cold].at:
         if s.cold + 1 < len(cold) and start >= cold[s.cold + 1].at:
@@ -44,7 +43,7 @@ def _amount(r: Any, s: Any, cold: Any, mt: Any, kept: Any, start: float) -> floa
 
 
 @compiled
-def _depth(s: Any, line: Any, now: float) -> int:
+def _depth(s: State, line: Floats, now: float) -> int:
     while s.line > 0 and line[s.line_head] <= now:
         s.line_head = (s.line_head + 1) % len(line)
         s.line -= 1
@@ -52,7 +51,7 @@ def _depth(s: Any, line: Any, now: float) -> int:
 
 
 @compiled
-def _lines_up(r: Any, s: Any, line: Any, begun: Any, start: float) -> None:
+def _lines_up(r: Rules, s: State, line: Floats, begun: Ints, start: float) -> None:
     """One more waits, until ``start``."""
     s.waited += 1
     if r.queue >= 0:
@@ -67,27 +66,16 @@ def _lines_up(r: Any, s: Any, line: Any, begun: Any, start: float) -> None:
 
 
 @compiled
-def serve(
-    r: Any,
-    s: Any,
-    row: Any,
-    free: Any,
-    line: Any,
-    begun: Any,
-    cold: Any,
-    mt: Any,
-    kept: Any,
-    gone: float,
-    share: float,
-) -> float:
+def serve(r: Rules, s: State, w: World, gone: float, share: float) -> float:
     """Return the end of work that arrives now; inf: its caller has gone by then, so drop it; -1: no room."""
-    now, start = s.now, free[0]
+    now, row, free = s.now, w.row, w.free
+    start = free[0]
     if start <= now:
         start = now
     else:
-        if r.queue >= 0 and _depth(s, line, now) >= r.queue:
+        if r.queue >= 0 and _depth(s, w.line, now) >= r.queue:
             return -1.0
-        _lines_up(r, s, line, begun, start)
+        _lines_up(r, s, w.line, w.begun, start)
         if r.shed and start >= gone:
             return math.inf
     if start >= s.until:
@@ -98,7 +86,7 @@ def serve(
         s.span = math.inf if r.fixed == 0 or factor == 0.0 else r.work / factor
     end = start + s.span * share
     if end >= s.until:
-        work = r.work if r.fixed else _amount(r, s, cold, mt, kept, start)
+        work = r.work if r.fixed else _amount(r, s, w.cold, w.mt, w.kept, start)
         end = _finish(row, s.speed, start, work * share)
     at = 0
     while True:
@@ -116,39 +104,24 @@ def serve(
 
 
 @compiled
-def offer(
-    r: Any,
-    s: Any,
-    row: Any,
-    parts: Any,
-    free: Any,
-    line: Any,
-    begun: Any,
-    cold: Any,
-    mt: Any,
-    kept: Any,
-    received: Any,
-    client: int,
-    gone: float,
-) -> float:
-    """An attempt arrives now: when it is served (inf: never), or minus the answer that refuses it.
+def offer(r: Rules, s: State, w: World, step: int, client: int, gone: float) -> float:
+    """An attempt arrives in ``step``: when it is served (inf: never), or minus the answer that refuses it.
 
     ``state.failing`` is the answer that it gets when it is served; 0: a success.
     """
     now, share = s.now, 1.0
     s.failing = 0
-    while now >= row[s.holds].ends:
+    while now >= w.row[s.holds].ends:
         s.holds += 1
-    holds = row[s.holds]
-    place = (client + 0.5) / r.clients
+    holds = w.row[s.holds]
     for index in range(holds.parts, holds.parts + holds.parted):
-        if place < parts[index].share:
-            return math.inf if parts[index].hangs else -1.0
-    received[step_of(r, now)] += 1
+        if (client + 0.5) / r.clients < w.parts[index].share:
+            return math.inf if w.parts[index].hangs else -1.0
+    w.received[step] += 1
     if not holds.quick:
         if holds.fail > 0:
             s.failing, share = holds.fail, holds.fail_cost
-        elif holds.error_rate > 0.0 and draw(mt, ERRORS) < holds.error_rate:
+        elif holds.error_rate > 0.0 and draw(w.mt, ERRORS) < holds.error_rate:
             s.failing, share = holds.error, holds.error_cost
         elif r.limit_burst > 0.0:
             left = take_token(r.limit_rps, r.limit_burst, s.level, s.last, now)
@@ -157,4 +130,4 @@ def offer(
             s.last, s.level = now, left
     if share == 0.0:
         return float(-s.failing)
-    return serve(r, s, row, free, line, begun, cold, mt, kept, gone, share)
+    return serve(r, s, w, gone, share)

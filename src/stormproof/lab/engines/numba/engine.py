@@ -12,13 +12,13 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...._classify.on_clause import judge_marked
 from ...._primitives.errors import AttemptTimeout
-from ...model.arrivals import arrays
+from ...model.arrivals import Floats, Ints, arrays
 from ...model.backend import Refusal
 from ...model.faults import ColdCache
 from ...model.scenario import Scenario
@@ -137,7 +137,9 @@ _COMPILING = (
 )
 
 
-def _and_the_end(chunks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, bool]]:
+def _and_the_end(
+    chunks: Iterator[tuple[Floats, Ints]],
+) -> Iterator[tuple[Floats, Ints, bool]]:
     """The chunks, then an empty one that is the last."""
     for times, who in chunks:
         yield times, who, False
@@ -155,7 +157,7 @@ def _finished(world: layout.World, scenario: Scenario, until: float) -> Raw:
 
 def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
     size = steps(scenario.duration, scenario.step)
-    rules, state = np.zeros(1, layout.RULES), np.zeros(1, layout.STATE)
+    rules, state = layout.records(layout.Rules, 1), layout.records(layout.State, 1)
     answers: list[Refusal | None] = [None]
     answers += [Refusal(503, scenario.retry_after), Refusal(429, scenario.retry_after)]
     row, parts = _row(scenario, answers)
@@ -176,26 +178,26 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
     return layout.World(
         rules=rules,
         state=state,
-        slots=np.zeros(_SLOTS, layout.SLOT),
-        heap=np.zeros(_SLOTS, layout.DUE),
+        slots=layout.records(layout.Slot, _SLOTS),
+        heap=layout.records(layout.Due, _SLOTS),
         heads=np.zeros(buckets, np.int32),
         row=row,
         parts=parts,
         free=np.zeros(scenario.workers),
         line=np.zeros(1 if scenario.queue is None else scenario.queue + 1),
         begun=np.zeros(size, np.int64),
-        cold=np.array([(f.at, f.cost, f.warm) for f in cold], layout.COLD),
+        cold=layout.records(layout.Cold, [(f.at, f.cost, f.warm) for f in cold]),
         mt=mt,
         kept=kept,
         verdicts=_verdicts(form, answers),
         ceilings=ceilings,
-        purses=np.zeros(purses if kind != layout.NO_BUDGET else 0, layout.PURSE),
+        purses=layout.records(layout.Purse, purses if kind != layout.NO_BUDGET else 0),
         slices=np.zeros((purses, width)),
         asked=np.zeros(asked, np.uint8),
         failures=np.zeros(len(_REASONS), np.int64),
         offered=np.zeros(size, np.int64),
         received=np.zeros(size, np.int64),
-        done=np.zeros(size, layout.DONE_IN_STEP),
+        done=layout.records(layout.Done, size),
         spreads=np.zeros((size, bins), np.uint32),
         queue=np.full(size, math.nan),
         balance=np.full(size, math.nan),
@@ -203,10 +205,12 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
     )
 
 
-def _row(scenario: Scenario, answers: list[Refusal | None]) -> tuple[Any, Any]:
+def _row(
+    scenario: Scenario, answers: list[Refusal | None]
+) -> tuple[layout.Rows[layout.Stretch], layout.Rows[layout.Part]]:
     """The stretches and the partitions in them; the refusals they give are added to ``answers``."""
     found = stretches(scenario)
-    row = np.zeros(len(found), layout.STRETCH)
+    row = layout.records(layout.Stretch, len(found))
     parts: list[tuple[float, bool]] = []
     for index, stretch in enumerate(found):
         ends = found[index + 1].begins if index + 1 < len(found) else math.inf
@@ -225,7 +229,7 @@ def _row(scenario: Scenario, answers: list[Refusal | None]) -> tuple[Any, Any]:
             _is_quick(stretch, scenario),
         )
         parts += [(share, mode == "hang") for share, mode in stretch.parted]
-    return row, np.array(parts, layout.PART)
+    return row, layout.records(layout.Part, parts)
 
 
 def _is_quick(stretch: Stretch, scenario: Scenario) -> bool:
@@ -240,9 +244,9 @@ def _answer(answers: list[Refusal | None], hint: float | None) -> int:
     return len(answers) - 1
 
 
-def _verdicts(form: Shape, answers: list[Refusal | None]) -> Any:
+def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.Verdict]:
     """Return the policy's verdict on each answer; the first is the timeout."""
-    found = np.zeros(len(answers), layout.VERDICT)
+    found = layout.records(layout.Verdict, len(answers))
     for index, refusal in enumerate(answers):
         error = AttemptTimeout("the simulated attempt took too long") if refusal is None else refusal.error()
         reason = layout.R_TIMEOUT
@@ -265,7 +269,7 @@ def _verdicts(form: Shape, answers: list[Refusal | None]) -> Any:
     return found
 
 
-def _fill_scenario(rules: Any, scenario: Scenario, row: Any) -> None:
+def _fill_scenario(rules: layout.Rules, scenario: Scenario, row: layout.Rows[layout.Stretch]) -> None:
     latency, service = scenario.latency, scenario.service
     limit = scenario.limit_rps
     spread = latency if isinstance(latency, Spread) else Spread("fixed", latency)
@@ -292,18 +296,18 @@ def _fill_scenario(rules: Any, scenario: Scenario, row: Any) -> None:
         rules[name] = value
 
 
-def _fill_state(state: Any, row: Any, rules: Any) -> None:
+def _fill_state(state: layout.State, row: layout.Rows[layout.Stretch], rules: layout.Rules) -> None:
     for name in ("free", "won_head", "won_tail", "lost_head", "lost_tail"):
         state[name] = -1
     for name in ("won", "lost", "soonest"):
         state[name] = math.inf
     factor = float(row[0]["capacity"])
-    state["until"] = row[0]["ends"]
+    state["until"], state["low"] = row[0]["ends"], np.iinfo(np.int64).max
     state["span"] = math.inf if not rules["fixed"] or factor == 0.0 else float(rules["work"]) / factor
     state["level"] = rules["limit_burst"]
 
 
-def _chance(seed: int) -> tuple[Any, Any]:
+def _chance(seed: int) -> tuple[layout.Words, Floats]:
     """The exact engine's generators, in the order of the kernel's names for them."""
     mt = np.zeros((4, 625), np.uint64)
     for index, purpose in enumerate(("policy", "errors", "service", "network")):
@@ -313,9 +317,9 @@ def _chance(seed: int) -> tuple[Any, Any]:
 
 def _grown(world: layout.World) -> layout.World:
     """The same with twice the slots."""
-    slots = np.zeros(2 * len(world.slots), layout.SLOT)
+    slots = layout.records(layout.Slot, 2 * len(world.slots))
     slots[: len(world.slots)] = world.slots
-    heap = np.zeros(len(slots), layout.DUE)
+    heap = layout.records(layout.Due, len(slots))
     used = int(world.state[0]["heap"])
     heap[:used] = world.heap[:used]
     return world._replace(slots=slots, heap=heap)
@@ -340,25 +344,24 @@ def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
     raw.failures = dict(sorted(raw.failures.items()))
     raw.queue, raw.budget = world.queue[:size].copy(), world.balance[:size].copy()
     # Few of the bins hold anything: the others are left out before they are ranked.
-    in_all = world.spreads[:size].sum(axis=0, dtype=np.int64)
-    used = np.flatnonzero(in_all)
-    middles = _middles(world)[used]
-    raw.p50, raw.p99 = _percentiles(world.spreads[:size, used], middles)
-    (p50,), (p99,) = _percentiles(in_all[None, used], middles)
+    used = slice(int(state["low"]), int(state["high"]) + 1)
+    spreads, middles = world.spreads[:size, used], _middles(world)[used]
+    raw.p50, raw.p99 = _percentiles(spreads, middles)
+    (p50,), (p99,) = _percentiles(spreads.sum(axis=0, dtype=np.int64)[None], middles)
     raw.latency = float(p50), float(p99)
     if raw.successes:
         raw.mean = float(world.done["took"][:size].sum() / raw.successes)
     return raw
 
 
-def _middles(world: layout.World) -> Any:
+def _middles(world: layout.World) -> Floats:
     """The middle of each bin of latencies."""
     edges = np.arange(world.spreads.shape[1] + 1) + int(world.rules[0]["lowest"])
     values = (edges << int(world.rules[0]["shift"])).view(np.float64)
     return (values[1:] + values[:-1]) / 2
 
 
-def _percentiles(spreads: Any, middles: Any) -> tuple[Any, Any]:
+def _percentiles(spreads: layout.Words | Ints, middles: Floats) -> tuple[Floats, Floats]:
     """The median and the 99th percentile of each row: the smallest value that is enough; NaN: no values."""
     rows, bins = np.nonzero(spreads)
     sums = np.cumsum(spreads[rows, bins], dtype=np.int64)

@@ -7,10 +7,8 @@ stands for the one event that it waits for.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
+from ...model.arrivals import Floats, Ints
 from .agenda import ask_for, free_slot, new_slot, open_bucket, put, take
 from .backend import offer
 from .compilation import apart, compiled, kept
@@ -39,6 +37,16 @@ from .layout import (
     TIMEOUT,
     WAITS,
     WINDOW,
+    Done,
+    Due,
+    Purse,
+    Rows,
+    Rules,
+    Slot,
+    State,
+    Stretch,
+    Verdict,
+    Words,
     World,
 )
 from .randomness import draw, spread
@@ -48,15 +56,18 @@ from .rules import count_due, count_later, credited, debited, open_purse, reserv
 #: The budget of a call is asked for from memory so many calls before it is needed.
 _AHEAD = 16
 #: A turn after all events of the same moment.
-_NEVER = np.int64(2**63 - 1)
+_NEVER = 2**63 - 1
 
 
 @compiled
-def begin(r: Any, s: Any, c: Any, asked: Any, purses: Any, offered: Any, now: float, client: int) -> None:
+def begin(
+    r: Rules, s: State, c: Slot, asked: Words, purses: Rows[Purse], offered: Ints, now: float, client: int
+) -> None:
     """A call begins."""
     s.now, s.turn = now, _NEVER
     s.calls += 1
-    offered[step_of(r, now)] += 1
+    c.step = step_of(r, now)
+    offered[c.step] += 1
     if r.budget != NO_BUDGET:
         if client % r.stride == 0:
             asked[client // r.stride] = 1
@@ -70,10 +81,10 @@ def begin(r: Any, s: Any, c: Any, asked: Any, purses: Any, offered: Any, now: fl
 
 
 @compiled
-def send(r: Any, s: Any, c: Any, row: Any, mt: Any, kept: Any, done: Any) -> None:
+def send(r: Rules, s: State, c: Slot, row: Rows[Stretch], mt: Words, kept: Floats, done: Rows[Done]) -> None:
     """An attempt is sent now. Over a network that takes time, its arrival is an event."""
     s.attempts += 1
-    done[step_of(r, c.began)].tries += 1
+    done[c.step].tries += 1
     c.number += 1
     c.gone = s.now + r.timeout
     s.seq += 1
@@ -90,7 +101,9 @@ def send(r: Any, s: Any, c: Any, row: Any, mt: Any, kept: Any, done: Any) -> Non
 
 
 @compiled
-def settled(r: Any, s: Any, c: Any, purses: Any, done: Any, spreads: Any, end: float) -> int:
+def settled(
+    r: Rules, s: State, c: Slot, purses: Rows[Purse], done: Rows[Done], spreads: Words, end: float
+) -> int:
     """The attempt's answer was given at ``end``, or minus the answer that refuses it: what must happen now.
 
     0 or more: the attempt has failed, for this answer. `WAITS`: for the slot's event. `OVER`: nothing more.
@@ -107,13 +120,13 @@ def settled(r: Any, s: Any, c: Any, purses: Any, done: Any, spreads: Any, end: f
         c.kind = SUCCESS
     else:
         if c.time <= r.duration:
-            succeeded(r, done, spreads, c.time, c.began)
+            succeeded(r, s, done, spreads, c.time, c)
         return OVER
     return WAITS
 
 
 @compiled
-def pays(r: Any, c: Any, verdict: Any, purse: Any, slices: Any, now: float, left: float) -> float:
+def pays(r: Rules, c: Slot, verdict: Verdict, purse: Purse, slices: Floats, now: float, left: float) -> float:
     """The last step of `Course.next`: return the wait for the budget; -1: it does not pay."""
     if r.waits:
         delay = reserve(r, purse, now, min(left, 1e15))
@@ -125,7 +138,15 @@ def pays(r: Any, c: Any, verdict: Any, purse: Any, slices: Any, now: float, left
 
 @compiled
 def failed(
-    r: Any, s: Any, c: Any, answer: int, verdicts: Any, ceilings: Any, purses: Any, slices: Any, mt: Any
+    r: Rules,
+    s: State,
+    c: Slot,
+    answer: int,
+    verdicts: Rows[Verdict],
+    ceilings: Floats,
+    purses: Rows[Purse],
+    slices: Floats,
+    mt: Words,
 ) -> int:
     """The attempt has failed now: `Course.next`. Why the call has too; `WAITS`: it will be tried again."""
     now, verdict, who = s.now, verdicts[answer], 0 if r.shared else c.client
@@ -164,7 +185,7 @@ def failed(
 
 
 @compiled
-def stray(s: Any, slots: Any, at: int) -> int:
+def stray(s: State, slots: Rows[Slot], at: int) -> int:
     """The caller of the attempt in slot ``at`` will have gone before it arrives, where it is still served.
 
     That is another event, whose slot is returned; -1: it is not so.
@@ -181,7 +202,7 @@ def stray(s: Any, slots: Any, at: int) -> int:
 
 
 @apart
-def next_sample(r: Any, s: Any, slots: Any, heap: Any, heads: Any) -> None:
+def next_sample(r: Rules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints) -> None:
     """Let the gauges be read at the end of the next step."""
     if s.samples < r.steps and s.now < r.duration:
         s.seq += 1
@@ -192,13 +213,13 @@ def next_sample(r: Any, s: Any, slots: Any, heap: Any, heads: Any) -> None:
 
 
 @compiled
-def happen(w: Any, r: Any, s: Any, c: Any) -> int:
+def happen(w: World, r: Rules, s: State, c: Slot) -> int:
     """Handle the event that slot ``c`` waits for. `WAITS`: another follows, `OVER`: the call has ended."""
     kind = c.kind
     if kind == SUCCESS:
         who = 0 if r.shared else c.client
         credited(r, w.purses[who], w.slices[who], s.now, c.spent)
-        succeeded(r, w.done, w.spreads, s.now, c.began)
+        succeeded(r, s, w.done, w.spreads, s.now, c)
         return OVER
     if kind == AGAIN:
         send(r, s, c, w.row, w.mt, w.kept, w.done)
@@ -206,9 +227,9 @@ def happen(w: Any, r: Any, s: Any, c: Any) -> int:
             return WAITS
     answer = c.answer if kind == REFUSED else 0
     if kind not in (TIMEOUT, REFUSED):
-        end = offer(
-            r, s, w.row, w.parts, w.free, w.line, w.begun, w.cold, w.mt, w.kept, w.received, c.client, c.gone
-        )
+        # Over no distance a first attempt arrives as its call begins.
+        step = c.step if kind == AGAIN and c.number == 1 else step_of(r, s.now)
+        end = offer(r, s, w, step, c.client, c.gone)
         if kind == STRAY:
             return OVER
         answer = settled(r, s, c, w.purses, w.done, w.spreads, end)
@@ -222,7 +243,7 @@ def happen(w: Any, r: Any, s: Any, c: Any) -> int:
 
 
 @kept
-def advance(w: World, times: Any, who: Any, last: bool, most: int, reports: int) -> int:
+def advance(w: World, times: Floats, who: Ints, last: bool, most: int, reports: int) -> int:
     """Let time pass over the calls from ``state.next`` on. What is due happens before a call begun then.
 
     ``last``: no more calls come. ``most`` is the limit of events, ``reports`` the number of progress reports

@@ -6,192 +6,269 @@ run is kept so.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...model.arrivals import Floats, Ints
 from .compilation import stamp
 
-#: One event to come, and the call that it concerns.
-SLOT = np.dtype(
-    [
-        ("time", "f8"),
-        ("seq", "i8"),
-        ("began", "f8"),
-        ("first", "f8"),
-        ("prev", "f8"),
-        ("spent", "f8"),
-        ("gone", "f8"),
-        ("half", "f8"),
-        ("gone_seq", "i8"),
-        ("client", "i4"),
-        ("number", "i4"),
-        ("kind", "i4"),
-        ("answer", "i4"),
-        ("next", "i4"),
-        ("pad", "i4"),
-    ]
-)
+Words = NDArray[np.unsignedinteger[Any]]
+
+#: A whole number of 32 bits.
+Short = int
+_KINDS = {"float": "f8", "int": "i8", "Short": "i4"}
+
+
+class Record:
+    """Fields of a record, by their types; outside the kernel they are items by name."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def __setitem__(self, name: str, value: object) -> None: ...
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Rows(Protocol[R]):
+    """An array of records; outside the kernel, the arrays of their fields, too."""
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows[R]: ...
+    @overload
+    def __getitem__(self, index: str) -> Floats: ...
+    def __setitem__(self, index: int | slice, value: object) -> None: ...
+    def __len__(self) -> int: ...
+
+
+def dtype_of(kind: type[Record]) -> np.dtype[np.void]:
+    """The fields of a record in memory. The rules have one more, with a name only: see `stamp`."""
+    fields = [(name, _KINDS[str(given)]) for name, given in kind.__annotations__.items()]
+    return np.dtype([*fields, (stamp(), "i8")] if kind is Rules else fields)
+
+
+def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]:
+    """Records with these values, or so many empty ones: memory that was never touched takes no room."""
+    dtype = dtype_of(kind)
+    found: Rows[R] = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
+    return found
+
+
+class Slot(Record):
+    """One event to come, and the call that it concerns; ``step`` is the one in which it began."""
+
+    time: float
+    seq: int
+    began: float
+    first: float
+    prev: float
+    spent: float
+    gone: float
+    half: float
+    gone_seq: int
+    client: Short
+    number: Short
+    kind: Short
+    answer: Short
+    next: Short
+    step: Short
+
+
 SUCCESS, TIMEOUT, AGAIN, ARRIVE, STRAY, REFUSED, SAMPLE = range(7)
 
-#: An entry of the heap of events that are due soonest.
-DUE = np.dtype([("time", "f8"), ("seq", "i8"), ("slot", "i8")])
 
-#: What holds from ``begins`` to ``ends``; ``fail`` and ``error`` are answers (0: no outage); ``parted`` is
-#: how many of the partitions, from ``parts`` on, there are.
-STRETCH = np.dtype(
-    [
-        ("begins", "f8"),
-        ("ends", "f8"),
-        ("capacity", "f8"),
-        ("error_rate", "f8"),
-        ("extra", "f8"),
-        ("fail", "i8"),
-        ("error", "i8"),
-        ("fail_cost", "f8"),
-        ("error_cost", "f8"),
-        ("parted", "i8"),
-        ("parts", "i8"),
-        ("quick", "i8"),
-    ]
-)
-PART = np.dtype([("share", "f8"), ("hangs", "i8")])
-COLD = np.dtype([("at", "f8"), ("cost", "f8"), ("warm", "f8")])
+class Due(Record):
+    """An entry of the heap of events that are due soonest."""
 
-#: What an answer means: answer 0 is the timeout, 1 "no room", 2 "over the limit".
-VERDICT = np.dtype(
-    [
-        ("retry", "i8"),
-        ("after", "f8"),
-        ("timeout", "i8"),
-        ("throttle", "i8"),
-        ("counts", "i8"),
-        ("reason", "i8"),
-    ]
-)
+    time: float
+    seq: int
+    slot: int
+
+
+class Stretch(Record):
+    """What holds from ``begins`` to ``ends``; ``fail`` and ``error`` are answers (0: no outage).
+
+    ``parted`` is how many of the partitions, from ``parts`` on, there are.
+    """
+
+    begins: float
+    ends: float
+    capacity: float
+    error_rate: float
+    extra: float
+    fail: int
+    error: int
+    fail_cost: float
+    error_cost: float
+    parted: int
+    parts: int
+    quick: int
+
+
+class Part(Record):
+    """A partition."""
+
+    share: float
+    hangs: int
+
+
+class Cold(Record):
+    """A cold cache."""
+
+    at: float
+    cost: float
+    warm: float
+
+
+class Verdict(Record):
+    """What an answer means: answer 0 is the timeout, 1 "no room", 2 "over the limit"."""
+
+    retry: int
+    after: float
+    timeout: int
+    throttle: int
+    counts: int
+    reason: int
+
+
 R_ATTEMPTS, R_BUDGET, R_HINT, R_WITHIN, R_TIMEOUT, R_503, R_429 = range(7)
 
 #: Sums that make up a window, and what a row of them takes.
 SLICES = 20
 ROW = SLICES + 4
 
-#: The budget of one client, as far as every call or success may touch it. ``due`` is when a success will
-#: count that has been written down already (``due_seq`` 0: there is none).
-PURSE = np.dtype(
-    [
-        ("made", "f8"),
-        ("tokens", "f8"),
-        ("last", "f8"),
-        ("tally", "f8"),
-        ("due", "f8"),
-        ("due_seq", "i8"),
-    ]
-)
+
+class Purse(Record):
+    """The budget of one client, as far as every call or success may touch it. ``due`` is when a success will
+    count that has been written down already (``due_seq`` 0: there is none).
+    """
+
+    made: float
+    tokens: float
+    last: float
+    tally: float
+    due: float
+    due_seq: int
+
+
 NO_BUDGET, EARNED, WINDOW, QUOTA, THROTTLE, RATE = range(6)
 FULL, EQUAL, SYMMETRIC, UNSPREAD, DECORRELATED, DECORRELATED_SAMPLE = range(6)
 FIXED, EXPONENTIAL, LOGNORMAL = range(3)
 
-#: The calls that succeed in a step: how many, and the sum of their latencies. Of the calls begun in it: how
-#: many succeed, and the attempts they make.
-DONE_IN_STEP = np.dtype([("count", "i8"), ("took", "f8"), ("kept", "i8"), ("tries", "i8")])
 
-#: What never changes in a run. NaN or -1: none. The last field has a name only.
-RULES = np.dtype(
-    [
-        ("duration", "f8"),
-        ("step", "f8"),
-        ("steps", "i8"),
-        ("timeout", "f8"),
-        ("near", "i8"),
-        ("clients", "i8"),
-        ("shared", "i8"),
-        ("stride", "i8"),
-        ("wide", "f8"),
-        ("shift", "i8"),
-        ("lowest", "i8"),
-        # The network and the backend.
-        ("latency", "f8"),
-        ("latency_kind", "i8"),
-        ("latency_sigma", "f8"),
-        ("work", "f8"),
-        ("work_kind", "i8"),
-        ("work_sigma", "f8"),
-        ("fixed", "i8"),
-        ("queue", "i8"),
-        ("shed", "i8"),
-        ("limit_rps", "f8"),
-        ("limit_burst", "f8"),
-        # The retries.
-        ("retries", "i8"),
-        ("attempts", "i8"),
-        ("within", "f8"),
-        ("max_hint", "f8"),
-        ("clip", "i8"),
-        ("jitter", "i8"),
-        ("jitter_r", "f8"),
-        ("min", "f8"),
-        ("base", "f8"),
-        ("cap", "f8"),
-        # The budget.
-        ("budget", "i8"),
-        ("by_success", "i8"),
-        ("counted", "i8"),
-        ("ratio", "f8"),
-        ("burst", "f8"),
-        ("window", "f8"),
-        ("width", "f8"),
-        ("floor", "f8"),
-        ("cost", "f8"),
-        ("timeout_cost", "f8"),
-        ("throttle_cost", "f8"),
-        ("credit", "f8"),
-        ("top", "f8"),
-        ("rate", "f8"),
-        ("waits", "i8"),
-        (stamp(), "i8"),
-    ]
-)
+class Done(Record):
+    """The calls that succeed in a step: how many, and the sum of their latencies. Of the calls begun in it:
+    how many succeed, and the attempts they make.
+    """
 
-#: What changes in a run, besides what is kept per client, per step and per event.
-STATE = np.dtype(
-    [
-        ("now", "f8"),
-        ("seq", "i8"),
-        ("turn", "i8"),
-        ("used", "i8"),
-        ("free", "i8"),
-        ("heap", "i8"),
-        ("linked", "i8"),
-        ("bucket", "i8"),
-        ("soonest", "f8"),
-        ("won", "f8"),
-        ("won_head", "i8"),
-        ("won_tail", "i8"),
-        ("lost", "f8"),
-        ("lost_head", "i8"),
-        ("lost_tail", "i8"),
-        ("next", "i8"),
-        ("samples", "i8"),
-        ("reported", "i8"),
-        ("calls", "i8"),
-        ("attempts", "i8"),
-        # The backend.
-        ("holds", "i8"),
-        ("speed", "i8"),
-        ("until", "f8"),
-        ("span", "f8"),
-        ("waited", "i8"),
-        ("begun", "i8"),
-        ("line", "i8"),
-        ("line_head", "i8"),
-        ("cold", "i8"),
-        ("served", "f8"),
-        ("level", "f8"),
-        ("last", "f8"),
-        # The answer that the request just taken fails with, after its work; 0: it succeeds.
-        ("failing", "i8"),
-    ]
-)
+    count: int
+    took: float
+    kept: int
+    tries: int
+
+
+class Rules(Record):
+    """What never changes in a run. NaN or -1: none."""
+
+    duration: float
+    step: float
+    steps: int
+    timeout: float
+    near: int
+    clients: int
+    shared: int
+    stride: int
+    wide: float
+    shift: int
+    lowest: int
+    # The network and the backend.
+    latency: float
+    latency_kind: int
+    latency_sigma: float
+    work: float
+    work_kind: int
+    work_sigma: float
+    fixed: int
+    queue: int
+    shed: int
+    limit_rps: float
+    limit_burst: float
+    # The retries.
+    retries: int
+    attempts: int
+    within: float
+    max_hint: float
+    clip: int
+    jitter: int
+    jitter_r: float
+    min: float
+    base: float
+    cap: float
+    # The budget.
+    budget: int
+    by_success: int
+    counted: int
+    ratio: float
+    burst: float
+    window: float
+    width: float
+    floor: float
+    cost: float
+    timeout_cost: float
+    throttle_cost: float
+    credit: float
+    top: float
+    rate: float
+    waits: int
+
+
+class State(Record):
+    """What changes in a run, besides what is kept per client, per step and per event."""
+
+    now: float
+    seq: int
+    turn: int
+    used: int
+    free: int
+    heap: int
+    linked: int
+    bucket: int
+    soonest: float
+    won: float
+    won_head: int
+    won_tail: int
+    lost: float
+    lost_head: int
+    lost_tail: int
+    next: int
+    samples: int
+    reported: int
+    calls: int
+    attempts: int
+    # The backend.
+    holds: int
+    speed: int
+    until: float
+    span: float
+    waited: int
+    begun: int
+    line: int
+    line_head: int
+    cold: int
+    served: float
+    level: float
+    last: float
+    # The answer that the request just taken fails with, after its work; 0: it succeeds.
+    failing: int
+    # The lowest and the highest bin of latencies in use.
+    low: int
+    high: int
+
 
 #: The rows of the generators.
 POLICY, ERRORS, SERVICE, NETWORK = range(4)
@@ -206,29 +283,29 @@ MORE, GROW, REPORT, PAUSE, DONE = range(5)
 class World(NamedTuple):
     """Every array of a run."""
 
-    rules: Any
-    state: Any
-    slots: Any
-    heap: Any
-    heads: Any
-    row: Any
-    parts: Any
-    free: Any
-    line: Any
-    begun: Any
-    cold: Any
-    mt: Any
-    kept: Any
-    verdicts: Any
-    ceilings: Any
-    purses: Any
-    slices: Any
-    asked: Any
-    failures: Any
-    offered: Any
-    received: Any
-    done: Any
-    spreads: Any
-    queue: Any
-    balance: Any
-    scratch: Any
+    rules: Rows[Rules]
+    state: Rows[State]
+    slots: Rows[Slot]
+    heap: Rows[Due]
+    heads: Ints
+    row: Rows[Stretch]
+    parts: Rows[Part]
+    free: Floats
+    line: Floats
+    begun: Ints
+    cold: Rows[Cold]
+    mt: Words
+    kept: Floats
+    verdicts: Rows[Verdict]
+    ceilings: Floats
+    purses: Rows[Purse]
+    slices: Floats
+    asked: Words
+    failures: Ints
+    offered: Ints
+    received: Ints
+    done: Rows[Done]
+    spreads: Words
+    queue: Floats
+    balance: Floats
+    scratch: Floats

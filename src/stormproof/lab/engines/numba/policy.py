@@ -14,6 +14,7 @@ from ...._strategies.budget.rules import SHORTEST_S
 from ...._strategies.retry.backoff import Constant, Decorrelated, Exponential, Fibonacci, Linear, Schedule
 from ...._strategies.retry.jitter import Symmetric
 from ...._strategies.retry.retry import Retry
+from ...model.arrivals import Floats
 from ...model.scenario import Scenario
 from ..policy_shape import Shape
 from . import layout
@@ -63,7 +64,7 @@ def _unfit_retry(retry: Retry) -> str | None:
     return None
 
 
-def ceilings(retry: Retry) -> Any:
+def ceilings(retry: Retry) -> Floats | None:
     """The ceilings of the waits before retry 0, 1, ...; the last holds for all after it. None: too many."""
     backoff = retry.backoff
     if isinstance(backoff, Decorrelated):
@@ -82,7 +83,7 @@ def ceilings(retry: Retry) -> Any:
     return np.array(found)
 
 
-def fill_policy(rules: Any, form: Shape, scenario: Scenario) -> Any:
+def fill_policy(rules: layout.Rules, form: Shape, scenario: Scenario) -> Floats:
     """Fill in the policy's part of ``rules``; the ceilings of its waits are returned."""
     rules["timeout"] = form.timeout
     rules["budget"] = layout.NO_BUDGET
@@ -99,10 +100,12 @@ def fill_policy(rules: Any, form: Shape, scenario: Scenario) -> Any:
         _fill_budget(rules, retry.budget)
         rules["shared"] = shared = scenario.fleet or getattr(retry.budget, "store", None) is not None
         rules["counted"] = rules["budget"] in (layout.EARNED, layout.THROTTLE) and not shared
-    return ceilings(retry)
+    found = ceilings(retry)
+    assert found is not None, "`unfit` has said so"
+    return found
 
 
-def _fill_waits(rules: Any, backoff: Any) -> None:
+def _fill_waits(rules: layout.Rules, backoff: Any) -> None:
     rules["min"] = backoff.min
     if isinstance(backoff, Decorrelated):
         rules["base"], rules["cap"] = backoff.base, backoff.cap
@@ -114,7 +117,7 @@ def _fill_waits(rules: Any, backoff: Any) -> None:
         rules["jitter"] = _JITTERS[backoff.jitter]
 
 
-def _fill_budget(rules: Any, budget: Any) -> None:
+def _fill_budget(rules: layout.Rules, budget: Any) -> None:
     rules["budget"] = kind = _BUDGETS[type(budget)]
     rules["by_success"] = kind in (layout.EARNED, layout.QUOTA, layout.THROTTLE)
     if isinstance(budget, (Budget, WindowBudget)):

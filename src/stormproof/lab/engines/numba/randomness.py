@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...model.arrivals import Floats
 from .compilation import apart, compiled
-from .layout import EXPONENTIAL, FIXED
+from .layout import EXPONENTIAL, FIXED, Words
 
 _N, _M = 624, 397
 _ONE, _UPPER, _LOWER = np.uint64(1), np.uint64(0x80000000), np.uint64(0x7FFFFFFF)
@@ -20,7 +21,7 @@ _MATRIX, _WORD = np.uint64(0x9908B0DF), np.uint64(0xFFFFFFFF)
 
 
 @apart
-def _twist(mt: Any, which: int) -> None:
+def _twist(mt: Words, which: int) -> None:
     row = mt[which]
     for at in range(_N):
         word = (row[at] & _UPPER) | (row[(at + 1) % _N] & _LOWER)
@@ -30,7 +31,7 @@ def _twist(mt: Any, which: int) -> None:
 
 
 @compiled
-def _word(mt: Any, which: int) -> Any:
+def _word(mt: Words, which: int) -> Any:
     if mt[which, _N] >= np.uint64(_N):
         _twist(mt, which)
     at = mt[which, _N]
@@ -43,7 +44,7 @@ def _word(mt: Any, which: int) -> Any:
 
 
 @compiled
-def draw(mt: Any, which: int) -> float:
+def draw(mt: Words, which: int) -> float:
     """`random.Random.random`."""
     high = _word(mt, which) >> np.uint64(5)
     low = _word(mt, which) >> np.uint64(6)
@@ -51,7 +52,7 @@ def draw(mt: Any, which: int) -> float:
 
 
 @apart
-def gauss(mt: Any, kept: Any, which: int, mu: float, sigma: float) -> float:
+def gauss(mt: Words, kept: Floats, which: int, mu: float, sigma: float) -> float:
     """`random.Random.gauss`."""
     z = kept[which]
     kept[which] = math.nan
@@ -64,7 +65,7 @@ def gauss(mt: Any, kept: Any, which: int, mu: float, sigma: float) -> float:
 
 
 @apart
-def spread(mt: Any, kept: Any, which: int, kind: int, mean: float, sigma: float) -> float:
+def spread(mt: Words, kept: Floats, which: int, kind: int, mean: float, sigma: float) -> float:
     """`scenario.Spread.sampler`."""
     if kind == FIXED or mean == 0.0:
         return mean

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled
-from .layout import RATE
+from .layout import RATE, Done, Purse, Rows, Rules, Slot, State, Words
 from .rules import count_due, held, settle
 
 
 @compiled
-def step_of(r: Any, time: float) -> int:
+def step_of(r: Rules, time: float) -> int:
     """The step of the time series in which something happened."""
     return int(min(int(time / r.step + 1e-9), r.steps - 1))
 
 
 @compiled
-def bin_of(r: Any, bins: int, took: float) -> int:
+def bin_of(r: Rules, bins: int, took: float) -> int:
     """The bin of a latency: the leading bits of the float, which are a logarithm of sorts."""
-    return int(min(max((np.float64(took).view(np.int64) >> r.shift) - r.lowest, 0), bins - 1))
+    place = int(np.float64(took).view(np.int64) >> r.shift) - r.lowest
+    return min(max(place, 0), bins - 1)
 
 
 @compiled
-def succeeded(r: Any, done: Any, spreads: Any, time: float, began: float) -> None:
-    """A call succeeds at ``time``."""
-    step = step_of(r, time)
+def succeeded(r: Rules, s: State, done: Rows[Done], spreads: Words, time: float, c: Slot) -> None:
+    """The call of slot ``c`` succeeds at ``time``."""
+    step, took = step_of(r, time), time - c.began
     done[step].count += 1
-    done[step].took += time - began
-    spreads[step, bin_of(r, spreads.shape[1], time - began)] += 1
-    done[step_of(r, began)].kept += 1
+    done[step].took += took
+    done[c.step].kept += 1
+    place = bin_of(r, spreads.shape[1], took)
+    spreads[step, place] += 1
+    s.low, s.high = min(s.low, place), max(s.high, place)
 
 
 @apart
-def settled_balance(r: Any, purse: Any, row: Any, scratch: Any, now: float) -> float:
+def settled_balance(r: Rules, purse: Purse, row: Floats, scratch: Floats, now: float) -> float:
     """Return what the budget holds when it is settled now; the budget itself stays unsettled."""
     made, tokens, last, tally = purse.made, purse.tokens, purse.last, purse.tally
     for index in range(len(row)):
@@ -53,15 +56,15 @@ def settled_balance(r: Any, purse: Any, row: Any, scratch: Any, now: float) -> f
 
 @apart
 def sample(
-    r: Any,
-    s: Any,
-    queue: Any,
-    balance: Any,
-    asked: Any,
-    begun: Any,
-    purses: Any,
-    rows: Any,
-    scratch: Any,
+    r: Rules,
+    s: State,
+    queue: Floats,
+    balance: Floats,
+    asked: Words,
+    begun: Ints,
+    purses: Rows[Purse],
+    rows: Floats,
+    scratch: Floats,
 ) -> None:
     """Read the gauges at the end of a step."""
     at = s.samples

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
 
 import numpy as np
 
+from ...model.arrivals import Floats
 from .compilation import apart, compiled
 from .layout import (
     DECORRELATED,
@@ -27,13 +27,16 @@ from .layout import (
     SYMMETRIC,
     THROTTLE,
     WINDOW,
+    Purse,
+    Rules,
+    State,
 )
 
 _LARGEST = sys.float_info.max
 
 
 @apart
-def wait_for(r: Any, ceilings: Any, n: int, prev: float, u: float) -> float:
+def wait_for(r: Rules, ceilings: Floats, n: int, prev: float, u: float) -> float:
     """The wait before retry ``n`` after one of ``prev`` seconds; NaN: none before."""
     if r.jitter == DECORRELATED or r.jitter == DECORRELATED_SAMPLE:
         before = r.base if math.isnan(prev) else prev
@@ -62,7 +65,7 @@ _COMPENSATED = sys.version_info >= (3, 12)
 
 
 @compiled
-def _sum(row: Any) -> float:
+def _sum(row: Floats) -> float:
     total = lost = 0.0
     for index in range(4, ROW):
         term = row[index]
@@ -76,7 +79,7 @@ def _sum(row: Any) -> float:
 
 
 @apart
-def total(row: Any) -> float:
+def total(row: Floats) -> float:
     """`Slices.total`."""
     if math.isnan(row[3]):
         row[3] = _sum(row)
@@ -84,7 +87,7 @@ def total(row: Any) -> float:
 
 
 @compiled
-def roll(row: Any, width: float, opened: float, now: float) -> None:
+def roll(row: Floats, width: float, opened: float, now: float) -> None:
     """`Slices.roll`; a row not used before was opened at ``opened``."""
     if row[0] == 0.0:
         row[0] = 1.0
@@ -112,7 +115,7 @@ def roll(row: Any, width: float, opened: float, now: float) -> None:
 
 
 @compiled
-def add(row: Any, width: float, window: float, amount: float, elapsed: float) -> None:
+def add(row: Floats, width: float, window: float, amount: float, elapsed: float) -> None:
     """`Slices.add`."""
     if elapsed > window:
         amount *= window / elapsed
@@ -124,7 +127,7 @@ def add(row: Any, width: float, window: float, amount: float, elapsed: float) ->
 
 
 @compiled
-def open_purse(r: Any, purse: Any, now: float) -> None:
+def open_purse(r: Rules, purse: Purse, now: float) -> None:
     """A budget is made when its process makes its first call."""
     if purse.made == 0.0:
         purse.made = 1.0
@@ -133,7 +136,7 @@ def open_purse(r: Any, purse: Any, now: float) -> None:
 
 
 @apart
-def settle(r: Any, purse: Any, row: Any, now: float) -> None:
+def settle(r: Rules, purse: Purse, row: Floats, now: float) -> None:
     """`Allowance._credit` of each kind; for `EARNED`, `budget.rules.settle`."""
     open_purse(r, purse, now)
     fresh, opened = purse.tally, purse.last
@@ -158,7 +161,7 @@ def settle(r: Any, purse: Any, row: Any, now: float) -> None:
 
 
 @compiled
-def held(r: Any, purse: Any, row: Any) -> float:
+def held(r: Rules, purse: Purse, row: Floats) -> float:
     """Return what is held since the last settlement, as `Allowance._held` does."""
     if r.budget == WINDOW:
         return float(max(0.0, r.ratio * total(row[:ROW]) + r.floor * r.window - total(row[ROW:])))
@@ -189,7 +192,7 @@ def take_token(rate: float, burst: float, level: float, last: float, now: float)
 
 
 @apart
-def reserve(r: Any, purse: Any, now: float, most: float) -> float:
+def reserve(r: Rules, purse: Purse, now: float, most: float) -> float:
     """`RateBudget`: the wait for a token, at most ``most`` seconds; -1: refused."""
     open_purse(r, purse, now)
     purse.tally = now
@@ -206,7 +209,7 @@ def reserve(r: Any, purse: Any, now: float, most: float) -> float:
 
 
 @compiled
-def withdraw(r: Any, purse: Any, row: Any, now: float, timeout: bool, throttle: bool) -> float:
+def withdraw(r: Rules, purse: Purse, row: Floats, now: float, timeout: bool, throttle: bool) -> float:
     """Pay for one retry and return the amount; 0: refused."""
     if r.budget == RATE:
         return 1.0 if reserve(r, purse, now, 0.0) == 0.0 else 0.0
@@ -234,7 +237,7 @@ def withdraw(r: Any, purse: Any, row: Any, now: float, timeout: bool, throttle: 
 
 
 @compiled
-def credited(r: Any, purse: Any, row: Any, now: float, spent: float) -> None:
+def credited(r: Rules, purse: Purse, row: Floats, now: float, spent: float) -> None:
     """A call succeeded whose last retry paid ``spent``; NaN: there was none."""
     if r.budget == QUOTA and not math.isnan(spent):
         settle(r, purse, row, now)
@@ -245,13 +248,13 @@ def credited(r: Any, purse: Any, row: Any, now: float, spent: float) -> None:
 
 
 @compiled
-def _has_come(s: Any, purse: Any) -> bool:
+def _has_come(s: State, purse: Purse) -> bool:
     """Return True if the success that is due comes before the current event."""
     return bool(purse.due < s.now or (purse.due == s.now and purse.due_seq < s.turn))
 
 
 @compiled
-def count_due(s: Any, purse: Any) -> None:
+def count_due(s: State, purse: Purse) -> None:
     """Count the success that was written down ahead of its time, if that has come."""
     if purse.due_seq > 0 and _has_come(s, purse):
         purse.tally += 1.0
@@ -259,7 +262,7 @@ def count_due(s: Any, purse: Any) -> None:
 
 
 @compiled
-def count_later(s: Any, purse: Any, time: float, seq: int) -> bool:
+def count_later(s: State, purse: Purse, time: float, seq: int) -> bool:
     """Let a success count at ``time``; False: another one is due already, so this takes an event."""
     count_due(s, purse)
     if purse.due_seq > 0:
@@ -269,7 +272,7 @@ def count_later(s: Any, purse: Any, time: float, seq: int) -> bool:
 
 
 @compiled
-def debited(r: Any, purse: Any, row: Any, now: float) -> None:
+def debited(r: Rules, purse: Purse, row: Floats, now: float) -> None:
     """A retryable failure happened."""
     if r.budget == THROTTLE:
         settle(r, purse, row, now)
