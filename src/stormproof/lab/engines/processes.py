@@ -17,6 +17,7 @@ from ..._strategies.keyed import Keyed
 from ..._strategies.limiter.limiter import Limiter
 from ..._strategies.limiter.pacer import Pacer
 from ..._strategies.limiter.rate_limit import RateLimit
+from ..._strategies.protocol import Part
 from ..._strategies.retry.retry import Retry
 from ..._strategies.stateful import Stateful
 from ..._strategies.timeout import Timeout
@@ -165,7 +166,7 @@ class Copier:
                 plan = self._plans[id(part)] = {**part.fields(), **self._surroundings(type(part))}
             return type(part)(**plan)
         # Without state, or of the user's own.
-        return part.fresh() if hasattr(part, "fresh") else part
+        return part.fresh() if isinstance(part, Part) else part
 
     def _surroundings(self, kind: type) -> dict[str, Any]:
         """The clock and the randomness of the run, as far as ``kind`` takes them."""

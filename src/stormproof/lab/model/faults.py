@@ -5,6 +5,7 @@ Times are seconds from the start of the run. Faults may overlap: capacities and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..._primitives.options import Options, choice, count, number, seconds
@@ -198,7 +199,7 @@ def checked(owner: str, value: object) -> tuple[Fault, ...]:
         return ()
     if isinstance(value, Fault):
         return (value,)
-    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise TypeError(
             f"Scenario: {owner} must be a fault such as Outage(2, 0.2), or several, got {value!r}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -239,7 +239,7 @@ class Scenario(Options):
 def _several(field: str, value: object, kind: type) -> tuple[Any, ...]:
     if isinstance(value, kind):
         return (value,)
-    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise TypeError(f"Scenario: {field} must be several {kind.__name__}, got {value!r}")
     found = tuple(value)
     for item in found:

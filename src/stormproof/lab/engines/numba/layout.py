@@ -7,7 +7,7 @@ run is kept so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Record:
     def __setitem__(self, name: str, value: object) -> None: ...
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=Record, covariant=True)
 
 
 class Rows(Protocol[R]):
@@ -55,8 +55,8 @@ def dtype_of(kind: type[Record]) -> np.dtype[np.void]:
 def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]:
     """Records with these values, or so many empty ones: memory that was never touched takes no room."""
     dtype = dtype_of(kind)
-    found: Rows[R] = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
-    return found
+    found = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
+    return cast("Rows[R]", found)
 
 
 class Slot(Record):
