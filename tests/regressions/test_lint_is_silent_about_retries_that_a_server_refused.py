@@ -63,7 +63,7 @@ def test_post_that_is_repeated_with_a_new_token_has_no_finding(caught: str) -> N
 
 def test_options_in_a_dictionary_of_the_module_are_read() -> None:
     assert codes(REFUSED_POST.format("ConnectionError")) == ["SP002", "SP006"]
-    assert codes(REFUSED_POST.format("(UnauthorizedError, TimeoutError)")) == ["SP002", "SP006"]
+    assert codes(REFUSED_POST.format("(UnauthorizedError, ConnectionError)")) == ["SP002", "SP006"]
     assert "SP003" in codes(REFUSED_POST.format("ConnectionError").replace('"stop"', '"after"'))
 
 

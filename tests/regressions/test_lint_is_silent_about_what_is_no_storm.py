@@ -84,5 +84,6 @@ def test_real_ones_are_still_found() -> None:
     assert codes(UNREADABLE.format("ConnectionError")) == ["SP002"]
     assert codes(MIRRORS.replace("+=", "=")) == ["SP002"]
     assert codes(DEVICE.replace("os.stat", "remote.stat")) == ["SP009"]
-    assert codes(ROOT_DEVICE.replace("DeviceNotFound", "Unavailable")) == ["SP009"]
+    read = ROOT_DEVICE.replace("def wait", "def read")
+    assert codes(read.replace("DeviceNotFound", "Unavailable")) == ["SP009"]
     assert "SP003" in codes(SHADOWED.replace("def retry(", "def other("))

@@ -47,10 +47,10 @@ PAGES = """
 FILE = """
     import time
 
-    def remove(storage, name):
+    def store(storage, name):
         for attempt in range(10):
             try:
-                return storage.remove(name)
+                return storage.write(name)
             except ({}, OSError):
                 time.sleep(0.5)
 """
