@@ -101,8 +101,8 @@ def _pausing(seconds: float) -> Step:
 @pytest.mark.parametrize("headers", [[], [("Connection", "close")]], ids=["kept", "closed"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_body_that_streams_has_the_callers_time(http: Http, stream: bool, headers: Pairs) -> None:
-    http.server.on("/", _pausing(0.6))
-    policy = sp.Policy(*retry().strategies, sp.Timeout(0.4))
+    http.server.on("/", _pausing(1.3))
+    policy = sp.Policy(*retry().strategies, sp.Timeout(1))
     got = await http.client(policy).get("/", stream=stream, timeout=30, headers=dict(headers))
     assert (await got.rest() if stream else got.body) == b"helloworld"
     assert len(http.server.seen) == 1
