@@ -56,7 +56,7 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
     stormproof: TaskSettings
 
     @classmethod
-    def on_bound(cls, app: Any) -> None:
+    def on_bound(cls, app: object) -> None:
         for option in ("max_retries", "autoretry_for"):
             if given := getattr(cls, option, None):
                 raise ValueError(
@@ -72,7 +72,7 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
     def _attempt(self) -> Callable[..., Any]:
         return self.stormproof.attempt(self.run, self._requeue, str(self.name), lambda: self.request.id)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.request.called_directly or is_off():
             return self.run(*args, **kwargs)
         memory = Memory.from_data((self.request.headers or {}).get(_HEADER))

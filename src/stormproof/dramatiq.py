@@ -120,7 +120,7 @@ class Policies(Middleware):
         broker: Broker,
         message: MessageProxy,
         *,
-        result: Any = None,
+        result: object = None,
         exception: BaseException | None = None,
     ) -> None:
         rule, memory = self._rule(message), self._memory(message)

@@ -14,12 +14,11 @@ from ._events.types import Event, GaveUp, Refused, Retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["log", "off", "on", "to_structlog"]
 
 
-def to_structlog(logger: Any = None) -> Callable[[Event], None]:
+def to_structlog(logger: object = None) -> Callable[[Event], None]:
     """Return a subscriber that writes to a structlog logger, with the event's fields as the entry's::
 
         subscribe(logging.to_structlog(), first_tries=False)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ._server.problem import Problem
 
     Environ = dict[str, Any]
-    App = Callable[[Environ, Any], Iterable[bytes]]
+    StartResponse = Callable[..., object]
+    App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 __all__ = ["DeadlineMiddleware", "RefusalMiddleware", "SheddingMiddleware"]
 
@@ -43,7 +44,7 @@ def _finder(environ: Environ) -> Callable[[str], list[str]]:
 
 
 def _answer(
-    start_response: Any, problem: Problem, draw: Callable[[], float], spread: float = SPREAD
+    start_response: StartResponse, problem: Problem, draw: Callable[[], float], spread: float = SPREAD
 ) -> list[bytes]:
     from http import HTTPStatus
 
@@ -126,7 +127,7 @@ class DeadlineMiddleware(Timed):
     kind = WSGI
     app: App
 
-    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         left_s = self.left(_finder(environ))
         if left_s is None:
             return self.app(environ, start_response)
@@ -163,7 +164,7 @@ class SheddingMiddleware(admission.Shedding):
     kind = WSGI
     app: App
 
-    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if self.exempt is not None and self.exempt(environ):
             return self.app(environ, start_response)
         is_retry = attempt_number(_finder(environ), self.attempt_headers) > 1
@@ -173,7 +174,7 @@ class SheddingMiddleware(admission.Shedding):
             return _answer(start_response, admission.full(self.retry_after_s), self.draw, self.spread)
         status = 0
 
-        def started(line: str, *rest: Any) -> Any:
+        def started(line: str, *rest: object) -> object:
             nonlocal status
             status = int(line[:3])
             return start_response(line, *rest)
@@ -192,7 +193,7 @@ class RefusalMiddleware:
     def __init__(self, app: App) -> None:
         self.app: App = application("RefusalMiddleware", WSGI, app)
 
-    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         def answer_error(error: Exception) -> list[bytes] | None:
             problem = refusal(error)
             if problem is None:

@@ -188,7 +188,7 @@ class Classifier:
         verdict = Verdict.RETRY if cause is None else self._judge(cause, depth + 1)
         return Verdict(verdict.retry, max(error.seconds, verdict.after or 0.0), verdict.kind, verdict.reason)
 
-    def _settle(self, outcome: Any, fault: KnownFault) -> Verdict:
+    def _settle(self, outcome: object, fault: KnownFault) -> Verdict:
         """Return the verdict on ``fault``, given an inner layer's mark and the request's method."""
         if fault.retry:
             layer = response_mark(outcome)
@@ -203,7 +203,7 @@ class Classifier:
             fault.verdict = Verdict(fault.retry, fault.after, fault.kind, fault.reason)
         return fault.verdict
 
-    def _unsafe_method(self, outcome: Any) -> str | None:
+    def _unsafe_method(self, outcome: object) -> str | None:
         """Return the request's method if it is known and repeating it might do its work twice."""
         method, headers = request_of(outcome)
         if method is None or method in self.settings.methods or header(headers, self.settings.key_headers):
@@ -253,7 +253,7 @@ def _rebuild(settings: ClassifierSettings, rules: dict[type | str, Any]) -> Clas
     return copy
 
 
-def _rule_key(kind: Any) -> type | str:
+def _rule_key(kind: object) -> type | str:
     if isinstance(kind, str):
         if "." not in kind or not all(part.isidentifier() for part in kind.split(".")):
             raise ValueError(f"Classifier: kind must be a class or 'module.QualName', got {kind!r}")
@@ -279,7 +279,7 @@ def _spelt(key: type | str) -> str:
     return key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
 
 
-def _as_verdict(answer: Any) -> Verdict:
+def _as_verdict(answer: object) -> Verdict:
     if isinstance(answer, Verdict):
         return answer
     if not isinstance(answer, bool):

@@ -75,7 +75,7 @@ class Mark:
         return Mark, (self.layer, None, self.attempts, self.reason, self.stopped)
 
 
-def mark(outcome: Any, mark: Any) -> None:
+def mark(outcome: Any, mark: object) -> None:
     """Put ``mark`` on an exception or a response; one that refuses attributes is left as it is."""
     try:
         if issubclass(type(outcome), BaseException):
@@ -126,7 +126,7 @@ def _is_bare_type(kind: type) -> bool:
     return all(base.__module__ == "builtins" or _ANSWERING.isdisjoint(base.__dict__) for base in kind.__mro__)
 
 
-def is_permanent(error: Any) -> bool:
+def is_permanent(error: object) -> bool:
     """Return whether ``error``, or one of its explicit causes, is marked as permanent."""
     for _ in range(MAX_DEPTH + 1):
         if is_a(error, Permanent):
@@ -137,7 +137,7 @@ def is_permanent(error: Any) -> bool:
     return False
 
 
-def exhausted_by(outcome: Any) -> Mark | None:
+def exhausted_by(outcome: object) -> Mark | None:
     """The mark of a layer that has given up on this already, or ``None``.
 
     Read from the outcome, from its explicit causes, from the response that each carries, and from
@@ -165,7 +165,7 @@ def _mark_in_chain(error: Any) -> Mark | None:
     return None
 
 
-def _holds_nothing(error: Any) -> bool:
+def _holds_nothing(error: object) -> bool:
     """Return True if neither a mark nor a response is attached; False where the type may hold more."""
     kind = type(error)
     if bare_types.get(kind) or (kind.__module__ == "stormproof" and issubclass(kind, StormproofError)):
@@ -174,7 +174,7 @@ def _holds_nothing(error: Any) -> bool:
     return False
 
 
-def response_mark(outcome: Any) -> Mark | None:
+def response_mark(outcome: object) -> Mark | None:
     """The mark on a response, or on the response that an exception carries."""
     response = get(outcome, "response") if is_a(outcome, BaseException) else outcome
     if response is None:

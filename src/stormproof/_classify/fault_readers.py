@@ -27,7 +27,7 @@ _LEAF_DEPTH = MAX_DEPTH - 4
 _MAX_ADDRESSES = 100
 
 
-def fault_of(found: Any, settings: ClassifierSettings, depth: int = 0) -> KnownFault | None:
+def fault_of(found: object, settings: ClassifierSettings, depth: int = 0) -> KnownFault | None:
     """Return what ``found``, an exception or a response, says went wrong; ``None`` if it is unknown.
 
     ``depth`` counts the steps from the error that the caller caught.
@@ -43,7 +43,7 @@ def fault_of(found: Any, settings: ClassifierSettings, depth: int = 0) -> KnownF
     return reader(found, settings, depth)
 
 
-def _carried(error: Any, settings: ClassifierSettings) -> KnownFault | None:
+def _carried(error: object, settings: ClassifierSettings) -> KnownFault | None:
     """An exception of an unknown kind may carry a response, or a status of its own."""
     if not is_a(error, BaseException):
         return None
@@ -60,7 +60,7 @@ def _carried(error: Any, settings: ClassifierSettings) -> KnownFault | None:
     return None
 
 
-def resolve(fault: KnownFault, error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def resolve(fault: KnownFault, error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     """``fault``, or what lies beneath ``error`` where the fault says to look."""
     deeper = None if fault.look is None else under(error, fault.look, settings, depth)
     if deeper is None:
@@ -70,7 +70,9 @@ def resolve(fault: KnownFault, error: Any, settings: ClassifierSettings, depth: 
     return KnownFault(True, deeper.kind, deeper.reason, safe=fault.safe or deeper.safe)
 
 
-def under(error: Any, look: tuple[str, ...], settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def under(
+    error: object, look: tuple[str, ...], settings: ClassifierSettings, depth: int
+) -> KnownFault | None:
     """The fault of the error that ``error`` was made from, if it names one that is known.
 
     One way down at most, so that the work is bounded: what an attribute holds, else the cause,
@@ -85,7 +87,7 @@ def under(error: Any, look: tuple[str, ...], settings: ClassifierSettings, depth
     return None
 
 
-def _exception_in(value: Any) -> BaseException | None:
+def _exception_in(value: object) -> BaseException | None:
     if is_a(value, BaseException):
         return value
     if is_a(value, dict):
@@ -100,7 +102,7 @@ def _exception_in(value: Any) -> BaseException | None:
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
-def http_response(source: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def http_response(source: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     """Read status and headers of ``source``: a response, or an error that copied them."""
     status = None
     for name in ("status_code", "status", "code"):
@@ -110,7 +112,7 @@ def http_response(source: Any, settings: ClassifierSettings, depth: int) -> Know
     return FINAL if status is None else _judged(status, get(source, "headers"), settings)
 
 
-def _judged(status: int, headers: Any, settings: ClassifierSettings) -> KnownFault:
+def _judged(status: int, headers: object, settings: ClassifierSettings) -> KnownFault:
     """Judge a status by the table, and by what the headers say."""
     if status < 400 and status not in settings.statuses:
         return FINAL
@@ -131,18 +133,18 @@ def _http(status: int, retry: bool, safe: bool, after: float | None) -> KnownFau
     return KnownFault(retry, kind, f"HTTP {int(status)}", safe=safe, after=after)
 
 
-def http_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def http_error(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     response = get(error, "response")
     return http_response(error if response is None else response, settings, depth)
 
 
-def aiohttp_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def aiohttp_error(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     """Read an error of aiohttp, which reports replies that are not HTTP as status 400."""
     cause = get(error, "__cause__")
     return LOST if cause is not None and row_for(type(cause)) is LOST else http_error(error, settings, depth)
 
 
-def aiohttp_proxy(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def aiohttp_proxy(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     """The answer of a proxy to CONNECT: whatever it is, nothing has reached the server."""
     status = whole(get(error, "status"))
     if status is None or status not in settings.statuses:
@@ -151,7 +153,7 @@ def aiohttp_proxy(error: Any, settings: ClassifierSettings, depth: int) -> Known
     return KnownFault(True, NO_CONNECTION.kind, NO_CONNECTION.reason, safe=True, after=after)
 
 
-def proxy(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def proxy(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """httpx and httpcore: the proxy's own status begins the message."""
     text = text_of(error)
     if is_digits(text[:3]):
@@ -159,7 +161,7 @@ def proxy(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | 
     return NO_CONNECTION if "could not connect" in text.lower() else under(error, (), settings, depth)
 
 
-def http2(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def http2(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     """httpx, httpcore: a protocol error carries what h2 said; it may prove that nothing was processed."""
     for carrier in (error, get(error, "__cause__")):
         args = get(carrier, "args")
@@ -172,7 +174,7 @@ def http2(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
     return FINAL if local else resolve(LOST.looking("args"), error, settings, depth)
 
 
-def sdk_status(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def sdk_status(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     """openai and anthropic: a status, or an error inside a stream that began with a good one."""
     fault = http_error(error, settings, depth)
     if fault is FINAL:
@@ -182,14 +184,14 @@ def sdk_status(error: Any, settings: ClassifierSettings, depth: int) -> KnownFau
     return KnownFault(fault.retry, fault.kind, fault.reason, safe=True, after=fault.after)
 
 
-def sdk_stream(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def sdk_stream(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     for name in _names_in_body(error):
         if name in known_faults.STREAM_ERRORS:
             return KnownFault(True, "throttle" if "rate_limit" in name else "transient", name, safe=True)
     return FINAL
 
 
-def _names_in_body(error: Any) -> list[str]:
+def _names_in_body(error: object) -> list[str]:
     """Return the ``type`` and the ``code`` of the error that the body of an answer describes."""
     body = get(error, "body")
     if not is_a(body, dict):
@@ -199,7 +201,7 @@ def _names_in_body(error: Any) -> list[str]:
     return [name for name in (body.get("type"), body.get("code")) if is_a(name, str)]
 
 
-def aws(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def aws(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     response = get(error, "response")
     if not is_a(response, dict):
         return None
@@ -219,7 +221,7 @@ def aws(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | No
 # --- network --------------------------------------------------------------------------------------
 
 
-def os_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def os_error(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     number = whole(get(error, "errno"))
     if number is not None:
         return known_faults.ERRNOS.get(number, LISTED) if number in settings.errnos else None
@@ -243,13 +245,13 @@ def _several_errnos(text: str, settings: ClassifierSettings) -> KnownFault | Non
     return _all(faults) if faults else None
 
 
-def dns(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def dns(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     import socket
 
     return known_faults.DNS_TEMPORARY if get(error, "errno") == socket.EAI_AGAIN else known_faults.DNS_FINAL
 
 
-def group(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def group(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """Known if every leaf is: the failures of a host's several addresses, under a connect error."""
     # One group on the way down, not groups within the causes of its leaves: those could multiply.
     if depth >= _LEAF_DEPTH:
@@ -273,7 +275,7 @@ def _all(faults: list[KnownFault]) -> KnownFault:
     return KnownFault(True, "timeout" if timeout else "transient", faults[0].reason, safe=safe)
 
 
-def websocket_closed(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault:
+def websocket_closed(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
     for name in ("rcvd", "sent"):
         code = whole(get(get(error, name), "code"))
         if code is not None:
@@ -281,13 +283,13 @@ def websocket_closed(error: Any, settings: ClassifierSettings, depth: int) -> Kn
     return LOST
 
 
-def websocket_message(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def websocket_message(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """The answer to the handshake was cut short (transient), or was no HTTP at all (not)."""
     cause = get(error, "__cause__")
     return LOST if is_a(cause, EOFError) else under(error, (), settings, depth)
 
 
-def grpc_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def grpc_error(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     name = get(called(error, "code"), "name")
     if not is_a(name, str):
         return None
@@ -311,7 +313,7 @@ def grpc_error(error: Any, settings: ClassifierSettings, depth: int) -> KnownFau
 # --- databases ------------------------------------------------------------------------------------
 
 
-def postgres(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def postgres(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     for state in (get(error, "sqlstate"), get(error, "pgcode"), _state_of_class(error)):
         if is_a(state, str) and state:
             return known_faults.SQLSTATES.get(state, LISTED) if state in settings.sqlstates else None
@@ -327,11 +329,11 @@ def postgres(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault
     return None
 
 
-def _state_of_class(error: Any) -> str | None:
+def _state_of_class(error: object) -> str | None:
     return known_faults.SQLSTATE_OF_CLASS.get(type(error).__name__)
 
 
-def sqlite(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def sqlite(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     code = whole(get(error, "sqlite_errorcode"))
     if code is not None:
         return CONFLICT if code & 0xFF in known_faults.SQLITE_CODES else None
@@ -339,7 +341,7 @@ def sqlite(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault |
     return CONFLICT if any(phrase in text for phrase in known_faults.SQLITE_PHRASES) else None
 
 
-def mysql(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def mysql(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     number = whole(get(error, "errno"))
     if number is None:
         args = get(error, "args")
@@ -352,11 +354,11 @@ def mysql(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | 
     return resolve(known_faults.MYSQL_ERRORS.get(number, LISTED), error, settings, depth)
 
 
-def mysql_pool(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def mysql_pool(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     return known_faults.BUSY if "pool exhausted" in text_of(error).lower() else None
 
 
-def dbapi(error: Any, settings: ClassifierSettings, depth: int) -> KnownFault | None:
+def dbapi(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
     """SQLAlchemy: the driver's error, which an async dialect wraps once more."""
     driver = get(error, "orig")
     fault = fault_of(driver, settings, depth + 1) if is_a(driver, BaseException) else None

@@ -14,12 +14,12 @@ MAX_LEAVES = 10_000
 _MAX_TEXT = 4096
 
 
-def is_a(value: Any, kind: type[T]) -> TypeGuard[T]:
+def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
     """``isinstance`` for foreign objects: it asks the type only, as a proxy's ``__class__`` may raise."""
     return issubclass(type(value), kind)
 
 
-def get(owner: Any, name: str) -> Any:
+def get(owner: object, name: str) -> Any:
     """An attribute, or ``None`` when there is none or reading it raises."""
     try:
         return getattr(owner, name, None)
@@ -27,7 +27,7 @@ def get(owner: Any, name: str) -> Any:
         return None
 
 
-def called(owner: Any, name: str) -> Any:
+def called(owner: object, name: str) -> Any:
     """Return the result of the method ``name``, or ``None``."""
     method = get(owner, name)
     try:
@@ -36,7 +36,7 @@ def called(owner: Any, name: str) -> Any:
         return None
 
 
-def text_of(error: Any) -> str:
+def text_of(error: object) -> str:
     """The beginning of the message; empty if it cannot be had."""
     try:
         return str(error)[:_MAX_TEXT]
@@ -44,7 +44,7 @@ def text_of(error: Any) -> str:
         return ""
 
 
-def whole(value: Any) -> int | None:
+def whole(value: object) -> int | None:
     """``value`` if it is a whole number and not a bool."""
     return value if is_a(value, int) and not is_a(value, bool) else None
 
@@ -64,7 +64,7 @@ def leaves(group: Any, most: int = MAX_LEAVES) -> list[BaseException]:
     return found
 
 
-def request_of(outcome: Any) -> tuple[str | None, Any]:
+def request_of(outcome: object) -> tuple[str | None, Any]:
     """(the request's method in upper case, the request's headers), each ``None`` if unknown."""
     for owner in (outcome, get(outcome, "response")):
         if owner is None:
@@ -82,7 +82,7 @@ def request_of(outcome: Any) -> tuple[str | None, Any]:
     return None, None
 
 
-def _method(value: Any) -> str | None:
+def _method(value: object) -> str | None:
     if is_a(value, bytes):
         value = value.decode("latin-1")
     return value.upper() if is_a(value, str) and value else None

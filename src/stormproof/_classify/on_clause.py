@@ -131,7 +131,7 @@ class _TypeJudge:
         return found
 
 
-def named_refusals(on: Any) -> tuple[type[StormproofError], ...]:
+def named_refusals(on: object) -> tuple[type[StormproofError], ...]:
     """Return the refusals that ``on`` names. An error that was stopped for one of them matches, too."""
     kinds = on if isinstance(on, tuple) else (on,)
     return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StormproofError))
@@ -147,7 +147,7 @@ class _NoneKnown:
         self.final: set[type] = set()
 
 
-def by_type(judge: Any) -> Any:
+def by_type(judge: object) -> Any:
     """Return what has the verdicts on exceptions with nothing to read but their type, as ``known``, and as
     ``final`` the types of our own refusals that are not retried."""
     return judge if hasattr(judge, "known") else _NoneKnown()
@@ -170,7 +170,7 @@ def _judge_callable(
     return verdict
 
 
-def judge_answer(answer: Any, result: Any) -> Verdict:
+def judge_answer(answer: object, result: object) -> Verdict:
     """Return what ``on_result``'s answer says of ``result``: true means "not good enough, try again"."""
     if isinstance(answer, Verdict):
         return answer
@@ -184,11 +184,11 @@ def judge_answer(answer: Any, result: Any) -> Verdict:
     return Verdict.RETRY if after is None else Verdict(True, after)
 
 
-def _refuse_awaitable(owner: str, answer: Any) -> None:
+def _refuse_awaitable(owner: str, answer: object) -> None:
     """Any answer counts by its truth, but one that is still to be awaited, which would always be true."""
     if hasattr(answer, "__await__"):
-        if hasattr(answer, "close"):
-            answer.close()
+        if callable(close := getattr(answer, "close", None)):
+            close()
         raise TypeError(f"{owner}: on must answer at once with a truth value or a Verdict, got {answer!r}")
 
 

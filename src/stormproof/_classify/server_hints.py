@@ -56,7 +56,7 @@ class Pushback:
 STOP = Pushback()
 
 
-def retry_after(headers: Any, wall_now: float | None = None) -> float | None:
+def retry_after(headers: object, wall_now: float | None = None) -> float | None:
     """Seconds to wait: ``retry-after-ms``, else ``x-amz-retry-after`` (ms), else ``Retry-After``, else what
     is left until a quota that is used up is filled again (``RateLimit``, ``X-RateLimit-Reset``).
 
@@ -68,7 +68,7 @@ def retry_after(headers: Any, wall_now: float | None = None) -> float | None:
     return wait_from(read(headers), wall_now)
 
 
-def read(headers: Any) -> dict[str, list[str]]:
+def read(headers: object) -> dict[str, list[str]]:
     """The headers that steer retrying, by lower-case name, every value of each in order."""
     return _collect(headers, _WANTED)
 
@@ -117,7 +117,7 @@ def should_retry(found: dict[str, list[str]]) -> bool | None:
     return True if "true" in words else None
 
 
-def pushback(metadata: Any) -> float | Pushback | None:
+def pushback(metadata: object) -> float | Pushback | None:
     """Seconds from ``grpc-retry-pushback-ms``; ``None`` if absent.
 
     `STOP` if it is negative, unparsable (also: beyond 32 bits) or repeated: do not retry.
@@ -132,7 +132,7 @@ def pushback(metadata: Any) -> float | Pushback | None:
     return int(digits) / 1000.0
 
 
-def header(headers: Any, names: frozenset[str]) -> bool:
+def header(headers: object, names: frozenset[str]) -> bool:
     """Return True if one of ``names`` (lower case) is present and not blank."""
     return any(value.strip() for values in _collect(headers, names).values() for value in values)
 

@@ -14,10 +14,6 @@ from .._primitives.errors import (
 )
 from .exhaustion import Stopped, exhausted_by
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 #: The refusal that a reason stands for; `within` is the user's time too.
 REFUSALS: dict[str, type[StormproofError]] = {
     "budget": BudgetExhausted,
@@ -31,7 +27,7 @@ REFUSALS: dict[str, type[StormproofError]] = {
 }
 
 
-def stopped(error: Any) -> Stopped | None:
+def stopped(error: object) -> Stopped | None:
     """Return why no (further) attempt was made, for an error or response that left a policy.
 
     ``None`` if retrying was not stopped: the error was not worth a retry, or no policy has seen it.

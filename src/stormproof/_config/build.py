@@ -192,7 +192,7 @@ def _at_fault(error: Exception, form: Form, spot: Spot, entries: dict[str, Spot]
     return spot.error(message)
 
 
-def _is_missing(name: str, default: Any, entries: dict[str, Spot]) -> bool:
+def _is_missing(name: str, default: object, entries: dict[str, Spot]) -> bool:
     from .catalog import REQUIRED
 
     return default is REQUIRED and name not in entries and name not in AMBIENT

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: What a test may give a constructor, and a file never can.
 AMBIENT = frozenset({"clock", "rng"})
 
-REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>"})()
+REQUIRED: object = type("Required", (), {"__repr__": lambda self: "<required>"})()
 
 
 class Form:
@@ -368,7 +368,7 @@ SECTIONS = {"budgets": "budget", "limiters": "limiter", "breakers": "breaker", "
 SECTION_OF = {kind: section for section, kind in SECTIONS.items()}
 
 
-def form_of(table: dict[str, Form], instance: Any) -> tuple[str, Form] | None:
+def form_of(table: dict[str, Form], instance: object) -> tuple[str, Form] | None:
     """The name and form of ``instance``'s exact class, if the table has it."""
     module, name = type(instance).__module__, type(instance).__qualname__
     for kind, form in table.items():

@@ -135,7 +135,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}; known: {listed}"
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """``value`` for an error message: short, and with the words of a file rather than Python's."""
     if isinstance(value, dict):
         return "a table"

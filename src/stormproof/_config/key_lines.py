@@ -8,8 +8,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .errors import Path
 
 _SPACE = " \t\r\n"
@@ -225,5 +223,5 @@ class _Toml(_Scanner):
 def _read_string(source: str) -> str:
     import tomllib
 
-    value: Any = tomllib.loads(f"k = {source}")["k"]
+    value: object = tomllib.loads(f"k = {source}")["k"]
     return str(value)

@@ -11,6 +11,7 @@ from .._runtime.locks import guard
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._strategies.protocol import AnyBudget, Env
@@ -89,7 +90,7 @@ class _Users:
 
     __slots__ = ("__weakref__", "_lock", "_slots")
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self) -> None:
         self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()

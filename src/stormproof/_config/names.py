@@ -27,7 +27,7 @@ def exception(name: str, spot: Spot) -> Any:
         raise spot.error(
             f'must be "transient" or a name like "ConnectionError" or "httpx.TransportError", got {name!r}'
         )
-    kind: Any = _look_up(parts if len(parts) > 1 else ["builtins", *parts], spot)
+    kind: object = _look_up(parts if len(parts) > 1 else ["builtins", *parts], spot)
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise spot.error(f"{name!r} is not an exception class")
     return kind
@@ -40,7 +40,7 @@ def _look_up(parts: list[str], spot: Spot) -> Any:
     for length in range(len(parts) - 1, 0, -1):
         module = ".".join(parts[:length])
         try:
-            target: Any = import_module(module)
+            target: object = import_module(module)
         except ModuleNotFoundError as error:
             # Only if this very module is missing, not one that it needs in turn.
             if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
@@ -93,7 +93,7 @@ class On(Value):
             raise spot.error(f'must be "transient", the name of an exception or a list, got {shown(value)}')
         return self._several([(item, spot.at(place)) for place, item in enumerate(value)], spot)
 
-    def _one(self, name: Any, spot: Spot) -> Any:
+    def _one(self, name: object, spot: Spot) -> Any:
         from .._classify.classifier import transient
 
         if not isinstance(name, str):
@@ -112,7 +112,7 @@ class On(Value):
             judge.register(kind, True)
         return judge
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         from .._classify.classifier import Classifier, transient
 
         if value is transient:
@@ -140,7 +140,7 @@ class ExceptionName(Value):
             raise spot.error(f"must be the name of an exception, got {shown(spot.value)}")
         return exception(str(spot.value), spot)
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         return name_of(value, writer) if isinstance(value, type) else writer.refuse("an object or a callable")
 
     def _schema(self) -> dict[str, Any]:

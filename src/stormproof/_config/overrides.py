@@ -67,18 +67,18 @@ def _lay(document: Document, parts: list[str], value: Text) -> None:
     _set(document, path, parts[2:], value, kind)
 
 
-def _named(table: Any, token: str) -> list[str]:
+def _named(table: object, token: str) -> list[str]:
     """The keys of ``table`` that ``token`` may mean."""
     names = table if isinstance(table, dict) else {}
     return [name for name in names if isinstance(name, str) and normal(name) == token]
 
 
-def _spelt(table: Any) -> list[str]:
+def _spelt(table: object) -> list[str]:
     """The keys of ``table`` as variables spell them."""
     return [normal(name) for name in table if isinstance(name, str)] if isinstance(table, dict) else []
 
 
-def _strategy(policy: Any, name: str, token: str) -> tuple[Path, str]:
+def _strategy(policy: object, name: str, token: str) -> tuple[Path, str]:
     """Return the place of the strategy ``token`` in a policy, and its kind."""
     kind = token.lower()
     if kind not in STRATEGIES:
@@ -109,7 +109,7 @@ def _set(document: Document, path: Path, options: list[str], value: Text, kind: 
             holder[key] = {short: holder[key]}
         if not isinstance(holder[key], (dict, list)):
             raise LookupError(_not_a_table(keys[: place + 1], holder[key]))
-        within: Any = holder[key]
+        within: object = holder[key]
         holder = within
         if isinstance(within, list) and not isinstance(keys[place + 1], int):
             raise LookupError(f"{spelt(keys[: place + 1])} is a list: set all of it")
@@ -117,7 +117,7 @@ def _set(document: Document, path: Path, options: list[str], value: Text, kind: 
     document.variables[keys] = value.variable
 
 
-def _not_a_table(path: Path, value: Any) -> str:
+def _not_a_table(path: Path, value: object) -> str:
     section = SECTION_OF.get(str(path[-1]))
     if section is not None and isinstance(value, str):
         return f"{spelt(path)} is the shared {value!r}: set {section.upper()}__{normal(value)} instead"

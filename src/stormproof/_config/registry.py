@@ -239,7 +239,7 @@ class PartSwap:
         #: By the identity of the new object; the pairs keep both alive, so no identity comes twice.
         self._live: dict[int, tuple[Any, Any]] = {}
 
-    def part(self, key: Key, new: Any) -> Any:
+    def part(self, key: Key, new: object) -> Any:
         """Return the object in use under ``key``, with the options of ``new``; else ``new`` itself."""
         if id(new) in self._live:
             return self._live[id(new)][1]

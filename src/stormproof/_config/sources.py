@@ -139,7 +139,7 @@ def _yaml(text: str, file: str | None) -> Document:
     return Document(data, file, lines)
 
 
-def _constructed(loader: Any, node: Any) -> Any:
+def _constructed(loader: Any, node: object) -> Any:
     """The plain data of ``node``. PyYAML does not check that a value fits the tag written before it."""
     try:
         return loader.construct_document(node)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     class Writer(Protocol):
         """Services for a value that is written: another part written, or an error."""
 
-        def part(self, family: str, instance: Any) -> Any: ...
+        def part(self, family: str, instance: object) -> Any: ...
 
         def refuse(self, what: str) -> NoReturn: ...
 
@@ -53,7 +53,7 @@ class Value:
         except (TypeError, ValueError) as error:
             raise spot.error(str(error)) from None
 
-    def write(self, value: Any, writer: Writer) -> Any:
+    def write(self, value: object, writer: Writer) -> Any:
         """``value`` as plain data; raises `ConfigError` for what a file cannot hold."""
         return NONE if value is None else self._write(value, writer)
 
@@ -65,7 +65,7 @@ class Value:
     def _read(self, spot: Spot, builder: Builder) -> Any:
         raise NotImplementedError
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         return value
 
     def _schema(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Count(Number):
             raise spot.error(f"must be a whole number, got {shown(spot.value)}")
         return value
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         return value if isinstance(value, int) else writer.refuse("a callable")
 
     def _schema(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class After(Seconds):
         text = spot.value
         return str(text) if isinstance(text, str) and text.startswith("p") else super()._read(spot, builder)
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         return value if isinstance(value, str) else super()._write(value, writer)
 
     def _schema(self) -> dict[str, Any]:
@@ -238,7 +238,7 @@ class Jitter(Value):
             raise spot.error("must have 'symmetric'")
         return Symmetric(_number(entries["symmetric"], "a number"))
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         from .._strategies.retry.jitter import Symmetric
 
         if type(value) is Symmetric:
@@ -262,7 +262,7 @@ class Anything(Value):
     def _read(self, spot: Spot, builder: Builder) -> Any:
         return str(spot.value) if isinstance(spot.value, str) else spot.value
 
-    def write(self, value: Any, writer: Writer) -> Any:
+    def write(self, value: object, writer: Writer) -> Any:
         import json
 
         try:
@@ -287,7 +287,7 @@ class PartTable(Value):
     def _read(self, spot: Spot, builder: Builder) -> Any:
         return builder.part(self.family, spot)
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def _write(self, value: object, writer: Writer) -> Any:
         return writer.part(self.family, value)
 
     def _schema(self) -> dict[str, Any]:

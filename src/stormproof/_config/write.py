@@ -30,7 +30,7 @@ class Writer:
             return dict(pairs)
         return {"strategies": [{kind: data} for kind, data in pairs]}
 
-    def _strategy(self, strategy: Any, policy: Policy) -> tuple[str, Any]:
+    def _strategy(self, strategy: object, policy: Policy) -> tuple[str, Any]:
         match = form_of(STRATEGIES, strategy)
         if match is None:
             self._path = [type(strategy).__name__]
@@ -45,12 +45,12 @@ class Writer:
             return kind, data[form.short]
         return kind, data
 
-    def part(self, family: str, instance: Any) -> Any:
+    def part(self, family: str, instance: object) -> Any:
         """The table of a backoff, budget or limiter, or the name it is shared under."""
         name = self.shared.get(id(instance))
         return self._part_table(family, instance) if name is None else name
 
-    def _part_table(self, family: str, instance: Any) -> dict[str, Any]:
+    def _part_table(self, family: str, instance: object) -> dict[str, Any]:
         known = FAMILIES[family]
         match = form_of(known.forms, instance)
         if match is None:
@@ -59,7 +59,7 @@ class Writer:
         data = self._fields(form, instance, ())
         return data if kind == known.default else {"kind": kind, **data}
 
-    def table(self, kind: str, instance: Any) -> dict[str, Any]:
+    def table(self, kind: str, instance: object) -> dict[str, Any]:
         """The table of a shared object, in its section."""
         self._path = [kind]
         self._policy = self.shared.get(id(instance))
@@ -75,7 +75,7 @@ class Writer:
         self._path = ["store"]
         return {"url": store.address.target, **self._fields(STORE, store, ("url",))}
 
-    def _fields(self, form: Form, instance: Any, skipped: tuple[str, ...]) -> dict[str, Any]:
+    def _fields(self, form: Form, instance: object, skipped: tuple[str, ...]) -> dict[str, Any]:
         data: dict[str, Any] = {}
         normal = _defaults(form)
         for name in form.code_only:

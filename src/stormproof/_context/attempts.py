@@ -129,7 +129,7 @@ def attempt() -> Attempt | None:
     current = running.get()
     # A block's attempt runs in the very frame that holds the loop.
     block = current.owner[0] if current is not None and isinstance(current.owner, tuple) else None
-    frame: Any = frame_at(1)
+    frame: FrameType | None = frame_at(1)
     while frame is not None:
         if frame.f_code is block:
             break
@@ -142,7 +142,7 @@ def attempt() -> Attempt | None:
     return None if current is None else current.view()
 
 
-def _called(frame: Any) -> tuple[Any, ...]:
+def _called(frame: FrameType) -> tuple[Any, ...]:
     """Return the function given to ``Policy.call``, if this is its frame."""
     seen = frame.f_locals
     found = seen.get("fn")
@@ -174,7 +174,7 @@ class LayersAround:
         self._frames: list[FrameType] = []
         frames = self._frames
         # Above this one, `_mark` and `give_up`.
-        frame: Any = frame_at(3)
+        frame: FrameType | None = frame_at(3)
         while frame is not None:
             if "_sp_layer" in frame.f_globals:
                 frames.append(frame)
@@ -204,7 +204,7 @@ class LayersAround:
         strand = interrupts.strand()
         if strand != self._strand and strand != self._thread:
             return not self._reaches(strand, is_of)
-        frame: Any = frame_at(1)
+        frame: FrameType | None = frame_at(1)
         while frame is not None and frame.f_globals.get("_sp_layer") is not layer:
             frame = frame.f_back
         if frame is None:

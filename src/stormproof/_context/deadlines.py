@@ -147,13 +147,13 @@ class Scope:
         called: Any = fn
 
         @functools.wraps(called)
-        def bounded(*args: Any, **kwargs: Any) -> Any:
+        def bounded(*args: object, **kwargs: object) -> Any:
             with Scope(self.limit, self.name, self._given_clock, self.disabled):
                 check()
                 return called(*args, **kwargs)
 
         @functools.wraps(called)
-        async def bounded_async(*args: Any, **kwargs: Any) -> Any:
+        async def bounded_async(*args: object, **kwargs: object) -> Any:
             async with Scope(self.limit, self.name, self._given_clock, self.disabled):
                 check()
                 return await called(*args, **kwargs)
@@ -353,7 +353,7 @@ class Carrier:
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         return self.executor.submit(copy_context().run, fn, *args, **kwargs)
 
-    def map(self, fn: Callable[..., Any], *iterables: Any, **kwargs: Any) -> Any:
+    def map(self, fn: Callable[..., Any], *iterables: object, **kwargs: Any) -> Any:
         calls = list(zip(*iterables, strict=False))
         # A context runs one thing at a time, so each call has a copy of its own.
         contexts = [copy_context() for _ in calls]

@@ -18,7 +18,7 @@ _LONGEST_S = 1e8
 
 
 async def call_hook(
-    name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: Any
+    name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: object
 ) -> Any:
     """Return what ``hook`` answers, awaited if need be; what it raises keeps ``last_error`` in sight."""
     try:

@@ -9,6 +9,7 @@ from . import threads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any, Protocol
 
     class Race(Protocol):
@@ -36,7 +37,7 @@ _sp_boundary = True
 _sp_layer = interrupts.HANDS_OVER
 
 
-def discard(value: Any, names: tuple[str, ...] = ("close", "aclose")) -> Any:
+def discard(value: object, names: tuple[str, ...] = ("close", "aclose")) -> Any:
     """Close the answer that came second by the first of ``names`` it has; gives what that gives."""
     try:
         for name in names:
@@ -91,7 +92,7 @@ def _launch_thread(race: Race, bell: interrupts.Sleeper, out: list[Any]) -> bool
     call, args, kwargs = launch
     scope = Scope(None, "hedged attempt")
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         with scope:
             return call(*args, **kwargs)
 
@@ -104,7 +105,7 @@ def _launch_thread(race: Race, bell: interrupts.Sleeper, out: list[Any]) -> bool
 
 async def in_tasks(race: Race) -> Any:
     """Run ``race`` with tasks of the async library that runs this one."""
-    library: Any = interrupts.library()
+    library = interrupts.library()
     if library is None:
         raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
     if library.__name__ == "trio":
@@ -114,7 +115,7 @@ async def in_tasks(race: Race) -> Any:
 
 async def _in_asyncio(asyncio: Any, race: Race) -> Any:
     out: dict[Any, int] = {}
-    won: Any = None
+    won: object = None
 
     def launch() -> bool:
         started = race.launch()
@@ -172,7 +173,7 @@ async def _discard_late(trio: Any, receive: Any) -> None:
         pass
 
 
-async def _discard_async(value: Any) -> None:
+async def _discard_async(value: object) -> None:
     # A client's response may have both; where one can await, the async one is meant.
     pending = discard(value, ("aclose", "close"))
     if pending is not None and hasattr(pending, "__await__"):
@@ -182,13 +183,13 @@ async def _discard_async(value: Any) -> None:
             pass
 
 
-async def _in_trio(trio: Any, race: Race) -> Any:
+async def _in_trio(trio: ModuleType, race: Race) -> Any:
     send, receive = trio.open_memory_channel(float("inf"))
-    answer: Any = None
+    answer: object = None
     error: BaseException | None = None
     struck: BaseException | None = None
 
-    async def run(call: Any, args: Any, kwargs: Any, number: int) -> None:
+    async def run(call: object, args: object, kwargs: object, number: int) -> None:
         nonlocal struck
         try:
             outcome = await _run(call, args, kwargs)
@@ -209,7 +210,7 @@ async def _in_trio(trio: Any, race: Race) -> Any:
         nursery.start_soon(run, *started, race.launched)
         return True
 
-    async def follow(nursery: Any) -> tuple[BaseException | None, Any]:
+    async def follow(nursery: object) -> tuple[BaseException | None, Any]:
         launch(nursery)
         while True:
             ended = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .._runtime.clock import Clock
 
 
-def call_hook(name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: Any) -> Any:
+def call_hook(name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: object) -> Any:
     """Return what ``hook`` answers; what it raises keeps ``last_error`` in sight."""
     try:
         answer = hook(*arguments)

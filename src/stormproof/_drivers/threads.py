@@ -35,7 +35,7 @@ class ThreadJob:
         self.bell = bell
         self.done = False
         self._discard: Callable[[Any], object] | None = None
-        self.value: Any = None
+        self.value: object = None
         self.error: BaseException | None = None
 
     def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

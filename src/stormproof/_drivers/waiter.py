@@ -7,6 +7,7 @@ from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
 
@@ -45,7 +46,7 @@ class Waiter:
 
     async def wait_async(self, seconds: float | None) -> bool:
         """Wait in a task: whether the place was handed over in time. A scope cancels it like any await."""
-        library: Any = interrupts.library()
+        library = interrupts.library()
         if library is None:
             raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
         if library.__name__ == "trio":
@@ -54,7 +55,7 @@ class Waiter:
             await self._wait_asyncio(library, seconds)
         return self.granted
 
-    async def _wait_asyncio(self, asyncio: Any, seconds: float | None) -> None:
+    async def _wait_asyncio(self, asyncio: ModuleType, seconds: float | None) -> None:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
@@ -79,7 +80,7 @@ class Waiter:
             if handle is not None:
                 handle.cancel()
 
-    async def _wait_trio(self, trio: Any, seconds: float | None) -> None:
+    async def _wait_trio(self, trio: ModuleType, seconds: float | None) -> None:
         event = trio.Event()
         token = trio.lowlevel.current_trio_token()
 

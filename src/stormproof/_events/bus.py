@@ -76,7 +76,7 @@ def has_listener(kind: str) -> bool:
     return level is not None and _logs and _would_write(level)
 
 
-def publish(kind: str, /, **fields: Any) -> None:
+def publish(kind: str, /, **fields: object) -> None:
     """Emit the event ``kind`` to all subscribers; costs next to nothing when there are none."""
     level = _LOGGED.get(kind)
     logged = level is not None and _logs and _would_write(level)

@@ -15,6 +15,7 @@ from .key_names import without_key
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
 #: Operations counted one by one. Further ones share the counter and the name `OTHER`.
@@ -35,7 +36,7 @@ class Census:
 
     __slots__ = ("__weakref__", "_lock", "_operations", "_policies", "_room")
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self) -> None:
         self._operations: dict[str, _Operation] = {}
@@ -56,7 +57,7 @@ class Census:
             self._operations.setdefault(operation, _Operation())
         return operation
 
-    def enrol(self, policy: Any, operation: str) -> Callable[[], object]:
+    def enrol(self, policy: object, operation: str) -> Callable[[], object]:
         """``policy`` runs ``operation`` from now on; gives what a first-try success is to call."""
         with self._lock:
             operation = self._name(operation)

@@ -27,7 +27,7 @@ _LONGEST_NAME = 200
 class Address:
     """Connects to the store, and describes it without giving a password away."""
 
-    def __init__(self, target: Any, cluster: bool | None = None) -> None:
+    def __init__(self, target: object, cluster: bool | None = None) -> None:
         self.target = target
         if isinstance(target, str):
             self._url = _from_environment(target) if target.startswith("env:") else target

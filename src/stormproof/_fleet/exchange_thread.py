@@ -56,7 +56,7 @@ class Member(Protocol):
         """Return the request to run now, if any; without one, set ``next_at``."""
         ...
 
-    def on_reply(self, answer: Any, now: float) -> None:
+    def on_reply(self, answer: object, now: float) -> None:
         """Take the answer to `ask`, and set ``next_at``."""
         ...
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _LONGEST_VALUE = 200
 
 
-def survey(client: Any, prefix: str, limit: int, is_cluster: bool) -> list[dict[str, Any]]:
+def survey(client: object, prefix: str, limit: int, is_cluster: bool) -> list[dict[str, Any]]:
     """One entry a resource, in the order of their names; at most ``limit`` keys are looked at."""
     found = []
     for key in _keys(client, prefix, limit, is_cluster):

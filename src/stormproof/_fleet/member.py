@@ -41,7 +41,7 @@ class MemberBase:
     #: When the store last answered; None: not yet.
     answered_at: float | None
 
-    def __init__(self, owner: Any, exchange: ExchangeThread, name: str) -> None:
+    def __init__(self, owner: object, exchange: ExchangeThread, name: str) -> None:
         self.name = name
         self.key = key_of(exchange.prefix, self.kind, name)
         self.on_failure = exchange.on_failure

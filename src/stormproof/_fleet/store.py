@@ -56,7 +56,7 @@ class RedisStore:
 
     def __init__(
         self,
-        url: Any,
+        url: object,
         prefix: str = "sp",
         timeout: Seconds = 0.03,
         on_failure: str = "local",

@@ -124,7 +124,7 @@ class _Turns:
         finally:
             del error
 
-    def settle(self, value: Any, error: Exception | None, answer: Any) -> bool:
+    def settle(self, value: object, error: Exception | None, answer: object) -> bool:
         """Take in an attempt's outcome: True if its error is taken care of (another attempt, or a value).
 
         ``answer`` is what ``on_result`` says of ``value``.
@@ -143,7 +143,7 @@ class _Turns:
         finally:
             del error
 
-    def _end(self, value: Any, error: Exception | None, handled: bool) -> bool:
+    def _end(self, value: object, error: Exception | None, handled: bool) -> bool:
         """End the loop: True for a value; False if ``error``, being ``handled``, is what the caller gets."""
         run, self._run = self._run, None
         assert run is not None
@@ -298,7 +298,7 @@ class BlockAttempt(Attempt):
         on_result = None if kind is not None or self._turns is None else self._turns.on_result
         return None if on_result is None else ("on_result", on_result)
 
-    def _settle(self, held: list[BaseException | None], answer: Any) -> bool:
+    def _settle(self, held: list[BaseException | None], answer: object) -> bool:
         """Settle the attempt: True if its error (the one ``held``) is taken care of."""
         turns, self._turns = self._turns, None
         error = held.pop()

@@ -225,6 +225,6 @@ def _time(retry: Retry | None, tries: float, one: float, hinted: bool) -> float:
     return min(tries * one + waits, one + (math.inf if retry.within is None else retry.within) + hint + one)
 
 
-def sustained(budget: Any) -> float:
+def sustained(budget: object) -> float:
     """Retries per call that ``budget`` pays for in the long run; inf without a budget."""
     return math.inf if budget is None else float(getattr(budget, "sustained", math.inf))

@@ -13,10 +13,11 @@ from .checks import PolicyWarning
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any
 
 
-def undecoratable(inner: Any) -> str:
+def undecoratable(inner: object) -> str:
     """Return why ``inner`` cannot be decorated, and what can be done instead."""
     kind, advice = "functions and callables", "a bare @retry needs its parentheses: @retry(on=...)"
     if isinstance(inner, property):
@@ -25,14 +26,14 @@ def undecoratable(inner: Any) -> str:
         advice = "decorate its methods, or a function that makes one"
     elif hasattr(inner, "__await__"):
         advice = "give the function itself: a coroutine runs only once"
-        if hasattr(inner, "close"):
-            inner.close()
+        if callable(close := getattr(inner, "close", None)):
+            close()
     return f"Policy: what is decorated must be one of {kind}, got {inner!r}; {advice}"
 
 
 def _users_frame() -> tuple[Any, int, list[str]]:
     """Return the frame of the user's code, how far away it is, and our own functions on the way."""
-    frame: Any = frame_at(1)
+    frame: FrameType = frame_at(1)
     ours: list[str] = []
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "stormproof":
         ours.append(frame.f_code.co_name)
@@ -83,7 +84,7 @@ def doubtful_place(policy: Any) -> str | None:
     )
 
 
-def refuse_bare(on: Any) -> None:
+def refuse_bare(on: object) -> None:
     """Refuse a function under a bare ``@retry``: one that is being defined, not one that judges errors."""
     code, caller = getattr(on, "__code__", None), _users_frame()[0]
     if code is None or type(on) is not FunctionType or code.co_name == "<lambda>":
@@ -100,7 +101,7 @@ def refuse_bare(on: Any) -> None:
 _AWAITED = ("Awaitable", "Coroutine", "Future", "Task")
 
 
-def doubtful_return(fn: Any) -> str | None:
+def doubtful_return(fn: object) -> str | None:
     """Return a warning about a plain function that says that it returns something to await."""
     returns = getattr(fn, "__annotations__", {}).get("return")
     name = str(getattr(returns, "__name__", returns)).partition("[")[0].rpartition(".")[2]

@@ -34,7 +34,7 @@ from .attempt_block import Block
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Any, Literal, ParamSpec, TypeVar
+    from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
     from .._classify.on_clause import On
     from .._context.attempts import Before, OnRetry
@@ -49,6 +49,13 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
     F = TypeVar("F")
+
+    class PolicyOptions(TypedDict, total=False):
+        """The keywords of `Policy`, for functions that pass them on."""
+
+        name: str | None
+        clock: Clock | None
+        rng: Rng | None
 
 
 #: Default budgets of named policies, alive as long as a policy of that name (and clock) is; those used last
@@ -76,7 +83,7 @@ class Policy(PolicySettings):
         *("retry_budget", "rng", "strategies"),
     )
 
-    rng: Any
+    rng: Rng | None
 
     def __init__(
         self,
@@ -100,7 +107,7 @@ class Policy(PolicySettings):
         if (made_again := mistakes.doubtful_place(self)) is not None:
             mistakes.warn(made_again)
 
-    def _set(self, **values: Any) -> None:
+    def _set(self, **values: object) -> None:
         for key, value in values.items():
             object.__setattr__(self, key, value)
 
@@ -123,7 +130,7 @@ class Policy(PolicySettings):
 
     def __call__(self, fn: F) -> F:
         """Decorate ``fn``: a function, coroutine function, (async) generator function, or method."""
-        inner: Any = fn
+        inner: object = fn
         if isinstance(inner, (classmethod, staticmethod)):
             return type(inner)(self(inner.__func__))  # type: ignore[return-value]
         if isinstance(inner, type) or not callable(inner):
@@ -198,7 +205,7 @@ class Policy(PolicySettings):
 
     # Looking at it and changing it.
 
-    def with_(self, *strategies: Any, **options: Any) -> Policy:
+    def with_(self, *strategies: object, **options: object) -> Policy:
         """A copy with some strategies (by type) or options (by name) replaced.
 
         What is not replaced is shared, live state included.
@@ -270,7 +277,7 @@ class Policy(PolicySettings):
         return _rebuild, (self.strategies, self.name, self.clock, self.rng)
 
 
-def _named_by(inner: Any) -> list[str]:
+def _named_by(inner: object) -> list[str]:
     """The attributes that a wrapper takes over; a mock's may be anything."""
     texts = ("__module__", "__name__", "__qualname__")
     return [
@@ -294,12 +301,12 @@ def _is_gate(strategy: Any) -> bool:
     return isinstance(strategy, Retry) or kind is Deadline or (kind is Timeout and not strategy.thread)
 
 
-def _entry(fn: Any) -> Any:
+def _entry(fn: object) -> Any:
     """``fn`` as the outermost wrapper has it, which looks at what `Policy.call` is given to call."""
     return enter if fn is apply else enter_async if fn is apply_async else fn
 
 
-def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None, rng: Any) -> Policy:
+def _rebuild(strategies: tuple[Any, ...], name: str | None, clock: Clock | None, rng: Rng | None) -> Policy:
     return Policy(*strategies, name=name, clock=clock, rng=rng)
 
 

@@ -76,7 +76,7 @@ def with_guesses(owner: str, function: C) -> C:
         return function
 
     @wraps(function)
-    def guessing(*args: Any, **kwargs: Any) -> Any:
+    def guessing(*args: object, **kwargs: object) -> Any:
         if kwargs.keys() <= known and len(args) <= most:
             return function(*args, **kwargs)
         if len(args) > most:

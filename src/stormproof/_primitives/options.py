@@ -71,7 +71,7 @@ class Options:
         """Return the arguments of a copy."""
         return self.fields()
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """A copy with some options changed, validated anew."""
         unknown = changes.keys() - set(self._fields)
         if unknown:
@@ -106,7 +106,7 @@ def _freezing(init: Callable[..., None]) -> Callable[..., None]:
     from functools import wraps
 
     @wraps(init)
-    def construct(self: Options, *args: Any, **kwargs: Any) -> None:
+    def construct(self: Options, *args: object, **kwargs: object) -> None:
         init(self, *args, **kwargs)
         if type(self).__init__ is construct:
             object.__setattr__(self, "_is_made", True)

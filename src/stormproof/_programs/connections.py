@@ -21,7 +21,7 @@ class OpenConnection:
 
     __slots__ = ("_close", "connection")
 
-    def __init__(self, connection: Any, close: Callable[[], Any] | None) -> None:
+    def __init__(self, connection: object, close: Callable[[], Any] | None) -> None:
         self.connection = connection
         self._close = close
 
@@ -41,7 +41,7 @@ class OpenConnection:
             pass
 
 
-def _closer(connection: Any, close: Callable[[Any], Any] | None) -> Callable[[], Any] | None:
+def _closer(connection: object, close: Callable[[Any], Any] | None) -> Callable[[], Any] | None:
     if close is not None:
         return lambda: close(connection)
     if isinstance(connection, tuple):

@@ -23,7 +23,7 @@ _POLL_S = 0.1
 _POLL_ASYNC_S = 0.02
 
 #: There are no more jobs.
-END: Any = object()
+END: object = object()
 
 
 class Source:

@@ -61,14 +61,14 @@ class Once(_Of[T]):
             result = self._get_later(returned.value)
         return result
 
-    def _get_later(self, first: Any = None) -> Any:
+    def _get_later(self, first: object = None) -> Any:
         """Return a coroutine for the result of a plain function that returns something to await.
 
         ``first`` is what it has returned already, for the first attempt.
         """
         pending = [] if first is None else [first]
 
-        async def attempt(*args: Any) -> Any:
+        async def attempt(*args: object) -> Any:
             awaitable: Any = pending.pop() if pending else self.__wrapped__(*args)
             return await awaitable
 
@@ -92,7 +92,7 @@ class Once(_Of[T]):
         """True once the result is there, so that a call returns at once."""
         return self._cell.ready
 
-    def reset(self, stale: Any = once_cell.ANY) -> bool:
+    def reset(self, stale: object = once_cell.ANY) -> bool:
         """Forget the result, so that the next call sets up anew; return True if there was one.
 
         ``reset(stale)`` forgets only that very object: of many callers who find the same connection
@@ -101,7 +101,7 @@ class Once(_Of[T]):
         """
         return self._cell.clear(stale)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Self:
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
         """As a method: each instance has a result of its own, kept in its ``__dict__``."""
         if instance is None:
             return self
@@ -143,7 +143,7 @@ class AsyncOnce(Once["Any"]):
     __call__ = get
 
 
-def _once(fn: Any = None, policy: Policy | None = None) -> Any:
+def _once(fn: object = None, policy: Policy | None = None) -> Any:
     """Make ``fn``, a function of no arguments, run once: its result is shared and kept, its failure is not.
 
     Called at the same time by many (threads, and tasks of any number of event loops), it runs once
@@ -186,7 +186,7 @@ if TYPE_CHECKING:
     def once(fn: Callable[[], T] | Callable[[Any], T], policy: Policy | None = None) -> Once[T]: ...
     @overload
     def once(fn: None = None, policy: Policy | None = None) -> _Decorator: ...
-    def once(fn: Any = None, policy: Policy | None = None) -> Any: ...
+    def once(fn: object = None, policy: Policy | None = None) -> Any: ...
 else:
     once = _once
     once.__name__ = once.__qualname__ = "once"

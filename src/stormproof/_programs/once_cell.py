@@ -31,7 +31,7 @@ _lock = threading.Lock()
 _cells: weakref.WeakSet[Cell] = weakref.WeakSet()
 
 #: Whatever the result is.
-ANY: Any = object()
+ANY: object = object()
 
 
 def _renew() -> None:
@@ -52,7 +52,7 @@ class Cell:
 
     __slots__ = ("__weakref__", "_owner", "name", "turn")
 
-    def __init__(self, name: str, owner: Any = None) -> None:
+    def __init__(self, name: str, owner: object = None) -> None:
         self.name = name
         self.turn: Turn | None = None
         self._owner: Callable[[], Any]
@@ -71,7 +71,7 @@ class Cell:
         turn = self.turn
         return turn is not None and turn.succeeded
 
-    def clear(self, stale: Any) -> bool:
+    def clear(self, stale: object) -> bool:
         """Forget the result, if ``stale`` is it or is `ANY`; with `ANY` a set-up under way too.
 
         The latter still serves those who wait for it already.
@@ -152,7 +152,7 @@ class Turn:
     def __enter__(self) -> None:
         self._token = _inside.set((*_inside.get(), self))
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Those who wait share the outcome, unless the runner was cancelled or came to its own deadline."""
         try:
             _inside.reset(self._token)
@@ -239,7 +239,7 @@ def _refuse_circle(turn: Turn, inside: tuple[Turn, ...]) -> None:
 class ReturnsAwaitable(BaseException):
     """The function of a `get` returned something to await; this turn was handed over."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         super().__init__(value)
         self.value = value
 

@@ -142,7 +142,7 @@ class ReconnectLoop:
         self._stable = stable
         #: What the code that uses the connection says that it was lost with.
         self.reported: Exception | None = None
-        self._reply: Any = None
+        self._reply: object = None
         self._lost: tuple[Exception | None, float] = (None, 0.0)
         self._start()
 

@@ -161,7 +161,7 @@ class Reconnecting(_Of[C]):
     # Leaving a loop early closes its connection: `with` does that at once and in order. Without it
     # the interpreter does, as soon as the loop has no reference; so we must not hold one either.
 
-    def _hold(self, connections: Any) -> None:
+    def _hold(self, connections: object) -> None:
         self._loop = (lambda: connections) if self._entered else weakref.ref(connections)
 
     def _let_go(self) -> Any:

@@ -31,7 +31,7 @@ def catching(names: tuple[str, ...], callback: Callable[[], object]) -> Iterator
         return
     before: dict[int, Any] = {}
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: object) -> None:
         callback()
         former = before[number]
         if callable(former) and number != signal.SIGINT:

@@ -18,6 +18,7 @@ from .worker_run import WorkerRun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._primitives.options import Seconds
@@ -67,7 +68,7 @@ class Worker(Options):
     ``reason`` is "shutdown". A second signal does not wait. Callbacks may be async.
     """
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Worker(Options):
             return handler
 
         @functools.wraps(handler, updated=())
-        def handled(job: Any) -> Any:
+        def handled(job: object) -> Any:
             result = handler(job)
             if not hasattr(result, "__await__") or (run := self._run) is None:
                 return result
@@ -118,7 +119,7 @@ class Worker(Options):
 
     # Running.
 
-    def run(self, jobs: Any) -> Stats:
+    def run(self, jobs: object) -> Stats:
         """Handle ``jobs`` (a queue, or an iterable) until they end or the worker is asked to stop.
 
         In threads; in an event loop of its own if the handler, a callback or the source is async.
@@ -138,7 +139,7 @@ class Worker(Options):
             self._run = None
         return self._end(run)
 
-    async def run_async(self, jobs: Any) -> Stats:
+    async def run_async(self, jobs: object) -> Stats:
         """The same in tasks, under asyncio or trio; ``jobs`` may be an async queue or iterable too.
 
         A plain handler runs in threads. A plain iterable is read in the event loop and must not block.
@@ -209,11 +210,11 @@ class Worker(Options):
         return id(self)
 
 
-def _colour(fn: Any) -> str:
+def _colour(fn: object) -> str:
     return "sync" if fn is None else function_kind(fn)
 
 
-def _signals(names: Any) -> tuple[str, ...]:
+def _signals(names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, (tuple, list)):
         raise TypeError(f"Worker: signals must be a tuple of names such as ('SIGTERM',), got {names!r}")
     for name in names:

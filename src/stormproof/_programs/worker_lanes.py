@@ -16,6 +16,7 @@ from .worker_run import SHORT_GRACE_S
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     from .worker_run import OpenJob, Settling, WorkerRun
@@ -114,7 +115,7 @@ def _finish(settling: Settling) -> None:
 
 async def run_tasks(run: WorkerRun, source: Source, call: Callable[[Any], Any], in_threads: bool) -> None:
     """Handle the jobs of ``source`` in tasks of the library that runs this one."""
-    library: Any = interrupts.library()
+    library = interrupts.library()
     if library is None:
         raise RuntimeError("Worker: run_async() runs under asyncio or trio, and neither is running here")
     source.check_async()
@@ -134,7 +135,7 @@ async def run_tasks(run: WorkerRun, source: Source, call: Callable[[Any], Any], 
     await (_with_nursery if library.__name__ == "trio" else _with_tasks)(library, run, lane)
 
 
-async def _with_tasks(asyncio: Any, run: WorkerRun, lane: Callable[[], Any]) -> None:
+async def _with_tasks(asyncio: ModuleType, run: WorkerRun, lane: Callable[[], Any]) -> None:
     lanes = [asyncio.ensure_future(lane()) for _ in range(run.lanes)]
     try:
         await _look_after_async(run, run.watch())
@@ -150,7 +151,7 @@ async def _with_tasks(asyncio: Any, run: WorkerRun, lane: Callable[[], Any]) -> 
         await asyncio.wait(lanes, timeout=SHORT_GRACE_S)
 
 
-async def _with_nursery(trio: Any, run: WorkerRun, lane: Callable[[], Any]) -> None:
+async def _with_nursery(trio: ModuleType, run: WorkerRun, lane: Callable[[], Any]) -> None:
     try:
         async with trio.open_nursery() as nursery:
             for _ in range(run.lanes):
@@ -279,7 +280,7 @@ async def _awaited(awaitable: Any) -> Any:
     return await awaitable
 
 
-def _await_here(awaitable: Any) -> Any:
+def _await_here(awaitable: object) -> Any:
     """Await what a plain handler returned, in an event loop of this thread's own."""
     import asyncio
 

@@ -16,6 +16,7 @@ from .signals import complain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
     from .._strategies.protocol import Env
@@ -58,7 +59,7 @@ class OpenJob:
 
     __slots__ = ("job", "scope")
 
-    def __init__(self, job: Any, scope: Scope) -> None:
+    def __init__(self, job: object, scope: Scope) -> None:
         self.job = job
         self.scope = scope
 
@@ -84,7 +85,7 @@ class WorkerRun:
         "worker",
     )
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self, worker: Worker, env: Env, done: Callable[[], object] | None) -> None:
         self.worker = worker
@@ -141,7 +142,7 @@ class WorkerRun:
         """Record that the wait for a job is over."""
         self._takers.discard(scope)
 
-    def open(self, job: Any) -> OpenJob:
+    def open(self, job: object) -> OpenJob:
         """Record that a job was taken."""
         open_job = OpenJob(job, Scope(self.worker.deadline, self.operation, self.env.clock))
         self.worker.count(taken=1)
@@ -210,13 +211,13 @@ class WorkerRun:
         error.__cause__ = cause
         return error
 
-    def _bury(self, job: Any, outcome: str, error: BaseException | None) -> Generator[Any, None, bool]:
+    def _bury(self, job: object, outcome: str, error: BaseException | None) -> Generator[Any, None, bool]:
         if self.worker.dead_letter is not None:
             return (yield from self._notify("dead_letter", job, error))
         complain(f"{self.operation}: a job {_WORDS[outcome]}, and the worker has no dead_letter", error)
         return False
 
-    def _notify(self, name: str, *args: Any) -> Generator[Any, None, bool]:
+    def _notify(self, name: str, *args: object) -> Generator[Any, None, bool]:
         """Call the worker's callback ``name``; return True if it succeeded."""
         try:
             yield getattr(self.worker, name)(*args)

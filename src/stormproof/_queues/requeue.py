@@ -49,7 +49,7 @@ class Memory:
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
-    def from_data(cls, data: Any) -> Memory:
+    def from_data(cls, data: object) -> Memory:
         """Read a message's record; one without anything usable is a first attempt's."""
         if not isinstance(data, dict):
             return cls()
@@ -58,7 +58,7 @@ class Memory:
         return cls(**counts, **times)  # type: ignore[arg-type]
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     return value if type(value) is int and 0 <= value < 2**31 else 0
 
 
@@ -111,8 +111,7 @@ class Requeue:
                 f"{owner}: policy must have neither before_attempt nor on_result, got {policy!r}"
             )
         others = [strategy for strategy in policy.strategies if not isinstance(strategy, Retry)]
-        kept = {"name": policy.name, "clock": policy.clock, "rng": policy.rng}
-        self.inner = Policy(*others, **kept) if others else None
+        self.inner = Policy(*others, name=policy.name, clock=policy.clock, rng=policy.rng) if others else None
         self._env = Env(policy, None)
         self.operation = policy.name or labels.clean(name)
 
@@ -145,12 +144,12 @@ class Requeue:
         return Again(wait, Memory(run.number, first, run.previous_wait, run.backoff_index, run.spent))
 
     def succeeded(
-        self, memory: Memory, wall_now: float, args: Any = (), kwargs: Mapping[str, Any] = {}
+        self, memory: Memory, wall_now: float, args: object = (), kwargs: Mapping[str, Any] = {}
     ) -> None:
         """The attempt after those that ``memory`` knows of has succeeded."""
         self._resume(memory, wall_now, args, kwargs).succeed()
 
-    def started(self, memory: Memory, args: Any = (), kwargs: Mapping[str, Any] = {}) -> None:
+    def started(self, memory: Memory, args: object = (), kwargs: Mapping[str, Any] = {}) -> None:
         """An attempt begins; the budget hears of first ones."""
         budget = self._budget(args, kwargs)
         if memory.attempts == 0 and budget is not None:

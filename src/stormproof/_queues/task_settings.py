@@ -44,7 +44,7 @@ class TaskSettings:
         idempotency: Store | None,
         lease: Seconds,
         on_unknown: str,
-        dead_letter: Any = None,
+        dead_letter: object = None,
     ) -> None:
         Requeue(policy, owner, owner)
         self.idempotency, self.lease_s, self.on_unknown = keeping(owner, idempotency, lease, on_unknown)
@@ -70,7 +70,7 @@ class TaskSettings:
         """
 
         # The strategies look at a function's own signature; a bound method or a partial has none.
-        def attempt(*args: Any, **kwargs: Any) -> Any:
+        def attempt(*args: object, **kwargs: object) -> Any:
             return run(*args, **kwargs)
 
         guarded = attempt if requeue.inner is None else requeue.inner(attempt)
@@ -94,7 +94,7 @@ class TaskSettings:
             scope=name[:255],
         )(carried)
 
-        def attempt(*args: Any, **kwargs: Any) -> Any:
+        def attempt(*args: object, **kwargs: object) -> Any:
             task_id = key()
             if task_id is None:
                 return guarded(*args, **kwargs)

@@ -111,22 +111,22 @@ class Template:
         return scope[self.name].__code__, WrapperSource(text)
 
 
-def apply(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+def apply(fn: Any, /, *args: Any, **kwargs: object) -> Any:
     """Call ``fn``: what a policy compiles to call any function."""
     return fn(*args, **kwargs)
 
 
-async def apply_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+async def apply_async(fn: Any, /, *args: object, **kwargs: object) -> Any:
     """Await a call of ``fn``."""
     return await fn(*args, **kwargs)
 
 
-def enter(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+def enter(fn: Any, /, *args: object, **kwargs: object) -> Any:
     """`apply` as the outermost wrapper has it: ``fn`` must be a plain function."""
     return fn(*args, **kwargs)
 
 
-async def enter_async(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+async def enter_async(fn: Any, /, *args: object, **kwargs: object) -> Any:
     """`apply_async` as the outermost wrapper has it: ``fn`` must give something to await."""
     return await fn(*args, **kwargs)
 

@@ -14,7 +14,7 @@ GENERATORS = _GENERATOR | _ASYNC_GENERATOR
 NOT_SYNC = _COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
 
 
-def function_kind(fn: Any) -> str:
+def function_kind(fn: object) -> str:
     """Return what calling ``fn`` gives: "sync", "async", "generator" or "async generator".
 
     Looks through partials, bound methods and callable objects, as `inspect` would, without its
@@ -34,7 +34,7 @@ def function_kind(fn: Any) -> str:
     return _by_flags(flags) if isinstance(flags, int) else "sync"
 
 
-def check_kind(fn: Any, is_async: bool) -> None:
+def check_kind(fn: object, is_async: bool) -> None:
     """Refuse what `Policy.call` (or `Policy.acall`) cannot call: it would be done before its work begins."""
     kind = function_kind(fn)
     if is_async and "generator" in kind:
@@ -46,7 +46,7 @@ def check_kind(fn: Any, is_async: bool) -> None:
         )
 
 
-def refuse_coroutine(fn: Any, result: Any) -> None:
+def refuse_coroutine(fn: object, result: Any) -> None:
     """Refuse what a plain function returned to be awaited: the policy would end before it has run."""
     result.close()
     raise TypeError(

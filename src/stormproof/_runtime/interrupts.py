@@ -15,6 +15,7 @@ from .frames import frame_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
     from collections.abc import Callable
     from types import ModuleType
     from typing import Any, Protocol
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
             """Let the time pass without interrupting: False if it has interrupted already."""
             ...
 
-        def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+        def disarm(self, kind: object, error: object, traceback: object) -> bool:
             """Leave the scope: True if this arm's own interruption is what ended it."""
             ...
 
@@ -136,7 +137,7 @@ def strand() -> object:
 
 
 #: In place of a task or future: errors are handed over in a way that cannot be asked afterwards.
-HANDS_OVER: Any = object()
+HANDS_OVER: object = object()
 
 #: Modules whose frame under a worker thread's function knows what gets its outcome, and how to find it there.
 _CARRIERS: dict[str, Callable[[Any], Any]] = {
@@ -146,7 +147,7 @@ _CARRIERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def carrier(strand: Any) -> Any:
+def carrier(strand: object) -> Any:
     """Return what takes an error out of ``strand``, the one that runs this code; None if that is not known.
 
     An asyncio task does so itself, a worker thread by a future. Trio's tasks raise it in those around them.
@@ -210,14 +211,14 @@ def arm(scope: Scope) -> Arm | None:
     return None if task is None else _AsyncioArm(task, scope)
 
 
-def anyio_scope(task: Any) -> Any:
+def anyio_scope(task: object) -> Any:
     """The innermost of anyio's cancel scopes that ``task`` is in; None without one, or without a task."""
     backend = sys.modules.get(_ANYIO)
     state = None if backend is None or task is None else backend._task_states.get(task)
     return None if state is None else state.cancel_scope
 
 
-def is_shielded(task: Any, outer: Any) -> bool:
+def is_shielded(task: object, outer: object) -> bool:
     """Return True if ``task`` has entered a shielded scope of anyio's since it was in ``outer``."""
     scope = anyio_scope(task)
     while scope is not None and scope is not outer:
@@ -232,7 +233,7 @@ def _seconds_left(scope: Scope) -> float | None:
     return scope.own_remaining() if getattr(scope.clock, "drives_timers", True) else None
 
 
-def _call_soon(loop: Any, callback: Callable[[], object]) -> None:
+def _call_soon(loop: AbstractEventLoop, callback: Callable[[], object]) -> None:
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
@@ -261,7 +262,7 @@ class _TaskArm:
     # What most arms never change has its value here, once: one is made for every call.
     task: Any
     before = 0
-    outer: Any = None
+    outer: object = None
     _fired = False
     #: The timer of its own, or of the next look.
     _handle: Any = None
@@ -291,7 +292,7 @@ class _TaskArm:
             self._handle.cancel()
         return not self._fired
 
-    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+    def disarm(self, kind: object, error: object, traceback: object) -> bool:
         self.hold_fire()
         task, self.task = self.task, None
         return self._fired and task is not None and _interrupted(task, self.before, kind)
@@ -300,7 +301,7 @@ class _TaskArm:
 class _AsyncioArm(_TaskArm):
     """Has a timer of its own."""
 
-    def __init__(self, task: Any, scope: Scope) -> None:
+    def __init__(self, task: Task[Any], scope: Scope) -> None:
         self.task = task
         self.before = task.cancelling()
         self.outer = anyio_scope(task)
@@ -350,7 +351,7 @@ class Timers:
             queue.wait_for(made, loop)
         return made
 
-    def _begin(self, loop: Any) -> _TimerQueue | None:
+    def _begin(self, loop: AbstractEventLoop) -> _TimerQueue | None:
         # A loop with a time of its own, such as a virtual one, must see no timer without a scope.
         if type(loop).time is not sys.modules["asyncio"].BaseEventLoop.time:
             return None
@@ -366,10 +367,10 @@ class _TimerQueue:
 
     __slots__ = ("_context", "_left", "arms", "loop", "timer")
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = weakref.ref(loop)
         self.arms: deque[_QueuedArm] = deque()
-        self.timer: Any = None
+        self.timer: object = None
         #: Arms that were left in time and still stand between others.
         self._left = 0
         # An empty one: the timer outlives the call that set it, and must keep nothing of it.
@@ -418,7 +419,7 @@ class _QueuedArm(_TaskArm):
             self.queue.leave(self)
         return super().hold_fire()
 
-    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+    def disarm(self, kind: object, error: object, traceback: object) -> bool:
         if self.waits:
             arms = self.queue.arms
             if len(arms) == 1:
@@ -436,7 +437,7 @@ class _QueuedArm(_TaskArm):
 class _TrioArm:
     __slots__ = ("_scope", "_token", "_trio")
 
-    def __init__(self, trio: Any, scope: Scope) -> None:
+    def __init__(self, trio: ModuleType, scope: Scope) -> None:
         left = _seconds_left(scope)
         self._trio = trio
         self._token = trio.lowlevel.current_trio_token()
@@ -457,6 +458,6 @@ class _TrioArm:
         self._scope.deadline = float("inf")
         return True
 
-    def disarm(self, kind: Any, error: Any, traceback: Any) -> bool:
+    def disarm(self, kind: object, error: object, traceback: object) -> bool:
         self._scope.__exit__(kind, error, traceback)
         return bool(self._scope.cancelled_caught)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _guarded: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def guard(owner: Any) -> None:
+def guard(owner: object) -> None:
     """Give ``owner`` a ``_lock``, and a fresh one in every forked child.
 
     A lock that another thread held while the process forked stays locked for ever in the child.

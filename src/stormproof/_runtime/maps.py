@@ -9,6 +9,7 @@ from .locks import guard
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
     from typing import Any
 
 
@@ -17,7 +18,7 @@ class Recent:
 
     __slots__ = ("__weakref__", "_items", "_lock", "limit")
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -40,7 +41,7 @@ class Recent:
             self._items[key] = item
             self._trim()
 
-    def put_first(self, key: Hashable, item: Any) -> Any:
+    def put_first(self, key: Hashable, item: object) -> Any:
         """Set the entry to ``item`` unless another thread was first; return the entry."""
         with self._lock:
             item = self._items.setdefault(key, item)
@@ -61,7 +62,7 @@ class SharedValues:
 
     __slots__ = ("__weakref__", "_items", "_lock")
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self) -> None:
         self._items: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()

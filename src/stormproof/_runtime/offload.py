@@ -8,6 +8,7 @@ from .interrupts import library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Callable
     from typing import Any
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 _sp_boundary = True
 
 
-async def in_thread(fn: Callable[..., Any], *args: Any, undo: Callable[[Any], object] | None = None) -> Any:
+async def in_thread(
+    fn: Callable[..., Any], *args: object, undo: Callable[[Any], object] | None = None
+) -> Any:
     """``fn(*args)`` in a worker thread. A cancelled caller waits for its end all the same.
 
     Otherwise the outcome of the call would be unknown. ``undo(result)`` then takes it back (in asyncio;
     trio hands the result over and cancels at the caller's next step).
     """
-    running: Any = library()
+    running = library()
     if running is None:
         raise RuntimeError(
             "the async form of a store runs under asyncio or trio, and neither is running here"
@@ -39,7 +42,7 @@ async def in_thread(fn: Callable[..., Any], *args: Any, undo: Callable[[Any], ob
         raise
 
 
-async def _outlast(asyncio: Any, future: Any) -> None:
+async def _outlast(asyncio: Any, future: Future[Any]) -> None:
     """Wait until ``future`` is done, however often the waiting task is cancelled meanwhile."""
     while not future.done():
         try:
@@ -54,7 +57,7 @@ async def _outlast(asyncio: Any, future: Any) -> None:
 
 def shielded() -> contextlib.AbstractContextManager[object]:
     """Inside, a task that is being cancelled may still await what settles its key."""
-    running: Any = library()
+    running = library()
     if running is not None and running.__name__ == "trio":
         return running.CancelScope(shield=True)  # type: ignore[no-any-return]
     return contextlib.nullcontext()

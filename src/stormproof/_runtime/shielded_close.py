@@ -11,7 +11,9 @@ from .interrupts import anyio_scope, is_shielded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Awaitable, Callable, Generator
+    from types import ModuleType
     from typing import Any
 
 #: How the cancellations of anyio's own scopes begin.
@@ -26,7 +28,7 @@ def _task() -> Any:
         return None
 
 
-def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
+def _until_done(future: Future[Any]) -> Generator[Any, Any, BaseException | None]:
     """Wait for a future that no ``task.cancel()`` reaches: the last of these, if there was one."""
     # It was given to be yielded to the task, which would cancel it.
     future._asyncio_future_blocking = False
@@ -34,7 +36,7 @@ def _until_done(future: Any) -> Generator[Any, Any, BaseException | None]:
     while not future.done():
         own = future.get_loop().create_future()
 
-        def wake(_: Any, own: Any = own) -> None:
+        def wake(_: Any, own: Future[Any] = own) -> None:
             if not own.done():
                 own.set_result(None)
 
@@ -138,7 +140,7 @@ def await_cancel_at_suspension(
 
 @coroutine
 def await_cancel_at_suspension_in_trio(
-    trio: Any, work: Awaitable[Any], on_cancel: Callable[[BaseException], object]
+    trio: ModuleType, work: Awaitable[Any], on_cancel: Callable[[BaseException], object]
 ) -> Generator[Any, Any, Any]:
     """Do the same under trio: a shielded scope around ``work`` is open only while the task is suspended.
 

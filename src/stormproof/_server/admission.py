@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._primitives.options import Seconds
+    from .._runtime.randomness import Rng
     from .._strategies.adaptive.limit import LimitTicket
 
 #: Answers of the application by which an adaptive limit knows that it does not cope.
@@ -32,7 +33,7 @@ class Shedding:
 
     def __init__(
         self,
-        app: Any,
+        app: object,
         limit: int | Bulkhead | AdaptiveLimit = 50,
         queue: int = 0,
         max_wait: Seconds | None = 0,
@@ -41,7 +42,7 @@ class Shedding:
         retry_share: float = 0.5,
         attempt_header: str | None = None,
         exempt: Callable[[Any], bool] | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
     ) -> None:
         owner = "SheddingMiddleware"
         self.app = application(owner, self.kind, app)
@@ -156,5 +157,5 @@ class AdmittedPlace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.answered(200) if error is None else self.failed(error)

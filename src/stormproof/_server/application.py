@@ -11,7 +11,7 @@ ASGI = "an ASGI"
 WSGI = "a WSGI"
 
 
-def application(owner: str, kind: str, app: Any) -> Any:
+def application(owner: str, kind: str, app: object) -> Any:
     """``app`` if it can be called, else an error that names the middleware ``owner``."""
     if not callable(app):
         raise TypeError(f"{owner}: app must be {kind} application, got {app!r}")

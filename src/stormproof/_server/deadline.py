@@ -11,8 +11,6 @@ from .request_facts import TIMEOUT_HEADER, header_names, time_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .._primitives.options import Seconds
     from .request_facts import Find
 
@@ -27,7 +25,7 @@ class Timed:
 
     def __init__(
         self,
-        app: Any,
+        app: object,
         header: str | tuple[str, ...] = TIMEOUT_HEADER,
         max: Seconds | None = 3600.0,
         default: Seconds | None = None,

@@ -20,10 +20,6 @@ from .._primitives.errors import (
 )
 from .problem import Problem
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _FAILING = "Something this service needs keeps failing"
 
 #: Most specific first: an answer for several errors takes the first of these.
@@ -128,5 +124,5 @@ NOT_KEPT = Problem(
 NO_STORE = Problem(503, "idempotency_store", "Idempotency keys cannot be checked at the moment", None, 1.0)
 
 
-def _seconds(value: Any) -> float | None:
+def _seconds(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) and value >= 0 else None

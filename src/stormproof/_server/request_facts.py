@@ -12,7 +12,6 @@ from .._classify.server_hints import is_digits
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
 
     #: All values of a header, by its lower-case name.
     Find = Callable[[str], Iterable[str]]
@@ -29,7 +28,7 @@ ATTEMPT_HEADERS = {
 }
 
 
-def header_name(owner: str, field: str, value: Any) -> str:
+def header_name(owner: str, field: str, value: object) -> str:
     """``value`` in lower case if it is a header's name, else an error."""
     plain = isinstance(value, str) and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
     if not plain:
@@ -37,7 +36,7 @@ def header_name(owner: str, field: str, value: Any) -> str:
     return str(value).lower()
 
 
-def header_names(owner: str, field: str, value: Any) -> tuple[str, ...]:
+def header_names(owner: str, field: str, value: object) -> tuple[str, ...]:
     """One header's name, or several in a list or tuple, in lower case."""
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not given:

@@ -87,7 +87,7 @@ class Chaos(Part, Options):
         self,
         fault: Fault | None = None,
         *,
-        outcome: Any = None,
+        outcome: object = None,
         latency: Seconds | Callable[[], Any] | None = None,
         behaviour: Callable[[], Any] | None = None,
         rate: float = 0.001,
@@ -99,7 +99,7 @@ class Chaos(Part, Options):
         if fault is not None and outcome is not None:
             raise ValueError("Chaos: fault and outcome must not both be given: a call fails or answers")
         self.fault: Fault | None = _check_fault(fault)
-        self.outcome: Any = _not_async("outcome", outcome)
+        self.outcome: object = _not_async("outcome", outcome)
         self.latency: float | Callable[[], Any] | None = _check_latency(latency)
         self.behaviour = hook("Chaos", "behaviour", behaviour)
         self.rate = number("Chaos", "rate", rate, least=0, most=1)
@@ -140,7 +140,7 @@ class Chaos(Part, Options):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         if self.behaviour is not None and function_kind(self.behaviour) == "async":
             raise TypeError(
                 f"Chaos: behaviour must not be async where the call is not, got {source(self.behaviour)}"
@@ -162,7 +162,7 @@ class Chaos(Part, Options):
 
         return self._compile(call, like, hit, False)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         async def hit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if not self._hits(env, args, kwargs):
                 return await call(*args, **kwargs)
@@ -181,7 +181,7 @@ class Chaos(Part, Options):
         return self._compile(call, like, hit, True)
 
     def _compile(
-        self, call: Callable[..., Any], like: Any, hit: Callable[..., Any], is_async: bool
+        self, call: Callable[..., Any], like: Callable[..., Any], hit: Callable[..., Any], is_async: bool
     ) -> Callable[..., Any]:
         return _CHAOTIC.build(like, is_async, {"call": call, "hit": hit, "switch": _switch.get})
 
@@ -208,7 +208,7 @@ def _has_timers(clock: Clock | None) -> bool:
     return bool(getattr(clock or _clock.current(), "drives_timers", True))
 
 
-def _not_async(field: str, value: Any) -> Any:
+def _not_async(field: str, value: object) -> Any:
     if callable(value) and function_kind(value) == "async":
         raise TypeError(f"Chaos: {field} must not be async, got {source(value)}")
     return value
@@ -220,7 +220,7 @@ def _check_latency(latency: Any) -> Any:
     return seconds("Chaos", "latency", latency)
 
 
-def _check_fault(fault: Any) -> Any:
+def _check_fault(fault: object) -> Any:
     """``fault`` if it can be raised. A type is tried: one that needs arguments is refused at once."""
     if fault is None or isinstance(fault, Exception):
         return fault
@@ -245,7 +245,7 @@ def _error(fault: Any) -> Exception:
 
         try:
             # Marks, notes and tracebacks of one call must not show up in the next.
-            made: Any = copy(fault)
+            made: object = copy(fault)
         except Exception:
             made = fault
         return made if isinstance(made, Exception) else fault

@@ -27,14 +27,14 @@ class Deadline(Part, Options):
     def __init__(self, seconds: Seconds) -> None:
         self.seconds: float = options.seconds("Deadline", "seconds", seconds)
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, env, like, None)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, env, like, Timers(self.seconds))
 
     def _compile(
-        self, call: Callable[..., Any], env: Env, like: Any, timers: Timers | None
+        self, call: Callable[..., Any], env: Env, like: Callable[..., Any], timers: Timers | None
     ) -> Callable[..., Any]:
         # The gate has just looked at the scopes around; without it, or without time, it is done here.
         checks = not env.outermost or self.seconds == 0.0

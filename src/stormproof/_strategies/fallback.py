@@ -31,7 +31,7 @@ class Fallback(Part, Options):
     each time: give ``list``, not ``[]``, for a new one per call.
     """
 
-    def __init__(self, value: Any, *, on: On = Exception) -> None:
+    def __init__(self, value: object, *, on: On = Exception) -> None:
         self.value = value
         self.on = on
         self._judge = judge(on, "Fallback", names_refusals=True)
@@ -50,7 +50,7 @@ class Fallback(Part, Options):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         if callable(self.value) and "async" in function_kind(self.value):
             raise TypeError(
                 f"Fallback: value must not be async where the call is not, got {source(self.value)}"
@@ -61,7 +61,7 @@ class Fallback(Part, Options):
 
         return self._compile(call, like, answer, False)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         async def answer(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             value = self._answer(error, env.operation(args))
             if callable(self.value) and hasattr(value, "__await__"):
@@ -71,7 +71,7 @@ class Fallback(Part, Options):
         return self._compile(call, like, answer, True)
 
     def _compile(
-        self, call: Callable[..., Any], like: Any, answer: Callable[..., Any], is_async: bool
+        self, call: Callable[..., Any], like: Callable[..., Any], answer: Callable[..., Any], is_async: bool
     ) -> Callable[..., Any]:
         names = {"answer": answer, "call": call, "matches": self._matches}
         return _CAUGHT.build(like, is_async, names)

@@ -17,7 +17,7 @@ def is_stream(env: Env) -> bool:
     return env.function is not None and "generator" in function_kind(env.function)
 
 
-def in_async(env: Env, value: Any) -> Any:
+def in_async(env: Env, value: object) -> Any:
     """``value`` as the answer of an async call: for an async generator function, plain items will do."""
     return _items(value) if is_stream(env) and not hasattr(value, "__aiter__") else value
 

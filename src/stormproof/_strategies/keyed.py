@@ -27,7 +27,9 @@ class Keyed(Part):
 
     __slots__ = ("_clock", "_items", "key", "limit", "template")
 
-    def __init__(self, template: Any, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> None:
+    def __init__(
+        self, template: object, key: Callable[..., Hashable] | None = None, limit: int = 1024
+    ) -> None:
         if not isinstance(template, Part) and not callable(template):
             raise TypeError(f"keyed: template must be a budget or strategy, or make one, got {template!r}")
         self.template = template
@@ -67,19 +69,19 @@ class Keyed(Part):
 
     # As a strategy: each key's calls go through that key's own copy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         wrappers = Recent(self.limit)
 
-        def chosen(*args: Any, **kwargs: Any) -> Any:
+        def chosen(*args: object, **kwargs: object) -> Any:
             wrapper = self._wrapper(wrappers, env.arguments(args), kwargs, lambda s: s.sync(call, env, like))
             return wrapper(*args, **kwargs)
 
         return chosen
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         wrappers = Recent(self.limit)
 
-        async def chosen(*args: Any, **kwargs: Any) -> Any:
+        async def chosen(*args: object, **kwargs: object) -> Any:
             wrapper = self._wrapper(wrappers, env.arguments(args), kwargs, lambda s: s.aio(call, env, like))
             return await wrapper(*args, **kwargs)
 
@@ -118,6 +120,6 @@ class Keyed(Part):
         return {"kind": "keyed", "template": plain(self.template), "keys": len(self), "limit": self.limit}
 
 
-def keyed(template: Any, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> Keyed:
+def keyed(template: object, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> Keyed:
     """One of ``template`` per key, at most ``limit`` of them; see `Keyed`."""
     return Keyed(template, key, limit)

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     class Strategy(Protocol):
         """One layer: wraps ``call``. ``like`` is the user's function, for its signature."""
 
-        def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
+        def sync(
+            self, call: Callable[..., Any], env: Env, like: Callable[..., Any]
+        ) -> Callable[..., Any]: ...
 
-        def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]: ...
+        def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]: ...
 
     class AnyBudget(Protocol):
         """Methods of a budget that Retry calls; see `Budget` for the meaning of each."""
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
         prefix: str
         timeout: float
 
-        def join(self, kind: str, owner: Any, name: str) -> Any:
+        def join(self, kind: str, owner: object, name: str) -> Any:
             """Attach ``owner`` to the resource ``name`` of ``kind``; return its member of the fleet."""
             ...
 
@@ -96,7 +98,7 @@ class Env:
         "timer",
     )
 
-    def __init__(self, policy: PolicySettings, function: Any) -> None:
+    def __init__(self, policy: PolicySettings, function: object) -> None:
         self.clock = policy.clock
         #: Where to read the time: ``timer.now()``.
         self.timer = timer_of(policy.clock)
@@ -154,5 +156,5 @@ class Env:
         return self.function if self.function is not None else getattr(args[0], "__code__", args[0])
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     return labels.clean(str(getattr(function, "__qualname__", None) or type(function).__qualname__))

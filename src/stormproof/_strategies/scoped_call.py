@@ -96,7 +96,7 @@ def scoped(
     seconds: float,
     call: Callable[..., Any],
     env: Env,
-    like: Any,
+    like: Callable[..., Any],
     timers: Timers | None,
     check: Callable[[], object] | None,
 ) -> Callable[..., Any]:

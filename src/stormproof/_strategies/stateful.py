@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._runtime.clock import Ambient, Clock
+    from .._runtime.randomness import Rng
     from .protocol import Store
 
 
@@ -23,7 +24,7 @@ class Stateful(Part, Options):
 
     name: str | None = None
     store: Store | None = None
-    rng: Any = None
+    rng: Rng | None = None
     _lock: AbstractContextManager[object]
     #: Where to read the time. It is part of the state: a policy's clock is for all that was given none.
     _timer: Clock | Ambient = AMBIENT

@@ -201,13 +201,15 @@ class Throttle(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, env, like, False)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, env, like, True)
 
-    def _compile(self, call: Callable[..., Any], env: Env, like: Any, is_async: bool) -> Callable[..., Any]:
+    def _compile(
+        self, call: Callable[..., Any], env: Env, like: Callable[..., Any], is_async: bool
+    ) -> Callable[..., Any]:
         names = {
             "accept": self._ledger.accept,
             "admit": lambda: self._admit(env.draw),

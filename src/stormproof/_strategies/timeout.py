@@ -48,8 +48,8 @@ class Timeout(Part, Options):
         self.seconds = _seconds("Timeout", "seconds", seconds, above=0)
         self.thread = flag("Timeout", "thread", thread)
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def left_behind(*args: Any, **kwargs: Any) -> Any:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        def left_behind(*args: object, **kwargs: object) -> Any:
             with AttemptScope(self.seconds, env.operation(args), env.clock) as scope:
                 bell = Sleeper()
                 job = threads.start(bell, call, args, kwargs)
@@ -65,5 +65,5 @@ class Timeout(Part, Options):
 
         return left_behind if self.thread else scoped(AttemptScope, self.seconds, call, env, like, None, None)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return scoped(AttemptScope, self.seconds, call, env, like, Timers(self.seconds), None)

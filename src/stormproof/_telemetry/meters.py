@@ -19,6 +19,7 @@ from .._strategies.retry.retry import Retry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._events.types import Event
@@ -130,7 +131,7 @@ class Meters:
 
     __slots__ = ("__weakref__", "_before", "_lock", "_sums")
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self) -> None:
         self._sums = Reading()
@@ -172,7 +173,7 @@ class Meters:
         return reading
 
 
-def _more(counts: dict[Any, int], key: Any, by: int = 1) -> None:
+def _more(counts: dict[Any, int], key: object, by: int = 1) -> None:
     counts[key] = counts.get(key, 0) + by
 
 

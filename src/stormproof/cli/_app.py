@@ -28,10 +28,10 @@ _UsageProblem: type[Exception] = next(
 class _Lazy(typer.core.TyperGroup):
     """A group that imports a command's module when that command is looked up."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: object, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in self.commands:

@@ -106,7 +106,7 @@ class Claim:
             left = right
         return True
 
-    def _computed(self, node: ast.BinOp, left: Any, right: Any) -> Any:
+    def _computed(self, node: ast.BinOp, left: object, right: object) -> Any:
         try:
             return _COMPUTED[type(node.op)](left, right)
         except (TypeError, ArithmeticError):

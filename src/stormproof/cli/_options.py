@@ -121,7 +121,7 @@ def for_typer(options: Sequence[Option], command: Callable[..., Any]) -> Callabl
     for option in options:
         several = option.kind in ("many", "rest")
         kind: Any = bool if option.kind == "flag" else list[str] if several else str
-        default: Any = False if option.kind == "flag" else None if several else option.default
+        default: object = False if option.kind == "flag" else None if several else option.default
         # In help, rich takes a word in brackets for a style.
         settings: dict[str, Any] = {"help": option.help.replace("[", "\\["), "metavar": option.metavar}
         if option.complete is not None:

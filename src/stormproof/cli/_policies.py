@@ -9,8 +9,6 @@ from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .._config.registry import Registry
     from .._policy.policy import Policy
 
@@ -74,7 +72,7 @@ def from_python(reference: str) -> dict[str, Policy]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = import_module(module)
+        found: object = import_module(module)
     except Exception as error:
         raise CommandError(
             f"--python: importing {module!r} failed: {type(error).__name__}: {error}"
@@ -86,7 +84,7 @@ def from_python(reference: str) -> dict[str, Policy]:
     return {name: _policy_of(found, reference)}
 
 
-def _policy_of(found: Any, reference: str) -> Policy:
+def _policy_of(found: object, reference: str) -> Policy:
     from ..presets.policy_of import policy_of
 
     try:

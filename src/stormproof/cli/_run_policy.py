@@ -44,7 +44,7 @@ def make_policy(
         raise CommandError("--attempts: none needs a --deadline to end the loop")
     if base_s is None or cap_s is None or base_s > cap_s:
         raise CommandError(f"--base: must not be longer than --cap, got {base!r} and {cap!r}")
-    backoff: Any = sp.Decorrelated(base_s, cap=cap_s) if jitter == "decorrelated" else None
+    backoff: object = sp.Decorrelated(base_s, cap=cap_s) if jitter == "decorrelated" else None
     retry = sp.Retry(
         on=_worth_another,
         attempts=times,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .._context.deadlines import Scope
 
-_EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
+_EOF: object = grpc.aio.EOF  # type: ignore[attr-defined]
 
 
 class AioRpc(Rpc):

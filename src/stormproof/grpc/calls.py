@@ -182,7 +182,7 @@ class Stream(_CallObject):
         self._lock = threading.Lock()
         self._begun = False
         self._is_open = threading.Event()
-        self._outcome: Any = None
+        self._outcome: object = None
         self._first: object = None
         self._has_first = False
         self._rest: Iterator[Any] = iter(())

@@ -219,7 +219,7 @@ class Interceptor(
 
 def _run(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:
     """The whole call in this thread: an `Answer`, or what a fallback gave."""
-    winner: Any = None
+    winner: object = None
     try:
         with scope:
             winner = compiled.call(rpc)

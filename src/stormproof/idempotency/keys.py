@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 MAX_KEY = 255
 #: A scope is made by the service (a tenant, a function's name), not by its callers.
 MAX_SCOPE = 1024
 
 
-def text(owner: str, field: str, value: Any, *, most: int = MAX_KEY, empty: bool = False) -> str:
+def text(owner: str, field: str, value: object, *, most: int = MAX_KEY, empty: bool = False) -> str:
     """``value`` if it is a string of at most ``most`` printable characters, else an error.
 
     The value itself is not in the error: a key may be a secret, and may be long.

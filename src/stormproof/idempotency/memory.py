@@ -15,6 +15,7 @@ from .store import DAY_S, MAX_ANSWER, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any, Literal
 
     from .._primitives.options import Seconds
@@ -36,7 +37,7 @@ class MemoryStore(Store):
     Shared by passing the object, between threads, tasks and event loops. A forked child starts empty.
     """
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(
         self,

@@ -113,7 +113,7 @@ class KeyedRun:
             raise AnswerNotKept(f"{name}: the call with this key is done, but its result was not kept")
         return self.plan.decode(claim.answer)
 
-    def finished(self, result: Any) -> tuple[Finish, Exception | None]:
+    def finished(self, result: object) -> tuple[Finish, Exception | None]:
         """Return what to keep, and what is wrong with the result if it cannot be kept."""
         problem: Exception | None = None
         answer: bytes | None = None
@@ -156,7 +156,7 @@ def _sync(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
             # The work is as it is; without a record the outcome is unknown when the lease ends.
             run.emit("unrecorded")
 
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: object, **kwargs: object) -> Any:
         run = plan.open(args, kwargs)
         claim = store.run(run.begin())
         if not run.may_run(claim):
@@ -187,7 +187,7 @@ def _aio(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
         except StoreUnavailable:
             run.emit("unrecorded")
 
-    async def guarded(*args: Any, **kwargs: Any) -> Any:
+    async def guarded(*args: object, **kwargs: object) -> Any:
         run = plan.open(args, kwargs)
         claim = await store.run_async(run.begin())
         if not run.may_run(claim):
@@ -207,7 +207,7 @@ def _aio(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
     return guarded
 
 
-def _to_json(result: Any) -> bytes:
+def _to_json(result: object) -> bytes:
     import json
 
     return json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -275,7 +275,7 @@ def idempotent(
     return decorate
 
 
-def _pair(owner: str, codec: Any) -> Any:
+def _pair(owner: str, codec: object) -> Any:
     if not isinstance(codec, tuple) or len(codec) != 2 or not all(map(callable, codec)):
         raise TypeError(f"{owner}: codec must be a pair of callables (encode, decode), got {codec!r}")
     return codec

@@ -61,7 +61,7 @@ class SqliteStore(Store):
     only one that processes and restarts share: a clock set forward ends leases early.
     """
 
-    _lock: Any
+    _lock: object
 
     def __init__(
         self,

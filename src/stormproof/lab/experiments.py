@@ -69,7 +69,7 @@ class Keys:
         said = "\n".join([__version__, job.name, *parts, str(job.seed), job.engine])
         return begin + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
-    def _identity(self, part: Any) -> str:
+    def _identity(self, part: object) -> str:
         if id(part) not in self._known:
             self._known[id(part)] = identity(part)
         return self._known[id(part)]

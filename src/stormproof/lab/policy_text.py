@@ -56,7 +56,7 @@ def _string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Any, depth: int = 1) -> str:
+def _value(value: object, depth: int = 1) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -24,7 +24,7 @@ from .story import Story
 ON = (BackendError, AttemptTimeout)
 
 
-def retrying(jitter: str = "full", budget: Any = None, **options: object) -> Policy:
+def retrying(jitter: str = "full", budget: object = None, **options: object) -> Policy:
     """A policy that retries what fails in a simulation: 100 ms, doubled up to 5 s."""
     given: dict[str, Any] = {"on": ON, "backoff": Exponential(jitter=jitter), "budget": budget, **options}  # type: ignore[arg-type]
     return Policy(Retry(**given))

@@ -12,12 +12,13 @@ from .backoffs import AwsBackoff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Unpack
 
     from .._classify.on_clause import On
+    from .._policy.policy import PolicyOptions
 
 
-def aws_standard(*, on: On = transient, **options: Any) -> Policy:
+def aws_standard(*, on: On = transient, **options: Unpack[PolicyOptions]) -> Policy:
     """The "standard" mode, as it was until v2.1.
 
     3 attempts. Wait ``u * min(2**(i-1), 20)`` seconds before retry i. Quota of 500: a retry costs 5,
@@ -33,7 +34,7 @@ def aws_standard(*, on: On = transient, **options: Any) -> Policy:
     return Policy(Retry(on, attempts=3, backoff=backoff, within=None, budget=budget), **options)
 
 
-def aws_v2_1(service: str | None = None, *, on: On = transient, **options: Any) -> Policy:
+def aws_v2_1(service: str | None = None, *, on: On = transient, **options: Unpack[PolicyOptions]) -> Policy:
     """The "standard" mode of v2.1.
 
     3 attempts. Wait ``u * min(base * 2**n, 20)`` seconds, base 0.05, after throttling 1.0. Quota of
@@ -54,7 +55,7 @@ def aws_v2_1(service: str | None = None, *, on: On = transient, **options: Any) 
     )
 
 
-def aws_adaptive(*, v2_1: bool = False, on: On = transient, **options: Any) -> Policy:
+def aws_adaptive(*, v2_1: bool = False, on: On = transient, **options: Unpack[PolicyOptions]) -> Policy:
     """The "adaptive" mode: the standard one (`aws_v2_1` with ``v2_1=True``) and a client-side rate.
 
     Off until the first throttling answer; from then on every attempt waits for a token. Rate measured

@@ -16,6 +16,7 @@ from .._strategies.retry.rules.waits import LARGEST, general, spread
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
     from typing import Any
 
     from .._classify.verdict import Verdict
@@ -174,7 +175,7 @@ class PollyJitter(Backoff):
         wait = (term - before) * _POLLY_SCALE * self.base if math.isfinite(term) else LARGEST
         return min(wait, LARGEST if self.cap is None else self.cap)
 
-    def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
+    def many(self, np: ModuleType, n: Array, prev: Array, u: Array) -> Array:
         self.ceiling(n)  # for its check of n
         numbers = np.broadcast_to(n, u.shape).ravel().tolist()
         waits = [

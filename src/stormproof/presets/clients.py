@@ -12,13 +12,22 @@ from .backoffs import HintedExponential, PollyJitter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Unpack
 
     from .._classify.on_clause import On
+    from .._policy.policy import PolicyOptions
     from .._primitives.options import Seconds
+    from .._strategies.keyed import Keyed
+    from .._strategies.protocol import AnyBudget
 
 
-def cenkalti(version: int = 5, *, on: On = Exception, budget: Any = None, **options: Any) -> Policy:
+def cenkalti(
+    version: int = 5,
+    *,
+    on: On = Exception,
+    budget: AnyBudget | Keyed | None = None,
+    **options: Unpack[PolicyOptions],
+) -> Policy:
     """cenkalti/backoff, v4 or v5, with its default `ExponentialBackOff`.
 
     Wait ``min(0.5 * 1.5**n, 60)`` seconds +-50 % (the cap holds before the jitter); retried for 15
@@ -38,7 +47,9 @@ def cenkalti(version: int = 5, *, on: On = Exception, budget: Any = None, **opti
     return Policy(retry, **options)
 
 
-def retryablehttp(*, on: On | None = None, budget: Any = None, **options: Any) -> Policy:
+def retryablehttp(
+    *, on: On | None = None, budget: AnyBudget | Keyed | None = None, **options: Unpack[PolicyOptions]
+) -> Policy:
     """hashicorp/go-retryablehttp's default client.
 
     4 retries (5 attempts). Wait ``min(1 * 2**n, 30)`` seconds, no jitter; ``Retry-After`` replaces it.
@@ -57,7 +68,9 @@ def retryablehttp(*, on: On | None = None, budget: Any = None, **options: Any) -
     return Policy(retry, **options)
 
 
-def stripe(*, on: On | None = None, budget: Any = None, **options: Any) -> Policy:
+def stripe(
+    *, on: On | None = None, budget: AnyBudget | Keyed | None = None, **options: Unpack[PolicyOptions]
+) -> Policy:
     """Stripe's client libraries.
 
     3 attempts. Wait ``min(0.5 * 2**n, 4)`` seconds times a draw from [0.5, 1), but never less than
@@ -74,7 +87,9 @@ def stripe(*, on: On | None = None, budget: Any = None, **options: Any) -> Polic
     return Policy(Retry(chosen, attempts=3, backoff=backoff, within=None, budget=budget), **options)
 
 
-def google(*, on: On | None = None, budget: Any = None, **options: Any) -> Policy:
+def google(
+    *, on: On | None = None, budget: AnyBudget | Keyed | None = None, **options: Unpack[PolicyOptions]
+) -> Policy:
     """google-api-core's default `Retry`.
 
     Wait ``u * min(1 * 2**n, 60)`` seconds, for 120 seconds, as often as that allows. Retried: HTTP
@@ -98,8 +113,8 @@ def polly(
     *,
     max_delay: Seconds | None = None,
     on: On = transient,
-    budget: Any = None,
-    **options: Any,
+    budget: AnyBudget | Keyed | None = None,
+    **options: Unpack[PolicyOptions],
 ) -> Policy:
     """Polly v8's retry strategy with exponential backoff and jitter: 3 retries (4 attempts), delay 2 s.
 

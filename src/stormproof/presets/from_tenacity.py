@@ -58,11 +58,11 @@ def policy_from_tenacity(retrying: Any) -> Policy:
     return Policy(retry, name=None if name.startswith("<") else name)
 
 
-def _name(part: Any) -> str:
+def _name(part: object) -> str:
     return type(part).__name__
 
 
-def _unknown(field: str, part: Any) -> ValueError:
+def _unknown(field: str, part: object) -> ValueError:
     return ValueError(f"policy_from_tenacity: {field} must be one of tenacity's own, got {part!r}")
 
 
@@ -107,7 +107,7 @@ def _arithmetic(wait: Any) -> Backoff:
     return Schedule(steps)
 
 
-def _sum(wait: Any, parts: list[Any]) -> Backoff:
+def _sum(wait: object, parts: list[Any]) -> Backoff:
     """Return the sum of fixed waits, at most one that grows and at most one that is random."""
     fixed = sum(part.wait_fixed for part in parts if _name(part) in ("wait_fixed", "wait_none"))
     drawn = [part for part in parts if _name(part) == "wait_random"]
@@ -158,7 +158,7 @@ def _conditions(retry: Any) -> tuple[Any, Callable[[Any], bool] | None]:
     def on(error: BaseException) -> bool:
         return bool(retry(_State(error, None)))
 
-    def on_result(result: Any) -> bool:
+    def on_result(result: object) -> bool:
         return bool(retry(_State(None, result)))
 
     return on, None if _sees_exceptions_only(retry) else on_result
@@ -175,7 +175,7 @@ class _State:
 
     __slots__ = ("_error", "_result", "attempt_number")
 
-    def __init__(self, error: BaseException | None, result: Any) -> None:
+    def __init__(self, error: BaseException | None, result: object) -> None:
         self._error = error
         self._result = result
         self.attempt_number = 1

@@ -16,9 +16,10 @@ from .._strategies.stateful import Stateful
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Unpack
 
     from .._classify.on_clause import On
+    from .._policy.policy import PolicyOptions
     from .._primitives.options import Seconds
     from .._strategies.protocol import Env
 
@@ -30,7 +31,7 @@ def finagle(
     *,
     attempts: int = 3,
     on: On = transient,
-    **options: Any,
+    **options: Unpack[PolicyOptions],
 ) -> Policy:
     """Finagle's `RetryBudget`: over ``ttl`` seconds, ``percent`` of the requests may be retried, and
     ``min_retries_per_s`` * ``ttl`` besides. ``ttl`` is from 1 to 60 seconds.
@@ -49,7 +50,12 @@ def finagle(
 
 
 def envoy(
-    percent: float = 20.0, min_concurrency: int = 3, *, retries: int = 1, on: On = transient, **options: Any
+    percent: float = 20.0,
+    min_concurrency: int = 3,
+    *,
+    retries: int = 1,
+    on: On = transient,
+    **options: Unpack[PolicyOptions],
 ) -> Policy:
     """Envoy's router: 1 retry (2 attempts), full jitter, ``u * min(0.025 * 2**n, 0.25)`` seconds, and
     its retry budget: see `EnvoyBudget`. ``options`` are those of `Policy`.
@@ -149,8 +155,8 @@ class EnvoyBudget(Stateful):
             self._active -= 1
             self._retrying -= call.retrying if call else 0
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def counted(*args: Any, **kwargs: Any) -> Any:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: object, **kwargs: object) -> Any:
             token = self._begin()
             try:
                 return call(*args, **kwargs)
@@ -159,8 +165,8 @@ class EnvoyBudget(Stateful):
 
         return counted
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def counted(*args: Any, **kwargs: Any) -> Any:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        async def counted(*args: object, **kwargs: object) -> Any:
             token = self._begin()
             try:
                 return await call(*args, **kwargs)

@@ -24,10 +24,11 @@ from .backoffs import GrpcBackoff
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Unpack
 
     from .._classify.classifier import Classifier
     from .._config.errors import Spot
+    from .._policy.policy import PolicyOptions
 
 #: A6 lets no call make more attempts than this, whatever the config says.
 MOST_ATTEMPTS = 5
@@ -70,7 +71,7 @@ def grpc(
     method: str,
     *,
     throttle: ThrottleBudget | None = None,
-    **options: Any,
+    **options: Unpack[PolicyOptions],
 ) -> Policy:
     """Return the policy that ``service_config`` (JSON, or what it decodes to) gives ``method``,
     "pkg.Service/Method".

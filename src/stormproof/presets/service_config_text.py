@@ -197,7 +197,7 @@ class _Writer:
             self._lose(f"{what} of {seconds:g} s, which becomes {held:.12g} s")
         return f"{held:.9f}".rstrip("0").rstrip(".") + "s"
 
-    def _codes(self, option: str, on: Any) -> list[str]:
+    def _codes(self, option: str, on: object) -> list[str]:
         if isinstance(on, StatusCodes):
             return list(on.codes)
         if isinstance(on, Classifier):
@@ -209,7 +209,7 @@ class _Writer:
         self._lose(f"{option}, which becomes UNAVAILABLE")
         return ["UNAVAILABLE"]
 
-    def _pays(self, budget: Any, owner: str) -> None:
+    def _pays(self, budget: object, owner: str) -> None:
         if budget is not None and not isinstance(budget, ThrottleBudget):
             self._lose(f"{owner}.budget={type(budget).__name__}")
             budget = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
+    from ..._runtime.randomness import Rng
     from ..protocol import Env
     from .rules.limits import Limit
 
@@ -65,7 +66,7 @@ class AdaptiveLimit(Stateful):
         queue: int | None = None,
         name: str | None = None,
         clock: Clock | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
     ) -> None:
         owner = "AdaptiveLimit"
         self.kind = choice(owner, "kind", kind, tuple(_KINDS))
@@ -156,15 +157,15 @@ class AdaptiveLimit(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        def limited(*args: Any, **kwargs: Any) -> Any:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        def limited(*args: object, **kwargs: object) -> Any:
             with self.admit():
                 return call(*args, **kwargs)
 
         return limited
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
-        async def limited(*args: Any, **kwargs: Any) -> Any:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+        async def limited(*args: object, **kwargs: object) -> Any:
             with self.admit():
                 return await call(*args, **kwargs)
 
@@ -226,7 +227,7 @@ class LimitTicket:
     def __enter__(self) -> LimitTicket:
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         dropped: bool | None = False if error is None else None
         try:
             if error is not None and self._owner is not None:

@@ -147,7 +147,7 @@ class AdaptiveRate(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         def enter(operation: str) -> None:
             due = self._take()
             until = self._until()
@@ -158,7 +158,7 @@ class AdaptiveRate(Stateful):
                 self._give_back()
                 raise
 
-        def paced(*args: Any, **kwargs: Any) -> Any:
+        def paced(*args: object, **kwargs: object) -> Any:
             if self._cubic.enabled:
                 enter(env.operation(args))
             try:
@@ -171,7 +171,7 @@ class AdaptiveRate(Stateful):
 
         return paced
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         async def enter(operation: str) -> None:
             due = self._take()
             until = self._until()
@@ -182,7 +182,7 @@ class AdaptiveRate(Stateful):
                 self._give_back()
                 raise
 
-        async def paced(*args: Any, **kwargs: Any) -> Any:
+        async def paced(*args: object, **kwargs: object) -> Any:
             if self._cubic.enabled:
                 await enter(env.operation(args))
             try:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..._classify.on_clause import On
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
+    from ..._runtime.randomness import Rng
     from ..protocol import Env, Store
     from .locked_circuit import BreakerMember, Trip
     from .rules.circuit import Counts
@@ -87,7 +88,7 @@ class Breaker(LockedCircuit):
         on_state_change: Callable[[str, str, str], object] | None = None,
         observe: bool = False,
         clock: Clock | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
         store: Store | None = None,
     ) -> None:
         def positive(field: str, value: Seconds | None) -> float | None:
@@ -182,13 +183,15 @@ class Breaker(LockedCircuit):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, like, False)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         return self._compile(call, like, True)
 
-    def _compile(self, call: Callable[..., Any], like: Any, is_async: bool) -> Callable[..., Any]:
+    def _compile(
+        self, call: Callable[..., Any], like: Callable[..., Any], is_async: bool
+    ) -> Callable[..., Any]:
         names = {"admit": self.admit, "call": call, "ended": self._ended, "live": self._live}
         return _GUARDED.build(like, is_async, names)
 

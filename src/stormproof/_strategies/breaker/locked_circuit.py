@@ -36,7 +36,7 @@ class BreakerState:
 
     __slots__ = ("bucket", "circuit", "last_failure", "manual", "observed", "running", "shut", "timer")
 
-    def __init__(self, circuit: Circuit, timer: Any) -> None:
+    def __init__(self, circuit: Circuit, timer: object) -> None:
         self.circuit = circuit
         #: Where the success path counts; None sends every call through `Breaker.admit`.
         self.bucket: WindowBucket | None = None

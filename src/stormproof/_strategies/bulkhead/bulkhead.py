@@ -233,7 +233,7 @@ class Bulkhead(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if self._passes():
                 return call(*args, **kwargs)
@@ -245,7 +245,7 @@ class Bulkhead(Stateful):
 
         return self._compile(call, like, queued, False)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         async def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if self._passes():
                 return await call(*args, **kwargs)
@@ -258,7 +258,7 @@ class Bulkhead(Stateful):
         return self._compile(call, like, queued, True)
 
     def _compile(
-        self, call: Callable[..., Any], like: Any, queued: Callable[..., Any], is_async: bool
+        self, call: Callable[..., Any], like: Callable[..., Any], queued: Callable[..., Any], is_async: bool
     ) -> Callable[..., Any]:
         names = {
             "call": call,

@@ -26,6 +26,7 @@ from .quantile import Sketch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any, Self
 
     from ..._classify.on_clause import On
@@ -58,7 +59,7 @@ class Hedge(Stateful):
     may change the arguments of the extra attempts.
     """
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(
         self,
@@ -110,20 +111,20 @@ class Hedge(Stateful):
             with self._lock:
                 self._sketch.record(latency_s)
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         self._refuse_undeclared(env)
 
-        def hedged(*args: Any, **kwargs: Any) -> Any:
+        def hedged(*args: object, **kwargs: object) -> Any:
             if not self._may(env, args, kwargs):
                 return call(*args, **kwargs)
             return _race.in_threads(Race(self, call, env, args, kwargs))
 
         return hedged
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         self._refuse_undeclared(env)
 
-        async def hedged(*args: Any, **kwargs: Any) -> Any:
+        async def hedged(*args: object, **kwargs: object) -> Any:
             if not self._may(env, args, kwargs):
                 return await call(*args, **kwargs)
             return await _race.in_tasks(Race(self, call, env, args, kwargs))

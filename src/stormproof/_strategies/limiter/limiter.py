@@ -76,7 +76,7 @@ class Limiter(Waiting):
         "store",
     )
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
     #: The burst, while `allow` may count without the lock; -1 while another method works on the bucket, at
     #: an infinite rate, and on builds without a GIL, where the steps of `allow` are not atomic.
     _quick: float

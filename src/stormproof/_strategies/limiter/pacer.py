@@ -19,6 +19,7 @@ from .waiting import Reservation, Waiting, wake
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from ..._primitives.options import Seconds
@@ -143,7 +144,7 @@ class Pacer(Waiting):
 
     __slots__ = ("__weakref__", "_lock", "_table", "clock")
 
-    _lock: Any
+    _lock: AbstractContextManager[object]
 
     def __init__(self, rate: float | str, burst: int | None = None, *, clock: Clock | None = None) -> None:
         if isinstance(rate, str):

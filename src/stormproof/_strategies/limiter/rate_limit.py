@@ -109,7 +109,7 @@ class RateLimit(Part, Options):
         late.retry_after = wait
         raise late
 
-    def _correct(self, limiter: Any, paid: int, result: Any) -> None:
+    def _correct(self, limiter: Any, paid: int, result: object) -> None:
         assert self.cost_of_result is not None
         missing = _tokens("cost_of_result", self.cost_of_result(result)) - paid
         if missing:
@@ -117,7 +117,7 @@ class RateLimit(Part, Options):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         refuses_at_once = self.max_wait == 0.0 and not self.observe
 
         def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
@@ -133,7 +133,7 @@ class RateLimit(Part, Options):
                 raise self._refuse(self.limiter, 1, env.operation(args))
             enter(self.limiter, 1, args)
 
-        def weighed(*args: Any, **kwargs: Any) -> Any:
+        def weighed(*args: object, **kwargs: object) -> Any:
             limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
             has_paid = limiter.allow(n) or enter(limiter, n, args)
             result = call(*args, **kwargs)
@@ -143,7 +143,7 @@ class RateLimit(Part, Options):
 
         return self._compile(call, env, like, late, weighed, False)
 
-    def aio(self, call: Callable[..., Any], env: Env, like: Any) -> Callable[..., Any]:
+    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
             if self.observe:
                 return _observed(env.operation(args))
@@ -155,7 +155,7 @@ class RateLimit(Part, Options):
         async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             await enter(self.limiter, 1, args)
 
-        async def weighed(*args: Any, **kwargs: Any) -> Any:
+        async def weighed(*args: object, **kwargs: object) -> Any:
             limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
             has_paid = limiter.allow(n) or await enter(limiter, n, args)
             result = await call(*args, **kwargs)
@@ -169,7 +169,7 @@ class RateLimit(Part, Options):
         self,
         call: Callable[..., Any],
         env: Env,
-        like: Any,
+        like: Callable[..., Any],
         late: Callable[..., Any],
         weighed: Callable[..., Any],
         is_async: bool,
@@ -195,7 +195,7 @@ _METERED = Template(
 )
 
 
-def _limiter(limiter: Any) -> Any:
+def _limiter(limiter: object) -> Any:
     if isinstance(limiter, str):
         return Limiter(*parse(limiter, "RateLimit"))
     if isinstance(limiter, Keyed):

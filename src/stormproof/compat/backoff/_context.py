@@ -125,8 +125,8 @@ def _types(exception: Any) -> Any:
 def _plan(
     wait_gen: Any,
     wait_gen_kwargs: dict[str, Any],
-    max_tries: Any,
-    max_time: Any,
+    max_tries: object,
+    max_time: object,
     jitter: Any,
     hooks: tuple[Any, Any, Any, Any],
     logger: _MaybeLogger,
@@ -148,7 +148,9 @@ def _plan(
     return plan
 
 
-def _attempts(plan: Plan, types: Any, giveup: Any, raise_on_giveup: bool) -> Generator[Attempt, None, None]:
+def _attempts(
+    plan: Plan, types: object, giveup: Any, raise_on_giveup: bool
+) -> Generator[Attempt, None, None]:
     call = Call(plan, None, (), {}, maybe_call=maybe_call, wall=_wall)
     while True:
         call.tries += 1
@@ -171,7 +173,7 @@ def _attempts(plan: Plan, types: Any, giveup: Any, raise_on_giveup: bool) -> Gen
 
 
 async def _async_attempts(
-    plan: Plan, types: Any, giveup: Any, raise_on_giveup: bool
+    plan: Plan, types: object, giveup: Any, raise_on_giveup: bool
 ) -> AsyncGenerator[Attempt, None]:
     call = Call(plan, None, (), {}, maybe_call=maybe_call, wall=_wall)
     while True:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio.coroutines
 import inspect
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._call import Handler, Plan
 
 
-def handlers(field: str, given: Any, default: Handler | None = None) -> tuple[Handler, ...]:
+def handlers(
+    field: str, given: Handler | Iterable[Handler] | None, default: Handler | None = None
+) -> tuple[Handler, ...]:
     """The default handler first, then the user's, in order."""
     first = () if default is None else (default,)
     if given is None:

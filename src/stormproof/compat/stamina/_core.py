@@ -33,7 +33,7 @@ ExcOrBackoffHook = (
 )
 
 
-def _seconds(duration: Any) -> float:
+def _seconds(duration: Duration) -> float:
     return float(duration.total_seconds() if isinstance(duration, dt.timedelta) else duration)
 
 
@@ -122,7 +122,7 @@ def _make_stop(*, attempts: int | None, timeout: Duration | None) -> Any:
 class _Waiting:
     """Leaves the context managers of the hooks when the wait is over, however it ends."""
 
-    def _leave(self, state: Any) -> None:
+    def _leave(self, state: _t.RetryCallState) -> None:
         opened: list[AbstractContextManager[Any]] = state.__dict__.pop("stamina_opened", [])
         for manager in reversed(opened):
             manager.__exit__(None, None, None)
@@ -206,7 +206,9 @@ class _RetryContextIterator:
         after = None if answer is None or isinstance(answer, bool) else _seconds(answer)
         return Verdict(answer is True or after is not None, after)
 
-    def of_call(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> _RetryContextIterator:
+    def of_call(
+        self, fn: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> _RetryContextIterator:
         """Return the same retry around a call of ``fn``, for hooks to name."""
         named = copy(self)
         named.name_call(guess_name(fn), args, kwargs)
@@ -230,7 +232,7 @@ class _RetryContextIterator:
     def next_wait(self) -> Callable[[int], float] | None:
         return None if CONFIG.testing is not None else self._backoff_for_attempt_number
 
-    def _should_stop(self, state: Any) -> bool:
+    def _should_stop(self, state: _t.RetryCallState) -> bool:
         testing = CONFIG.testing
         if testing is None:
             stop: bool = self._stop(state)
@@ -245,7 +247,7 @@ class _RetryContextIterator:
             return self._wait_max
         return min(self._wait_max, wait)
 
-    def _jittered_backoff_for_rcs(self, rcs: Any) -> float:
+    def _jittered_backoff_for_rcs(self, rcs: _t.RetryCallState) -> float:
         """Return the wait after the attempt that ``rcs`` describes."""
         if CONFIG.testing is not None:
             return 0.0

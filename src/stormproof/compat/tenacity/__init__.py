@@ -176,7 +176,7 @@ class Retried(Protocol[P, R_co]):
     def __get__(self, instance: None, owner: object, /) -> Retried[P, R_co]: ...
     @overload
     def __get__(self, instance: object, owner: object, /) -> Callable[..., R_co]: ...
-    def __get__(self, instance: Any, owner: Any, /) -> Any: ...
+    def __get__(self, instance: object, owner: object, /) -> Any: ...
 
 
 class Decorator(Protocol):
@@ -204,7 +204,7 @@ def retry(
     enabled: bool = ...,
     budget: Allowance | None = ...,
 ) -> Decorator: ...
-def retry(*args: Any, **options: Any) -> Any:
+def retry(*args: object, **options: object) -> Any:
     """Retry the decorated function: ``@retry`` or ``@retry(stop=..., wait=..., ...)``.
 
     The options are those of `Retrying`. A coroutine function (or an async ``sleep``) gets an `AsyncRetrying`,

@@ -91,7 +91,7 @@ class BaseRetrying(ABC):
         self._latest: list[dict[str, Any] | None] = [None]
         self.retry: RetryBaseT = retry
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
         if name in _WATCHED and "retry" in self.__dict__:
             direct = self.enabled and self.before is before_nothing and ignores_results(self.retry)

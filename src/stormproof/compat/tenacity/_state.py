@@ -108,7 +108,7 @@ class RetryCallState:
 
     def __init__(
         self,
-        retry_object: Any,
+        retry_object: object,
         fn: Callable[..., Any] | None,
         args: tuple[object, ...],
         kwargs: dict[str, object],

@@ -30,7 +30,7 @@ class Contention(Options):
         self.runs = runs
 
 
-def occ(backoff: Any, clients: int = 100, runs: int = 100, seed: int = 0) -> Contention:
+def occ(backoff: object, clients: int = 100, runs: int = 100, seed: int = 0) -> Contention:
     """``runs`` runs of ``clients`` clients that wait by ``backoff`` after a failed write."""
     if isinstance(backoff, type) or not hasattr(backoff, "delay"):
         raise TypeError(f"occ: backoff must be a schedule such as Exponential(), got {backoff!r}")

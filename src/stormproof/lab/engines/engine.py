@@ -77,7 +77,7 @@ class Engine:
 
     # Time.
 
-    def at(self, when: float, act: Callable[[Any], None], what: Any) -> None:
+    def at(self, when: float, act: Callable[[Any], None], what: object) -> None:
         """Let ``act(what)`` happen at ``when``; what was asked for first happens first."""
         self._number += 1
         heapq.heappush(self.heap, (when, self._number, act, what))

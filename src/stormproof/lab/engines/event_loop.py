@@ -80,17 +80,17 @@ class SimulatedLoop(_Loop):  # type: ignore[misc]
     def time(self) -> float:
         return self._engine.clock.time
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_soon(self, callback: Any, *args: object, context: Any = None) -> Any:
         handle = Handle(callback, args, context)
         self._ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon
 
-    def call_later(self, delay: float, callback: object, *args: object, context: Any = None) -> Any:
+    def call_later(self, delay: float, callback: object, *args: object, context: object = None) -> Any:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_at(self, when: float, callback: Any, *args: object, context: Any = None) -> Any:
         handle = Handle(callback, args, context, when)
         self._engine.at(when, self.fire, handle)
         return handle

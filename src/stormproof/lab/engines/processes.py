@@ -52,7 +52,7 @@ class FleetBudget:
 
     __slots__ = ("_backend", "_local", "_own_mode", "shared")
 
-    def __init__(self, shared: Any, local: Any, backend: Backend, own_mode: str) -> None:
+    def __init__(self, shared: Any, local: object, backend: Backend, own_mode: str) -> None:
         self.shared = shared
         self._local = local
         self._backend = backend

@@ -138,7 +138,7 @@ class Direct(Engine):
     def _arrive(self, what: tuple[Call, int, float, float]) -> None:
         call, number, gone_at, half = what
         now = self.clock.time
-        answer: Any = self.backend.offer(
+        answer: object = self.backend.offer(
             now, call.process.place, gone_at, partial(self._deliver, (call, number, half))
         )
         if answer is None:

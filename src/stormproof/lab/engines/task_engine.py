@@ -47,11 +47,11 @@ class Process:
 
     __slots__ = ("breakers", "budget", "call")
 
-    def __init__(self, row: tuple[Any, ...], engine: Engine, function: Any) -> None:
+    def __init__(self, row: tuple[Any, ...], engine: Engine, function: object) -> None:
         parts = engine.copier.strategies(row)
         policy = _quietly(parts, engine)
         hedges = (part.budget_in(policy) for part in policy.strategies if isinstance(part, Hedge))
-        self.budget: Any = policy.retry_budget or next(hedges, None)
+        self.budget: object = policy.retry_budget or next(hedges, None)
         self.breakers = [part for part in policy.strategies if isinstance(part, Breaker)]
         self.call: Any = policy(function)
 

@@ -22,7 +22,7 @@ class Clients(Options):
         name: str,
         clients: int,
         arrival_rps: float,
-        policy: Any = None,
+        policy: object = None,
         timeout: Seconds | None = None,
     ) -> None:
         self.name: str = name_of("Clients", name)
@@ -47,7 +47,7 @@ class Layer(Options):
     def __init__(
         self,
         name: str,
-        policy: Any = None,
+        policy: object = None,
         capacity_rps: float | None = None,
         instances: int = 1,
         marks: bool = True,

@@ -94,7 +94,7 @@ class Scenario(Options):
         self.clients = count("Scenario", "clients", clients)
         self.arrival_rps = number("Scenario", "arrival_rps", arrival_rps, least=0)
         self.capacity_rps = number("Scenario", "capacity_rps", capacity_rps, above=0)
-        self.outage: Any = None if not outages else outages[0] if len(outages) == 1 else outages
+        self.outage: object = None if not outages else outages[0] if len(outages) == 1 else outages
         self.latency: Any = _latency(latency)
         self.timeout: float | None = optional("timeout", timeout, above=0)
         self.duration = seconds("Scenario", "duration", duration, above=0)

@@ -36,7 +36,7 @@ _DURATIONS = frozenset(
 )
 
 
-def load(kind: Any, path: str | os.PathLike[str], name: str | None = None) -> Any:
+def load(kind: object, path: str | os.PathLike[str], name: str | None = None) -> Any:
     """Return the scenario ``name`` of the policy file ``path``, made by the class ``kind``; None is the only
     one there is.
     """
@@ -50,7 +50,7 @@ def names(document: Document) -> list[str]:
     return [name for name, _ in sections["scenarios"].entries()] if "scenarios" in sections else []
 
 
-def read(kind: Any, document: Document, name: str | None = None, folder: str | None = None) -> Any:
+def read(kind: object, document: Document, name: str | None = None, folder: str | None = None) -> Any:
     """Return a scenario of ``document``. ``folder`` is where the files lie that it names; None: it may name
     none.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     class Agenda(Protocol):
         """Schedule of things that happen later."""
 
-        def at(self, when: float, act: Callable[[Any], None], what: Any) -> None: ...
+        def at(self, when: float, act: Callable[[Any], None], what: object) -> None: ...
 
 
 class Work:

@@ -102,7 +102,7 @@ def _sheet(document: Document, name: str | None) -> Sheet:
 # Turning a knob.
 
 
-def _turn(table: dict[str, Any], key: str, value: Any) -> None:
+def _turn(table: dict[str, Any], key: str, value: object) -> None:
     if value is None:
         table.pop(key, None)
     elif key != "breaker" or key not in table:

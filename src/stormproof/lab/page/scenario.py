@@ -172,7 +172,7 @@ def values(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def chosen(name: object, given: object, file: Any = None) -> Scenario:
+def chosen(name: object, given: object, file: object = None) -> Scenario:
     """The scenario called ``name`` with the page's values in it. `BadValue` or the scenario's own error.
 
     ``file`` is the text of the policy file that it stands in; None: it is one of those that ship.

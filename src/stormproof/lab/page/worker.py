@@ -84,7 +84,7 @@ class Out:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def send(self, job: int | None, kind: str, **more: Any) -> None:
+    def send(self, job: int | None, kind: str, **more: object) -> None:
         from ..results.report import finite
 
         self._stream.write(json.dumps(finite({"job": job, "type": kind, **more}), allow_nan=False) + "\n")

@@ -37,7 +37,7 @@ class Result:
 
     def __init__(
         self,
-        policy: Any,
+        policy: object,
         scenario: Scenario,
         seed: int,
         engine: str,

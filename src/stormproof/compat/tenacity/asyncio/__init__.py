@@ -57,7 +57,7 @@ class AsyncRetrying(BaseRetrying):
         sleep: Callable[[int | float], Any] = _portable_async_sleep,
         stop: StopBaseT = stop_never,
         wait: WaitBaseT = NO_WAIT,
-        retry: Any = ANY_EXCEPTION,
+        retry: object = ANY_EXCEPTION,
         before: Callable[[RetryCallState], Any] = before_nothing,
         after: Callable[[RetryCallState], Any] = after_nothing,
         before_sleep: Callable[[RetryCallState], Any] | None = None,
@@ -125,14 +125,14 @@ class _Attempts:
             await _settled(self._retrying.pause(self._state, action))
 
 
-async def _settled(answer: Any) -> Any:
+async def _settled(answer: object) -> Any:
     """Return ``answer``, awaited if it can be."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
 async def run_hooks(steps: Generator[Callable[..., Any], Any, Step], state: RetryCallState) -> Step:
     """Call what ``steps`` yields, with ``state``, await what can be, and return what follows."""
-    answer: Any = None
+    answer: object = None
     while True:
         try:
             hook = steps.send(answer)

@@ -63,7 +63,7 @@ def stamp() -> str:
         return "kernel"
 
 
-def _prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
+def _prefetch(typingctx: object, array: Any, index: Any, offset: Any) -> Any:
     """Ask for the memory ``offset`` bytes past ``array[index]``, needed soon. Nothing waits for it."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
