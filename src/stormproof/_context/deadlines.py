@@ -80,10 +80,11 @@ class Scope:
     disabled = False
     cancelled = False
     last_error: BaseException | None = None
-    #: When it was entered, by its clock.
-    began = 0.0
-    parent: Scope | None = None
-    token: Token[Scope | None] | None = None
+    #: When it was entered, by its clock; the scope around it; and what leaves it again. Without a value here,
+    #: because every call stores them, and the interpreter does that faster where the class has none.
+    began: float
+    parent: Scope | None
+    token: Token[Scope | None] | None
     _arm: Arm | None = None
     _given_clock: Clock | None = None
 
@@ -99,6 +100,8 @@ class Scope:
         self.clock = _clock.current() if clock is None else clock
         self._given_clock = clock
         self.disabled = disabled
+        self.began = 0.0
+        self.parent = self.token = None
 
     def __enter__(self) -> Self:
         if self.entered:
@@ -278,8 +281,7 @@ def timed_kind(kind: type[Scope], limit_s: float, name: str | None) -> type[Scop
 
     A wrapper makes, enters and leaves it in its own text (see `scoped_call`), which is a matter of speed.
     """
-    # Its time counts from the moment at which it is made.
-    values = {"limit": limit_s, "name": name, "token": LEFT, "__init__": object.__init__}
+    values = {"limit": limit_s, "name": name, "__init__": object.__init__}
     return type(kind.__name__, (kind,), values)
 
 

@@ -33,6 +33,11 @@ _TEXT = """\
 {leave}    _sp_scope.token = None
     return _sp_result
 """
+#: Its time counts from here on, before it is entered.
+_ARM = """\
+    _sp_scope.token = _sp_left
+    _sp_scope._arm = _sp_arm(_sp_scope, _sp_clock, _sp_began)
+"""
 #: Nothing interrupts sync code, so there is nothing to disarm, and calls are left in the order of entering.
 _FAIL = """\
         _sp_reset(_sp_scope.token)
@@ -67,7 +72,7 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
         _TEXT.format(
             name=name,
             gate=GATE if gate else "",
-            arm="    _sp_scope._arm = _sp_arm(_sp_scope, _sp_clock, _sp_began)\n" if is_async else "",
+            arm=_ARM if is_async else "",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
             error=" as _sp_error" if is_async else "",
             fail=_FAIL_ASYNC if is_async else _FAIL,
