@@ -295,7 +295,9 @@ class _Managing:
     pool_classes_by_scheme: Any
 
     def __init__(self, policy: Policy, *args: Any, **options: Any) -> None:
-        self._client = Client(policy, _Port(), ClientOptions.taken_from(options))
+        own = ClientOptions.taken_from(options)
+        self._client = Client(policy, _Port(), own)
+        self._adds_keys = own.idempotency_key is not None
         super().__init__(*args, **options)
         self.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
 
@@ -310,10 +312,10 @@ class _Managing:
 
     def urlopen(self, method: str, url: str, redirect: bool = True, **options: Any) -> Any:
         """Send as ``urllib3.PoolManager.urlopen`` does; ``stormproof=`` are the options of this request."""
-        headers = options.get("headers")
-        keyed = self.options.idempotency_key is not None or options.get("stormproof") is not None
-        if keyed and not isinstance(headers, _OwnHeaders):
-            options["headers"] = _OwnHeaders(self.headers if headers is None else headers)
+        if self._adds_keys or options.get("stormproof") is not None:
+            headers = options.get("headers")
+            if not isinstance(headers, _OwnHeaders):
+                options["headers"] = _OwnHeaders(self.headers if headers is None else headers)
         return super().urlopen(method, url, redirect=redirect, **options)  # type: ignore[misc]
 
     def _new_pool(self, *args: Any, **options: Any) -> Any:

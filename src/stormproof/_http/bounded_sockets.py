@@ -124,8 +124,10 @@ class BoundedPool:
     """Mixin for a connection pool of urllib3's, whose wait for a free connection is bounded, too."""
 
     def _get_conn(self, timeout: float | None = None) -> object:
-        limits = [s for s in (timeout, _remaining()) if s is not None]
-        connection: object = super()._get_conn(max(0.0, min(limits)) if limits else None)  # type: ignore[misc]
+        left = None if ambient() is None else _remaining()
+        if left is not None:
+            timeout = max(0.0, left if timeout is None else min(timeout, left))
+        connection: object = super()._get_conn(timeout)  # type: ignore[misc]
         return connection
 
     def _new_conn(self) -> object:

@@ -40,6 +40,12 @@ def test_errors_are_the_librarys_own_not_those_of_its_retries(http: Any) -> None
         http.request("GET", f"http://127.0.0.1:{unused_port()}/")
 
 
+def test_error_of_tls_comes_as_the_reason_of_a_max_retry_error(server: Server, http: Any) -> None:
+    with pytest.raises(urllib3.exceptions.MaxRetryError) as caught:
+        http.request("GET", server.url("/").replace("http:", "https:"))
+    assert isinstance(caught.value.reason, urllib3.exceptions.SSLError)
+
+
 def _chain(server: Server, length: int) -> None:
     for hop in range(length):
         server.on(f"/{hop}", answer(302, headers=[("Location", f"/{hop + 1}")]))
