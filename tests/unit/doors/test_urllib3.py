@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -40,10 +42,21 @@ def test_errors_are_the_librarys_own_not_those_of_its_retries(http: Any) -> None
         http.request("GET", f"http://127.0.0.1:{unused_port()}/")
 
 
-def test_error_of_tls_comes_as_the_reason_of_a_max_retry_error(server: Server, http: Any) -> None:
-    with pytest.raises(urllib3.exceptions.MaxRetryError) as caught:
-        http.request("GET", server.url("/").replace("http:", "https:"))
+def test_error_of_tls_comes_as_the_reason_of_a_max_retry_error() -> None:
+    manager = stormproof.urllib3.PoolManager(sp.Policy(sp.Retry(attempts=1)))
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+
+        def speak_in_the_clear() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threads.submit(speak_in_the_clear)
+        with pytest.raises(urllib3.exceptions.MaxRetryError) as caught:
+            manager.request("GET", f"https://127.0.0.1:{listener.getsockname()[1]}/", timeout=10)
     assert isinstance(caught.value.reason, urllib3.exceptions.SSLError)
+    manager.clear()
 
 
 def _chain(server: Server, length: int) -> None:
