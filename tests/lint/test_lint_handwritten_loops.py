@@ -182,7 +182,7 @@ RETRIES = {
         class Client:
             def retry(self, url):
                 try:
-                    return self.call(url)
+                    return requests.get(url)
                 except Exception:
                     return self.retry(url)
         """,

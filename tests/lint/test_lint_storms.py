@@ -241,7 +241,12 @@ def test_celery_task_that_is_queued_again_is_a_layer() -> None:
     text = """
     from celery import shared_task
     @shared_task(autoretry_for=(OSError,), retry_backoff=True)
-    @retry(stop=stop_after_attempt(3), wait=wait_random(0, 1), retry=retry_if_exception_type(OSError))
+    @retry(
+        reraise=True,
+        stop=stop_after_attempt(3),
+        wait=wait_random(0, 1),
+        retry=retry_if_exception_type(OSError),
+    )
     def f(): ...
     """
     assert codes(text) == {"SP007"}

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from stormproof.lint import check
+from stormproof.lint import Settings, check
 
 REFUSED_POST = """
     from tenacity import retry, retry_if_exception_type, stop_after_attempt
@@ -51,7 +51,7 @@ TWO_FAILURES = """
 
 
 def codes(text: str) -> list[str]:
-    return [finding.code for finding in check(textwrap.dedent(text), "module.py")]
+    return [finding.code for finding in check(textwrap.dedent(text), "module.py", Settings(strict=True))]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from stormproof.lint import check
+from stormproof.lint import Settings, check
 
 SHADOWED = """
     from tenacity import retry, stop_after_attempt
@@ -64,7 +64,7 @@ START = """
 
 
 def codes(text: str, path: str = "module.py") -> list[str]:
-    return [finding.code for finding in check(textwrap.dedent(text), path)]
+    return [finding.code for finding in check(textwrap.dedent(text), path, Settings(strict=True))]
 
 
 @pytest.mark.parametrize(

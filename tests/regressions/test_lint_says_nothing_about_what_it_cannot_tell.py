@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from stormproof.lint import check
+from stormproof.lint import Settings, check
 
 SPARED = """
     import asyncio
@@ -83,7 +83,7 @@ EMPTY = """
 
 
 def codes(text: str) -> list[str]:
-    return [finding.code for finding in check(textwrap.dedent(text), "module.py")]
+    return [finding.code for finding in check(textwrap.dedent(text), "module.py", Settings(strict=True))]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from stormproof.lint import check
+from stormproof.lint import Settings, check
 
 FEEDER = """
     import time
@@ -62,7 +62,7 @@ LAYERS = """
 
 
 def codes(text: str, path: str = "module.py") -> list[str]:
-    return [finding.code for finding in check(textwrap.dedent(text), path)]
+    return [finding.code for finding in check(textwrap.dedent(text), path, Settings(strict=True))]
 
 
 def test_loop_whose_success_goes_on_to_the_next_piece_of_work_is_not_a_retry() -> None:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..lint.settings import Settings
 
 
-def settings(config: str | None, select: list[str], ignore: list[str]) -> Settings:
+def settings(config: str | None, select: list[str], ignore: list[str], *, strict: bool = False) -> Settings:
     """The settings of ``config`` (None: the nearest pyproject.toml upwards, if there is one)."""
     path = _nearest() if config is None else config
     try:
-        return make({} if path is None else _table(path), select, ignore)
+        return make({} if path is None else _table(path), select, ignore, strict=strict)
     except SettingsError as error:
         raise CommandError(f"lint: {error}") from None
 

@@ -9,7 +9,7 @@ from ._values import choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..lint import Finding
+    from ..lint import Finding, Settings
 
 _FORMATS = ("text", "json", "sarif", "github")
 
@@ -23,6 +23,7 @@ OPTIONS = (
         metavar="CODES",
     ),
     Option("ignore", "Not these rules.", "--ignore", kind="many", metavar="CODES"),
+    Option("strict", "Report what rests on a guess as well.", "--strict", kind="flag"),
     Option("exclude", "Leave out what matches, in folders.", "--exclude", kind="many", metavar="PATTERN"),
     Option("config", "A pyproject.toml; else the nearest one upwards.", "--config", metavar="FILE"),
     Option("format", "text, json, sarif or github.", "--format", default="text", complete=lambda: _FORMATS),
@@ -37,6 +38,7 @@ def command(
     paths: list[str],
     select: list[str],
     ignore: list[str],
+    strict: bool,
     exclude: list[str],
     config: str | None,
     format: str,
@@ -48,6 +50,7 @@ def command(
     """Look for what is wrong with retries, in Python sources and policy files.
 
     Exit code 0 if nothing is found, 1 if something is, 2 if it was called wrongly or a file cannot be read.
+    It reports what the code itself shows; --strict adds what rests on a guess, such as the name of a call.
     Nothing that it looks at is imported or run. A comment "# stormproof: ignore[SP003]" ignores a finding.
     --fix rewrites tenacity, backoff and stamina: to Stormproof where the meaning is certain, else to the
     drop-ins of stormproof.compat. --diff shows it first.
@@ -57,12 +60,15 @@ def command(
 
         return _lint_fixes.rewrite(paths, exclude, config, write=fix and not diff)
     from ..lint import reports
+    from . import _lint_files
 
     written = choice("--format", "json" if as_json else format, _FORMATS)
     if rules:
         _describe(written)
         return OK
-    findings, looked, unread = _look(paths, select, ignore, exclude, config)
+    findings, looked, unread = _look(
+        paths, _lint_files.settings(config, select, ignore, strict=strict), exclude
+    )
     text = reports.WRITERS[written](findings, looked)
     if text:
         print(text)
@@ -82,16 +88,13 @@ def _describe(format: str) -> None:
     print(json.dumps({"rules": data}, indent=2) if format == "json" else reports.rules_as_text())
 
 
-def _look(
-    paths: list[str], select: list[str], ignore: list[str], exclude: list[str], config: str | None
-) -> tuple[list[Finding], int, list[str]]:
+def _look(paths: list[str], chosen: Settings, exclude: list[str]) -> tuple[list[Finding], int, list[str]]:
     """(the findings, how many files were looked at, what could not be read)."""
     from dataclasses import replace
 
     from .. import lint
     from . import _lint_files
 
-    chosen = _lint_files.settings(config, select, ignore)
     chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))
     findings: list[Finding] = []
     unread: list[str] = []

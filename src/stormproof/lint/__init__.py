@@ -37,7 +37,7 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
     settings = Settings() if settings is None else settings
     found: set[tuple[Place, str, str]] = set()
     try:
-        loops, module = _read(text, path)
+        loops, module = _read(text, path, settings.strict)
     except Broken as error:
         loops, module = [], None
         found.add((Place(error.line, 1, error.line, 2), "SP000", str(error)))
@@ -70,7 +70,7 @@ def _waits_in_a_test(loop: Loop, path: str) -> bool:
     return is_test and loop.bounded is True and (loop.by_hand or loop.waits == "fixed")
 
 
-def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
+def _read(text: str, path: str, strict: bool) -> tuple[list[Loop], Module | None]:
     """The retries in ``text``, and the module they are in unless it is a policy file. Raises `Broken`."""
     is_python = not path.lower().endswith(SUFFIXES)
     if is_python and not worth_reading(text):
@@ -78,7 +78,7 @@ def _read(text: str, path: str) -> tuple[list[Loop], Module | None]:
     try:
         if not is_python:
             return read_policies(text, path), None
-        module = Module(text)
+        module = Module(text, strict=strict)
         return [loop for loop in module.loops if not _waits_in_a_test(loop, path)], module
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if is_python and _NEWER_PYTHON.search(text):

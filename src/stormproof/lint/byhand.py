@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from .findings import Place
 from .libraries import is_not_200, looks_at_status
-from .loops import AWAITS, INTERRUPTS, NOT_THERE, Loop
+from .loops import AWAITS, EXPECTED, INTERRUPTS, NOT_THERE, Loop
 from .names import mentions_429
 from .sleeps import first_sleep, is_uncapped, kind_of_wait, odd_chance, sleep_between
 from .statements import (
     REPORTS,
     after,
     always_leaves,
+    assigned_to,
     calls_in,
     ends,
     flat,
@@ -38,13 +39,6 @@ if TYPE_CHECKING:
     from .names import Names
     from .statements import Rounds
 
-#: Failures of a poll (not there yet, not now) and of data: no server has to recover from them.
-_EXPECTED = {
-    *("queue.Empty", "queue.Full", "asyncio.QueueEmpty", "asyncio.QueueFull", "BlockingIOError"),
-    *("FileNotFoundError", "FileExistsError", "PermissionError", "ProcessLookupError", "AssertionError"),
-    *("KeyError", "IndexError", "LookupError", "AttributeError", "ImportError", "ValueError", "TypeError"),
-    *("json.JSONDecodeError", "json.decoder.JSONDecodeError", "pydantic.ValidationError"),
-}
 _CLOCKS = {
     "time.time",
     "time.monotonic",
@@ -54,6 +48,7 @@ _CLOCKS = {
 }
 #: Names of a time limit.
 _TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
+_TIMED_OUT = re.compile(r"timed_?out|deadline|expired", re.IGNORECASE)
 #: Statuses of what is not done yet: a loop that looks at one is a poll.
 _PENDING = {202, 204, 400, 403, 404, 409}
 #: Texts in a loop that waits for what its caller has started or deletes.
@@ -75,7 +70,7 @@ _COUNTER = re.compile(r"attempt|tr(y|ies)|retr|count|delay|wait|time|back_?off",
 def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop | None:
     """The retry loop that ``node`` is, or ``None``. ``scope`` is its function, ``text`` that one's source."""
     attempt = next((s for s in flat(node.body) if isinstance(s, ast.Try)), None)
-    if not _counts(node, names):
+    if not _counts(node, names) or _is_single(node, names, scope):
         return None
     if attempt is None:
         return _read_status_loop(node, names, scope)
@@ -95,7 +90,7 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     retried = _retried(attempt, names)
     if any(map(_awaits_a_state, attempt.handlers)):
         return None
-    if retried and all(name in _EXPECTED or NOT_THERE.fullmatch(name) for name in retried):
+    if retried and all(name in EXPECTED or NOT_THERE.fullmatch(name) for name in retried):
         return None
     scope = node if scope is None else scope
     loop = _loop(node, attempt, retried)
@@ -227,7 +222,10 @@ def _counts(node: Rounds, names: Names) -> bool:
     """Return True if the loop counts rounds, rather than going through things or waiting for a time."""
     head: ast.expr = node.test if isinstance(node, ast.While) else node.iter
     compared = [inner for inner in walk(node.body) if isinstance(inner, ast.Compare)]
+    asked = [call for s in walk(node.body) if isinstance(s, ast.If) for call in calls_in([s.test])]
     if any(_reads_time(inner, names) for part in [head, *compared] for inner in ast.walk(part)):
+        return False
+    if any(_TIMED_OUT.search(name_of(call.func)) for call in asked):
         return False
     if isinstance(node, ast.While):
         return True
@@ -237,6 +235,16 @@ def _counts(node: Rounds, names: Names) -> bool:
     return isinstance(made, (ast.List, ast.Tuple)) and all(
         isinstance(item, ast.Constant) and isinstance(item.value, (int, float)) for item in made.elts
     )
+
+
+def _is_single(node: Rounds, names: Names, scope: ast.AST | None) -> bool:
+    """Return True if the loop has one round at most: ``for _ in range(1)``."""
+    if isinstance(node, ast.While) or not isinstance(node.iter, ast.Call) or len(node.iter.args) != 1:
+        return False
+    limit = node.iter.args[0]
+    amounts = assigned_to(limit, scope) if isinstance(limit, ast.Name) else []
+    values = [amount.value for amount in amounts if isinstance(amount, ast.Constant)] or [names.value(limit)]
+    return len(amounts) <= 1 and values[0] in (0, 1)
 
 
 def _reads_time(node: ast.AST, names: Names) -> bool:
@@ -272,11 +280,16 @@ def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:
 
 def _awaits_a_state(handler: ast.ExceptHandler) -> bool:
     """Return True if ``handler`` goes on only for a text in its error that is not about the network."""
-    compared = [inner for inner in walk(handler.body) if isinstance(inner, ast.Compare)]
-    texts = [
-        c.left.value for c in compared if isinstance(c.ops[0], ast.In) and isinstance(c.left, ast.Constant)
+    compared = [
+        inner
+        for inner in walk(handler.body)
+        if isinstance(inner, ast.Compare)
+        and isinstance(inner.ops[0], (ast.In, ast.Eq, ast.NotEq))
+        and handler.name in loaded_in([inner])
     ]
-    return bool(texts) and not any(isinstance(text, str) and _TRANSIENT_TEXT.search(text) for text in texts)
+    sides = [side for inner in compared for side in (inner.left, *inner.comparators)]
+    texts = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
+    return bool(texts) and not any(map(_TRANSIENT_TEXT.search, texts))
 
 
 def _says_it_waits(node: Rounds) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from .._primitives.durations import spell
 from .findings import Place
-from .loops import AWAITS
+from .libraries import GENERAL
+from .loops import EXPECTED
 from .names import mentions_429
 from .remote import words_of
 from .statements import calls_in
@@ -55,11 +56,9 @@ _REFUSALS = {
     "pybreaker.CircuitBreakerError",
     "circuitbreaker.CircuitBreakerError",
 }
-#: Libraries that know nothing of Retry-After.
-_DEAF = {"tenacity", "backoff", "stamina", "retry", "retrying"}
 #: The server is well: its answer cannot be used, or another writer was faster.
 _HEALTHY = re.compile(
-    r"pars[ei]|validation|decode|schema|empty|malformed|conflict|stale|deadlock|concurrent|integrity|duplicate",
+    r"incomplete|pars[ei]|validation|decode|schema|empty|malformed|conflict|stale|deadlock|concurrent|integrity|duplicate",
     re.IGNORECASE,
 )
 #: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
@@ -78,29 +77,40 @@ _WRITES = re.compile(
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
 _FEW = 8
+#: Modules whose errors derive from `OSError`.
+_SYSTEM_ERRORS = ("requests.", "socket.", "ssl.", "urllib.error.")
+#: Errors that others of the same library derive from.
+_BASES = {"RequestException", "HTTPError", "ClientError", "TransportError", "APIError", "RpcError", "Error"}
 _CLIENTS = re.compile(r"(?:^|[._])(?:client|session|http|requests|httpx)$", re.IGNORECASE)
 
 
 def no_jitter(loop: Loop, module: Module | None) -> Found:
-    awaits = loop.function is not None and AWAITS.search(loop.function.name)
-    if loop.waits == "fixed" and loop.remote and not (loop.by_hand or loop.polls or awaits):
+    if loop.waits == "fixed" and loop.remote and not (loop.by_hand or loop.is_a_poll or _is_healthy(loop)):
         yield loop.at("waits"), f"{loop.label} waits the same time in every caller: no jitter"
+
+
+def _is_healthy(loop: Loop) -> bool:
+    """Return True if the server has answered each failure that is retried, and has not to recover."""
+    return bool(loop.catches) and all(
+        name in EXPECTED or _HEALTHY.search(name) or _UNAUTHORIZED.search(name) for name in loop.catches or ()
+    )
 
 
 def no_wait(loop: Loop, module: Module | None) -> Found:
     # An answer that cannot be read, such as a language model's, is asked for again, an update is made on
     # the newest state, and a request that was refused is repeated with a new token: no server has to recover.
-    healthy = loop.catches and all(_HEALTHY.search(n) or _UNAUTHORIZED.search(n) for n in loop.catches)
     # A function that counts on, to the next mirror say, makes another call each time.
     body = [] if loop.function is None else loop.function.node.body
     counted = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
     moves_on = any(isinstance(target, ast.Attribute) for target in counted)
-    if loop.waits == "none" and loop.remote and not loop.by_hand and not healthy and not moves_on:
+    if loop.waits == "none" and loop.remote and not loop.by_hand and not _is_healthy(loop) and not moves_on:
         yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
 
 
 def unbounded(loop: Loop, module: Module | None) -> Found:
-    if loop.bounded is False and not loop.by_hand:
+    # A watch of something that runs for hours asks for a new token as often as it must.
+    renews = bool(loop.catches) and all(map(_UNAUTHORIZED.search, loop.catches or ()))
+    if loop.bounded is False and not loop.by_hand and not renews:
         yield loop.at("bounded"), f"{loop.label} has no limit of attempts or time"
 
 
@@ -184,14 +194,15 @@ def nested(loop: Loop, module: Module | None) -> Found:
     function = loop.function
     layers = _layers(module)
     own = layers.get(id(function), [])
-    if not loop.by_hand and len(own) > 1 and own[0] is loop and not all(_is_ours(each) for each in own):
+    others = [each for each in own[1:] if _share(loop, each, module)]
+    if not loop.by_hand and others and own[0] is loop and not all(_is_ours(each) for each in own):
         yield loop.place, f"{function.name}() is retried by {len(own)} decorators, which multiply"
     for call in calls_in(loop.body) if loop.by_hand else function.calls:
         inner = _called(call, function, module)
         if inner is None or inner is function:
             inner = None
         for layer in layers.get(id(inner), []) if inner is not None else []:
-            if inner is not None and not (_is_ours(loop) and _is_ours(layer)) and _share(loop, layer):
+            if inner is not None and not (_is_ours(loop) and _is_ours(layer)) and _share(loop, layer, module):
                 inside = "a retry loop" if loop.by_hand else loop.label
                 yield (
                     Place.of(call),
@@ -199,7 +210,7 @@ def nested(loop: Loop, module: Module | None) -> Found:
                 )
         name = module.names.dotted(call.func) or ""
         client = next((known for known in module.clients if name.startswith(known + ".")), None)
-        if client is not None and not (loop.by_hand and loop.filtered):
+        if client is not None and not (loop.by_hand and loop.filtered) and _retries_clients(loop, module):
             default = module.clients[client]
             yield (
                 Place.of(call),
@@ -212,25 +223,43 @@ def _is_ours(loop: Loop) -> bool:
     return loop.library == "stormproof"
 
 
-def _share(outer: Loop, inner: Loop) -> bool:
+def _retries_all(loop: Loop) -> bool:
+    return bool(loop.everything) or not {"Exception", "BaseException"}.isdisjoint(loop.catches or ())
+
+
+def _retries_clients(loop: Loop, module: Module) -> bool:
+    """Return True if ``loop`` retries errors of a library or a system: those of its module may be others."""
+    foreign = {name for name in loop.catches or () if "." in name or hasattr(builtins, name)}
+    return module.strict or not loop.catches or bool(foreign - EXPECTED)
+
+
+def _share(outer: Loop, inner: Loop, module: Module) -> bool:
     """Return True if ``outer`` may retry a failure that ``inner`` has given up on."""
     if inner.raises is not None:
         wide = {"Exception", "BaseException", *inner.raises}
         return bool(outer.everything) or not wide.isdisjoint(outer.catches or ())
-    if not outer.catches or not inner.catches or outer.filtered or inner.filtered:
+    if _retries_all(outer) and not outer.filtered:
         return True
-    return any(_covers(wide, narrow) for wide in outer.catches for narrow in inner.catches)
+    if not outer.catches or not inner.catches or outer.filtered or inner.filtered:
+        return module.strict
+    pairs = [(wide, narrow) for wide in outer.catches for narrow in inner.catches]
+    return any(_covers(wide, narrow, guesses=module.strict) for wide, narrow in pairs)
 
 
-def _covers(wide: str, narrow: str) -> bool:
-    """Return True if ``wide`` may be ``narrow`` or a base class of it."""
+def _covers(wide: str, narrow: str, *, guesses: bool) -> bool:
+    """Return True if ``wide`` is ``narrow`` or a base class of it, as far as their names show."""
     if wide == narrow:
         return True
     base, derived = getattr(builtins, wide, None), getattr(builtins, narrow, None)
     if isinstance(base, type) and isinstance(derived, type):
         return issubclass(derived, base)
     # A class that others derive from is called so; one named after a single failure is not.
-    return wide.endswith(("Error", "Exception"))
+    if wide in ("OSError", "IOError") and narrow.startswith(_SYSTEM_ERRORS):
+        return True
+    home, _, last = wide.rpartition(".")
+    if guesses:
+        return last.endswith(("Error", "Exception"))
+    return last in _BASES and home.partition(".")[0] == narrow.partition(".")[0]
 
 
 def _layers(module: Module) -> dict[int, list[Loop]]:
@@ -284,7 +313,7 @@ def by_hand(loop: Loop, module: Module | None) -> Found:
 
 def cancellation(loop: Loop, module: Module | None) -> Found:
     wrong = sorted(set(loop.catches or ()) & _NOT_EXCEPTIONS)
-    if wrong:
+    if wrong and not (loop.by_hand and loop.filtered):
         how = "catches" if loop.by_hand else "retries"
         yield (
             loop.at("catches"),
@@ -304,7 +333,7 @@ def hints(loop: Loop, module: Module | None) -> Found:
 
 def _ignores_hints(loop: Loop, module: Module | None) -> bool:
     """Return True if a function that a library retries looks at 429 and never at ``Retry-After``."""
-    if module is None or loop.function is None or loop.by_hand or loop.library not in _DEAF:
+    if module is None or loop.function is None or loop.by_hand or loop.library not in GENERAL:
         return False
     if loop.waits is None:
         return False
@@ -314,7 +343,12 @@ def _ignores_hints(loop: Loop, module: Module | None) -> bool:
 
 
 def many_attempts(loop: Loop, module: Module | None) -> Found:
-    if loop.attempts is not None and loop.attempts >= _MANY and not loop.by_hand:
+    if (
+        loop.attempts is not None
+        and loop.attempts >= _MANY
+        and loop.remote
+        and not (loop.by_hand or loop.is_a_poll)
+    ):
         yield loop.at("bounded"), f"{loop.label} allows {loop.attempts} attempts of one call"
 
 

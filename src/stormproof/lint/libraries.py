@@ -138,6 +138,8 @@ def _tenacity_wait(use: Use, wait: ast.expr) -> str | None:
 
 def _tenacity_catches(use: Use, retry: ast.expr) -> tuple[tuple[str, ...] | None, bool]:
     caught: list[str] = []
+    if any(isinstance(inner, ast.BitAnd) for inner in ast.walk(use.names.follow(retry))):
+        return None, True
     for name, node in _calls(use, retry, "tenacity"):
         inner = Use(use.names, node)
         if name in ("retry_if_not_exception_type", "retry_unless_exception_type"):
@@ -280,6 +282,9 @@ def celery(use: Use, label: str) -> Loop | None:
     loop.everything = loop.catches == ("Exception",)
     return loop
 
+
+#: Libraries that retry any function, on this machine or elsewhere.
+GENERAL = {"tenacity", "backoff", "stamina", "retry", "retrying"}
 
 READERS: dict[str, Reader] = {
     "celery.shared_task": celery,

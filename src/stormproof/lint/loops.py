@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 
 #: Failures of what has yet to appear or to change: a retry of these alone is a poll.
 NOT_THERE = re.compile(
-    r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|Want(Read|Write)\w*)"
+    r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|\w*Initializ\w*|\w*Undeliverable|Want(Read|Write)\w*)"
 )
 #: Names of functions that wait for what their caller has started or deletes: each for its own, not a crowd.
 AWAITS = re.compile(
-    r"(^|_)(wait|poll|until|await|ready|delete|remove|clean|cleanup|destroy|terminate|verify|exists|check)(_|$)"
+    r"(^|_)(wait|poll|until|await|ready|delete|remove|clean|cleanup|destroy|terminate|verify|exists|check|"
+    r"ping|health|alive)(_|$)"
 )
+#: Failures of a poll (not there yet, not now) and of data: no server has to recover from them.
+EXPECTED = {
+    *("queue.Empty", "queue.Full", "asyncio.QueueEmpty", "asyncio.QueueFull", "BlockingIOError"),
+    *("FileNotFoundError", "FileExistsError", "PermissionError", "ProcessLookupError", "AssertionError"),
+    *("KeyError", "IndexError", "LookupError", "AttributeError", "ImportError", "ValueError", "TypeError"),
+    *("json.JSONDecodeError", "json.decoder.JSONDecodeError", "pydantic.ValidationError"),
+}
 #: A retry that lets one of these pass can be ended from outside.
 INTERRUPTS = {"BaseException", "KeyboardInterrupt", "CancelledError", "Cancelled"}
 
@@ -44,6 +52,11 @@ class Function:
     def is_generator(self) -> bool:
         """Return True if a call of it runs nothing yet, so that a decorator sees no failure."""
         return any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(self.node))
+
+    @property
+    def awaits_a_state(self) -> bool:
+        """Return True if its name says that it waits for what its caller has started or deletes."""
+        return AWAITS.search(self.name) is not None
 
     @property
     def is_async(self) -> bool:
@@ -100,6 +113,16 @@ class Loop:
     #: The statements that are retried, for a loop by hand; a decorated function has its own.
     body: list[ast.stmt] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
+
+    @property
+    def is_a_poll(self) -> bool:
+        """Return True if it waits for a state: a result, something to appear, or what it is named after."""
+        awaited = bool(self.catches) and all(map(NOT_THERE.fullmatch, self.catches or ()))
+        return (
+            self.polls
+            or awaited
+            or any(f.awaits_a_state for f in (self.function, self.maker) if f is not None)
+        )
 
     def at(self, name: str) -> Place:
         """Return the place to point to for ``name``."""

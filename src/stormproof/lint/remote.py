@@ -5,11 +5,16 @@ process needs neither jitter nor a budget. A call counts as remote if one of the
 
 - it is made through a library for networks, or through an object which such a library made or which is
   annotated with one of its classes;
-- the error that is retried belongs to such a library, or its name says network;
-- the names of the call, its arguments or the function around it say so;
+- it is a method of HTTP on a client or a session, and is given an address;
+- the error that is retried belongs to such a library, or is a `ConnectionError`;
 - a function of the same file that it calls shows one of the above;
-- it calls a parameter of a function that is named after retries, for errors of any kind;
 - it calls a name that the file does not define: an example in a text, not a program.
+
+In the strict tier a guess is enough:
+
+- the names of the error, the call, its arguments or the function around it say network;
+- it calls a parameter of a function that is named after retries, for errors of any kind;
+- a library's retry stands in a file that imports a library for networks.
 
 The standard library, but for its modules about networks, stays on the machine.
 """
@@ -51,8 +56,8 @@ _NETWORK_LIBRARIES = (
     "ironicclient swiftclient heatclient octaviaclient barbicanclient openstack oslo_messaging stripe "
     "twilio sendgrid slack slack_sdk slackclient telegram telebot aiogram discord tweepy praw github "
     "gitlab jira atlassian zendesk simple_salesforce dropbox ccxt binance web3 yfinance tushare pysolr "
-    "simplejsonrpc sentry_sdk posthog wandb mlflow.tracking comet_ml selenium playwright pyppeteer "
-    "scrapy mechanize "
+    "simplejsonrpc sentry_sdk posthog wandb mlflow.tracking comet_ml "
+    "scrapy mechanize httpx_retries aiohttp_retry "
 ).split()
 _NETWORKS = re.compile(rf"(?:{'|'.join(map(re.escape, _NETWORK_LIBRARIES))})(?:\.|$)")
 _STDLIB_NETWORKS = {name.partition(".")[0] for name in _NETWORK_LIBRARIES} | {
@@ -88,7 +93,16 @@ _ERROR_SAYS_REMOTE = re.compile(
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*")
 #: A server that was started on this very machine.
 _OWN_MACHINE = re.compile(r"\blocalhost\b|127\.0\.0\.1|^\[?::1\]?|unix:|\.sock\b", re.IGNORECASE)
-_BUILTINS = frozenset(dir(builtins))
+_BUILTINS = frozenset({*dir(builtins), "__file__", "__class__"})
+_CONNECTION_ERRORS = {
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, ConnectionError)
+}
+#: Modules whose star import gives names of retries and sleeps alone.
+_KNOWN_STARS = {"tenacity", "backoff", "stamina", "time", "random"}
+_HTTP_METHODS = {"get", "post", "put", "patch", "delete", "head", "request"}
+_HTTP_CLIENTS = re.compile(r"clients?|session|http|requests|httpx")
 _LOGGERS = re.compile(r"_?log(ger|ging)?|warnings", re.IGNORECASE)
 #: Names of functions that retry what they are given.
 _RETRIES = re.compile(r"retr(y|ies)|backoff", re.IGNORECASE)
@@ -101,25 +115,21 @@ def words_of(identifier: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(identifier)]
 
 
-def is_network_error(name: str) -> bool:
-    """Return True if an error of this dotted name is one of a network."""
-    if _NETWORKS.match(name):
-        return True
-    home, _, last = name.rpartition(".")
-    if home.partition(".")[0] in _LOCAL_LIBRARIES:
-        return False
-    return any(map(_ERROR_SAYS_REMOTE.fullmatch, words_of(last)))
-
-
 class Reach:
-    """Answers for one file whether its calls leave the machine."""
+    """Answers for one file whether its calls leave the machine. ``guesses``: names are evidence too."""
 
     def __init__(
-        self, tree: ast.Module, names: Names, functions: dict[tuple[str | None, str], Function]
+        self,
+        tree: ast.Module,
+        names: Names,
+        functions: dict[tuple[str | None, str], Function],
+        *,
+        guesses: bool,
     ) -> None:
         self._tree = tree
         self._names = names
         self._functions = functions
+        self._guesses = guesses
 
     def leaves_machine(
         self, body: Sequence[ast.AST], caught: Sequence[str], function: Function | None, hops: int = _HOPS
@@ -130,24 +140,35 @@ class Reach:
         """
         if any(map(_is_own_machine, (inner for node in body for inner in ast.walk(node)))):
             return False
-        if any(map(is_network_error, caught)):
+        if any(map(self._is_network_error, caught)):
             return True
         calls = [call for call in calls_in(body) if not self._stays(call)]
-        if calls and function is not None and hops and _function_says_remote(function):
+        if self._guesses and calls and function is not None and hops and _function_says_remote(function):
             return True
         return any(self._is_remote(call, function, hops) for call in calls)
 
     def library_retry_leaves_machine(self, function: Function, caught: Sequence[str]) -> bool:
-        """Return True as `leaves_machine` does, or if the file imports a library for networks.
-
-        The settings of a retry are a choice that its author has thought about: less evidence is enough.
-        """
+        """Return True as `leaves_machine` does; one may guess it from a library that the file imports."""
         if _says(_SAYS_LOCAL, function.name, function.owner or ""):
             return False
         if self.leaves_machine(function.node.body, caught, function):
             return True
         is_busy = any(not self._stays(call) for call in function.calls)
-        return is_busy and any(map(_NETWORKS.match, self._names.imports.values()))
+        return self._guesses and is_busy and any(map(_NETWORKS.match, self._names.imports.values()))
+
+    def leaves_machine_at_import(self, caught: Sequence[str]) -> bool:
+        """Return True as `leaves_machine` does of the statements outside functions; one may guess it."""
+        is_sample = not self._functions
+        return self._guesses or is_sample or self.leaves_machine(self._tree.body, caught, None)
+
+    def _is_network_error(self, name: str) -> bool:
+        """Return True if an error of this dotted name is one of a network."""
+        home, _, last = name.rpartition(".")
+        if _NETWORKS.match(name) or name in _CONNECTION_ERRORS:
+            return True
+        if not self._guesses or home.partition(".")[0] in _LOCAL_LIBRARIES:
+            return False
+        return any(map(_ERROR_SAYS_REMOTE.fullmatch, words_of(last)))
 
     def _stays(self, call: ast.Call) -> bool:
         """Return True if ``call`` is one of the language, of a logger or of a local library."""
@@ -166,26 +187,33 @@ class Reach:
             return True
         if "socket.socket" in origins and name_of(call.func) == "connect":
             return True
-        if isinstance(call.func, ast.Name) and call.func.id not in self._defined:
-            return True
-        if name_of(call.func) == "call" or self._is_retried_parameter(call):
+        if self._is_undefined(call) or (self._guesses and self._is_given(call)):
             return True
         if _says(_SAYS_LOCAL, *_chain(call.func)):
             return False
-        if _says(_SAYS_REMOTE, *_chain(call.func)) or (hops and _says(_ADDRESS, *_arguments(call))):
+        if _is_http_call(call) or (self._guesses and _says_it_is_remote(call, with_address=bool(hops))):
             return True
         inner = self._called(call, function) if hops else None
         if inner is None or inner is function:
             return False
         return self.leaves_machine(inner.node.body, _caught_in(inner.node, self._names), inner, hops - 1)
 
-    def _is_retried_parameter(self, call: ast.Call) -> bool:
-        """Return True if ``call`` calls what a ``def retry_...(fn)`` around it was given."""
-        return isinstance(call.func, ast.Name) and any(
-            call.func.id in {arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)}
-            for function in self._functions.values()
-            if _RETRIES.search(function.name)
-            and function.node.lineno <= call.lineno <= (function.node.end_lineno or 0)
+    def _is_undefined(self, call: ast.Call) -> bool:
+        """Return True if ``call`` calls a name that nothing in the file binds, as samples do."""
+        root = _chain(call.func)[0]
+        return bool(root) and not self._has_star and root not in self._defined | _BUILTINS
+
+    def _is_given(self, call: ast.Call) -> bool:
+        """Return True if ``call`` calls what a ``def retry_...(fn)`` around it was given, or a ``call``."""
+        return name_of(call.func) == "call" or (
+            isinstance(call.func, ast.Name)
+            and any(
+                call.func.id
+                in {arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)}
+                for function in self._functions.values()
+                if _RETRIES.search(function.name)
+                and function.node.lineno <= call.lineno <= (function.node.end_lineno or 0)
+            )
         )
 
     def _called(self, call: ast.Call, within: Function | None) -> Function | None:
@@ -253,8 +281,19 @@ class Reach:
             elif isinstance(node, ast.arg):
                 bound.add(node.arg)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                bound |= {alias.asname or alias.name for alias in node.names}
+                bound |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+                bound.add(node.name)
         return bound
+
+    @cached_property
+    def _has_star(self) -> bool:
+        """Return True if a module that lint does not know gives the file names that it does not show."""
+        return any(
+            node.module not in _KNOWN_STARS
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        )
 
 
 def _bindings(tree: ast.Module) -> Iterator[tuple[ast.expr | str, ast.expr]]:
@@ -294,6 +333,22 @@ def _arguments(call: ast.Call) -> Iterator[str]:
 
 def _says(meaning: re.Pattern[str], *identifiers: str) -> bool:
     return any(meaning.fullmatch(word) for text in identifiers for word in words_of(text))
+
+
+def _says_it_is_remote(call: ast.Call, *, with_address: bool) -> bool:
+    return _says(_SAYS_REMOTE, *_chain(call.func)) or (with_address and _says(_ADDRESS, *_arguments(call)))
+
+
+def _is_http_call(call: ast.Call) -> bool:
+    """Return True if ``call`` is ``client.get(url)`` or the like."""
+    *_, owner, method = ("", *_chain(call.func))
+    is_path = any(
+        isinstance(value, ast.Constant) and str(value.value).startswith("/")
+        for argument in call.args
+        for value in ([*argument.values] if isinstance(argument, ast.JoinedStr) else [argument])[:1]
+    )
+    is_client = method in _HTTP_METHODS and _HTTP_CLIENTS.fullmatch("".join(words_of(owner)[-1:])) is not None
+    return is_client and (is_path or _says(_ADDRESS, *_arguments(call)))
 
 
 def _function_says_remote(function: Function) -> bool:

@@ -18,7 +18,8 @@ SKIPPED = (
     ".git", ".hg", ".tox", ".nox", ".venv", "venv", "__pycache__", "node_modules", "build", "dist",
     ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs",
 )  # fmt: skip
-KEYS = ("select", "ignore", "exclude", "policy-files")
+_LISTS = ("select", "ignore", "exclude", "policy-files")
+KEYS = (*_LISTS, "strict")
 
 
 class SettingsError(ValueError):
@@ -27,11 +28,15 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``select`` are the rules that apply; ``exclude`` and ``policy_files`` are patterns for paths."""
+    """``select`` are the rules that apply; ``exclude`` and ``policy_files`` are patterns for paths.
+
+    ``strict`` adds the findings that rest on a guess, such as a call named after a network.
+    """
 
     select: frozenset[str] = field(default_factory=lambda: frozenset(r.code for r in RULES if r.default))
     exclude: tuple[str, ...] = ()
     policy_files: tuple[str, ...] = ()
+    strict: bool = False
 
     def excluded(self, path: str) -> bool:
         """Return True if ``path``, found in a folder, is left out: it or a folder it is in matches."""
@@ -55,20 +60,25 @@ def _inside(path: str, pattern: str) -> bool:
     return path.startswith(folder + "/") or f"/{folder}/" in f"/{path}"
 
 
-def make(data: dict[str, Any], select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Settings:
+def make(
+    data: dict[str, Any], select: Iterable[str] = (), ignore: Iterable[str] = (), *, strict: bool = False
+) -> Settings:
     """The settings of a ``[tool.stormproof.lint]`` table, with the command line's words on top.
 
     ``select`` replaces the rules that are on by default; "ALL" is every one of them. ``ignore`` takes
-    rules away. Both accept a code or the beginning of codes ("SP00").
+    rules away. Both accept a code or the beginning of codes ("SP00"). ``strict`` is on if either asks for it.
     """
     for key in data:
         if key not in KEYS:
             raise SettingsError(f"[tool.stormproof.lint]: {unknown('key', key, KEYS)}")
-    lists = {key: _words(key, data.get(key, [])) for key in KEYS}
+    lists = {key: _words(key, data.get(key, [])) for key in _LISTS}
+    asked = data.get("strict", False)
+    if not isinstance(asked, bool):
+        raise SettingsError(f"[tool.stormproof.lint] strict: must be true or false, got {asked!r}")
     chosen = list(select) or lists["select"]
     codes = _codes("select", chosen) if chosen else Settings().select
     codes -= _codes("ignore", [*lists["ignore"], *ignore])
-    return Settings(codes, tuple(lists["exclude"]), tuple(lists["policy-files"]))
+    return Settings(codes, tuple(lists["exclude"]), tuple(lists["policy-files"]), strict or asked)
 
 
 def _words(key: str, value: Any) -> list[str]:

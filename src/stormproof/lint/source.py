@@ -45,8 +45,10 @@ def worth_reading(text: str) -> bool:
 class Module:
     """A parsed module: its names, its functions and its retries, in the order of the source."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, strict: bool = False) -> None:
         self.text = text
+        #: A guess is evidence too.
+        self.strict = strict
         self.lines = lines_of(text)
         self.names = Names()
         self.functions: dict[tuple[str | None, str], Function] = {}
@@ -59,7 +61,7 @@ class Module:
         self._assigned: list[tuple[ast.Assign, Function | None]] = []
         tree = ast.parse(text)
         self._walk(tree)
-        self._reach = Reach(tree, self.names, self.functions)
+        self._reach = Reach(tree, self.names, self.functions, guesses=strict)
         self._read()
 
     def segment(self, node: ast.AST | None) -> str:
@@ -145,8 +147,11 @@ class Module:
         if loop is not None:
             loop.function, loop.maker = function, around
             retried = function or around
+            evidence = (*(loop.catches or ()), loop.library)
             if retried is not None and not retried.is_stub:
-                loop.remote = self._reach.library_retry_leaves_machine(retried, loop.catches or ())
+                loop.remote = self._reach.library_retry_leaves_machine(retried, evidence)
+            elif retried is None and loop.library in libraries.GENERAL:
+                loop.remote = self._reach.leaves_machine_at_import(evidence)
             self.loops.append(loop)
 
     def _is_method(self, called: ast.expr, decorated: Function) -> bool:
